@@ -1,0 +1,17 @@
+//! The commands, a file each.
+
+pub(crate) mod bench;
+pub(crate) mod chat;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod kernel_rates;
+pub(crate) mod list;
+pub(crate) mod logits;
+pub(crate) mod models;
+pub(crate) mod pull;
+pub(crate) mod render;
+pub(crate) mod run;
+pub(crate) mod show;
+pub(crate) mod synth;
+pub(crate) mod tokenize;

@@ -1,0 +1,127 @@
+//! `synth SPEC OUT`: a model of a real shape with random weights.
+
+use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
+use crate::output;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use menagerie::registry::GGUFArchitecture;
+use menagerie::spec::KeyValue;
+use menagerie::synth::{Quantisation, Synthesis};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Shapes by name: canonical keys of published models.
+const SHAPES: &str = include_str!("shapes.json");
+
+/// Write a model of a real shape with random weights, for measuring speed and memory
+///
+/// The shape is a name (--shape list shows them), canonical keys (--shape block_count=4), or a name and keys that
+/// change it. What the model says means nothing; it has no tokenizer.
+#[derive(Args)]
+pub(crate) struct SynthCommand {
+    /// Id of the architecture; `list` shows them
+    spec: String,
+    /// The file to write
+    out: Option<PathBuf>,
+    /// Name of a shape, or key=value (repeatable)
+    #[arg(long, value_name = "NAME|KEY=VALUE", required = true)]
+    shape: Vec<String>,
+    /// Type of the weights, as llama-quantize spells it
+    #[arg(long, value_name = "TYPE", default_value = "Q4_K_M")]
+    quant: String,
+    /// Equal seeds give equal files
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    specs: SpecArguments,
+}
+
+/// The keys of a shape; `tied` says whether the embedding makes the logits too.
+struct Shape {
+    keys: BTreeMap<String, KeyValue>,
+    tied: bool,
+}
+
+impl SynthCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.shape.iter().any(|shape| shape == "list") {
+            return output::line(&shape_names()?.join("\n"));
+        }
+        let Some(out) = &self.out else {
+            return Err(Failure::Usage("the file to write is missing".to_owned()));
+        };
+        let registry = self.specs.registry()?;
+        let (_, spec) = registry.resolve(&GGUFArchitecture::new(&self.spec)?)?;
+        let shape = self.shape()?;
+        let quantisation = Quantisation::parse(&self.quant)?;
+        let synthesis = Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantisation, seed: self.seed };
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}") {
+            bar.set_style(style);
+        }
+        menagerie::synth::write(&synthesis, out, &mut |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        })?;
+        bar.finish_and_clear();
+        let bytes = std::fs::metadata(out).map_err(|error| Failure::about(out.display(), error))?.len();
+        output::line(&format!("{}: {}", out.display(), menagerie::hub::progress::readable_bytes(bytes)))
+    }
+
+    fn shape(&self) -> Result<Shape, Failure> {
+        let mut shape = Shape { keys: BTreeMap::new(), tied: false };
+        for part in &self.shape {
+            match part.split_once('=') {
+                Some(("tied", value)) => shape.tied = value == "true",
+                Some((key, value)) => {
+                    shape.keys.insert(key.to_owned(), parse_value(value));
+                }
+                None => shape.add_named(part)?,
+            }
+        }
+        Ok(shape)
+    }
+}
+
+impl Shape {
+    fn add_named(&mut self, name: &str) -> Result<(), Failure> {
+        let table = shapes()?;
+        let Some(shape) = table.get(name).and_then(|shape| shape.as_object()) else {
+            let known = shape_names()?.join(", ");
+            return Err(Failure::Usage(format!("there is no shape `{name}`; there are: {known}; or give key=value")));
+        };
+        for (key, value) in shape {
+            if key == "tied" {
+                self.tied = value.as_bool().unwrap_or(false);
+                continue;
+            }
+            self.keys.insert(key.clone(), parse_value(&value.to_string()));
+        }
+        Ok(())
+    }
+}
+
+fn shapes() -> Result<serde_json::Map<String, serde_json::Value>, Failure> {
+    let value: serde_json::Value = serde_json::from_str(SHAPES)?;
+    Ok(value.as_object().cloned().unwrap_or_default())
+}
+
+fn shape_names() -> Result<Vec<String>, Failure> {
+    Ok(shapes()?.keys().cloned().collect())
+}
+
+fn parse_value(text: &str) -> KeyValue {
+    let text = text.trim_matches('"');
+    if let Ok(value) = text.parse() {
+        return KeyValue::Integer(value);
+    }
+    if let Ok(value) = text.parse() {
+        return KeyValue::Number(value);
+    }
+    match text {
+        "true" => KeyValue::Bool(true),
+        "false" => KeyValue::Bool(false),
+        text => KeyValue::Text(text.to_owned()),
+    }
+}

@@ -1,0 +1,122 @@
+//! Arguments of every command that opens a model, and the opening itself.
+
+use crate::failure::Failure;
+use crate::progress;
+use clap::{Args, ValueEnum};
+use menagerie::hub::{Environment, Hub, ModelReference};
+use menagerie::kernels::{Arithmetic, KvType};
+use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie::registry::{Registry, RegistryOptions, SpecFolder};
+use std::path::PathBuf;
+
+/// Where architectures come from.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct SpecArguments {
+    /// Folder with specs (repeatable; also MENAGERIE_SPEC_DIR, the data folder's menagerie/specs, ./menagerie.d)
+    #[arg(long, value_name = "DIR", help_heading = "Architectures")]
+    pub(crate) spec_dir: Vec<PathBuf>,
+    /// Let a spec file replace another of the same name
+    #[arg(long, help_heading = "Architectures")]
+    pub(crate) allow_shadow: bool,
+}
+
+impl SpecArguments {
+    /// The registry with the built-in architectures and those of the folders.
+    pub(crate) fn registry(&self) -> Result<Registry, Failure> {
+        let folders = SpecFolder::of_process(&self.spec_dir);
+        Ok(Registry::load(&RegistryOptions { folders, allow_shadow: self.allow_shadow })?)
+    }
+}
+
+/// Element type of cached keys and values.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum KvTypeArgument {
+    /// 32-bit float
+    F32,
+    /// 16-bit float
+    F16,
+    /// 8-bit blocks of 32 with a scale
+    #[value(name = "q8_0")]
+    Q8_0,
+}
+
+/// How a model is opened.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ModelArguments {
+    /// A .gguf file, smollm2, org/repo, org/repo:QUANT, org/repo@revision or hf:org/repo/file.gguf
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) specs: SpecArguments,
+    /// Context in tokens [default: what the model was trained with, as far as memory allows]
+    #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
+    context: Option<u32>,
+    /// Threads [default: the cores this process may use]
+    #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Model")]
+    threads: Option<u32>,
+    /// Element type of the key-value cache [default: f16, f32 for F32 weights and with --exact]
+    #[arg(long, value_enum, value_name = "TYPE", help_heading = "Model")]
+    kv_type: Option<KvTypeArgument>,
+    /// Dequantise weights and compute in f32 instead of 8-bit activations (slow)
+    #[arg(long, help_heading = "Model")]
+    exact: bool,
+    /// Read the file into memory instead of mapping it
+    #[arg(long, help_heading = "Model")]
+    no_mmap: bool,
+    /// Tokens of a prompt computed at once
+    #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
+    chunk: u32,
+    /// Load although nothing reads this metadata key (repeatable, no wildcard; printed at every load)
+    #[arg(long, value_name = "KEY", help_heading = "Model")]
+    accept_unread: Vec<String>,
+}
+
+impl ModelArguments {
+    /// The options these arguments stand for.
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        LoadOptions {
+            mmap: !self.no_mmap,
+            arithmetic: if self.exact { Arithmetic::Exact } else { Arithmetic::Fast },
+            kv_type: self.kv_type.map(|kind| match kind {
+                KvTypeArgument::F32 => KvType::F32,
+                KvTypeArgument::F16 => KvType::F16,
+                KvTypeArgument::Q8_0 => KvType::Q8_0,
+            }),
+            context: self.context.map(|context| context as usize),
+            chunk: self.chunk as usize,
+            threads: self.threads.map(|threads| threads as usize),
+            spec_dirs: self.specs.spec_dir.clone(),
+            allow_shadow: self.specs.allow_shadow,
+            accept_unread: self.accept_unread.clone(),
+            ..LoadOptions::default()
+        }
+    }
+
+    /// The model's file; fetched if it is not on this machine.
+    pub(crate) fn locate(&self) -> Result<PathBuf, Failure> {
+        locate(&self.model)
+    }
+
+    /// Opens the model and prints what every load must say.
+    pub(crate) fn open(&self) -> Result<TextPipeline, Failure> {
+        let path = self.locate()?;
+        let spinner = progress::spinner(&format!("loading {}", path.display()));
+        let opened = TextPipeline::open(&path, &self.load_options());
+        spinner.finish_and_clear();
+        let pipeline = opened?;
+        for notice in pipeline.notices() {
+            eprintln!("note: {notice}");
+        }
+        Ok(pipeline)
+    }
+}
+
+/// The file of a reference; fetched if it is not on this machine.
+pub(crate) fn locate(model: &str) -> Result<PathBuf, Failure> {
+    let hub = Hub::new(Environment::of_process());
+    let reference = ModelReference::parse(model)?;
+    let path = hub.pull(&reference, &mut progress::Bar::default())?;
+    if !matches!(reference, ModelReference::Path(_)) {
+        eprintln!("{model} is {}", path.display());
+    }
+    Ok(path)
+}

@@ -1,0 +1,61 @@
+//! Specs with faults: all of them at once, each with its line; a faulty file does not stop the others.
+
+use super::{fixture, menagerie};
+
+const FAULTY: &str = r#"schema = 1
+extends = "llama"
+
+[architecture]
+id = "broken"
+
+[mixer]
+bais = "none"
+
+[mixer.rope]
+pairs = "sideways"
+
+[feed_forward]
+kind = "gated"
+activation = "sulu"
+"#;
+
+#[test]
+fn three_faults_are_reported_with_their_lines() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("broken.toml");
+    std::fs::write(&file, FAULTY).unwrap();
+    let call = menagerie(home.path(), &["check", file.to_str().unwrap()]);
+    call.fails_with(&["broken.toml:8:", "bias", "broken.toml:11:", "halves", "broken.toml:15:", "silu"]);
+}
+
+#[test]
+fn a_faulty_spec_is_listed_and_does_not_stop_the_others() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
+    std::fs::write(home.path().join("menagerie.d/broken.toml"), FAULTY).unwrap();
+    let out = menagerie(home.path(), &["list"]).good();
+    assert!(out.contains("qwen3moe") && out.contains("broken.toml"), "{out}");
+}
+
+#[test]
+fn a_dropped_spec_is_listed_with_its_origin() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join(".local/share/menagerie/specs");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(fixture("dropin/smollm3.toml"), folder.join("smollm3.toml")).unwrap();
+    let out = menagerie(home.path(), &["list"]).good();
+    let line = out.lines().find(|line| line.starts_with("smollm3")).unwrap();
+    assert!(line.contains("data folder"), "{line}");
+}
+
+#[test]
+fn a_project_folder_may_not_shadow() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
+    let text = std::fs::read_to_string(fixture("../../specs/qwen2.toml")).unwrap();
+    std::fs::write(home.path().join("menagerie.d/qwen2.toml"), text).unwrap();
+    let model = fixture("base/qwen2/model-f32.gguf");
+    let arguments =
+        ["logits", model.to_str().unwrap(), "--tokens", "1", "--out", "o", "--allow-shadow"];
+    menagerie(home.path(), &arguments).fails_with(&["project", "qwen2.toml"]);
+}

@@ -1,0 +1,147 @@
+//! [`GgufSource`]: the tensors of a GGUF file by role.
+
+use crate::source::{Part, TensorEntry, WeightSource};
+use gguf_file::{GgufFile, TensorInfo};
+use menagerie_kernels::BlockType;
+use menagerie_model::stack::WeightGuard;
+use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
+use menagerie_spec::{ArchSpec, RoleSource};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How roles are called in a file, and which tensors are left out on purpose.
+pub trait TensorNaming {
+    /// Name of a role's tensor without `.weight` or `.bias`, unless the role is written with it.
+    fn stored_name(&self, role: &str, layer: Option<usize>) -> String;
+
+    /// Why a tensor is ignored, if it is; `layers` is the number of blocks that are run.
+    fn ignored(&self, name: &str, layers: usize) -> Option<String>;
+}
+
+impl TensorNaming for ArchSpec {
+    fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
+        self.role_to_gguf_name(role, layer)
+    }
+
+    fn ignored(&self, name: &str, layers: usize) -> Option<String> {
+        self.ignored_tensor(name, layers).map(str::to_owned)
+    }
+}
+
+/// Roles are called as they are, `blk.N.` before those of a block; nothing is ignored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlainNames;
+
+impl TensorNaming for PlainNames {
+    fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
+        layer.map_or_else(|| role.to_owned(), |layer| format!("blk.{layer}.{role}"))
+    }
+
+    fn ignored(&self, _name: &str, _layers: usize) -> Option<String> {
+        None
+    }
+}
+
+/// The tensors of a GGUF file, named by a spec.
+pub struct GgufSource<'a> {
+    file: Arc<GgufFile>,
+    naming: &'a dyn TensorNaming,
+    entries: Vec<TensorEntry>,
+    index: HashMap<String, usize>,
+}
+
+impl<'a> GgufSource<'a> {
+    /// The tensors of `file` under the names of `naming`.
+    pub fn new(file: Arc<GgufFile>, naming: &'a dyn TensorNaming) -> Self {
+        let entries: Vec<TensorEntry> = file.tensors().iter().map(entry).collect();
+        let index = entries.iter().enumerate().map(|(index, entry)| (entry.name.clone(), index)).collect();
+        Self { file, naming, entries, index }
+    }
+}
+
+fn entry(info: &TensorInfo) -> TensorEntry {
+    TensorEntry {
+        name: info.name().to_owned(),
+        dims: info.dims().to_vec(),
+        kind: info.kind().to_string(),
+        bytes: info.bytes(),
+        layer: block_of(info.name()),
+    }
+}
+
+/// `blk.7.attn_q.weight` belongs to block 7.
+fn block_of(name: &str) -> Option<usize> {
+    name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
+}
+
+fn has_suffix(role: &str) -> bool {
+    role.ends_with(".weight") || role.ends_with(".bias")
+}
+
+impl WeightSource for GgufSource<'_> {
+    fn file(&self) -> String {
+        self.file.paths().first().map_or_else(|| "model".to_owned(), |path| path.display().to_string())
+    }
+
+    fn entries(&self) -> &[TensorEntry] {
+        &self.entries
+    }
+
+    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+        let stored = self.naming.stored_name(role, layer);
+        let exact = |name: &str| self.index.get(name).copied();
+        match part {
+            Part::Main if has_suffix(&stored) => exact(&stored),
+            Part::Main => exact(&format!("{stored}.weight")).or_else(|| exact(&stored)),
+            Part::Bias => exact(&format!("{stored}.bias")),
+        }
+    }
+
+    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+        let stored = self.naming.stored_name(role, layer);
+        match part {
+            Part::Main if has_suffix(&stored) => stored,
+            Part::Main => format!("{stored}.weight"),
+            Part::Bias => format!("{stored}.bias"),
+        }
+    }
+
+    fn weight(&self, index: usize) -> Result<Weight, ModelError> {
+        let missing = || ModelError::Weights(format!("tensor {index} is not in the file"));
+        let info = self.file.tensors().get(index).ok_or_else(missing)?;
+        let Some(block) = BlockType::from_ggml_id(info.kind().id()) else {
+            return Err(ModelError::Unsupported(format!(
+                "type {} cannot be computed with; quantise the model again as one of the common types",
+                info.kind()
+            )));
+        };
+        let size = |at: usize| info.dims().get(at).map_or(Ok(1), |dim| usize::try_from(*dim));
+        let (Ok(cols), Ok(rows), Ok(third), Ok(fourth)) = (size(0), size(1), size(2), size(3)) else {
+            return Err(ModelError::Weights(format!(
+                "dims {:?} are past this machine's address space",
+                info.dims()
+            )));
+        };
+        let bytes = self.file.data(info).map_err(|error| ModelError::Weights(error.to_string()))?;
+        let shape = WeightShape { count: third.saturating_mul(fourth), rows, cols };
+        Weight::new(info.name(), WeightBytes::Mapped(bytes), block, shape)
+    }
+
+    fn ignored(&self, index: usize, layers: usize) -> Option<String> {
+        self.naming.ignored(&self.entries.get(index)?.name, layers)
+    }
+
+    fn guard(&self) -> Option<WeightGuard> {
+        let file = Arc::clone(&self.file);
+        Some(Box::new(move || match file.poisoned() {
+            false => Ok(()),
+            true => file.check_alive().map_err(|error| ModelError::Weights(error.to_string())),
+        }))
+    }
+}
+
+impl RoleSource for GgufSource<'_> {
+    fn has(&self, role: &str, layer: Option<usize>) -> bool {
+        self.find(role, layer, Part::Main).is_some()
+    }
+}

@@ -1,0 +1,88 @@
+//! The config of the testkit's tiny model, as a spec would resolve it.
+
+use menagerie_spec::ModelConfig;
+use menagerie_spec::config::*;
+use menagerie_testkit::TinyModel;
+use menagerie_testkit::tiny::{EPS, ROPE_BASE};
+
+fn site(role: &str) -> Option<NormSite> {
+    let norm = NormConfig { kind: NormKind::Rms, eps: EPS, weight: true, bias: false, offset: 0.0 };
+    Some(NormSite { role: role.to_owned(), norm })
+}
+
+fn branch(pre: &str) -> BranchConfig {
+    BranchConfig { pre: site(pre), post: None, after: None, reads: Reads::Stream, scale: 1.0 }
+}
+
+/// Dense layers, halves as rope pairs, an own or tied head.
+pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
+    let shape = model.shape;
+    let rope = RopeConfig {
+        pairs: RopePairs::Halves,
+        dims: shape.head_dim,
+        base: ROPE_BASE,
+        scaling: RopeScaling::None,
+    };
+    let attention = AttentionConfig {
+        heads: shape.heads,
+        kv_heads: shape.kv_heads,
+        key_dim: shape.head_dim,
+        value_dim: shape.head_dim,
+        qkv_bias: BiasRule::None,
+        output_bias: BiasRule::None,
+        scale: 1.0 / (shape.head_dim as f32).sqrt(),
+        mask: MaskKind::Causal,
+        softcap: None,
+        clamp: None,
+        sinks: None,
+        qk_norm: None,
+        window: None,
+        temperature: None,
+        rope: Some(rope),
+    };
+    let layer = |index| LayerConfig {
+        index,
+        mixer: MixerConfig::Attention(Box::new(attention.clone())),
+        mixer_branch: branch("attn_norm"),
+        feed_forward: FeedForwardConfig::Gated { activation: Activation::Silu, bias: BiasRule::None },
+        feed_forward_branch: branch("ffn_norm"),
+    };
+    ModelConfig {
+        architecture: "tiny".to_owned(),
+        embedding_length: shape.width,
+        context_length: None,
+        embedding: EmbeddingConfig { scale: 1.0, norm: None, positions: None, token_types: None },
+        layers: (0..shape.layers).map(layer).collect(),
+        output: OutputConfig {
+            norm: site("output_norm"),
+            head: HeadKind::OwnOrTied,
+            bias: BiasRule::None,
+            scale: 1.0,
+            softcap: None,
+        },
+        tokenizer: TokenizerConfig::default(),
+        chat_fallback: None,
+        adapter_order: Vec::new(),
+        hints: Default::default(),
+    }
+}
+
+/// Two experts per token, weights that sum to one.
+pub(crate) fn softmax_of_two() -> MoeConfig {
+    MoeConfig {
+        experts: ExpertConfig { gated: true, activation: Activation::Silu, bias: BiasRule::None },
+        shared: None,
+        router: RouterConfig {
+            score: RouterScore::Softmax,
+            bias: BiasRule::None,
+            input: RouterInput::Branch,
+            select_by_logits: false,
+            select_bias: None,
+            groups: None,
+            sum_to_one: true,
+            scale: 1.0,
+            apply_to_input: false,
+            top_k: 2,
+        },
+    }
+}

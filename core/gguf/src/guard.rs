@@ -1,0 +1,39 @@
+//! Keeps the process alive when a mapped file is truncated: the page that vanished reads as zeros, the file is poisoned.
+
+#[cfg(unix)]
+mod bus;
+#[cfg(unix)]
+mod table;
+
+#[cfg(unix)]
+pub(crate) use table::Slot;
+
+use crate::GgufError;
+
+/// Installs a SIGBUS handler that turns a vanished page of a mapped file into zeros and a poisoned file
+/// ([`crate::GgufFile::poisoned`]); every other SIGBUS goes to the handler that was there before.
+///
+/// For applications, once, at their start: opening a file never installs it. Calling it again does nothing. Where
+/// mapped files cannot be truncated (Windows) it does nothing. Errors: the system refuses the handler.
+pub fn install_fault_guard() -> Result<(), GgufError> {
+    #[cfg(unix)]
+    return bus::install().map_err(|source| GgufError::new("SIGBUS", crate::GgufErrorKind::Guard { source }));
+    #[cfg(not(unix))]
+    Ok(())
+}
+
+/// Where faults are not signals, a mapping needs no place in a table.
+#[cfg(not(unix))]
+#[derive(Debug)]
+pub(crate) struct Slot;
+
+#[cfg(not(unix))]
+impl Slot {
+    pub(crate) fn register(_start: usize, _len: usize) -> Option<Self> {
+        Some(Self)
+    }
+
+    pub(crate) fn poisoned(&self) -> bool {
+        false
+    }
+}

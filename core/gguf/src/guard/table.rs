@@ -1,0 +1,108 @@
+//! The mapped ranges, in a fixed table that a signal handler may read: atomics only, no lock, no allocation.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How many files can be mapped at once.
+const SLOTS: usize = 4096;
+
+static TABLE: [Entry; SLOTS] = [const { Entry::new() }; SLOTS];
+
+struct Entry {
+    taken: AtomicBool,
+    /// Grows with every change, so that a reader sees that start and length belong together.
+    changes: AtomicUsize,
+    start: AtomicUsize,
+    len: AtomicUsize,
+    poisoned: AtomicBool,
+}
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            changes: AtomicUsize::new(0),
+            start: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
+            poisoned: AtomicBool::new(false),
+        }
+    }
+
+    fn set(&self, start: usize, len: usize) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.start.store(start, Ordering::SeqCst);
+        self.len.store(len, Ordering::SeqCst);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn range(&self) -> Option<(usize, usize)> {
+        let before = self.changes.load(Ordering::SeqCst);
+        let (start, len) = (self.start.load(Ordering::SeqCst), self.len.load(Ordering::SeqCst));
+        let settled = before.is_multiple_of(2) && before == self.changes.load(Ordering::SeqCst);
+        (settled && len > 0).then_some((start, len))
+    }
+}
+
+/// A mapping's place in the table; freed when dropped, which must be before the range is unmapped.
+#[derive(Debug)]
+pub(crate) struct Slot(usize);
+
+impl Slot {
+    /// A place for the range, or `None` where all are taken.
+    pub(crate) fn register(start: usize, len: usize) -> Option<Self> {
+        let free = TABLE.iter().position(|entry| !entry.taken.swap(true, Ordering::SeqCst))?;
+        let entry = TABLE.get(free)?;
+        entry.poisoned.store(false, Ordering::SeqCst);
+        entry.set(start, len);
+        Some(Self(free))
+    }
+
+    /// Whether a page of the range vanished.
+    pub(crate) fn poisoned(&self) -> bool {
+        TABLE.get(self.0).is_some_and(|entry| entry.poisoned.load(Ordering::SeqCst))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(entry) = TABLE.get(self.0) {
+            entry.set(0, 0);
+            entry.taken.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// The range that holds `address` (start, length in bytes), which is poisoned by this call. Signal-safe.
+pub(super) fn poison(address: usize) -> Option<(usize, usize)> {
+    for entry in &TABLE {
+        if let Some((start, len)) = entry.range()
+            && address >= start
+            && address - start < len
+        {
+            entry.poisoned.store(true, Ordering::SeqCst);
+            return Some((start, len));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_found_while_registered() {
+        // Addresses that no mapping can have.
+        let base = usize::MAX / 2 + 12_345;
+        assert!(poison(base).is_none());
+        let slot = Slot::register(base, 100).unwrap();
+        assert!(!slot.poisoned());
+        assert!(poison(base - 1).is_none() && poison(base + 100).is_none());
+        assert!(!slot.poisoned());
+        assert_eq!(poison(base + 99), Some((base, 100)));
+        assert!(slot.poisoned());
+        drop(slot);
+        assert!(poison(base).is_none());
+        let again = Slot::register(base, 100).unwrap();
+        assert!(!again.poisoned());
+    }
+}

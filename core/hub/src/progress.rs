@@ -1,0 +1,33 @@
+//! [`Progress`]: what a caller hears while something long goes on.
+
+/// Hears of long work; the command line shows a bar.
+pub trait Progress: Send {
+    /// A step begins; `total` bytes if known.
+    fn begin(&mut self, what: &str, total: Option<u64>);
+    /// `bytes` more are done.
+    fn advance(&mut self, bytes: u64);
+    /// The step is over.
+    fn end(&mut self);
+}
+
+/// Says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn begin(&mut self, _what: &str, _total: Option<u64>) {}
+    fn advance(&mut self, _bytes: u64) {}
+    fn end(&mut self) {}
+}
+
+/// `1234567` as `1.2 MB`.
+pub fn readable_bytes(bytes: u64) -> String {
+    let units = ["B", "kB", "MB", "GB", "TB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
+}

@@ -1,0 +1,248 @@
+//! Rounding activations to 8 bits: `q = round(x * 127 / max|x|)`, ties to even, per 32 or per 256 values, as
+//! ggml's `quantize_row_q8_0` and `quantize_row_q8_K` do (which differ in the storage and sign of the scale).
+
+use super::{Activations, AlignedBytes, Width};
+use crate::blocks::SUPER;
+use crate::{Cpu, Isa, KernelError};
+
+/// What kernels want to know of 256 rounded values besides the values.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Meta {
+    /// The scale of each 32 values; all equal in the wide form.
+    pub(crate) d: [f32; 8],
+    /// -128 times the sum of each 32 rounded values.
+    pub(crate) neg32: [i32; 8],
+    /// The sum of each 32 rounded values times their scale.
+    pub(crate) dsum: [f32; 8],
+    /// The sum of each 32 rounded values.
+    pub(crate) sum32: [i16; 8],
+    _pad: [u32; 4],
+    /// -128 times the sum of each 16 rounded values.
+    pub(crate) neg16: [i32; 16],
+    /// The sum of each 16 rounded values.
+    pub(crate) sum16: [i16; 16],
+}
+
+/// Rows rounded to 8 bits, in panels of 256 columns: `[panel][row][256]`, the last panel padded with zeros.
+pub(crate) struct Quantised {
+    rows: usize,
+    cols: usize,
+    q: AlignedBytes,
+    meta: Vec<Meta>,
+    single: Option<Single>,
+}
+
+/// Further forms of a single row, for the one-row kernels.
+struct Single {
+    /// The values with the 32s of each 256 in the order 0 2 | 1 3 | 4 6 | 5 7: as the nibbles of Q4_K lie.
+    paired: AlignedBytes,
+    /// The values with the halves of each four 32s apart: as the nibbles of four blocks of Q4_0 lie.
+    halved: AlignedBytes,
+    /// -128 times the sum of each four values.
+    neg4: AlignedBytes,
+}
+
+/// How many rows one task quantises.
+const ROWS_PER_TASK: usize = 8;
+
+impl Quantised {
+    /// Rounds all rows; in parallel where there are many.
+    pub(super) fn new(cpu: &Cpu, x: &Activations, width: Width) -> Result<Self, KernelError> {
+        let panels = x.cols.div_ceil(SUPER);
+        let mut q = AlignedBytes::new(panels * x.rows * SUPER);
+        let mut meta = vec![Meta::default(); panels * x.rows];
+        let out = Out { q: q.bytes_mut().as_mut_ptr(), meta: meta.as_mut_ptr() };
+        let kernel = row_kernel(cpu.isa());
+        let job = |task: usize| {
+            let out = &out;
+            for row in task * ROWS_PER_TASK..((task + 1) * ROWS_PER_TASK).min(x.rows) {
+                let values = x.row(row);
+                for (p, values) in values.chunks(SUPER).enumerate() {
+                    let at = p * x.rows + row;
+                    // SAFETY: `at < panels * rows`, the number of records in both buffers, and every `(p, row)`
+                    // is visited once, so the two references are in bounds and exclusive.
+                    let (q, meta) = unsafe { (&mut *out.q.add(at * SUPER).cast(), &mut *out.meta.add(at)) };
+                    // SAFETY: the kernel was chosen for the instruction set of `cpu`, which is available.
+                    unsafe { kernel(values, width, q, meta) };
+                }
+            }
+        };
+        if x.rows <= ROWS_PER_TASK {
+            job(0);
+        } else {
+            cpu.pool().run(x.rows.div_ceil(ROWS_PER_TASK), &job)?;
+        }
+        let single = (x.rows == 1).then(|| Single::new(&q, width));
+        Ok(Quantised { rows: x.rows, cols: x.cols, q, meta, single })
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of values per row.
+    pub(crate) fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// The number of panels of 256 columns.
+    pub(crate) fn panels(&self) -> usize {
+        self.cols.div_ceil(SUPER)
+    }
+
+    /// The rounded values of one row in one panel.
+    #[inline(always)]
+    pub(crate) fn values(&self, panel: usize, row: usize) -> &[i8; SUPER] {
+        let at = (panel * self.rows + row) * SUPER;
+        match self.q.signed()[at..].first_chunk() {
+            Some(values) => values,
+            None => &[0; SUPER],
+        }
+    }
+
+    /// The scales and sums of one row in one panel.
+    #[inline(always)]
+    pub(crate) fn meta(&self, panel: usize, row: usize) -> &Meta {
+        &self.meta[panel * self.rows + row]
+    }
+
+    /// All values, `[panel][row][256]`.
+    pub(crate) fn all_values(&self) -> &[i8] {
+        self.q.signed()
+    }
+
+    /// All scales and sums, `[panel][row]`.
+    pub(crate) fn all_meta(&self) -> &[Meta] {
+        &self.meta
+    }
+
+    /// Of a single row: the values in Q4_K's order; empty otherwise and in the narrow form.
+    pub(crate) fn paired(&self) -> &[i8] {
+        self.single.as_ref().map_or(&[], |s| s.paired.signed())
+    }
+
+    /// Of a single row: the values with the halves of each four 32s apart; empty otherwise.
+    pub(crate) fn halved(&self) -> &[i8] {
+        self.single.as_ref().map_or(&[], |s| s.halved.signed())
+    }
+
+    /// Of a single row: -128 times the sum of each four values, as little-endian i32; empty otherwise and in the
+    /// wide form.
+    pub(crate) fn neg4(&self) -> &[u8] {
+        self.single.as_ref().map_or(&[], |s| s.neg4.bytes())
+    }
+}
+
+impl Single {
+    fn new(q: &AlignedBytes, width: Width) -> Single {
+        let values = q.signed();
+        let mut halved = AlignedBytes::new(values.len());
+        for (from, to) in q.bytes().chunks(128).zip(halved.bytes_mut().chunks_mut(128)) {
+            for (i, from) in from.chunks(16).enumerate() {
+                let at = i % 2 * 64 + i / 2 * 16;
+                to[at..at + 16].copy_from_slice(from);
+            }
+        }
+        if width == Width::Wide {
+            let mut paired = AlignedBytes::new(values.len());
+            for (from, to) in q.bytes().chunks(SUPER).zip(paired.bytes_mut().chunks_mut(SUPER)) {
+                for (to, g) in to.chunks_mut(32).zip([0, 2, 1, 3, 4, 6, 5, 7]) {
+                    to.copy_from_slice(&from[g * 32..g * 32 + 32]);
+                }
+            }
+            return Single { paired, halved, neg4: AlignedBytes::default() };
+        }
+        let mut neg4 = AlignedBytes::new(values.len());
+        for (four, to) in values.as_chunks::<4>().0.iter().zip(neg4.bytes_mut().as_chunks_mut::<4>().0) {
+            let sum: i32 = four.iter().map(|&v| i32::from(v)).sum();
+            *to = (-128 * sum).to_le_bytes();
+        }
+        Single { paired: AlignedBytes::default(), halved, neg4 }
+    }
+}
+
+struct Out {
+    q: *mut u8,
+    meta: *mut Meta,
+}
+// SAFETY: the tasks of `Quantised::new` write disjoint records behind the pointers.
+unsafe impl Sync for Out {}
+
+type RowKernel = unsafe fn(&[f32], Width, &mut [i8; SUPER], &mut Meta);
+
+fn row_kernel(isa: Isa) -> RowKernel {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => quantise_avx512,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => quantise_avx2,
+        _ => quantise_portable,
+    }
+}
+
+fn quantise_portable(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
+    quantise(values, width, q, meta);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn quantise_avx2(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
+    quantise(values, width, q, meta);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+fn quantise_avx512(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
+    quantise(values, width, q, meta);
+}
+
+/// Rounds up to 256 values; what is missing counts as zero.
+#[inline(always)]
+fn quantise(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
+    let mut padded = [0f32; SUPER];
+    padded[..values.len().min(SUPER)].copy_from_slice(&values[..values.len().min(SUPER)]);
+    let mut largest = [0f32; 8];
+    for (largest, group) in largest.iter_mut().zip(padded.as_chunks::<32>().0) {
+        *largest = max_abs(group);
+    }
+    if width == Width::Wide {
+        largest = [f32::from_bits(largest.into_iter().fold(0, |m, v| m.max(v.to_bits()))); 8];
+    }
+    for (g, group) in padded.as_chunks::<32>().0.iter().enumerate() {
+        let d = largest[g] / 127.0;
+        // A NaN or infinity anywhere must not turn into a plausible number: the scale carries it on. Where the
+        // inverse would overflow, all values count as zero.
+        let inverse = if d >= f32::MIN_POSITIVE { 1.0 / d } else { 0.0 };
+        meta.d[g] = d;
+        for half in 0..2 {
+            let mut sum = 0i32;
+            for i in half * 16..half * 16 + 16 {
+                let rounded = round(group[i] * inverse);
+                q[g * 32 + i] = rounded as i8;
+                sum = sum.wrapping_add(rounded);
+            }
+            meta.neg16[g * 2 + half] = sum.wrapping_mul(-128);
+            meta.sum16[g * 2 + half] = sum as i16;
+        }
+        meta.neg32[g] = meta.neg16[g * 2].wrapping_add(meta.neg16[g * 2 + 1]);
+        meta.sum32[g] = meta.sum16[g * 2].wrapping_add(meta.sum16[g * 2 + 1]);
+        meta.dsum[g] = d * f32::from(meta.sum32[g]);
+    }
+}
+
+/// To the nearest whole number, ties to even, for |v| < 2^22: the addition leaves no room for a fraction.
+#[inline(always)]
+fn round(v: f32) -> i32 {
+    const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23
+    ((v + MAGIC).to_bits() as i32).wrapping_sub(MAGIC.to_bits() as i32)
+}
+
+/// The largest magnitude of 32 values; NaN if one of them is NaN.
+#[inline(always)]
+fn max_abs(group: &[f32; 32]) -> f32 {
+    // Magnitudes as integers order like the floats, with NaN above infinity; integer maxima vectorise.
+    let bits = group.iter().fold(0u32, |m, v| m.max(v.to_bits() & 0x7fff_ffff));
+    f32::from_bits(bits)
+}

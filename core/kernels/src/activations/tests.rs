@@ -1,0 +1,69 @@
+//! The 8-bit forms against their definition.
+
+use super::*;
+use crate::Isa;
+
+fn values(n: usize) -> Vec<f32> {
+    let mut state = 7u32;
+    (0..n)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 8_388_608.0 - 1.0
+        })
+        .collect()
+}
+
+#[test]
+fn rounding_is_nearest_per_group_and_sums_agree_on_every_isa() {
+    let (rows, cols) = (11, 288);
+    let x = values(rows * cols);
+    for isa in Isa::available() {
+        let cpu = Cpu::with_isa(Some(2), isa).unwrap();
+        for (width, group) in [(Width::Narrow, 32), (Width::Wide, 256)] {
+            let cache = ActivationCache::default();
+            let a = Activations::new(&x, rows, cols, &cache).unwrap();
+            let quantised = a.quantised(&cpu, width).unwrap();
+            for row in 0..rows {
+                for (at, &v) in a.row(row).iter().enumerate() {
+                    let start = at / group * group;
+                    let members = &a.row(row)[start..(start + group).min(cols)];
+                    let d = members.iter().fold(0f32, |m, v| m.max(v.abs())) / 127.0;
+                    let meta = quantised.meta(at / 256, row);
+                    assert_eq!(meta.d[at % 256 / 32], d);
+                    let q = quantised.values(at / 256, row)[at % 256];
+                    assert!((f32::from(q) * d - v).abs() <= d * 0.5001, "{q} {d} {v}");
+                }
+                for panel in 0..2 {
+                    let (q, meta) = (quantised.values(panel, row), quantised.meta(panel, row));
+                    for (g, sixteen) in q.as_chunks::<16>().0.iter().enumerate() {
+                        let sum: i32 = sixteen.iter().map(|&v| i32::from(v)).sum();
+                        assert_eq!((i32::from(meta.sum16[g]), meta.neg16[g]), (sum, -128 * sum));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn zeros_stay_zero_and_nan_is_not_hidden() {
+    let cpu = Cpu::with_isa(Some(1), Isa::detect()).unwrap();
+    let mut x = vec![0f32; 64];
+    x[40] = f32::NAN;
+    let cache = ActivationCache::default();
+    let a = Activations::new(&x, 1, 64, &cache).unwrap();
+    let quantised = a.quantised(&cpu, Width::Narrow).unwrap();
+    assert_eq!(quantised.meta(0, 0).d[0], 0.0);
+    assert!(quantised.meta(0, 0).d[1].is_nan());
+    assert!(quantised.values(0, 0)[..32].iter().all(|&q| q == 0));
+}
+
+#[test]
+fn a_cache_of_another_shape_is_refused() {
+    let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
+    let (x, cache) = (values(128), ActivationCache::default());
+    Activations::new(&x, 2, 64, &cache).unwrap().quantised(&cpu, Width::Narrow).unwrap();
+    let other = Activations::new(&x, 4, 32, &cache).unwrap();
+    assert!(other.quantised(&cpu, Width::Narrow).is_err());
+    assert!(Activations::new(&x, 3, 64, &cache).is_err());
+}

@@ -1,0 +1,149 @@
+//! Attention over the cache: streaming softmax, grouped key-value heads, windows, any number of sequences.
+//!
+//! Keys are taken in blocks of 64 at fixed positions, so that a row's result depends on its own keys only: not on
+//! threads, not on the other rows of the call, not on how a prompt is cut. Sequences with one row (decode) are cut
+//! at every 512th position; the parts are computed in any order and combined in theirs.
+
+mod cache;
+mod many;
+mod one;
+mod rows;
+mod shape;
+mod soften;
+#[cfg(test)]
+mod tests;
+
+pub use shape::{AttentionSequence, AttentionShape, Mask};
+
+use crate::cpu::Cpu;
+use crate::error::KernelError;
+use crate::pool::SendPointer;
+use crate::simd::dispatch;
+use many::ManyRows;
+use one::{OneRow, Partials};
+
+/// Keys per block of the streaming softmax.
+pub(crate) const BLOCK: usize = 64;
+/// Rows (queries times heads of a group) that share a tile of keys and values.
+const ROWS_PER_TASK: usize = 192;
+/// Decode tasks per thread that are enough to share the work out evenly.
+const TASKS_PER_THREAD: usize = 4;
+/// Bytes of a row of keys that one decode task reads at most.
+const BYTES_TOGETHER: usize = 2048;
+/// Multiplications below which a second thread does not pay.
+const SERIAL_BELOW: usize = 160_000;
+
+/// Scaled dot product attention (Vaswani et al. 2017) of every row of `q`, `[T, heads, key_dim]`, over its own
+/// sequence's cache, into `out`, `[T, heads, value_dim]`. `sinks`, one logit per head, add to the softmax's sum and
+/// to nothing else (gpt-oss). Rows that belong to no sequence are left alone. Errors: lengths and shapes that do
+/// not fit, pages outside the cache's buffer.
+pub fn attention(
+    cpu: &Cpu,
+    shape: &AttentionShape,
+    sequences: &[AttentionSequence],
+    q: &[f32],
+    sinks: Option<&[f32]>,
+    out: &mut [f32],
+) -> Result<(), KernelError> {
+    shape::check(shape, sequences, q, sinks, out)?;
+    let call = Call { shape, sequences, q, sinks, out: SendPointer(out.as_mut_ptr()) };
+    let (tasks, partials) = call.plan(cpu.pool().threads());
+    let job = |index: usize| call.work(cpu, &tasks[index], &partials);
+    if call.multiplications() < SERIAL_BELOW {
+        (0..tasks.len()).for_each(job);
+    } else {
+        cpu.pool().run(tasks.len(), &job)?;
+    }
+    for sequence in partials.sequences() {
+        dispatch(cpu, one::Combine { call: &call, sequence, partials: &partials });
+    }
+    Ok(())
+}
+
+/// The checked arguments of a call. Every task writes its own heads and rows of `out`.
+pub(crate) struct Call<'a> {
+    pub(crate) shape: &'a AttentionShape,
+    pub(crate) sequences: &'a [AttentionSequence<'a>],
+    pub(crate) q: &'a [f32],
+    pub(crate) sinks: Option<&'a [f32]>,
+    pub(crate) out: SendPointer<f32>,
+}
+
+/// What one thread does at a time.
+enum Task {
+    /// The rows `first..first + count` of a sequence for one key-value head.
+    Many { sequence: usize, kv_head: usize, first: usize, count: usize },
+    /// The only row of a sequence, for `count` key-value heads and the keys of one part.
+    One { sequence: usize, kv_head: usize, count: usize, part: usize },
+}
+
+impl Call<'_> {
+    /// Query heads per key-value head.
+    pub(crate) fn group(&self) -> usize {
+        self.shape.heads / self.shape.kv_heads
+    }
+
+    /// The tasks, the longest first, and the room for the parts of rows that are cut.
+    fn plan(&self, threads: usize) -> (Vec<Task>, Partials) {
+        let kv_heads = self.shape.kv_heads;
+        let together = self.heads_together(threads);
+        let (mut tasks, mut partials) = (Vec::new(), Partials::new(self.shape));
+        let rows = (ROWS_PER_TASK / self.group()).max(1);
+        for (sequence, given) in self.sequences.iter().enumerate() {
+            if given.row_count == 1 {
+                let parts = one::parts(self.shape, given);
+                partials.reserve(sequence, parts.clone());
+                tasks.extend(parts.flat_map(|part| {
+                    (0..kv_heads).step_by(together).map(move |kv_head| Task::One {
+                        sequence,
+                        kv_head,
+                        count: together.min(kv_heads - kv_head),
+                        part,
+                    })
+                }));
+                continue;
+            }
+            for block in (0..given.row_count.div_ceil(rows)).rev() {
+                let first = block * rows;
+                let count = rows.min(given.row_count - first);
+                let heads = 0..kv_heads;
+                tasks.extend(heads.map(|kv_head| Task::Many { sequence, kv_head, first, count }));
+            }
+        }
+        partials.allocate();
+        (tasks, partials)
+    }
+
+    /// How many key-value heads a decode task takes: all of a row if there are parts enough for all threads, fewer
+    /// if not, or if rows are so long that the next block would not stay in the second cache. (No result depends
+    /// on it.)
+    fn heads_together(&self, threads: usize) -> usize {
+        let single = self.sequences.iter().filter(|sequence| sequence.row_count == 1);
+        let parts: usize = single.clone().map(|sequence| one::parts(self.shape, sequence).len()).sum();
+        let head_bytes = single.map(|one| one.keys.row_bytes().unwrap_or(0) / self.shape.kv_heads).max();
+        let by_threads = parts * self.shape.kv_heads / (TASKS_PER_THREAD * threads);
+        by_threads.min(BYTES_TOGETHER / head_bytes.unwrap_or(1).max(1)).clamp(1, self.shape.kv_heads)
+    }
+
+    fn work(&self, cpu: &Cpu, task: &Task, partials: &Partials) {
+        match *task {
+            Task::Many { sequence, kv_head, first, count } => {
+                dispatch(cpu, ManyRows { call: self, sequence, kv_head, first, count });
+            }
+            Task::One { sequence, kv_head, count, part } => {
+                let kv_heads = kv_head..kv_head + count;
+                dispatch(cpu, OneRow { call: self, sequence, kv_heads, part, partials });
+            }
+        }
+    }
+
+    /// Roughly how much there is to do.
+    fn multiplications(&self) -> usize {
+        let keys = |sequence: &AttentionSequence| {
+            let last = sequence.first_position + sequence.row_count.saturating_sub(1);
+            sequence.row_count * self.shape.mask.visible(last, sequence.total()).len()
+        };
+        let pairs: usize = self.sequences.iter().map(keys).sum();
+        pairs.saturating_mul(self.shape.heads * (self.shape.key_dim + self.shape.value_dim))
+    }
+}

@@ -1,0 +1,215 @@
+//! Reading keys and values out of the cache: addresses of a block's rows, formats, f32 tiles.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over registers of constant number read better by index"
+)]
+
+use std::cell::RefCell;
+
+use super::BLOCK;
+use crate::kv::{KvRows, KvType, Q8_0_BYTES, Q8_0_LEN};
+use crate::simd::{LANES, Simd};
+
+/// The rows of a sequence; `KvRows::check` has passed for `total` positions.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    rows: KvRows<'a>,
+    total: usize,
+    /// Bytes of one head of a row.
+    pub(super) head_bytes: usize,
+}
+
+/// The addresses of the 64 rows of a block. Rows behind the last position repeat it: all may be read.
+pub(super) type Addresses = [*const u8; BLOCK];
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(rows: KvRows<'a>, total: usize) -> Rows<'a> {
+        Rows { rows, total, head_bytes: rows.kind.row_bytes(rows.head_dim).unwrap_or(0) }
+    }
+
+    pub(super) fn kind(&self) -> KvType {
+        self.rows.kind
+    }
+
+    pub(super) fn dim(&self) -> usize {
+        self.rows.head_dim
+    }
+
+    /// Where the rows of the positions `base..base + 64` begin, and the heads of `head` in them; `base` is below
+    /// `total`.
+    #[inline(always)]
+    pub(super) fn addresses(&self, base: usize, head: usize) -> Addresses {
+        let bytes = self.rows.bytes.as_ptr();
+        let row_bytes = self.head_bytes * self.rows.heads;
+        let mut out = [bytes; BLOCK];
+        let count = BLOCK.min(self.total - base);
+        let mut done = 0;
+        while done < count {
+            // One page at a time; `row_of` checks the page list.
+            let in_page = (base + done) % self.rows.page_len;
+            let run = (self.rows.page_len - in_page).min(count - done);
+            let mut row =
+                bytes.wrapping_add(self.rows.row_of(base + done) * row_bytes + head * self.head_bytes);
+            for address in &mut out[done..done + run] {
+                *address = row;
+                row = row.wrapping_add(row_bytes);
+            }
+            done += run;
+        }
+        let last = out[count - 1];
+        out[count..].fill(last);
+        out
+    }
+}
+
+/// How the elements of a head are stored.
+pub(super) trait Format {
+    /// Elements `16 * vector..` of the head at `head`.
+    ///
+    /// # Safety
+    /// The sixteen elements must be inside the head, whose bytes must be readable.
+    unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F;
+
+    /// Elements `32 * pair..` of the head at `head`, as two vectors.
+    ///
+    /// # Safety
+    /// The 32 elements must be inside the head, whose bytes must be readable.
+    #[inline(always)]
+    unsafe fn load_pair<S: Simd>(s: S, head: *const u8, pair: usize) -> [S::F; 2] {
+        // SAFETY: the caller's contract.
+        unsafe { [Self::load(s, head, 2 * pair), Self::load(s, head, 2 * pair + 1)] }
+    }
+
+    /// Element `index` of the head at `head`.
+    ///
+    /// # Safety
+    /// As for `load`.
+    unsafe fn element<S: Simd>(s: S, head: *const u8, index: usize) -> f32;
+}
+
+pub(super) struct F32;
+pub(super) struct F16;
+pub(super) struct Q8;
+
+impl Format for F32 {
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F {
+        // SAFETY: the caller's contract.
+        unsafe { s.load_ptr(head.cast::<f32>().add(vector * LANES)) }
+    }
+
+    #[inline(always)]
+    unsafe fn element<S: Simd>(_: S, head: *const u8, index: usize) -> f32 {
+        // SAFETY: the caller's contract.
+        unsafe { head.cast::<f32>().add(index).read_unaligned() }
+    }
+}
+
+impl Format for F16 {
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F {
+        // SAFETY: the caller's contract.
+        unsafe { s.load_f16_ptr(head.add(vector * LANES * 2)) }
+    }
+
+    #[inline(always)]
+    unsafe fn element<S: Simd>(s: S, head: *const u8, index: usize) -> f32 {
+        // SAFETY: the caller's contract.
+        s.widen_f16(unsafe { head.cast::<u16>().add(index).read_unaligned() })
+    }
+}
+
+impl Format for Q8 {
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F {
+        let (block, half) = (vector / 2, vector % 2);
+        // SAFETY: the caller's contract: the block of this vector is inside the head.
+        unsafe {
+            let block = head.add(block * Q8_0_BYTES);
+            let scale = s.widen_f16(block.cast::<u16>().read_unaligned());
+            s.mul(s.load_i8_ptr(block.add(2 + half * LANES)), s.splat(scale))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_pair<S: Simd>(s: S, head: *const u8, pair: usize) -> [S::F; 2] {
+        // SAFETY: the caller's contract: the block is inside the head. One scale serves both vectors.
+        unsafe {
+            let block = head.add(pair * Q8_0_BYTES);
+            let scale = s.splat(s.widen_f16(block.cast::<u16>().read_unaligned()));
+            [s.mul(s.load_i8_ptr(block.add(2)), scale), s.mul(s.load_i8_ptr(block.add(2 + LANES)), scale)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn element<S: Simd>(s: S, head: *const u8, index: usize) -> f32 {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let block = head.add(index / Q8_0_LEN * Q8_0_BYTES);
+            let quant = *block.add(2 + index % Q8_0_LEN) as i8;
+            s.widen_f16(block.cast::<u16>().read_unaligned()) * f32::from(quant)
+        }
+    }
+}
+
+/// Widens a block of rows into `tile`, `[64, stride]`; elements from `dim` to `stride` become zero. `stride` is
+/// `dim` rounded up to sixteen.
+#[inline(always)]
+pub(super) fn widen_rows<S: Simd, F: Format>(s: S, rows: &Addresses, dim: usize, tile: &mut [f32]) {
+    let stride = dim.next_multiple_of(LANES);
+    for (row, line) in rows.iter().zip(tile.chunks_exact_mut(stride)) {
+        for (vector, place) in line[..dim].as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            // SAFETY: the address is one of `addresses`, the vector lies inside the head.
+            s.store(place, unsafe { F::load(s, *row, vector) });
+        }
+        for index in dim / LANES * LANES..dim {
+            // SAFETY: as above.
+            line[index] = unsafe { F::element(s, *row, index) };
+        }
+        line[dim..].fill(0.0);
+    }
+}
+
+/// Widens a block of rows into `tile`, `[dim, 64]`: element by element, the 64 rows side by side.
+#[inline(always)]
+pub(super) fn widen_columns<S: Simd, F: Format>(s: S, rows: &Addresses, dim: usize, tile: &mut [f32]) {
+    for (group, addresses) in rows.as_chunks::<LANES>().0.iter().enumerate() {
+        for vector in 0..dim / LANES {
+            let mut square = [s.splat(0.0); LANES];
+            for i in 0..LANES {
+                // SAFETY: the address is one of `addresses`, the vector lies inside the head.
+                square[i] = unsafe { F::load(s, addresses[i], vector) };
+            }
+            let lines = tile[vector * LANES * BLOCK..].chunks_exact_mut(BLOCK);
+            for (column, line) in s.transpose(&square).into_iter().zip(lines) {
+                s.store(&mut line.as_chunks_mut::<LANES>().0[group], column);
+            }
+        }
+        for index in dim / LANES * LANES..dim {
+            for (i, address) in addresses.iter().enumerate() {
+                // SAFETY: as above.
+                tile[index * BLOCK + group * LANES + i] = unsafe { F::element(s, *address, index) };
+            }
+        }
+    }
+}
+
+thread_local! {
+    /// Room for tiles and running results, kept from task to task.
+    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Calls `work` with `count` floats of this thread's own, 64-byte aligned, of any content.
+#[inline(always)]
+pub(super) fn with_scratch<R>(count: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
+    // Taken out and not borrowed: a panic or a nested call finds an empty one, not a locked one.
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < count + LANES {
+        scratch.resize(count + LANES, 0.0);
+    }
+    let start = scratch.as_ptr().align_offset(64).min(LANES);
+    let result = work(&mut scratch[start..start + count]);
+    SCRATCH.set(scratch);
+    result
+}

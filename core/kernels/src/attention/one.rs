@@ -1,0 +1,369 @@
+//! One row of a sequence against the cache (decode): keys and values are read in place, once for all heads of a
+//! group, part by part.
+
+use std::ops::Range;
+
+use super::cache::{Addresses, Rows, with_scratch};
+use super::many::{Widen, last_factor};
+use super::rows::{Ahead, Gather, Scores};
+use super::soften::{STRIP, Soften};
+use super::{AttentionSequence, AttentionShape, BLOCK, Call};
+use crate::kv::KvType;
+use crate::pool::SendPointer;
+use crate::simd::{Kernel, LANES, Simd, exp};
+
+/// Positions per part: parts begin at multiples of it.
+const PART: usize = 512;
+
+/// The parts that hold keys which the only row of the sequence sees.
+pub(super) fn parts(shape: &AttentionShape, sequence: &AttentionSequence) -> Range<usize> {
+    let seen = shape.mask.visible(sequence.first_position, sequence.total());
+    seen.start / PART..seen.end.div_ceil(PART)
+}
+
+/// Unfinished results of rows that are cut into parts: per part and head the largest score, the sum of the
+/// weights, and the weighted values.
+pub(super) struct Partials {
+    heads: usize,
+    wide: usize,
+    /// Sequence, its parts, where its results begin.
+    entries: Vec<(usize, Range<usize>, usize)>,
+    size: usize,
+    data: Vec<f32>,
+    pointer: SendPointer<f32>,
+}
+
+/// Floats before the weighted values.
+const HEADER: usize = 2;
+
+impl Partials {
+    pub(super) fn new(shape: &AttentionShape) -> Partials {
+        let wide = shape.value_dim.next_multiple_of(LANES);
+        let (entries, data) = (Vec::new(), Vec::new());
+        Partials {
+            heads: shape.heads,
+            wide,
+            entries,
+            size: 0,
+            data,
+            pointer: SendPointer(std::ptr::null_mut()),
+        }
+    }
+
+    /// Makes room for a sequence, if it has more than one part. Sequences come in ascending order.
+    pub(super) fn reserve(&mut self, sequence: usize, parts: Range<usize>) {
+        if parts.len() > 1 {
+            let size = parts.len() * self.heads * (HEADER + self.wide);
+            self.entries.push((sequence, parts, self.size));
+            self.size += size;
+        }
+    }
+
+    /// Allocates what was reserved; before it nothing may be written.
+    pub(super) fn allocate(&mut self) {
+        self.data = vec![0.0; self.size];
+        self.pointer = SendPointer(self.data.as_mut_ptr());
+    }
+
+    /// The sequences that have parts to combine.
+    pub(super) fn sequences(&self) -> Range<usize> {
+        0..self.entries.len()
+    }
+
+    /// Where the result of a part and head goes; none if the sequence is not cut.
+    fn place(&self, sequence: usize, part: usize, head: usize) -> Option<usize> {
+        let index = self.entries.binary_search_by_key(&sequence, |entry| entry.0).ok()?;
+        let (_, parts, first) = &self.entries[index];
+        Some(first + ((part - parts.start) * self.heads + head) * (HEADER + self.wide))
+    }
+
+    /// The floats of one part and head.
+    ///
+    /// # Safety
+    /// `place` must come from `place`, and no other thread may use the same part and head meanwhile.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn slot(&self, place: usize) -> &mut [f32] {
+        // SAFETY: `place` is inside `data`, which is neither moved nor resized after `allocate`; exclusive by the
+        // contract.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.at(place), HEADER + self.wide) }
+    }
+}
+
+/// The row of a sequence that has one: some key-value heads with all their query heads, the keys of one part.
+pub(super) struct OneRow<'a> {
+    pub(super) call: &'a Call<'a>,
+    pub(super) sequence: usize,
+    pub(super) kv_heads: Range<usize>,
+    pub(super) part: usize,
+    pub(super) partials: &'a Partials,
+}
+
+impl Kernel for OneRow<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let group = self.call.group();
+        let heads = group * self.kv_heads.len();
+        let key_wide = self.call.shape.key_dim.next_multiple_of(LANES);
+        let wide = self.call.shape.value_dim.next_multiple_of(LANES);
+        let each = heads.next_multiple_of(LANES);
+        let sizes =
+            [heads * key_wide, heads * wide, group * BLOCK, BLOCK * key_wide.max(wide), each, each, each];
+        with_scratch(sizes.iter().sum(), |scratch| {
+            let (q, rest) = scratch.split_at_mut(sizes[0]);
+            let (out, rest) = rest.split_at_mut(sizes[1]);
+            let (scores, rest) = rest.split_at_mut(sizes[2]);
+            let (tile, rest) = rest.split_at_mut(sizes[3]);
+            let (most, rest) = rest.split_at_mut(sizes[4]);
+            let (sums, keep) = rest.split_at_mut(sizes[5]);
+            s.call(Walk { task: &self, q, out, scores, tile, most, sums, keep });
+        });
+    }
+}
+
+/// The loop over the blocks of keys of a part. "heads" are the query heads of the task's key-value heads.
+struct Walk<'a> {
+    task: &'a OneRow<'a>,
+    /// Scaled queries, `[heads, key_dim rounded up]`.
+    q: &'a mut [f32],
+    /// Unfinished results, `[heads, value_dim rounded up]`.
+    out: &'a mut [f32],
+    /// `[group, 64]`.
+    scores: &'a mut [f32],
+    /// A widened block, for heads that are not whole vectors.
+    tile: &'a mut [f32],
+    most: &'a mut [f32],
+    sums: &'a mut [f32],
+    keep: &'a mut [f32],
+}
+
+impl Kernel for Walk<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let task = self.task;
+        let sequence = &task.call.sequences[task.sequence];
+        self.begin(sequence);
+        let seen = task.call.shape.mask.visible(sequence.first_position, sequence.total());
+        let (low, high) = (seen.start.max(task.part * PART), seen.end.min((task.part + 1) * PART));
+        let span = (low / BLOCK * BLOCK, high);
+        let mut keys = Stream::new(s, Rows::new(sequence.keys, sequence.total()), &task.kv_heads, span);
+        let mut values = Stream::new(s, Rows::new(sequence.values, sequence.total()), &task.kv_heads, span);
+        while keys.base < high {
+            let span = (low.max(keys.base) - keys.base, high.min(keys.base + BLOCK) - keys.base);
+            // All heads of a block before the next block: the cache is read row after row, page after page.
+            for kv_head in task.kv_heads.clone() {
+                self.head(s, kv_head, &mut keys, &mut values, span);
+            }
+            keys.advance();
+            values.advance();
+        }
+        self.finish(sequence);
+    }
+}
+
+/// The rows of the current block, and of the next.
+struct Stream<'a> {
+    rows: Rows<'a>,
+    heads: &'a Range<usize>,
+    base: usize,
+    high: usize,
+    /// The first of the heads in the rows of the current block.
+    current: Addresses,
+    next: Addresses,
+    ahead: Ahead,
+}
+
+impl<'a> Stream<'a> {
+    #[inline(always)]
+    fn new<S: Simd>(
+        s: S,
+        rows: Rows<'a>,
+        heads: &'a Range<usize>,
+        (base, high): (usize, usize),
+    ) -> Stream<'a> {
+        let current = rows.addresses(base, heads.start);
+        let mut ahead = Ahead::new(current, heads.len() * rows.head_bytes, 1);
+        ahead.ask(s, BLOCK);
+        let mut stream = Stream { rows, heads, base, high, current, next: current, ahead };
+        stream.look_ahead();
+        stream
+    }
+
+    #[inline(always)]
+    fn look_ahead(&mut self) {
+        if self.base + BLOCK < self.high {
+            self.next = self.rows.addresses(self.base + BLOCK, self.heads.start);
+            self.ahead = Ahead::new(self.next, self.heads.len() * self.rows.head_bytes, self.heads.len());
+        }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.base += BLOCK;
+        self.current = self.next;
+        self.look_ahead();
+    }
+
+    /// The addresses of a head in the current block, whose heads are whole vectors: the cache's own, or those of
+    /// a widened tile.
+    #[inline(always)]
+    fn in_vectors<S: Simd>(&self, s: S, head: usize, tile: &mut [f32]) -> (KvType, Addresses) {
+        let mut rows = self.current;
+        for row in &mut rows {
+            *row = row.wrapping_add((head - self.heads.start) * self.rows.head_bytes);
+        }
+        let dim = self.rows.dim();
+        if dim.is_multiple_of(LANES) {
+            return (self.rows.kind(), rows);
+        }
+        s.call(Widen { kind: self.rows.kind(), rows: &rows, dim, turned: false, tile: &mut *tile });
+        for (row, line) in rows.iter_mut().zip(tile.chunks_exact(dim.next_multiple_of(LANES))) {
+            *row = line.as_ptr().cast();
+        }
+        (KvType::F32, rows)
+    }
+}
+
+impl Walk<'_> {
+    /// One key-value head against the current block.
+    #[inline(always)]
+    fn head<S: Simd>(
+        &mut self,
+        s: S,
+        kv_head: usize,
+        keys: &mut Stream,
+        values: &mut Stream,
+        span: (usize, usize),
+    ) {
+        let (shape, group) = (self.task.call.shape, self.task.call.group());
+        let first = (kv_head - self.task.kv_heads.start) * group;
+        let dim = shape.key_dim.next_multiple_of(LANES);
+        let (kind, rows) = keys.in_vectors(s, kv_head, self.tile);
+        s.call(Scores {
+            kind,
+            heads: group,
+            q: &self.q[first * dim..(first + group) * dim],
+            rows: &rows,
+            ahead: &mut keys.ahead,
+            span,
+            scores: self.scores,
+        });
+        for start in (0..group).step_by(STRIP) {
+            let strip = start..(start + STRIP).min(group);
+            let heads = first + strip.start..first + strip.end;
+            s.call(Soften {
+                scores: &mut self.scores.as_chunks_mut::<BLOCK>().0[strip],
+                visible: &[span; STRIP],
+                softcap: shape.softcap,
+                most: &mut self.most[heads.clone()],
+                sums: &mut self.sums[heads.clone()],
+                keep: &mut self.keep[heads],
+            });
+        }
+        let wide = shape.value_dim.next_multiple_of(LANES);
+        let (kind, rows) = values.in_vectors(s, kv_head, self.tile);
+        s.call(Gather {
+            kind,
+            heads: group,
+            weights: self.scores,
+            keep: &self.keep[first..first + group],
+            rows: &rows,
+            ahead: &mut values.ahead,
+            span,
+            out: &mut self.out[first * wide..(first + group) * wide],
+        });
+    }
+
+    /// Copies the queries, scaled, and clears the results.
+    #[inline(always)]
+    fn begin(&mut self, sequence: &AttentionSequence) {
+        let (task, shape) = (self.task, self.task.call.shape);
+        let group = task.call.group();
+        let first = sequence.first_row * shape.heads + task.kv_heads.start * group;
+        let end = first + task.kv_heads.len() * group;
+        let queries = task.call.q[first * shape.key_dim..end * shape.key_dim].chunks_exact(shape.key_dim);
+        for (to, from) in self.q.chunks_exact_mut(shape.key_dim.next_multiple_of(LANES)).zip(queries) {
+            to[shape.key_dim..].fill(0.0);
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = from * shape.scale;
+            }
+        }
+        self.out.fill(0.0);
+        self.most.fill(f32::NEG_INFINITY);
+        self.sums.fill(0.0);
+    }
+
+    /// Writes the heads out, or the part's share of them where the row is cut.
+    #[inline(always)]
+    fn finish(&self, sequence: &AttentionSequence) {
+        let (task, shape) = (self.task, self.task.call.shape);
+        let group = task.call.group();
+        let wide = shape.value_dim.next_multiple_of(LANES);
+        for index in 0..task.kv_heads.len() * group {
+            let head = task.kv_heads.start * group + index;
+            let result = &self.out[index * wide..(index + 1) * wide];
+            if let Some(place) = task.partials.place(task.sequence, task.part, head) {
+                // SAFETY: this task alone has this sequence, part and head.
+                let slot = unsafe { task.partials.slot(place) };
+                slot[..HEADER].copy_from_slice(&[self.most[index], self.sums[index]]);
+                slot[HEADER..].copy_from_slice(result);
+                continue;
+            }
+            let sink = task.call.sinks.map(|sinks| sinks[head]);
+            let factor = last_factor(self.most[index], self.sums[index], sink);
+            let at = (sequence.first_row * shape.heads + head) * shape.value_dim;
+            // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.
+            let to = unsafe { std::slice::from_raw_parts_mut(task.call.out.at(at), shape.value_dim) };
+            for (to, from) in to.iter_mut().zip(result) {
+                *to = from * factor;
+            }
+        }
+    }
+}
+
+/// Puts the parts of a row together, in their order.
+pub(super) struct Combine<'a> {
+    pub(super) call: &'a Call<'a>,
+    /// Index among the cut sequences.
+    pub(super) sequence: usize,
+    pub(super) partials: &'a Partials,
+}
+
+impl Kernel for Combine<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Combine { call, partials, .. } = self;
+        let (sequence, parts, _) = &partials.entries[self.sequence];
+        let shape = call.shape;
+        let row = call.sequences[*sequence].first_row;
+        for head in 0..shape.heads {
+            let slots = parts.clone().filter_map(|part| partials.place(*sequence, part, head));
+            let slots = slots.map(|place| {
+                // SAFETY: all tasks are done; this thread alone goes on.
+                unsafe { &*partials.slot(place) }
+            });
+            let most = slots.clone().map(|slot| slot[0]).fold(f32::NEG_INFINITY, f32::max);
+            let at = (row * shape.heads + head) * shape.value_dim;
+            // SAFETY: `shape::check` found the row and head inside `out`; nobody else writes now.
+            let to = unsafe { std::slice::from_raw_parts_mut(call.out.at(at), shape.value_dim) };
+            to.fill(0.0);
+            let mut sum = 0.0;
+            for slot in slots {
+                let keep = s.lanes(exp(s, s.splat(slot[0] - most)))[0];
+                sum += slot[1] * keep;
+                for (to, from) in to.iter_mut().zip(&slot[HEADER..]) {
+                    *to += from * keep;
+                }
+            }
+            let factor = last_factor(most, sum, call.sinks.map(|sinks| sinks[head]));
+            for to in to {
+                *to *= factor;
+            }
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The two inner loops of decode: scores of a block of keys, and the weighted sum of its values, for all heads of a
+//! group, reading each row of the cache once.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over registers of constant number read better by index"
+)]
+
+use super::BLOCK;
+use super::cache::{Addresses, F16, F32, Format, Q8};
+use crate::kv::KvType;
+use crate::simd::{Kernel, LANES, Simd};
+
+/// The rows that will be read soon, asked for line after line in the order of memory: what prefetchers and the
+/// memory's own pages like best (measured: head by head reads at less than half the rate).
+pub(super) struct Ahead {
+    rows: Addresses,
+    /// Lines of 64 bytes per row, and per key and head if all rows are to be asked for in one round of the heads.
+    lines: usize,
+    per_key: usize,
+    row: usize,
+    line: usize,
+}
+
+impl Ahead {
+    /// `rows` with `bytes` each, asked for while `heads` heads go over a block.
+    pub(super) fn new(rows: Addresses, bytes: usize, heads: usize) -> Ahead {
+        let lines = bytes.div_ceil(64);
+        Ahead { rows, lines, per_key: lines.div_ceil(heads), row: 0, line: 0 }
+    }
+
+    /// Asks for the share of `keys` keys.
+    #[inline(always)]
+    pub(super) fn ask<S: Simd>(&mut self, s: S, keys: usize) {
+        for _ in 0..keys * self.per_key {
+            if self.row >= BLOCK {
+                return;
+            }
+            s.prefetch(self.rows[self.row].wrapping_add(64 * self.line));
+            self.line += 1;
+            if self.line >= self.lines {
+                (self.row, self.line) = (self.row + 1, 0);
+            }
+        }
+    }
+}
+
+/// `scores[head, key] = q[head] . key` for the keys of `span`; a few around them may be written too.
+pub(super) struct Scores<'a> {
+    pub(super) kind: KvType,
+    pub(super) heads: usize,
+    /// `[heads, dim]`, dim a multiple of sixteen: that of the rows.
+    pub(super) q: &'a [f32],
+    pub(super) rows: &'a Addresses,
+    /// What will be read in the next step: asked for along the way.
+    pub(super) ahead: &'a mut Ahead,
+    pub(super) span: (usize, usize),
+    /// `[heads, 64]`.
+    pub(super) scores: &'a mut [f32],
+}
+
+impl Kernel for Scores<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        match self.kind {
+            KvType::F32 => self.all::<S, F32>(s),
+            KvType::F16 => self.all::<S, F16>(s),
+            KvType::Q8_0 => self.all::<S, Q8>(s),
+        }
+    }
+}
+
+impl Scores<'_> {
+    /// As many heads at a time as registers allow: each key is widened once for them.
+    #[inline(always)]
+    fn all<S: Simd, F: Format>(mut self, s: S) {
+        let mut head = 0;
+        while head < self.heads {
+            head += match (S::REGISTERS, self.heads - head) {
+                (32, 4..) => self.heads_at::<S, F, 4, 4, 16>(s, head),
+                (32, 2..) => self.heads_at::<S, F, 2, 8, 16>(s, head),
+                (32, _) => self.heads_at::<S, F, 1, 16, 16>(s, head),
+                (8, 2..) => self.heads_at::<S, F, 2, 4, 8>(s, head),
+                (8, _) => self.heads_at::<S, F, 1, 8, 8>(s, head),
+                _ => self.heads_at::<S, F, 1, 2, 2>(s, head),
+            };
+        }
+    }
+
+    /// `H` heads from `head` on, `K` keys at a time (`A = H K` sums at once). Gives `H`.
+    #[inline(always)]
+    fn heads_at<S: Simd, F: Format, const H: usize, const K: usize, const A: usize>(
+        &mut self,
+        s: S,
+        head: usize,
+    ) -> usize {
+        let dim = self.q.len() / self.heads;
+        let q = &self.q[head * dim..(head + H) * dim];
+        for key in (self.span.0 / K * K..self.span.1).step_by(K) {
+            let rows = &self.rows[key..key + K];
+            let mut accs = [s.acc_zero(); A];
+            for pair in 0..dim / (2 * LANES) {
+                for k in 0..K {
+                    // SAFETY: the address is that of a readable head of `dim` elements.
+                    let row = unsafe { F::load_pair(s, rows[k], pair) };
+                    for h in 0..H {
+                        // SAFETY: `q` has H heads of `dim` elements, the pair lies inside `dim`.
+                        unsafe {
+                            let query = q.as_ptr().add(h * dim + pair * 2 * LANES);
+                            let first = s.acc_fma(row[0], s.load_ptr(query), accs[k * H + h]);
+                            accs[k * H + h] = s.acc_fma(row[1], s.load_ptr(query.add(LANES)), first);
+                        }
+                    }
+                }
+            }
+            if !dim.is_multiple_of(2 * LANES) {
+                let vector = dim / LANES - 1;
+                for k in 0..K {
+                    // SAFETY: as above.
+                    let row = unsafe { F::load(s, rows[k], vector) };
+                    for h in 0..H {
+                        // SAFETY: as above.
+                        let query = unsafe { s.load_ptr(q.as_ptr().add(h * dim + vector * LANES)) };
+                        accs[k * H + h] = s.acc_fma(row, query, accs[k * H + h]);
+                    }
+                }
+            }
+            if head == 0 {
+                self.ahead.ask(s, K);
+            }
+            let sums = s.acc_sums(&accs);
+            for h in 0..H {
+                let scores = &mut self.scores[(head + h) * BLOCK + key..][..K];
+                for k in 0..K {
+                    scores[k] = sums[k * H + h];
+                }
+            }
+        }
+        H
+    }
+}
+
+/// `out[head] = out[head] * keep[head] + sum over keys of span: weights[head, key] * value[key]`.
+pub(super) struct Gather<'a> {
+    pub(super) kind: KvType,
+    pub(super) heads: usize,
+    /// `[heads, 64]`.
+    pub(super) weights: &'a [f32],
+    /// One factor per head.
+    pub(super) keep: &'a [f32],
+    pub(super) rows: &'a Addresses,
+    /// What will be read in the next step: asked for along the way.
+    pub(super) ahead: &'a mut Ahead,
+    pub(super) span: (usize, usize),
+    /// `[heads, dim]`, dim a multiple of sixteen: that of the rows.
+    pub(super) out: &'a mut [f32],
+}
+
+impl Kernel for Gather<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        match self.kind {
+            KvType::F32 => self.all::<S, F32>(s),
+            KvType::F16 => self.all::<S, F16>(s),
+            KvType::Q8_0 => self.all::<S, Q8>(s),
+        }
+    }
+}
+
+impl Gather<'_> {
+    #[inline(always)]
+    fn all<S: Simd, F: Format>(mut self, s: S) {
+        let vectors = self.out.len() / self.heads / LANES;
+        let mut head = 0;
+        while head < self.heads {
+            head += match (S::REGISTERS, self.heads - head) {
+                (32, 4..) => self.heads_at::<S, F, 4, 4>(s, head, vectors),
+                (32, 2..) => self.heads_at::<S, F, 2, 4>(s, head, vectors),
+                (32, _) => self.heads_at::<S, F, 1, 4>(s, head, vectors),
+                (8, 2..) => self.heads_at::<S, F, 2, 2>(s, head, vectors),
+                (8, _) => self.heads_at::<S, F, 1, 4>(s, head, vectors),
+                _ => self.heads_at::<S, F, 1, 1>(s, head, vectors),
+            };
+        }
+    }
+
+    /// `H` heads from `head` on, `C` vectors at a time, then the rest. Gives `H`.
+    #[inline(always)]
+    fn heads_at<S: Simd, F: Format, const H: usize, const C: usize>(
+        &mut self,
+        s: S,
+        head: usize,
+        vectors: usize,
+    ) -> usize {
+        let mut vector = 0;
+        while vector + C <= vectors {
+            self.tile::<S, F, H, C>(s, head, vector, vectors);
+            vector += C;
+        }
+        while C > 2 && vector + 2 <= vectors {
+            self.tile::<S, F, H, 2>(s, head, vector, vectors);
+            vector += 2;
+        }
+        while vector < vectors {
+            self.tile::<S, F, H, 1>(s, head, vector, vectors);
+            vector += 1;
+        }
+        H
+    }
+
+    /// `H` heads, `C` vectors from `vector` on (even unless `C` is 1): one chain of additions per element, over ascending keys.
+    #[inline(always)]
+    fn tile<S: Simd, F: Format, const H: usize, const C: usize>(
+        &mut self,
+        s: S,
+        head: usize,
+        vector: usize,
+        vectors: usize,
+    ) {
+        let dim = vectors * LANES;
+        let out = &mut self.out[head * dim..(head + H) * dim];
+        let mut sums = [[s.splat(0.0); C]; H];
+        for h in 0..H {
+            let keep = s.splat(self.keep[head + h]);
+            for c in 0..C {
+                // SAFETY: `out` has H heads of `dim` elements, the vector lies inside `dim`.
+                let value = unsafe { s.load_ptr(out.as_ptr().add(h * dim + (vector + c) * LANES)) };
+                sums[h][c] = s.mul(value, keep);
+            }
+        }
+        let weights = &self.weights[head * BLOCK..(head + H) * BLOCK];
+        let asks = head == 0 && vector == 0;
+        for key in self.span.0..self.span.1 {
+            let row = self.rows[key];
+            if asks {
+                self.ahead.ask(s, 1);
+            }
+            let mut line = [s.splat(0.0); C];
+            for c in (0..C).step_by(2) {
+                // SAFETY: the address is that of a readable head of `dim` elements.
+                unsafe {
+                    if c + 1 < C {
+                        [line[c], line[c + 1]] = F::load_pair(s, row, (vector + c) / 2);
+                    } else {
+                        line[c] = F::load(s, row, vector + c);
+                    }
+                }
+            }
+            for h in 0..H {
+                let weight = s.splat(weights[h * BLOCK + key]);
+                for c in 0..C {
+                    sums[h][c] = s.fma(weight, line[c], sums[h][c]);
+                }
+            }
+        }
+        for h in 0..H {
+            for c in 0..C {
+                // SAFETY: as for the loads above.
+                unsafe { s.store_ptr(out.as_mut_ptr().add(h * dim + (vector + c) * LANES), sums[h][c]) };
+            }
+        }
+    }
+}

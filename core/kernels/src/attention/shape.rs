@@ -1,0 +1,172 @@
+//! What attention is told: heads and scale, who sees whom, where each sequence lies.
+
+use std::ops::Range;
+
+use crate::error::{KernelError, check_len};
+use crate::kv::KvRows;
+
+/// Which keys a query sees, by their positions in the sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mask {
+    /// All up to its own.
+    Causal,
+    /// The `size` last up to its own: `0 <= query - key < size`.
+    Sliding {
+        /// Keys seen, the query's own included.
+        size: usize,
+    },
+    /// Those of its own chunk up to its own: `key >= query / size * size` (Llama 4).
+    Chunked {
+        /// Positions per chunk.
+        size: usize,
+    },
+    /// All that are there.
+    Bidirectional,
+}
+
+impl Mask {
+    /// Whether the query at position `query` sees the key at position `key`.
+    pub fn sees(self, query: usize, key: usize) -> bool {
+        match self {
+            Mask::Causal => key <= query,
+            Mask::Sliding { size } => key <= query && query - key < size,
+            Mask::Chunked { size } => key <= query && key / size == query / size,
+            Mask::Bidirectional => true,
+        }
+    }
+
+    /// The keys that the query at position `query` sees, of `total` that are there: always one interval.
+    pub(crate) fn visible(self, query: usize, total: usize) -> Range<usize> {
+        match self {
+            Mask::Causal => 0..query + 1,
+            Mask::Sliding { size } => (query + 1).saturating_sub(size)..query + 1,
+            Mask::Chunked { size } => query / size * size..query + 1,
+            Mask::Bidirectional => 0..total,
+        }
+    }
+}
+
+/// What is the same for all sequences of a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionShape {
+    /// Query heads.
+    pub heads: usize,
+    /// Key-value heads; each serves `heads / kv_heads` query heads that follow each other.
+    pub kv_heads: usize,
+    /// Elements of a query and key head.
+    pub key_dim: usize,
+    /// Elements of a value head.
+    pub value_dim: usize,
+    /// Multiplies the dot products; usually `1 / sqrt(key_dim)`.
+    pub scale: f32,
+    /// Soft cap on the scaled scores: `cap * tanh(score / cap)`.
+    pub softcap: Option<f32>,
+    /// Who sees whom.
+    pub mask: Mask,
+}
+
+/// One sequence of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct AttentionSequence<'a> {
+    /// Its first row of `q` and `out`.
+    pub first_row: usize,
+    /// How many rows it has there.
+    pub row_count: usize,
+    /// The position of its first row; the rows follow each other.
+    pub first_position: usize,
+    /// Keys of the positions `0..first_position + row_count`, already stored.
+    pub keys: KvRows<'a>,
+    /// Values of the same positions.
+    pub values: KvRows<'a>,
+}
+
+impl AttentionSequence<'_> {
+    /// Positions the cache holds for this call.
+    pub(crate) fn total(&self) -> usize {
+        self.first_position + self.row_count
+    }
+}
+
+/// Checks everything the kernels rely on.
+pub(crate) fn check(
+    shape: &AttentionShape,
+    sequences: &[AttentionSequence],
+    q: &[f32],
+    sinks: Option<&[f32]>,
+    out: &[f32],
+) -> Result<(), KernelError> {
+    let AttentionShape { heads, kv_heads, key_dim, value_dim, .. } = *shape;
+    if heads == 0 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) || key_dim == 0 || value_dim == 0 {
+        let detail = format!("{heads} heads over {kv_heads} of {key_dim} and {value_dim} elements");
+        return Err(KernelError::shape("attention: shape", detail));
+    }
+    if shape.softcap.is_some_and(|cap| cap.is_nan() || cap <= 0.0) {
+        return Err(KernelError::shape("attention: softcap", "it must be positive"));
+    }
+    if matches!(shape.mask, Mask::Sliding { size: 0 } | Mask::Chunked { size: 0 }) {
+        return Err(KernelError::shape("attention: mask", "a window of 0 positions sees nothing"));
+    }
+    if let Some(sinks) = sinks {
+        check_len("attention: sinks", sinks.len(), heads)?;
+    }
+    let rows = q.len() / (heads * key_dim);
+    check_len("attention: q", q.len(), rows * heads * key_dim)?;
+    check_len("attention: out", out.len(), rows * heads * value_dim)?;
+    check_sequences(shape, sequences, rows)
+}
+
+/// Checks that the sequences' rows exist and are apart, and that their caches hold what they say.
+fn check_sequences(
+    shape: &AttentionShape,
+    sequences: &[AttentionSequence],
+    rows: usize,
+) -> Result<(), KernelError> {
+    let mut taken: Vec<(usize, usize)> = Vec::with_capacity(sequences.len());
+    for sequence in sequences {
+        let end = sequence.first_row.checked_add(sequence.row_count);
+        let total = sequence.first_position.checked_add(sequence.row_count);
+        let (Some(end), Some(total)) = (end.filter(|&end| end <= rows), total) else {
+            let detail = format!("rows {} + {} of {rows}", sequence.first_row, sequence.row_count);
+            return Err(KernelError::shape("attention: sequence", detail));
+        };
+        taken.push((sequence.first_row, end));
+        for (what, rows, dim) in [
+            ("attention: keys", &sequence.keys, shape.key_dim),
+            ("attention: values", &sequence.values, shape.value_dim),
+        ] {
+            if rows.heads != shape.kv_heads || rows.head_dim != dim {
+                let detail =
+                    format!("{} heads of {}, wanted {} of {dim}", rows.heads, rows.head_dim, shape.kv_heads);
+                return Err(KernelError::shape(what, detail));
+            }
+            rows.check(what, total)?;
+        }
+    }
+    taken.sort_unstable();
+    if taken.windows(2).any(|pair| pair[0].1 > pair[1].0) {
+        return Err(KernelError::shape("attention: sequences", "two sequences share rows"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_what_the_mask_sees() {
+        let masks = [
+            Mask::Causal,
+            Mask::Sliding { size: 1 },
+            Mask::Sliding { size: 7 },
+            Mask::Chunked { size: 5 },
+            Mask::Bidirectional,
+        ];
+        for mask in masks {
+            for query in 0..30 {
+                let seen: Vec<usize> = (0..30).filter(|&key| mask.sees(query, key)).collect();
+                assert_eq!(seen, mask.visible(query, 30).collect::<Vec<_>>(), "{mask:?} {query}");
+            }
+        }
+    }
+}

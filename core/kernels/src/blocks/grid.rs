@@ -1,0 +1,217 @@
+//! The code-book formats IQ1, IQ2 and IQ3. Layouts: `block_iq2_xxs` and so on in ggml-common.h; unpacking as in
+//! `dequantize_row_iq*` of ggml-quants.c.
+
+use super::BlockType;
+use super::format::Format;
+use super::half_float::{f16_at, f16_to_f32, u16_at, u32_at};
+use super::tables::{EVEN_SIGNS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, SIGN_MASKS};
+
+/// Copies eight positive values to `q`, negated where `signs` has a bit.
+#[inline(always)]
+fn signed(q: &mut [i8], values: u64, signs: u8) {
+    let Some(q) = q.first_chunk_mut::<8>() else { return };
+    // All bits of a byte where its sign is set; then two's complement byte by byte: as no value is zero, adding
+    // one to the complement carries into no other byte.
+    let mask = SIGN_MASKS[usize::from(signs)];
+    let negated = (values ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101);
+    *q = negated.to_le_bytes().map(|v| v as i8);
+}
+
+/// IQ2_XXS: d f16, per 32 values four book indices and 32 bits of signs (4 x 7) and scale (4).
+pub(crate) struct Iq2Xxs;
+impl Format for Iq2Xxs {
+    const BLOCK: BlockType = BlockType::IQ2_XXS;
+    const LEN: usize = 256;
+    const BYTES: usize = 66;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 64;
+    const SPAN: i32 = 107;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let d = f16_at(block, 0);
+        for g in 0..8 {
+            let bits = u32_at(block, 2 + g * 8 + 4);
+            scale[g] = d * (0.5 + (bits >> 28) as f32) * 0.25;
+            for i in 0..4 {
+                let book = IQ2_XXS[usize::from(block[2 + g * 8 + i])];
+                let signs = EVEN_SIGNS[(bits >> (7 * i) & 127) as usize];
+                signed(&mut q[g * 32 + i * 8..], book, signs);
+            }
+        }
+    }
+}
+
+/// IQ2_XS: d f16, 32 words of book index (9) and signs (7), 8 bytes of scale nibbles.
+pub(crate) struct Iq2Xs;
+impl Format for Iq2Xs {
+    const BLOCK: BlockType = BlockType::IQ2_XS;
+    const LEN: usize = 256;
+    const BYTES: usize = 74;
+    const GROUP: usize = 16;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 64;
+    const SPAN: i32 = 107;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let d = f16_at(block, 0);
+        for g in 0..16 {
+            let nibble = block[66 + g / 2] >> (4 * (g % 2)) & 15;
+            scale[g] = d * (0.5 + f32::from(nibble)) * 0.25;
+            for i in 0..2 {
+                let word = u16_at(block, 2 + g * 4 + i * 2);
+                let signs = EVEN_SIGNS[usize::from(word >> 9)];
+                signed(&mut q[g * 16 + i * 8..], IQ2_XS[usize::from(word & 511)], signs);
+            }
+        }
+    }
+}
+
+/// IQ2_S: d f16, 32 low index bytes, 32 sign bytes, 8 bytes of high index bits, 8 bytes of scale nibbles.
+pub(crate) struct Iq2S;
+impl Format for Iq2S {
+    const BLOCK: BlockType = BlockType::IQ2_S;
+    const LEN: usize = 256;
+    const BYTES: usize = 82;
+    const GROUP: usize = 16;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 64;
+    const SPAN: i32 = 107;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let d = f16_at(block, 0);
+        for g in 0..16 {
+            let nibble = block[74 + g / 2] >> (4 * (g % 2)) & 15;
+            scale[g] = d * (0.5 + f32::from(nibble)) * 0.25;
+        }
+        for n in 0..32 {
+            let high = block[66 + n / 4] >> (2 * (n % 4)) & 3;
+            let index = usize::from(block[2 + n]) | usize::from(high) << 8;
+            signed(&mut q[n * 8..], IQ2_S[index], block[34 + n]);
+        }
+    }
+}
+
+/// IQ3_XXS: d f16, 64 book indices, per 32 values 32 bits of signs (4 x 7) and scale (4).
+pub(crate) struct Iq3Xxs;
+impl Format for Iq3Xxs {
+    const BLOCK: BlockType = BlockType::IQ3_XXS;
+    const LEN: usize = 256;
+    const BYTES: usize = 98;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 64;
+    const SPAN: i32 = 126;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let d = f16_at(block, 0);
+        for g in 0..8 {
+            let bits = u32_at(block, 66 + g * 4);
+            scale[g] = d * (0.5 + (bits >> 28) as f32) * 0.5;
+            for i in 0..4 {
+                let signs = EVEN_SIGNS[(bits >> (7 * i) & 127) as usize];
+                let index = 2 + g * 8 + i * 2;
+                let (a, b) = (IQ3_XXS[usize::from(block[index])], IQ3_XXS[usize::from(block[index + 1])]);
+                signed(&mut q[g * 32 + i * 8..], u64::from(a) | u64::from(b) << 32, signs);
+            }
+        }
+    }
+}
+
+/// IQ3_S: d f16, 64 low index bytes, 8 bytes of high index bits, 32 sign bytes, 4 bytes of scale nibbles.
+pub(crate) struct Iq3S;
+impl Format for Iq3S {
+    const BLOCK: BlockType = BlockType::IQ3_S;
+    const LEN: usize = 256;
+    const BYTES: usize = 110;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 16;
+    const SPAN: i32 = 31;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let d = f16_at(block, 0);
+        for g in 0..8 {
+            let nibble = block[106 + g / 2] >> (4 * (g % 2)) & 15;
+            scale[g] = d * f32::from(1 + 2 * nibble);
+            let high = usize::from(block[66 + g]);
+            for i in 0..4 {
+                let book = |n: usize| {
+                    let index = usize::from(block[2 + g * 8 + n]) | (high << (8 - n) & 256);
+                    u64::from(IQ3_S[index])
+                };
+                signed(&mut q[g * 32 + i * 8..], book(2 * i) | book(2 * i + 1) << 32, block[74 + g * 4 + i]);
+            }
+        }
+    }
+}
+
+/// Eight values of the IQ1 book, shifted up or down by an eighth; times eight.
+#[inline(always)]
+fn shifted(q: &mut [i8], index: usize, down: bool) {
+    let Some(q) = q.first_chunk_mut::<8>() else { return };
+    let values = IQ1_TIMES_8[index & 2047].to_le_bytes();
+    let delta = if down { -1 } else { 1 };
+    for (q, v) in q.iter_mut().zip(values) {
+        *q = v as i8 + delta;
+    }
+}
+
+/// IQ1_S: d f16, 32 low index bytes, 8 words of high index bits (4 x 3), scale (3) and shift sign.
+pub(crate) struct Iq1S;
+impl Format for Iq1S {
+    const BLOCK: BlockType = BlockType::IQ1_S;
+    const LEN: usize = 256;
+    const BYTES: usize = 50;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 16;
+    const SPAN: i32 = 25;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let d = f16_at(block, 0);
+        for g in 0..8 {
+            let word = u16_at(block, 34 + g * 2);
+            scale[g] = d * f32::from(2 * (word >> 12 & 7) + 1) * 0.125;
+            for i in 0..4 {
+                let high = usize::from(word >> (3 * i) & 7);
+                let index = usize::from(block[2 + g * 4 + i]) | high << 8;
+                shifted(&mut q[g * 32 + i * 8..], index, word & 0x8000 != 0);
+            }
+        }
+    }
+}
+
+/// IQ1_M: 32 low index bytes, 16 bytes of high index bits and shift signs, 4 words of scales (4 x 3) whose top
+/// nibbles together are the f16 factor.
+pub(crate) struct Iq1M;
+impl Format for Iq1M {
+    const BLOCK: BlockType = BlockType::IQ1_M;
+    const LEN: usize = 256;
+    const BYTES: usize = 56;
+    const GROUP: usize = 16;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 16;
+    const SPAN: i32 = 25;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let words: [u16; 4] = std::array::from_fn(|i| u16_at(block, 48 + i * 2));
+        let factor = words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000;
+        let d = f16_to_f32(factor);
+        for g in 0..16 {
+            scale[g] = d * f32::from(2 * (words[g / 4] >> (3 * (g % 4)) & 7) + 1) * 0.125;
+            for i in 0..2 {
+                let high = block[32 + g] >> (4 * i);
+                let index = usize::from(block[g * 2 + i]) | usize::from(high & 7) << 8;
+                shifted(&mut q[g * 16 + i * 8..], index, high & 8 != 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The K-quants and IQ4_XS: blocks of 256 with scales of few bits. Layouts: `block_q2_K` and so on in
+//! ggml-common.h; unpacking as in `dequantize_row_*` of ggml-quants.c.
+
+use super::BlockType;
+use super::format::Format;
+use super::four_bit::IQ4_LEVELS;
+use super::half_float::{f16_at, u16_at};
+
+/// Q2_K: 16 bytes of (scale, minimum) nibbles, 64 bytes of two bits, d f16, dmin f16.
+pub(crate) struct Q2K;
+impl Format for Q2K {
+    const BLOCK: BlockType = BlockType::Q2_K;
+    const LEN: usize = 256;
+    const BYTES: usize = 84;
+    const GROUP: usize = 16;
+    const MIN: bool = true;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 0;
+    const SPAN: i32 = 3;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<84>(), q.first_chunk_mut::<256>()) else { return };
+        let (d, dmin) = (f16_at(b, 80), f16_at(b, 82));
+        for g in 0..16 {
+            scale[g] = d * f32::from(b[g] & 15);
+            min[g] = dmin * f32::from(b[g] >> 4);
+        }
+        for half in 0..2 {
+            for shift in 0..4 {
+                for i in 0..32 {
+                    q[half * 128 + shift * 32 + i] = (b[16 + half * 32 + i] >> (2 * shift) & 3) as i8;
+                }
+            }
+        }
+    }
+}
+
+/// Q3_K: 32 bytes of high bits, 64 bytes of two bits, 12 bytes of 6-bit scales, d f16.
+pub(crate) struct Q3K;
+impl Format for Q3K {
+    const BLOCK: BlockType = BlockType::Q3_K;
+    const LEN: usize = 256;
+    const BYTES: usize = 110;
+    const GROUP: usize = 16;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 4;
+    const SPAN: i32 = 7;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<110>(), q.first_chunk_mut::<256>()) else { return };
+        let d = f16_at(b, 108);
+        for g in 0..16 {
+            let low = b[96 + g % 8] >> (4 * (g / 8)) & 15;
+            let high = b[104 + g % 4] >> (2 * (g / 4)) & 3;
+            scale[g] = d * f32::from((low | high << 4) as i8 - 32);
+        }
+        for half in 0..2 {
+            for shift in 0..4 {
+                for i in 0..32 {
+                    let low = b[32 + half * 32 + i] >> (2 * shift) & 3;
+                    let high = b[i] >> (half * 4 + shift) & 1;
+                    q[half * 128 + shift * 32 + i] = (low | high << 2) as i8 - 4;
+                }
+            }
+        }
+    }
+}
+
+/// The eight 6-bit scales and minima of Q4_K and Q5_K, from 12 bytes (`get_scale_min_k4`).
+#[inline(always)]
+fn scales_and_minima(s: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
+    let (mut scale, mut min) = ([0; 8], [0; 8]);
+    for j in 0..4 {
+        scale[j] = s[j] & 63;
+        min[j] = s[j + 4] & 63;
+        scale[j + 4] = s[j + 8] & 15 | s[j] >> 6 << 4;
+        min[j + 4] = s[j + 8] >> 4 | s[j + 4] >> 6 << 4;
+    }
+    (scale, min)
+}
+
+/// Reads d, dmin and the 12 scale bytes that open a Q4_K or Q5_K block.
+#[inline(always)]
+fn open_block(block: &[u8], scale: &mut [f32], min: &mut [f32]) {
+    let Some(packed) = block[4..].first_chunk::<12>() else { return };
+    let (d, dmin) = (f16_at(block, 0), f16_at(block, 2));
+    let (s, m) = scales_and_minima(packed);
+    for g in 0..8 {
+        scale[g] = d * f32::from(s[g]);
+        min[g] = dmin * f32::from(m[g]);
+    }
+}
+
+/// Q4_K: d f16, dmin f16, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles.
+pub(crate) struct Q4K;
+impl Format for Q4K {
+    const BLOCK: BlockType = BlockType::Q4_K;
+    const LEN: usize = 256;
+    const BYTES: usize = 144;
+    const GROUP: usize = 32;
+    const MIN: bool = true;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 0;
+    const SPAN: i32 = 15;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<144>(), q.first_chunk_mut::<256>()) else { return };
+        open_block(b, scale, min);
+        for pair in 0..4 {
+            for i in 0..32 {
+                let v = b[16 + pair * 32 + i];
+                q[pair * 64 + i] = (v & 15) as i8;
+                q[pair * 64 + 32 + i] = (v >> 4) as i8;
+            }
+        }
+    }
+}
+
+/// Q5_K: as Q4_K with 32 bytes of high bits before the nibbles.
+pub(crate) struct Q5K;
+impl Format for Q5K {
+    const BLOCK: BlockType = BlockType::Q5_K;
+    const LEN: usize = 256;
+    const BYTES: usize = 176;
+    const GROUP: usize = 32;
+    const MIN: bool = true;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 0;
+    const SPAN: i32 = 31;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<176>(), q.first_chunk_mut::<256>()) else { return };
+        open_block(b, scale, min);
+        for pair in 0..4 {
+            for i in 0..32 {
+                let (v, high) = (b[48 + pair * 32 + i], b[16 + i]);
+                q[pair * 64 + i] = (v & 15 | (high >> (2 * pair) & 1) << 4) as i8;
+                q[pair * 64 + 32 + i] = (v >> 4 | (high >> (2 * pair + 1) & 1) << 4) as i8;
+            }
+        }
+    }
+}
+
+/// Q6_K: 128 bytes of low nibbles, 64 bytes of high bit pairs, 16 signed scales, d f16.
+pub(crate) struct Q6K;
+impl Format for Q6K {
+    const BLOCK: BlockType = BlockType::Q6_K;
+    const LEN: usize = 256;
+    const BYTES: usize = 210;
+    const GROUP: usize = 16;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 32;
+    const SPAN: i32 = 63;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<210>(), q.first_chunk_mut::<256>()) else { return };
+        let d = f16_at(b, 208);
+        for g in 0..16 {
+            scale[g] = d * f32::from(b[192 + g] as i8);
+        }
+        for half in 0..2 {
+            for i in 0..32 {
+                let (a, c, high) = (b[half * 64 + i], b[half * 64 + 32 + i], b[128 + half * 32 + i]);
+                let out = half * 128 + i;
+                q[out] = (a & 15 | (high & 3) << 4) as i8 - 32;
+                q[out + 32] = (c & 15 | (high >> 2 & 3) << 4) as i8 - 32;
+                q[out + 64] = (a >> 4 | (high >> 4 & 3) << 4) as i8 - 32;
+                q[out + 96] = (c >> 4 | (high >> 6) << 4) as i8 - 32;
+            }
+        }
+    }
+}
+
+/// IQ4_XS: d f16, 2 bytes of high and 4 bytes of low scale bits, 128 bytes of nibbles into `IQ4_LEVELS`.
+pub(crate) struct Iq4Xs;
+impl Format for Iq4Xs {
+    const BLOCK: BlockType = BlockType::IQ4_XS;
+    const LEN: usize = 256;
+    const BYTES: usize = 136;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 128;
+    const SPAN: i32 = 255;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<136>(), q.first_chunk_mut::<256>()) else { return };
+        let (d, high) = (f16_at(b, 0), u16_at(b, 2));
+        for g in 0..8 {
+            let low = b[4 + g / 2] >> (4 * (g % 2)) & 15;
+            let top = (high >> (2 * g) & 3) as u8;
+            scale[g] = d * f32::from((low | top << 4) as i8 - 32);
+            for i in 0..16 {
+                let v = b[8 + g * 16 + i];
+                q[g * 32 + i] = IQ4_LEVELS[usize::from(v & 15)];
+                q[g * 32 + 16 + i] = IQ4_LEVELS[usize::from(v >> 4)];
+            }
+        }
+    }
+}

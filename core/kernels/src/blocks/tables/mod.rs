@@ -1,0 +1,82 @@
+//! The code books of the IQ formats, unpacked at compile time, and their sign table.
+
+mod one_bit;
+mod three_bit;
+mod two_bit;
+
+/// Unpacks eight two-bit indices per entry into `levels`, one per byte, lowest first.
+const fn eights<const N: usize>(packed: &[u16; N], levels: [i8; 4]) -> [u64; N] {
+    let mut out = [0; N];
+    let mut n = 0;
+    while n < N {
+        let mut i = 0;
+        while i < 8 {
+            out[n] |= (levels[(packed[n] >> (2 * i) & 3) as usize] as u8 as u64) << (8 * i);
+            i += 1;
+        }
+        n += 1;
+    }
+    out
+}
+
+/// Unpacks four four-bit indices per entry into `levels`, one per byte, lowest first.
+const fn fours<const N: usize>(packed: &[u16; N], levels: [u8; 8]) -> [u32; N] {
+    let mut out = [0; N];
+    let mut n = 0;
+    while n < N {
+        let mut i = 0;
+        while i < 4 {
+            out[n] |= (levels[(packed[n] >> (4 * i) & 7) as usize] as u32) << (8 * i);
+            i += 1;
+        }
+        n += 1;
+    }
+    out
+}
+
+/// Seven sign bits and the eighth, which makes their number even (`ksigns_iq2xs` in ggml-common.h).
+const fn even_signs() -> [u8; 128] {
+    let mut out = [0; 128];
+    let mut i = 0;
+    while i < 128 {
+        out[i] = i as u8 | ((i.count_ones() as u8 & 1) << 7);
+        i += 1;
+    }
+    out
+}
+
+/// Bit i as all bits of byte i.
+const fn sign_masks() -> [u64; 256] {
+    let mut out = [0; 256];
+    let mut signs = 0;
+    while signs < 256 {
+        let mut i = 0;
+        while i < 8 {
+            if signs >> i & 1 == 1 {
+                out[signs] |= 0xff << (8 * i);
+            }
+            i += 1;
+        }
+        signs += 1;
+    }
+    out
+}
+
+const TWO_BIT_LEVELS: [i8; 4] = [8, 25, 43, 0];
+
+/// IQ2_XXS: 256 groups of eight.
+pub(super) static IQ2_XXS: [u64; 256] = eights(&two_bit::IQ2_XXS, TWO_BIT_LEVELS);
+/// IQ2_XS: 512 groups of eight.
+pub(super) static IQ2_XS: [u64; 512] = eights(&two_bit::IQ2_XS, TWO_BIT_LEVELS);
+/// IQ2_S: 1024 groups of eight.
+pub(super) static IQ2_S: [u64; 1024] = eights(&two_bit::IQ2_S, TWO_BIT_LEVELS);
+/// IQ3_XXS: 256 groups of four.
+pub(super) static IQ3_XXS: [u32; 256] = fours(&three_bit::IQ3_XXS, [4, 12, 20, 28, 36, 44, 52, 62]);
+/// IQ3_S: 512 groups of four.
+pub(super) static IQ3_S: [u32; 512] = fours(&three_bit::IQ3_S, [1, 3, 5, 7, 9, 11, 13, 15]);
+/// IQ1_S and IQ1_M: 2048 groups of eight, times eight so that the shift of an eighth is a whole number.
+pub(super) static IQ1_TIMES_8: [u64; 2048] = eights(&one_bit::IQ1_S, [-8, 0, 8, 0]);
+/// Sign bytes by their lower seven bits.
+pub(super) static EVEN_SIGNS: [u8; 128] = even_signs();
+/// Sign bytes with every bit widened to a byte.
+pub(super) static SIGN_MASKS: [u64; 256] = sign_masks();

@@ -1,0 +1,70 @@
+//! The ternary formats: values -1, 0, 1 with one scale per 256. Layouts: `block_tq1_0`, `block_tq2_0` in
+//! ggml-common.h.
+
+use super::BlockType;
+use super::format::Format;
+use super::half_float::f16_at;
+
+const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
+
+/// One ternary digit: the byte holds a fraction, `power` moves the wanted digit to the top.
+#[inline(always)]
+fn digit(byte: u8, power: u8) -> i8 {
+    ((u16::from(byte.wrapping_mul(power)) * 3) >> 8) as i8 - 1
+}
+
+/// TQ1_0: 48 bytes of five digits, 4 bytes of four digits, d f16.
+pub(crate) struct Tq1_0;
+impl Format for Tq1_0 {
+    const BLOCK: BlockType = BlockType::TQ1_0;
+    const LEN: usize = 256;
+    const BYTES: usize = 54;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 1;
+    const SPAN: i32 = 2;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<54>(), q.first_chunk_mut::<256>()) else { return };
+        scale[..8].fill(f16_at(b, 52));
+        for (n, power) in POWERS.into_iter().enumerate() {
+            for i in 0..32 {
+                q[n * 32 + i] = digit(b[i], power);
+            }
+            for i in 0..16 {
+                q[160 + n * 16 + i] = digit(b[32 + i], power);
+            }
+        }
+        for (n, power) in POWERS.into_iter().take(4).enumerate() {
+            for i in 0..4 {
+                q[240 + n * 4 + i] = digit(b[48 + i], power);
+            }
+        }
+    }
+}
+
+/// TQ2_0: 64 bytes of two bits, d f16.
+pub(crate) struct Tq2_0;
+impl Format for Tq2_0 {
+    const BLOCK: BlockType = BlockType::TQ2_0;
+    const LEN: usize = 256;
+    const BYTES: usize = 66;
+    const GROUP: usize = 32;
+    const MIN: bool = false;
+    const WIDE: bool = true;
+    const OFFSET: i32 = 1;
+    const SPAN: i32 = 3;
+    #[inline(always)]
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(b), Some(q)) = (block.first_chunk::<66>(), q.first_chunk_mut::<256>()) else { return };
+        scale[..8].fill(f16_at(b, 64));
+        for half in 0..2 {
+            for shift in 0..4 {
+                for i in 0..32 {
+                    q[half * 128 + shift * 32 + i] = (b[half * 32 + i] >> (2 * shift) & 3) as i8 - 1;
+                }
+            }
+        }
+    }
+}

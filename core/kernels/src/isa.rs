@@ -1,0 +1,152 @@
+//! Instruction sets: what this processor has, found at run time.
+
+use crate::error::KernelError;
+
+/// The families of kernels; one is chosen when a `Cpu` is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Isa {
+    /// Plain Rust, whatever the target's baseline is.
+    Portable,
+    /// x86-64 with AVX2, FMA and F16C.
+    Avx2,
+    /// x86-64 with AVX-512 F, BW, VL, DQ and VNNI (and everything of `Avx2`).
+    Avx512,
+    /// aarch64 with Advanced SIMD.
+    Neon,
+}
+
+impl Isa {
+    /// The best family that this processor (and its operating system) can run.
+    pub fn detect() -> Isa {
+        Isa::available().into_iter().max().unwrap_or(Isa::Portable)
+    }
+
+    /// Every family that can run here, `Portable` first.
+    pub fn available() -> Vec<Isa> {
+        [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon]
+            .into_iter()
+            .filter(|isa| isa.is_available())
+            .collect()
+    }
+
+    /// Whether this processor can run the family.
+    pub fn is_available(self) -> bool {
+        match self {
+            Isa::Portable => true,
+            Isa::Avx2 => has_avx2(),
+            Isa::Avx512 => has_avx512(),
+            Isa::Neon => cfg!(target_arch = "aarch64"),
+        }
+    }
+
+    /// The name as `MENAGERIE_ISA` and `doctor` write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Portable => "portable",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+            Isa::Neon => "neon",
+        }
+    }
+
+    /// The family of that name, if it can run here; an unknown or unavailable name is an error that lists
+    /// what there is.
+    pub fn from_name(name: &str) -> Result<Isa, KernelError> {
+        let available = Isa::available();
+        available.iter().copied().find(|isa| isa.name() == name).ok_or_else(|| KernelError::Isa {
+            wanted: name.to_owned(),
+            available: available.iter().map(|isa| isa.name()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// The processor features seen that kernels could use, in the names of Rust's target features.
+    pub fn features() -> Vec<&'static str> {
+        detected_features()
+    }
+}
+
+impl std::fmt::Display for Isa {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx2() -> bool {
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    has_avx2()
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vnni")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx512() -> bool {
+    false
+}
+
+#[cfg(target_arch = "x86_64")]
+fn detected_features() -> Vec<&'static str> {
+    let mut found = Vec::new();
+    macro_rules! probe {
+        ($($name:tt),*) => { $( if is_x86_feature_detected!($name) { found.push($name); } )* };
+    }
+    probe!("sse4.1", "ssse3", "avx", "avx2", "fma", "f16c", "bmi2", "avxvnni");
+    probe!(
+        "avx512f",
+        "avx512bw",
+        "avx512vl",
+        "avx512dq",
+        "avx512vnni",
+        "avx512vbmi",
+        "avx512bf16",
+        "avx512fp16"
+    );
+    found
+}
+
+#[cfg(target_arch = "aarch64")]
+fn detected_features() -> Vec<&'static str> {
+    let mut found = Vec::new();
+    macro_rules! probe {
+        ($($name:tt),*) => { $( if std::arch::is_aarch64_feature_detected!($name) { found.push($name); } )* };
+    }
+    probe!("neon", "dotprod", "i8mm", "fp16", "bf16", "sve");
+    found
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn detected_features() -> Vec<&'static str> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portable_is_always_there_and_detect_is_available() {
+        assert_eq!(Isa::available()[0], Isa::Portable);
+        assert!(Isa::detect().is_available());
+    }
+
+    #[test]
+    fn a_name_finds_its_family_and_a_wrong_one_lists_the_choices() {
+        for isa in Isa::available() {
+            assert_eq!(Isa::from_name(isa.name()), Ok(isa));
+        }
+        let error = Isa::from_name("avx9").unwrap_err().to_string();
+        assert!(error.contains("avx9") && error.contains("portable"), "{error}");
+    }
+}

@@ -1,0 +1,264 @@
+//! Keys and values of a sequence as attention reads them, and how f32 rows get into that format.
+
+use half::f16;
+
+use crate::error::KernelError;
+use crate::simd::{Kernel, LANES, Simd, dispatch_best};
+
+/// Elements of a `Q8_0` block.
+pub(crate) const Q8_0_LEN: usize = 32;
+/// Bytes of a `Q8_0` block: an f16 scale, then 32 signed bytes.
+pub(crate) const Q8_0_BYTES: usize = 34;
+
+/// The format of one element (or block of elements) of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KvType {
+    /// Four bytes, exact.
+    F32,
+    /// Two bytes, rounded to nearest even.
+    F16,
+    /// GGML's `Q8_0`: 34 bytes for 32 elements.
+    Q8_0,
+}
+
+impl KvType {
+    /// Bytes of `elements` consecutive elements; none if they do not fill whole blocks.
+    pub fn row_bytes(self, elements: usize) -> Option<usize> {
+        match self {
+            KvType::F32 => elements.checked_mul(4),
+            KvType::F16 => elements.checked_mul(2),
+            KvType::Q8_0 => elements.is_multiple_of(Q8_0_LEN).then(|| elements / Q8_0_LEN * Q8_0_BYTES),
+        }
+    }
+
+    /// The name as `--kv-type` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            KvType::F32 => "f32",
+            KvType::F16 => "f16",
+            KvType::Q8_0 => "q8_0",
+        }
+    }
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<KvType> {
+        [KvType::F32, KvType::F16, KvType::Q8_0].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Keys or values of one sequence inside a store's buffer: token `p` is the row
+/// `pages[p / page_len] * page_len + p % page_len` of `bytes`, rows having `heads * head_dim` elements. A
+/// contiguous cache is one page.
+#[derive(Debug, Clone, Copy)]
+pub struct KvRows<'a> {
+    /// The format of the elements.
+    pub kind: KvType,
+    /// Key-value heads per row.
+    pub heads: usize,
+    /// Elements per head; for `Q8_0` a multiple of 32.
+    pub head_dim: usize,
+    /// The store's buffer.
+    pub bytes: &'a [u8],
+    /// Rows per page.
+    pub page_len: usize,
+    /// The pages of the sequence, in order.
+    pub pages: &'a [u32],
+}
+
+impl KvRows<'_> {
+    /// Bytes of one row. Error: a head that is not whole blocks of the format.
+    pub fn row_bytes(&self) -> Result<usize, KernelError> {
+        let head = self.kind.row_bytes(self.head_dim).ok_or_else(|| {
+            let detail =
+                format!("heads of {} elements in q8_0: a multiple of {Q8_0_LEN} is needed", self.head_dim);
+            KernelError::unsupported("KvRows", detail)
+        })?;
+        head.checked_mul(self.heads).ok_or_else(|| KernelError::shape("KvRows", "a row larger than memory"))
+    }
+
+    /// Checks that the rows of positions `0..positions` lie inside the buffer.
+    pub(crate) fn check(&self, what: &'static str, positions: usize) -> Result<(), KernelError> {
+        let row_bytes = self.row_bytes()?;
+        if positions == 0 {
+            return Ok(());
+        }
+        if self.page_len == 0 || self.pages.len() < positions.div_ceil(self.page_len) {
+            let detail =
+                format!("{} pages of {} rows hold no {positions} positions", self.pages.len(), self.page_len);
+            return Err(KernelError::shape(what, detail));
+        }
+        for (index, &page) in self.pages[..positions.div_ceil(self.page_len)].iter().enumerate() {
+            let used = self.page_len.min(positions - index * self.page_len);
+            let end = (page as usize)
+                .checked_mul(self.page_len)
+                .and_then(|row| row.checked_add(used))
+                .and_then(|row| row.checked_mul(row_bytes));
+            if end.is_none_or(|end| end > self.bytes.len()) {
+                let size = self.bytes.len();
+                let detail =
+                    format!("page {page} ({used} rows of {row_bytes} bytes) ends outside {size} bytes");
+                return Err(KernelError::shape(what, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// The row of the buffer that holds position `position`, which `check` covered.
+    #[inline(always)]
+    pub(crate) fn row_of(&self, position: usize) -> usize {
+        self.pages[position / self.page_len] as usize * self.page_len + position % self.page_len
+    }
+}
+
+/// Writes f32 elements in the cache's format; the result is the same bits on every instruction set. `src` may be
+/// any number of rows (for `Q8_0` whole blocks). Error: `dst` is not exactly as long as the result.
+pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), KernelError> {
+    let wanted = kind.row_bytes(src.len()).ok_or_else(|| {
+        KernelError::shape(
+            "store_rows",
+            format!("{} elements are no whole q8_0 blocks of {Q8_0_LEN}", src.len()),
+        )
+    })?;
+    if dst.len() != wanted {
+        let detail =
+            format!("{} bytes for {} elements of {}, wanted {wanted}", dst.len(), src.len(), kind.name());
+        return Err(KernelError::shape("store_rows", detail));
+    }
+    match kind {
+        KvType::F32 => {
+            let (words, _) = dst.as_chunks_mut::<4>();
+            for (word, value) in words.iter_mut().zip(src) {
+                *word = value.to_ne_bytes();
+            }
+        }
+        KvType::F16 => dispatch_best(StoreF16 { src, dst }),
+        KvType::Q8_0 => dispatch_best(StoreQ8 { src, dst }),
+    }
+    Ok(())
+}
+
+struct StoreF16<'a> {
+    src: &'a [f32],
+    dst: &'a mut [u8],
+}
+
+impl Kernel for StoreF16<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (vectors, rest) = self.src.as_chunks::<LANES>();
+        let (places, rest_places) = self.dst.as_chunks_mut::<{ 2 * LANES }>();
+        for (vector, place) in vectors.iter().zip(places) {
+            // SAFETY: `place` is 32 bytes, sixteen f16.
+            unsafe { s.store_f16_ptr(place.as_mut_ptr(), s.load(vector)) };
+        }
+        for (value, place) in rest.iter().zip(rest_places.as_chunks_mut::<2>().0) {
+            *place = f16::from_f32(*value).to_ne_bytes();
+        }
+    }
+}
+
+struct StoreQ8<'a> {
+    src: &'a [f32],
+    dst: &'a mut [u8],
+}
+
+impl Kernel for StoreQ8<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (blocks, _) = self.src.as_chunks::<Q8_0_LEN>();
+        let (places, _) = self.dst.as_chunks_mut::<Q8_0_BYTES>();
+        for (block, place) in blocks.iter().zip(places) {
+            let (halves, _) = block.as_chunks::<LANES>();
+            let (low, high) = (s.load(&halves[0]), s.load(&halves[1]));
+            let size = s.largest(s.max(s.abs(low), s.abs(high)));
+            let scale = f16::from_f32(size / 127.0);
+            let inverse = if scale.to_f32() > 0.0 { 1.0 / scale.to_f32() } else { 0.0 };
+            place[..2].copy_from_slice(&scale.to_ne_bytes());
+            for (vector, quants) in [low, high].into_iter().zip(place[2..].as_chunks_mut::<LANES>().0) {
+                // The scale may have been rounded down: stay off -128.
+                let value = s.mul(vector, s.splat(inverse));
+                let value = s.min(s.splat(127.0), s.max(s.splat(-127.0), value));
+                // SAFETY: `quants` is sixteen bytes.
+                unsafe { s.store_i8_ptr(quants.as_mut_ptr(), value) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ramp(count: usize) -> Vec<f32> {
+        (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) * 0.37).collect()
+    }
+
+    #[test]
+    fn f16_is_what_the_half_crate_says() {
+        let mut values = ramp(77);
+        values.extend([0.0, -0.0, 1e-7, 6e-8, 65504.0, 65519.9, 65520.0, -1e9, f32::INFINITY, 0.333_333]);
+        let mut bytes = vec![0; values.len() * 2];
+        store_rows(KvType::F16, &values, &mut bytes).unwrap();
+        for (value, pair) in values.iter().zip(bytes.chunks(2)) {
+            assert_eq!(f16::from_ne_bytes([pair[0], pair[1]]), f16::from_f32(*value), "{value}");
+        }
+    }
+
+    #[test]
+    fn q8_0_is_within_half_a_step() {
+        let mut values = ramp(96);
+        values[64..].fill(0.0);
+        let mut bytes = vec![0; 3 * Q8_0_BYTES];
+        store_rows(KvType::Q8_0, &values, &mut bytes).unwrap();
+        for (block, stored) in values.chunks(32).zip(bytes.chunks(Q8_0_BYTES)) {
+            let scale = f16::from_ne_bytes([stored[0], stored[1]]).to_f32();
+            for (value, quant) in block.iter().zip(&stored[2..]) {
+                let back = scale * f32::from(*quant as i8);
+                assert!((back - value).abs() <= 0.51 * scale, "{value} {back} {scale}");
+            }
+        }
+    }
+
+    #[test]
+    fn q8_0_is_the_same_bytes_on_every_instruction_set() {
+        let values: Vec<f32> = ramp(32 * 40).iter().enumerate().map(|(i, v)| v * (i / 32) as f32).collect();
+        let run = |isa| {
+            let mut bytes = vec![0; 40 * Q8_0_BYTES];
+            let cpu = crate::cpu::Cpu::with_isa(Some(1), isa).unwrap();
+            crate::simd::dispatch(&cpu, StoreQ8 { src: &values, dst: &mut bytes });
+            bytes
+        };
+        let portable = run(crate::isa::Isa::Portable);
+        assert!(portable[2 * Q8_0_BYTES + 2..].iter().any(|&byte| byte as i8 == -127));
+        for isa in crate::isa::Isa::available() {
+            assert!(run(isa) == portable, "{isa}");
+        }
+    }
+
+    #[test]
+    fn f32_is_a_copy_and_wrong_lengths_are_refused() {
+        let values = ramp(5);
+        let mut bytes = vec![0; 20];
+        store_rows(KvType::F32, &values, &mut bytes).unwrap();
+        assert_eq!(bytes[8..12], values[2].to_ne_bytes());
+        assert!(store_rows(KvType::F32, &values, &mut bytes[1..]).is_err());
+        assert!(store_rows(KvType::Q8_0, &values, &mut bytes).is_err());
+    }
+
+    #[test]
+    fn pages_outside_the_buffer_are_refused() {
+        let bytes = vec![0u8; 4 * 2 * 6];
+        let rows =
+            |pages| KvRows { kind: KvType::F32, heads: 1, head_dim: 2, bytes: &bytes, page_len: 2, pages };
+        assert!(rows(&[2, 0]).check("keys", 4).is_ok());
+        assert!(rows(&[0, 2]).check("keys", 3).is_ok());
+        assert!(rows(&[3]).check("keys", 1).is_err());
+        assert!(rows(&[0]).check("keys", 3).is_err());
+        assert_eq!(rows(&[2, 0]).row_of(1), 5);
+        assert!(KvRows { kind: KvType::Q8_0, ..rows(&[0]) }.check("keys", 1).is_err());
+    }
+}

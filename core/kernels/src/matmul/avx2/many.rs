@@ -1,0 +1,173 @@
+//! The engine for rounded activations (see `tiles`): 16 weight rows in lanes, four columns per dword.
+
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+use super::features::{avx2, correction, offset, pairs};
+use super::transpose::transpose8;
+use super::unpack::fill;
+use crate::activations::{Meta, Quantised};
+use crate::blocks::{Format, GROUPS, SUPER};
+use crate::matmul::generic::Unpacked;
+use crate::matmul::job::{Input, Job, Kernel};
+use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+
+/// The rows of a tile.
+pub(super) const TILE_ROWS: usize = LANES;
+
+/// Unpacked weights of 16 rows by 256 columns.
+#[repr(C, align(64))]
+struct Tile {
+    /// `[columns / 32][dword][16 rows x 4 columns]`: values plus their offset.
+    q: [[[i8; 64]; 8]; 8],
+    /// The scales of each group.
+    scale: [[f32; LANES]; GROUPS],
+    /// The minima of each group.
+    min: [[f32; LANES]; GROUPS],
+}
+
+/// Tiles of a format, 8-bit products.
+struct Whole<F: Format>(PhantomData<F>);
+
+/// The kernel for a format.
+pub(super) fn kernel<F: Format>() -> Kernel {
+    many::<F>
+}
+
+avx2! {
+unsafe fn many<F: Format>(job: &Job<'_>) {
+    // SAFETY: the promise of the caller.
+    unsafe { tiles::run::<Whole<F>, 1>(job) }
+}
+}
+
+impl<F: Format> Engine for Whole<F> {
+    const COLS: usize = SUPER;
+    type Tile<const R: usize> = Tile;
+    type Input<'a> = &'a Quantised;
+
+    fn input<'a>(job: &Job<'a>) -> Option<&'a Quantised> {
+        match job.x {
+            Input::Rounded(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    avx2! {
+    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile, _: usize) {
+        let at = place.start / F::LEN * F::BYTES;
+        let bytes = place.cols / F::LEN * F::BYTES;
+        let mut w = [Unpacked::ZERO; LANES];
+        for (i, w) in w.iter_mut().enumerate() {
+            fill::<F>(w, &job.w.row(place.row + i.min(place.count - 1))[at..at + bytes]);
+            for g in 0..SUPER / F::GROUP {
+                tile.scale[g][i] = w.scale[g];
+                tile.min[g][i] = w.min[g];
+            }
+        }
+        let plus = _mm256_set1_epi8(offset::<F>());
+        for (g, to) in tile.q.iter_mut().enumerate() {
+            for half in 0..2 {
+                // SAFETY: `32 g + 32 <= 256`, the length of `q`.
+                let load = |i: usize| unsafe { _mm256_loadu_si256(w[8 * half + i].q.as_ptr().add(32 * g).cast()) };
+                let rows = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+                for (v, to) in transpose8(rows).into_iter().zip(to.iter_mut()) {
+                    // SAFETY: `32 * half + 32 <= 64`.
+                    unsafe { _mm256_storeu_si256(to.as_mut_ptr().add(32 * half).cast(), _mm256_add_epi8(v, plus)) }
+                }
+            }
+        }
+    }
+    }
+
+    avx2! {
+    unsafe fn multiply<const R: usize>(
+        tile: &Tile,
+        x: &Quantised,
+        tokens: [usize; TOKENS],
+        place: Place,
+        out: &mut [f32],
+    ) {
+        let panel = place.start / SUPER;
+        let values = tokens.map(|t| x.values(panel, t));
+        let meta = tokens.map(|t| x.meta(panel, t));
+        let mut totals = [[_mm256_setzero_ps(); 2]; TOKENS];
+        for g in 0..place.cols / 32 {
+            if F::GROUP == 32 {
+                group::<F, 8>(tile, g, (g, 0), values, meta, &mut totals);
+            } else {
+                group::<F, 4>(tile, 2 * g, (g, 0), values, meta, &mut totals);
+                group::<F, 4>(tile, 2 * g + 1, (g, 4), values, meta, &mut totals);
+            }
+        }
+        for (totals, out) in totals.into_iter().zip(out.as_chunks_mut::<LANES>().0) {
+            for (half, total) in totals.into_iter().enumerate() {
+                // SAFETY: `8 * half + 8 <= 16`.
+                unsafe {
+                    let to = out.as_mut_ptr().add(8 * half);
+                    _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), total));
+                }
+            }
+        }
+    }
+    }
+}
+
+avx2! {
+/// Adds the products of one group of `4 * STEPS` columns, those from dword `first` of `tile.q[at]` on.
+#[inline]
+fn group<F: Format, const STEPS: usize>(
+    tile: &Tile,
+    group: usize,
+    (at, first): (usize, usize),
+    x: [&[i8; SUPER]; TOKENS],
+    meta: [&Meta; TOKENS],
+    totals: &mut [[__m256; 2]; TOKENS],
+) {
+    // As many pairs of products as surely fit in 16 bits are added there.
+    let depth = (32767 / (2 * 127 * F::SPAN)).clamp(1, STEPS as i32) as usize;
+    let ones = _mm256_set1_epi16(1);
+    let mut sums = [[_mm256_setzero_si256(); 2]; TOKENS];
+    let mut step = 0;
+    while step < STEPS {
+        let mut halves = [[_mm256_setzero_si256(); 2]; TOKENS];
+        for i in first + step..first + STEPS.min(step + depth) {
+            // SAFETY: 64 bytes; four values of 256 at `32 at + 4 i`.
+            unsafe {
+                let from = tile.q[at][i].as_ptr();
+                let w = [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())];
+                for (x, halves) in x.into_iter().zip(&mut halves) {
+                    let x = _mm256_set1_epi32(x.as_ptr().add(32 * at + 4 * i).cast::<i32>().read_unaligned());
+                    for (w, half) in w.into_iter().zip(halves) {
+                        *half = _mm256_add_epi16(*half, pairs::<F>(w, x));
+                    }
+                }
+            }
+        }
+        for (halves, sums) in halves.into_iter().zip(&mut sums) {
+            for (half, sum) in halves.into_iter().zip(sums) {
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(half, ones));
+            }
+        }
+        step += depth;
+    }
+    for ((meta, sums), totals) in meta.into_iter().zip(sums).zip(totals) {
+        let neg = if STEPS == 8 { meta.neg32[at] } else { meta.neg16[group] };
+        let start = _mm256_set1_epi32(correction::<F>(neg));
+        let d = _mm256_set1_ps(meta.d[at]);
+        let whole = if STEPS == 8 { meta.sum32[at] } else { meta.sum16[group] };
+        let dsum = _mm256_set1_ps(meta.d[at] * f32::from(whole));
+        for (half, (sum, total)) in sums.into_iter().zip(totals).enumerate() {
+            // SAFETY: 16 scales and minima.
+            unsafe {
+                let scale = _mm256_mul_ps(_mm256_loadu_ps(tile.scale[group].as_ptr().add(8 * half)), d);
+                *total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sum, start)), scale, *total);
+                if F::MIN {
+                    let min = _mm256_loadu_ps(tile.min[group].as_ptr().add(8 * half));
+                    *total = _mm256_fnmadd_ps(min, dsum, *total);
+                }
+            }
+        }
+    }
+}
+}

@@ -1,0 +1,184 @@
+//! Unpacking of the common formats with AVX2; the others go through `Format::expand`.
+
+use std::arch::x86_64::*;
+
+use super::features::avx2;
+use crate::blocks::{BlockType, Format, IQ4_LEVELS, MXFP4_LEVELS, SUPER};
+use crate::matmul::generic::Unpacked;
+
+avx2! {
+/// As `Unpacked::fill`: the blocks of one panel, up to 256 values.
+#[inline]
+pub(super) fn fill<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
+    let whole = blocks.len() >= SUPER / F::LEN * F::BYTES;
+    // SAFETY: all blocks of 256 values are there.
+    unsafe {
+        match F::BLOCK {
+            BlockType::Q4_0 if whole => nibbles::<F>(w, blocks, |v| _mm256_sub_epi8(v, _mm256_set1_epi8(8))),
+            BlockType::Q4_1 if whole => nibbles::<F>(w, blocks, |v| v),
+            BlockType::IQ4_NL if whole => nibbles::<F>(w, blocks, |v| level(&IQ4_LEVELS, v)),
+            BlockType::MXFP4 if whole => nibbles::<F>(w, blocks, |v| level(&MXFP4_LEVELS, v)),
+            BlockType::Q8_0 if whole => bytes::<F>(w, blocks),
+            BlockType::Q4_K if whole => q4_k(w, blocks),
+            BlockType::Q6_K if whole => q6_k(w, blocks),
+            _ => w.fill::<F>(blocks),
+        }
+    }
+}
+}
+
+avx2! {
+/// Entries of a table by nibbles.
+#[inline]
+fn level(table: &[i8; 16], v: __m256i) -> __m256i {
+    // SAFETY: the table has 16 bytes.
+    _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) }), v)
+}
+}
+
+avx2! {
+/// The f16 at `at` of eight blocks of 32.
+///
+/// # Safety
+/// Eight blocks.
+#[inline]
+unsafe fn eight_halves<F: Format>(p: *const u8, at: usize) -> __m256 {
+    // SAFETY: the promise of the caller.
+    let h = |i: usize| unsafe { p.add(i * F::BYTES + at).cast::<i16>().read_unaligned() };
+    _mm256_cvtph_ps(_mm_setr_epi16(h(0), h(1), h(2), h(3), h(4), h(5), h(6), h(7)))
+}
+}
+
+avx2! {
+/// The scales, and minima if there are any, of eight blocks of 32.
+///
+/// # Safety
+/// Eight blocks.
+#[inline]
+unsafe fn scales<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
+    // SAFETY: the promise of the caller; eight scales and minima fit.
+    unsafe {
+        if F::BLOCK == BlockType::MXFP4 {
+            for (scale, block) in w.scale.iter_mut().zip(blocks.chunks_exact(F::BYTES)) {
+                *scale = crate::blocks::e8m0_half(block[0]);
+            }
+        } else {
+            _mm256_storeu_ps(w.scale.as_mut_ptr(), eight_halves::<F>(blocks.as_ptr(), 0));
+        }
+        if F::MIN {
+            let minima = eight_halves::<F>(blocks.as_ptr(), 2);
+            _mm256_storeu_ps(w.min.as_mut_ptr(), _mm256_sub_ps(_mm256_setzero_ps(), minima));
+        }
+    }
+}
+}
+
+avx2! {
+/// Eight blocks that end in 16 bytes of nibbles.
+///
+/// # Safety
+/// Eight blocks.
+#[inline]
+unsafe fn nibbles<F: Format>(w: &mut Unpacked, blocks: &[u8], value: impl Fn(__m256i) -> __m256i) {
+    // SAFETY: the promise of the caller; 256 bytes of values fit.
+    unsafe {
+        scales::<F>(w, blocks);
+        for g in 0..8 {
+            let v = _mm_loadu_si128(blocks.as_ptr().add(g * F::BYTES + F::BYTES - 16).cast());
+            let v = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(v), _mm_srli_epi16::<4>(v));
+            let v = value(_mm256_and_si256(v, _mm256_set1_epi8(15)));
+            _mm256_storeu_si256(w.q.as_mut_ptr().add(32 * g).cast(), v);
+        }
+    }
+}
+}
+
+avx2! {
+/// Eight blocks of a scale and 32 signed bytes.
+///
+/// # Safety
+/// Eight blocks.
+#[inline]
+unsafe fn bytes<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
+    // SAFETY: the promise of the caller; 256 bytes of values fit.
+    unsafe {
+        scales::<F>(w, blocks);
+        for g in 0..8 {
+            let v = _mm256_loadu_si256(blocks.as_ptr().add(g * F::BYTES + 2).cast());
+            _mm256_storeu_si256(w.q.as_mut_ptr().add(32 * g).cast(), v);
+        }
+    }
+}
+}
+
+avx2! {
+/// A block of Q4_K.
+///
+/// # Safety
+/// 144 bytes.
+#[inline]
+unsafe fn q4_k(w: &mut Unpacked, block: &[u8]) {
+    // SAFETY: the promise of the caller; 256 bytes of values, eight scales and minima fit.
+    unsafe {
+        let p = block.as_ptr();
+        let low = p.add(4).cast::<u64>().read_unaligned();
+        let high = u64::from(p.add(12).cast::<u32>().read_unaligned());
+        let first = low & 0x3f3f_3f3f_3f3f_3f3f;
+        let nibbles = (high & 0x0f0f_0f0f) | ((high << 28) & 0x0f0f_0f0f_0000_0000);
+        let second = nibbles | ((low >> 2) & 0x3030_3030_3030_3030);
+        // Scales 0 to 3 and minima 0 to 3 are in `first`, 4 to 7 in `second`.
+        let scale = (first & 0xffff_ffff) | (second << 32);
+        let min = (first >> 32) | (second & 0xffff_ffff_0000_0000);
+        let d = _mm_cvtph_ps(_mm_cvtsi32_si128(p.cast::<i32>().read_unaligned()));
+        let wide = |v: u64| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(v as i64)));
+        let dmin = _mm256_broadcastss_ps(_mm_movehdup_ps(d));
+        _mm256_storeu_ps(w.scale.as_mut_ptr(), _mm256_mul_ps(wide(scale), _mm256_broadcastss_ps(d)));
+        _mm256_storeu_ps(w.min.as_mut_ptr(), _mm256_mul_ps(wide(min), dmin));
+        let m4 = _mm256_set1_epi8(15);
+        for pair in 0..4 {
+            let v = _mm256_loadu_si256(p.add(16 + 32 * pair).cast());
+            let to = w.q.as_mut_ptr().add(64 * pair);
+            _mm256_storeu_si256(to.cast(), _mm256_and_si256(v, m4));
+            _mm256_storeu_si256(to.add(32).cast(), _mm256_and_si256(_mm256_srli_epi16::<4>(v), m4));
+        }
+    }
+}
+}
+
+avx2! {
+/// A block of Q6_K.
+///
+/// # Safety
+/// 210 bytes.
+#[inline]
+unsafe fn q6_k(w: &mut Unpacked, block: &[u8]) {
+    // SAFETY: the promise of the caller; 256 bytes of values and 16 scales fit.
+    unsafe {
+        let p = block.as_ptr();
+        let d = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(p.add(208).cast::<u16>().read_unaligned())));
+        let d = _mm256_broadcastss_ps(d);
+        for half in 0..2 {
+            let scale = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.add(192 + 8 * half).cast()));
+            let to = w.scale.as_mut_ptr().add(8 * half);
+            _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(scale), d));
+        }
+        let (m4, m48, minus) = (_mm256_set1_epi8(15), _mm256_set1_epi8(48), _mm256_set1_epi8(32));
+        for half in 0..2 {
+            let a = _mm256_loadu_si256(p.add(64 * half).cast());
+            let b = _mm256_loadu_si256(p.add(64 * half + 32).cast());
+            let high = _mm256_loadu_si256(p.add(128 + 32 * half).cast());
+            let parts = [
+                (a, _mm256_slli_epi16::<4>(high)),
+                (b, _mm256_slli_epi16::<2>(high)),
+                (_mm256_srli_epi16::<4>(a), high),
+                (_mm256_srli_epi16::<4>(b), _mm256_srli_epi16::<2>(high)),
+            ];
+            for (n, (low, high)) in parts.into_iter().enumerate() {
+                let v = _mm256_or_si256(_mm256_and_si256(low, m4), _mm256_and_si256(high, m48));
+                let to = w.q.as_mut_ptr().add(128 * half + 32 * n);
+                _mm256_storeu_si256(to.cast(), _mm256_sub_epi8(v, minus));
+            }
+        }
+    }
+}
+}

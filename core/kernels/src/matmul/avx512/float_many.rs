@@ -1,0 +1,155 @@
+//! Many rows of activations in f32: tiles of weights are converted to f32, rows in lanes, as in `many`.
+
+use std::arch::x86_64::*;
+use std::cell::RefCell;
+
+use super::features::avx512;
+use super::tile::transpose16;
+use crate::activations::Activations;
+use crate::blocks::{BlockType, SUPER, dequantise_row};
+use crate::matmul::job::{Input, Job};
+use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+
+/// The rows of a large tile: three vectors of 16.
+pub(super) const TILE_ROWS: usize = 48;
+/// The columns of a tile: with 48 rows 24 KiB, which stay in the first-level cache.
+const COLS: usize = 128;
+
+/// Weights as f32, `[column][row vector][row]`.
+type Tile<const R: usize> = [[[f32; LANES]; R]; COLS];
+
+thread_local! {
+    /// Sixteen rows' panels of quantised weights, converted.
+    static CONVERTED: RefCell<Vec<[f32; SUPER]>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Tiles of f32.
+struct Float;
+
+avx512! {
+/// The kernel for every type.
+pub(super) unsafe fn many(job: &Job<'_>) {
+    // SAFETY: the promise of the caller.
+    unsafe { tiles::run::<Float, 3>(job) }
+}
+}
+
+impl Engine for Float {
+    const COLS: usize = COLS;
+    type Tile<const R: usize> = Tile<R>;
+    type Input<'a> = Activations<'a>;
+
+    fn input<'a>(job: &Job<'a>) -> Option<Activations<'a>> {
+        match job.x {
+            Input::Float(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    avx512! {
+    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile<R>, r: usize) {
+        if job.w.block().is_float() {
+            pack(job, place, tile, r, &[]);
+        } else {
+            let mut converted = CONVERTED.take();
+            convert(job, place, &mut converted);
+            pack(job, place, tile, r, &converted);
+            CONVERTED.set(converted);
+        }
+    }
+    }
+
+    avx512! {
+    unsafe fn multiply<const R: usize>(
+        tile: &Tile<R>,
+        x: Activations<'_>,
+        tokens: [usize; TOKENS],
+        place: Place,
+        out: &mut [f32],
+    ) {
+        let x = tokens.map(|t| &x.row(t)[place.start..place.start + place.cols]);
+        // SAFETY: each slice of `x` has `cols` values; the caller promises the length of `out`.
+        unsafe { multiply(tile, x.map(<[f32]>::as_ptr), place.cols, out.as_mut_ptr()) }
+    }
+    }
+}
+
+avx512! {
+/// Adds the products of a tile and four tokens to `out`, `[4][16 R]`.
+///
+/// # Safety
+/// `cols` values behind each pointer, at most `COLS`; `out` has room for `16 * R * TOKENS` floats.
+#[inline]
+unsafe fn multiply<const R: usize>(tile: &Tile<R>, x: [*const f32; TOKENS], cols: usize, out: *mut f32) {
+    let mut sums = [[_mm512_setzero_ps(); TOKENS]; R];
+    for (k, w) in tile.iter().enumerate().take(cols) {
+        // SAFETY: 64 bytes each.
+        let w: [__m512; R] = std::array::from_fn(|r| unsafe { _mm512_loadu_ps(w[r].as_ptr()) });
+        for (t, x) in x.into_iter().enumerate() {
+            // SAFETY: `k < cols`.
+            let x = _mm512_set1_ps(unsafe { *x.add(k) });
+            for r in 0..R {
+                sums[r][t] = _mm512_fmadd_ps(w[r], x, sums[r][t]);
+            }
+        }
+    }
+    for (r, sums) in sums.into_iter().enumerate() {
+        for (t, sum) in sums.into_iter().enumerate() {
+            // SAFETY: the room that the caller promises.
+            unsafe {
+                let to = out.add((t * R + r) * 16);
+                _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), sum));
+            }
+        }
+    }
+}
+}
+
+/// Converts the whole panels of 256 columns that a place lies in, one row each.
+fn convert(job: &Job<'_>, place: Place, converted: &mut Vec<[f32; SUPER]>) {
+    converted.resize(LANES, [0.0; SUPER]);
+    let block = job.w.block();
+    let (panel, bytes) = (place.start / SUPER, block.row_bytes(SUPER).unwrap_or(0));
+    let len = (job.w.cols() - panel * SUPER).min(SUPER);
+    for (i, out) in converted.iter_mut().enumerate().take(place.count) {
+        let row = job.w.row(place.row + i);
+        dequantise_row(block, &row[panel * bytes..((panel + 1) * bytes).min(row.len())], &mut out[..len]);
+    }
+}
+
+avx512! {
+/// Transposes a place to row vector `r` of the tile, from the matrix if it is of floats, else from `converted`.
+#[inline]
+fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile<R>, r: usize, converted: &[[f32; SUPER]]) {
+    for k in (0..place.cols).step_by(16) {
+        let n = (place.cols - k).min(16);
+        let mask = (0xffffu32 >> (16 - n)) as __mmask16;
+        let at = place.start + k;
+        let mut a = [_mm512_setzero_si512(); 16];
+        for (i, a) in a.iter_mut().enumerate() {
+            let i = i.min(place.count - 1);
+            let row = job.w.row(place.row + i).as_ptr();
+            // SAFETY: the mask names `n` values from column `at` of the row on, which are there; of a converted
+            // row, values of its panel.
+            *a = unsafe {
+                match job.w.block() {
+                    BlockType::F32 => _mm512_maskz_loadu_epi32(mask, row.cast::<i32>().add(at)),
+                    BlockType::F16 => {
+                        let halves = _mm256_maskz_loadu_epi16(mask, row.cast::<i16>().add(at));
+                        _mm512_castps_si512(_mm512_cvtph_ps(halves))
+                    }
+                    BlockType::BF16 => {
+                        let halves = _mm256_maskz_loadu_epi16(mask, row.cast::<i16>().add(at));
+                        _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves))
+                    }
+                    _ => _mm512_maskz_loadu_epi32(mask, converted[i].as_ptr().add(at % SUPER).cast()),
+                }
+            };
+        }
+        for (column, to) in transpose16(a).into_iter().zip(&mut tile[k..k + n]) {
+            // SAFETY: 64 writable bytes.
+            unsafe { _mm512_storeu_si512(to[r].as_mut_ptr().cast(), column) };
+        }
+    }
+}
+}

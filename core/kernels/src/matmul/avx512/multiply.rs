@@ -1,0 +1,180 @@
+//! The innermost kernel: one tile times a few tokens.
+#![allow(clippy::needless_range_loop, reason = "several arrays are indexed by row vector and token")]
+
+use std::arch::x86_64::*;
+
+use super::features::avx512;
+use super::tile::Tile;
+use crate::activations::Meta;
+use crate::blocks::Format;
+
+/// Where the rounded activations of `T` tokens lie in one panel.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<const T: usize> {
+    /// 256 values each.
+    pub(super) values: [*const i8; T],
+    /// Their scales and sums.
+    pub(super) meta: [*const Meta; T],
+}
+
+avx512! {
+/// Four bytes (or one f32, i32) at `p`, in every lane.
+#[inline]
+unsafe fn spread<P>(p: *const P) -> __m512i {
+    // SAFETY: the caller promises four readable bytes.
+    _mm512_set1_epi32(unsafe { p.cast::<i32>().read_unaligned() })
+}
+}
+
+avx512! {
+#[inline]
+unsafe fn vector<P>(p: *const P) -> __m512i {
+    // SAFETY: the caller promises 64 readable bytes.
+    unsafe { _mm512_loadu_si512(p.cast()) }
+}
+}
+
+avx512! {
+/// Adds `STEPS` dwords of columns, from `step` on, to the dot products of a group of 32.
+#[inline]
+unsafe fn dot<const R: usize, const T: usize, const STEPS: usize>(
+    q: &[[[u8; 64]; R]; 8],
+    step: usize,
+    x: [*const i8; T],
+    mut sum: [[__m512i; T]; R],
+) -> [[__m512i; T]; R] {
+    for i in step..step + STEPS {
+        let mut w = [_mm512_setzero_si512(); R];
+        for (r, w) in w.iter_mut().enumerate() {
+            // SAFETY: 64 bytes.
+            *w = unsafe { vector(q[i][r].as_ptr()) };
+        }
+        for t in 0..T {
+            // SAFETY: the caller promises 32 values behind each pointer, `i < 8`.
+            let x = unsafe { spread(x[t].add(4 * i)) };
+            for r in 0..R {
+                sum[r][t] = _mm512_dpbusd_epi32(sum[r][t], w[r], x);
+            }
+        }
+    }
+    sum
+}
+}
+
+avx512! {
+/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`. Every lane sums in the same order whatever
+/// `R` and `T` are.
+///
+/// # Safety
+/// The processor has AVX-512 VNNI; the pointers of `x` are valid; `out` has room for `16 * R * T` floats.
+#[inline]
+pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
+    w: &Tile<R>,
+    x: &Columns<T>,
+    groups: usize,
+    out: *mut f32,
+) {
+    let zero = _mm512_setzero_si512();
+    let mut total = [[_mm512_setzero_ps(); T]; R];
+    for g in 0..if F::WIDE { 8 } else { groups.min(8) } {
+        // SAFETY: `g < 8`: 32 values and the g-th scale and sums are there.
+        unsafe {
+            let values = x.values.map(|p| p.add(g * 32));
+            if F::GROUP == 32 {
+                let start = start::<R, T>(x.meta.map(|m| &raw const (*m).neg32[g]), F::MIN);
+                let sum = dot::<R, T, 8>(&w.q[g], 0, values, start);
+                scale::<F, R, T>(w, g, sum, x, &mut total);
+            } else {
+                for half in 0..2 {
+                    let group = 2 * g + half;
+                    let start = start::<R, T>(x.meta.map(|m| &raw const (*m).neg16[group]), F::MIN);
+                    let sum = dot::<R, T, 4>(&w.q[g], half * 4, values, start);
+                    scale::<F, R, T>(w, group, sum, x, &mut total);
+                }
+            }
+            if F::MIN && !F::WIDE {
+                for t in 0..T {
+                    let s = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).dsum[g]));
+                    for r in 0..R {
+                        let min = _mm512_castsi512_ps(vector(w.min[g][r].as_ptr()));
+                        total[r][t] = _mm512_fnmadd_ps(min, s, total[r][t]);
+                    }
+                }
+            }
+        }
+    }
+    for r in 0..R {
+        for t in 0..T {
+            // SAFETY: the caller promises the room and the pointers.
+            unsafe {
+                let to = out.add((t * R + r) * 16);
+                let old = _mm512_loadu_ps(to);
+                let new = if F::WIDE {
+                    let mut sum = total[r][t];
+                    if F::MIN {
+                        let mut min = zero;
+                        for pair in 0..if F::GROUP == 32 { 4 } else { 8 } {
+                            let m = vector(w.min[pair][r].as_ptr());
+                            let meta = x.meta[t];
+                            let s = if F::GROUP == 32 {
+                                spread((&raw const (*meta).sum32).cast::<i32>().add(pair))
+                            } else {
+                                spread((&raw const (*meta).sum16).cast::<i32>().add(pair))
+                            };
+                            min = _mm512_dpwssd_epi32(min, m, s);
+                        }
+                        let dmin = _mm512_loadu_ps(w.dmin[r].as_ptr());
+                        sum = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min), dmin, sum);
+                    }
+                    let d = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[0]));
+                    _mm512_fmadd_ps(sum, d, old)
+                } else {
+                    _mm512_add_ps(total[r][t], old)
+                };
+                _mm512_storeu_ps(to, new);
+            }
+        }
+    }
+}
+}
+
+avx512! {
+/// What the integer sums start from: minus 128 times the sum of x, or nothing for formats with minima.
+#[inline]
+unsafe fn start<const R: usize, const T: usize>(neg: [*const i32; T], min: bool) -> [[__m512i; T]; R] {
+    let mut sum = [[_mm512_setzero_si512(); T]; R];
+    if !min {
+        for (t, neg) in neg.into_iter().enumerate() {
+            // SAFETY: the caller's pointer to an i32.
+            let v = unsafe { spread(neg) };
+            for sum in &mut sum {
+                sum[t] = v;
+            }
+        }
+    }
+    sum
+}
+}
+
+avx512! {
+/// Adds a group's whole sums, scaled, to the totals.
+#[inline]
+unsafe fn scale<F: Format, const R: usize, const T: usize>(
+    w: &Tile<R>,
+    group: usize,
+    sum: [[__m512i; T]; R],
+    x: &Columns<T>,
+    total: &mut [[__m512; T]; R],
+) {
+    for t in 0..T {
+        // SAFETY: the caller's pointers; `group` is below 8 or 16 by `F::GROUP`.
+        let d = unsafe { _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[group * F::GROUP / 32])) };
+        for r in 0..R {
+            // SAFETY: 64 bytes.
+            let s = unsafe { _mm512_loadu_ps(w.scale[group][r].as_ptr()) };
+            let s = if F::WIDE { s } else { _mm512_mul_ps(s, d) };
+            total[r][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][t]), s, total[r][t]);
+        }
+    }
+}
+}

@@ -1,0 +1,114 @@
+//! Products of mapped weight blocks with rows of activations: `y[t, r] = sum over k of w[r, k] * x[t, k]`.
+//!
+//! There are two classes of kernel: for one row of activations and for several. Within a class a row's result
+//! depends on that row alone: reductions have a fixed order, whatever the threads, tasks and other rows are.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod float;
+mod generic;
+mod job;
+mod plan;
+#[cfg(test)]
+mod tests;
+mod tiles;
+
+use job::{Output, Tokens};
+use plan::{Plan, Product};
+
+use crate::activations::Activations;
+use crate::blocks::Matrix;
+use crate::error::check_len;
+use crate::{Cpu, KernelError};
+
+/// How a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// Weights dequantised, f32 arithmetic.
+    Exact,
+    /// Quantised weights times activations rounded to 8 bits, as llama.cpp does: one scale per 32 values for the
+    /// 32-wide formats and NVFP4, per 256 for the others. F32 and F16 weights: f32 arithmetic.
+    Fast,
+}
+
+/// The rows of `x` that one expert of a mixture gets.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpertRows<'a> {
+    /// The expert's weights.
+    pub matrix: Matrix<'a>,
+    /// Which rows of `x`.
+    pub rows: &'a [u32],
+}
+
+/// One product: `y` is `[x.rows, w.rows]`.
+///
+/// # Errors
+/// `KernelError::Shape` if lengths do not fit; `KernelError::JobPanicked`.
+pub fn matmul(
+    cpu: &Cpu,
+    arithmetic: Arithmetic,
+    w: &Matrix,
+    x: &Activations,
+    y: &mut [f32],
+) -> Result<(), KernelError> {
+    matmul_many(cpu, arithmetic, &[*w], x, &mut [y])
+}
+
+/// Several matrices times the same input in one parallel region (q, k, v; gate, up): `ys[i]` is
+/// `[x.rows, ws[i].rows]`.
+///
+/// # Errors
+/// As `matmul`; also if there are not as many outputs as matrices.
+pub fn matmul_many(
+    cpu: &Cpu,
+    arithmetic: Arithmetic,
+    ws: &[Matrix],
+    x: &Activations,
+    ys: &mut [&mut [f32]],
+) -> Result<(), KernelError> {
+    x.check()?;
+    check_len("matmul: outputs", ys.len(), ws.len())?;
+    let mut plan = Plan::new(cpu, arithmetic, x);
+    for (&w, y) in ws.iter().zip(ys.iter_mut()) {
+        check_len("matmul: weight columns", w.cols(), x.cols)?;
+        check_len("matmul: y", y.len(), x.rows.saturating_mul(w.rows()))?;
+        let output = Output::new(y, w.rows());
+        plan.push(Product { w, tokens: Tokens::All(x.rows), output })?;
+    }
+    plan.run()
+}
+
+/// Each expert's matrix times its rows of `x`, each expert's weights read once. Outputs are packed: expert 0's
+/// rows in the given order, then expert 1's, and so on; all experts have the same number of outputs.
+///
+/// # Errors
+/// As `matmul`; also if a row is not in `x` or the experts differ in size.
+pub fn matmul_experts(
+    cpu: &Cpu,
+    arithmetic: Arithmetic,
+    experts: &[ExpertRows],
+    x: &Activations,
+    y: &mut [f32],
+) -> Result<(), KernelError> {
+    x.check()?;
+    let width = experts.first().map_or(0, |e| e.matrix.rows());
+    let total: usize = experts.iter().map(|e| e.rows.len()).sum();
+    check_len("matmul_experts: y", y.len(), total.saturating_mul(width))?;
+    let mut plan = Plan::new(cpu, arithmetic, x);
+    let mut rest = y;
+    for expert in experts {
+        check_len("matmul_experts: weight columns", expert.matrix.cols(), x.cols)?;
+        check_len("matmul_experts: weight rows", expert.matrix.rows(), width)?;
+        if let Some(row) = expert.rows.iter().find(|&&row| row as usize >= x.rows) {
+            let detail = format!("row {row} of an input of {} rows", x.rows);
+            return Err(KernelError::shape("matmul_experts: rows", detail));
+        }
+        let (part, after) = std::mem::take(&mut rest).split_at_mut(expert.rows.len() * width);
+        rest = after;
+        let output = Output::new(part, width);
+        plan.push(Product { w: expert.matrix, tokens: Tokens::Some(expert.rows), output })?;
+    }
+    plan.run()
+}

@@ -1,0 +1,223 @@
+//! Products against the naive reference, on odd shapes and every instruction set.
+
+use super::*;
+use crate::activations::{ActivationCache, Width};
+use crate::blocks::BlockType;
+use crate::{Isa, naive};
+
+/// A small generator of repeatable values.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(super) fn float(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+/// Random blocks with sane scales: random bytes, with the f16 factors overwritten.
+pub(super) fn random_blocks(block: BlockType, values: usize, random: &mut Random) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..block.row_bytes(values).unwrap()).map(|_| random.next() as u8).collect();
+    let halves: &[usize] = match block {
+        BlockType::Q4_0 | BlockType::Q5_0 | BlockType::Q8_0 | BlockType::IQ4_NL => &[0],
+        BlockType::Q4_1 | BlockType::Q5_1 | BlockType::Q4_K | BlockType::Q5_K => &[0, 2],
+        BlockType::Q2_K => &[80, 82],
+        BlockType::Q3_K => &[108],
+        BlockType::Q6_K => &[208],
+        BlockType::TQ1_0 => &[52],
+        BlockType::TQ2_0 => &[64],
+        _ => &[0],
+    };
+    for chunk in bytes.chunks_mut(block.block_bytes()) {
+        let half = ((5 << 10) | (random.next() & 1023)) as u16 | ((random.next() & 1) << 15) as u16;
+        match block {
+            BlockType::F32 => chunk.copy_from_slice(&random.float().to_le_bytes()),
+            BlockType::F16 => chunk.copy_from_slice(&((half & 0x83ff) | 12 << 10).to_le_bytes()),
+            BlockType::BF16 => {
+                chunk.copy_from_slice(&((random.float().to_bits() >> 16) as u16).to_le_bytes())
+            }
+            BlockType::MXFP4 => chunk[0] = 118 + (random.next() & 3) as u8,
+            BlockType::NVFP4 => chunk[..4].fill(40 + (random.next() & 7) as u8),
+            BlockType::IQ1_M => {
+                for i in 0..4 {
+                    chunk[49 + 2 * i] = chunk[49 + 2 * i] & 15 | (half >> (4 * i) << 4) as u8;
+                }
+            }
+            _ => halves.iter().for_each(|&at| chunk[at..at + 2].copy_from_slice(&half.to_le_bytes())),
+        }
+    }
+    bytes
+}
+
+fn every_isa(threads: usize) -> Vec<Cpu> {
+    Isa::available().into_iter().map(|isa| Cpu::with_isa(Some(threads), isa).unwrap()).collect()
+}
+
+/// What a kernel should come to: naive on the activations as the arithmetic sees them.
+fn expected(arithmetic: Arithmetic, w: &Matrix, x: &[f32]) -> Vec<(f64, f64)> {
+    let group = match (arithmetic, Width::of(w.block())) {
+        (Arithmetic::Fast, Some(Width::Narrow)) => 32,
+        (Arithmetic::Fast, Some(Width::Wide)) => 256,
+        _ => return naive::matmul(w, x).unwrap(),
+    };
+    naive::matmul(w, &naive::rounded(x, w.cols(), group)).unwrap()
+}
+
+fn tolerance(arithmetic: Arithmetic, block: BlockType) -> f64 {
+    // bfloat16 weights may be multiplied with activations rounded to bfloat16 (2^-9 each).
+    if arithmetic == Arithmetic::Fast && block == BlockType::BF16 { 2e-3 } else { 3e-6 }
+}
+
+#[test]
+fn every_type_shape_and_isa_agrees_with_naive() {
+    let mut random = Random(42);
+    let cpus = every_isa(1);
+    for &block in BlockType::ALL {
+        let unit = block.block_len().max(8);
+        for (rows, cols) in [(1, unit), (5, 3 * unit), (51, 9 * unit)] {
+            let bytes = random_blocks(block, rows * cols, &mut random);
+            let w = Matrix::new(block, rows, cols, &bytes).unwrap();
+            for tokens in [1, 2, 3, 5, 13] {
+                let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+                for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
+                    let wanted = expected(arithmetic, &w, &x);
+                    for cpu in &cpus {
+                        let cache = ActivationCache::default();
+                        let a = Activations::new(&x, tokens, cols, &cache).unwrap();
+                        let mut y = vec![f32::NAN; tokens * rows];
+                        matmul(cpu, arithmetic, &w, &a, &mut y).unwrap();
+                        for (at, (y, (sum, magnitude))) in y.iter().zip(&wanted).enumerate() {
+                            let error = (f64::from(*y) - sum).abs() / magnitude.max(1e-30);
+                            assert!(
+                                error < tolerance(arithmetic, block),
+                                "{} {rows}x{cols} {tokens} tokens {arithmetic:?} {}: {at}: {y} for {sum}, {error:e}",
+                                block.name(),
+                                cpu.isa()
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn product(cpu: &Cpu, arithmetic: Arithmetic, w: &Matrix, x: &[f32]) -> Vec<u32> {
+    let (tokens, cache) = (x.len() / w.cols(), ActivationCache::default());
+    let a = Activations::new(x, tokens, w.cols(), &cache).unwrap();
+    let mut y = vec![f32::NAN; tokens * w.rows()];
+    matmul(cpu, arithmetic, w, &a, &mut y).unwrap();
+    y.iter().map(|v| v.to_bits()).collect()
+}
+
+#[test]
+fn a_row_depends_on_itself_alone() {
+    let mut random = Random(7);
+    for &block in BlockType::ALL {
+        let (rows, cols) = (83, 2 * block.block_len().max(160));
+        let bytes = random_blocks(block, rows * cols, &mut random);
+        let w = Matrix::new(block, rows, cols, &bytes).unwrap();
+        let x: Vec<f32> = (0..17 * cols).map(|_| random.float()).collect();
+        for isa in Isa::available() {
+            let (one, three) = (Cpu::with_isa(Some(1), isa).unwrap(), Cpu::with_isa(Some(3), isa).unwrap());
+            for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
+                let all = product(&one, arithmetic, &w, &x);
+                assert_eq!(all, product(&three, arithmetic, &w, &x), "{} {isa} threads", block.name());
+                for (first, count) in [(0, 2), (3, 3), (5, 7), (15, 2), (4, 13)] {
+                    let part = product(&three, arithmetic, &w, &x[first * cols..(first + count) * cols]);
+                    assert_eq!(part, all[first * rows..(first + count) * rows], "{} {isa}", block.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_matrices_and_experts_are_the_single_products() {
+    let mut random = Random(3);
+    let cols = 256;
+    for cpu in every_isa(2) {
+        for tokens in [1usize, 9] {
+            let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+            let kinds =
+                [(BlockType::Q4_K, 65), (BlockType::Q8_0, 7), (BlockType::F32, 33), (BlockType::Q6_K, 64)];
+            let bytes = kinds.map(|(block, rows)| random_blocks(block, rows * cols, &mut random));
+            let ws: Vec<Matrix> = kinds
+                .iter()
+                .zip(&bytes)
+                .map(|(&(b, r), bytes)| Matrix::new(b, r, cols, bytes).unwrap())
+                .collect();
+            let cache = ActivationCache::default();
+            let a = Activations::new(&x, tokens, cols, &cache).unwrap();
+            let mut ys: Vec<Vec<f32>> = ws.iter().map(|w| vec![0f32; tokens * w.rows()]).collect();
+            let mut outputs: Vec<&mut [f32]> = ys.iter_mut().map(Vec::as_mut_slice).collect();
+            matmul_many(&cpu, Arithmetic::Fast, &ws, &a, &mut outputs).unwrap();
+            for (w, y) in ws.iter().zip(&ys) {
+                let bits: Vec<u32> = y.iter().map(|v| v.to_bits()).collect();
+                assert_eq!(bits, product(&cpu, Arithmetic::Fast, w, &x));
+            }
+            let lists: Vec<Vec<u32>> = (0..3usize)
+                .map(|e| (0..tokens).filter(|t| tokens == 1 || t % 3 != e).map(|t| t as u32).collect())
+                .collect();
+            let blocks = random_blocks(BlockType::Q4_K, 3 * 40 * cols, &mut random);
+            let books = Matrix::new(BlockType::Q4_K, 120, cols, &blocks).unwrap();
+            let experts: Vec<ExpertRows> = lists
+                .iter()
+                .enumerate()
+                .map(|(e, rows)| ExpertRows { matrix: books.rows_range(e * 40..e * 40 + 40), rows })
+                .collect();
+            let mut y = vec![0f32; lists.iter().map(Vec::len).sum::<usize>() * 40];
+            matmul_experts(&cpu, Arithmetic::Fast, &experts, &a, &mut y).unwrap();
+            let mut rest = y.as_slice();
+            for expert in &experts {
+                let all = product(&cpu, Arithmetic::Fast, &expert.matrix, &x);
+                for &row in expert.rows {
+                    let (mine, after) = rest.split_at(40);
+                    let bits: Vec<u32> = mine.iter().map(|v| v.to_bits()).collect();
+                    assert_eq!(bits, all[row as usize * 40..row as usize * 40 + 40]);
+                    rest = after;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_errors() {
+    let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
+    let bytes = vec![0u8; 34 * 4];
+    let w = Matrix::new(BlockType::Q8_0, 4, 32, &bytes).unwrap();
+    assert!(Matrix::new(BlockType::Q8_0, 4, 33, &bytes).is_err());
+    assert!(Matrix::new(BlockType::Q8_0, 5, 32, &bytes).is_err());
+    let (x, cache) = (vec![0f32; 64], ActivationCache::default());
+    let a = Activations::new(&x, 2, 32, &cache).unwrap();
+    let mut y = vec![0f32; 7];
+    assert!(matmul(&cpu, Arithmetic::Fast, &w, &a, &mut y).is_err());
+    let wrong = Activations { values: &x, rows: 3, cols: 32, cache: &cache };
+    assert!(matmul(&cpu, Arithmetic::Fast, &w, &wrong, &mut [0f32; 12]).is_err());
+    let experts = [ExpertRows { matrix: w, rows: &[0, 2] }];
+    assert!(matmul_experts(&cpu, Arithmetic::Fast, &experts, &a, &mut [0f32; 8]).is_err());
+}
+
+#[test]
+fn a_nan_in_the_input_is_not_lost() {
+    let mut random = Random(9);
+    for cpu in every_isa(1) {
+        for &block in BlockType::ALL {
+            let bytes = random_blocks(block, 20 * 256, &mut random);
+            let w = Matrix::new(block, 20, 256, &bytes).unwrap();
+            for tokens in [1, 3] {
+                let mut x: Vec<f32> = (0..tokens * 256).map(|_| random.float()).collect();
+                x[77] = f32::NAN;
+                let y = product(&cpu, Arithmetic::Fast, &w, &x);
+                assert!(y[..20].iter().all(|&v| f32::from_bits(v).is_nan()), "{}", block.name());
+            }
+        }
+    }
+}

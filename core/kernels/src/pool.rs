@@ -1,0 +1,240 @@
+//! The one thread pool: workers spin briefly, then yield, then sleep; a panic in a job is that call's error.
+//!
+//! A region is published through one atomic word, the *gate*: an epoch, an `OPEN` flag and the number of
+//! workers inside. A worker enters by raising the number while the gate is open; the caller takes part, closes
+//! the gate when no task is left and waits only for those inside. A worker that is late (asleep, preempted)
+//! therefore delays nobody.
+
+mod gate;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::affinity;
+use crate::error::KernelError;
+use gate::Gate;
+use queue::Queue;
+
+/// The most threads a pool may have: the gate counts workers in 14 bits.
+const MOST_THREADS: usize = 8192;
+
+/// A job of a region: called once for every task number.
+type Job<'a> = dyn Fn(usize) + Sync + 'a;
+
+thread_local! {
+    /// Whether this thread is inside a region (of any pool): a nested region then runs inline.
+    static IN_REGION: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A fixed number of threads that work on one region at a time, the caller of `run` among them.
+pub struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    queue: Queue,
+}
+
+/// On a cache line (and its neighbour) of its own, so that counting tasks does not disturb the gate.
+#[repr(align(128))]
+struct Apart<T>(T);
+
+struct Shared {
+    gate: Gate,
+    next: Apart<AtomicUsize>,
+    region: UnsafeCell<Region>,
+    panic: Mutex<Option<String>>,
+}
+
+/// What workers read after entering: the job, with its lifetime erased, and the number of tasks.
+struct Region {
+    job: Option<*const Job<'static>>,
+    tasks: usize,
+}
+
+// SAFETY: `region` is written only by the caller that holds the queue while the gate is closed with nobody
+// inside, and read only by threads inside an open gate; the gate's acquire/release order makes the write
+// visible. The job behind the pointer is `Sync`.
+unsafe impl Sync for Shared {}
+// SAFETY: as above; nothing in it belongs to one thread.
+unsafe impl Send for Shared {}
+
+impl Pool {
+    /// A pool of `threads`, the caller of `run` being one of them: `threads - 1` are started, named
+    /// `menagerie-1` and so on. Errors: no threads, more than 8192, or the system refuses one.
+    pub fn new(threads: usize) -> Result<Pool, KernelError> {
+        if threads == 0 || threads > MOST_THREADS {
+            return Err(KernelError::Threads(format!(
+                "{threads} threads asked for; give 1 to {MOST_THREADS}"
+            )));
+        }
+        let shared = Arc::new(Shared {
+            gate: Gate::new(threads <= affinity::allowed_cpus()),
+            next: Apart(AtomicUsize::new(0)),
+            region: UnsafeCell::new(Region { job: None, tasks: 0 }),
+            panic: Mutex::new(None),
+        });
+        let mut pool = Pool { shared, workers: Vec::new(), queue: Queue::new() };
+        for index in 1..threads {
+            let shared = Arc::clone(&pool.shared);
+            let worker = std::thread::Builder::new().name(format!("menagerie-{index}"));
+            let handle = worker.spawn(move || shared.serve()).map_err(|error| {
+                KernelError::Threads(format!("thread {index} of {threads} did not start: {error}"))
+            })?;
+            pool.workers.push(handle);
+        }
+        Ok(pool)
+    }
+
+    /// How many threads work on a region, the caller included.
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Calls `job(i)` once for every `i` in `0..tasks`, taken dynamically in ascending order by all threads;
+    /// returns when all are done. A panicking job is the error `JobPanicked` (tasks not begun are skipped) and
+    /// the pool stays usable. Called from inside a job it runs inline; concurrent callers queue.
+    pub fn run(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<(), KernelError> {
+        // A single task is no region: what it runs in turn may use all threads.
+        if tasks <= 1 || IN_REGION.get() {
+            return run_inline(tasks, job);
+        }
+        let _turn = self.queue.enter();
+        if self.workers.is_empty() {
+            IN_REGION.set(true);
+            let outcome = run_inline(tasks, job);
+            IN_REGION.set(false);
+            return outcome;
+        }
+        self.shared.run_region(tasks, job)
+    }
+
+    /// Cuts `data` into pieces of `chunk` elements (the last may be shorter) and calls `job(i, piece)` for each,
+    /// as `run` does. Error: `JobPanicked`, or a `chunk` of zero.
+    pub fn run_chunks<T: Send>(
+        &self,
+        data: &mut [T],
+        chunk: usize,
+        job: &(dyn Fn(usize, &mut [T]) + Sync),
+    ) -> Result<(), KernelError> {
+        if chunk == 0 {
+            return Err(KernelError::shape("run_chunks", "a chunk of 0 elements"));
+        }
+        let length = data.len();
+        let start = SendPointer(data.as_mut_ptr());
+        self.run(length.div_ceil(chunk), &|index| {
+            let begin = index * chunk;
+            let size = chunk.min(length - begin);
+            // SAFETY: every index is handed out once and is below ceil(length / chunk), so the pieces lie
+            // inside `data`, which is mutably borrowed for the whole call, and do not overlap.
+            let piece = unsafe { std::slice::from_raw_parts_mut(start.at(begin), size) };
+            job(index, piece);
+        })
+    }
+}
+
+/// A pointer that jobs on several threads may use for pieces that do not overlap.
+pub(crate) struct SendPointer<T>(pub(crate) *mut T);
+
+// SAFETY: only moves `&mut [T]`-like access between threads, which `T: Send` allows; users keep pieces disjoint.
+unsafe impl<T: Send> Sync for SendPointer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for SendPointer<T> {}
+
+impl<T> SendPointer<T> {
+    /// The pointer to element `index`; in bounds by the caller's arithmetic.
+    #[inline(always)]
+    pub(crate) fn at(&self, index: usize) -> *mut T {
+        self.0.wrapping_add(index)
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("threads", &self.threads()).finish()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.gate.shut();
+        for worker in self.workers.drain(..) {
+            // A worker only ends by the gate being shut; its jobs' panics were caught, so join cannot fail.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Shared {
+    /// A worker's life.
+    fn serve(&self) {
+        IN_REGION.set(true);
+        let mut seen = 0;
+        while let Some(epoch) = self.gate.enter(seen) {
+            seen = epoch;
+            self.work();
+            self.gate.leave();
+        }
+    }
+
+    /// Publishes the region, takes part and waits for the workers inside. The caller holds the queue.
+    fn run_region(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<(), KernelError> {
+        // SAFETY: only the lifetime changes. The pointer is used by threads inside the gate, and this function
+        // does not return (nor unwind: `work` catches) before the gate is closed and everyone has left.
+        let erased = unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(job) };
+        // SAFETY: the caller holds the queue and the gate is closed with nobody inside, so nobody reads it.
+        unsafe { *self.region.get() = Region { job: Some(erased), tasks } };
+        self.next.0.store(0, Ordering::Relaxed);
+        self.gate.open(tasks - 1);
+        IN_REGION.set(true);
+        self.work();
+        IN_REGION.set(false);
+        self.gate.close();
+        match self.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            None => Ok(()),
+            Some(message) => Err(KernelError::JobPanicked(message)),
+        }
+    }
+
+    /// Takes tasks until none is left. Called inside the gate, or by the caller while it holds it open.
+    fn work(&self) {
+        // SAFETY: inside the gate nobody writes the region (see `Sync for Shared`).
+        let (job, tasks) = unsafe { ((*self.region.get()).job, (*self.region.get()).tasks) };
+        let Some(job) = job else { return };
+        // SAFETY: the job outlives the region: its owner waits in `run_region` for everyone inside the gate.
+        let job: &Job<'static> = unsafe { &*job };
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            loop {
+                let task = self.next.0.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    return;
+                }
+                job(task);
+            }
+        }));
+        if let Err(payload) = outcome {
+            self.next.0.store(tasks, Ordering::Relaxed);
+            let mut panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            panic.get_or_insert(panic_message(payload.as_ref()));
+        }
+    }
+}
+
+/// The region on this thread alone, a panic being an error as in a region on many.
+fn run_inline(tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<(), KernelError> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(job)));
+    outcome.map_err(|payload| KernelError::JobPanicked(panic_message(payload.as_ref())))
+}
+
+/// The text of a panic, where it is text.
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        return (*text).to_owned();
+    }
+    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic without a message".to_owned())
+}

@@ -1,0 +1,78 @@
+//! Who may open the next region: callers on several threads take turns.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How long one caller may run region after region while others wait.
+const TURN: Duration = Duration::from_micros(500);
+/// How often a caller whose turn is over yields at most for the others to take theirs.
+const GIVE_WAY: usize = 2000;
+
+thread_local! {
+    /// Its address tells threads apart.
+    static TOKEN: u8 = const { 0 };
+}
+
+/// A lock that is kept by the same caller for up to a turn (handing it over costs a wake-up) and then given on.
+pub(super) struct Queue {
+    lock: Mutex<()>,
+    waiting: AtomicUsize,
+    owner: AtomicUsize,
+    /// When the owner's turn began, nanoseconds since `born`.
+    began: AtomicU64,
+    born: Instant,
+}
+
+impl Queue {
+    pub(super) fn new() -> Queue {
+        Queue {
+            lock: Mutex::new(()),
+            waiting: AtomicUsize::new(0),
+            owner: AtomicUsize::new(0),
+            began: AtomicU64::new(0),
+            born: Instant::now(),
+        }
+    }
+
+    /// Waits for this caller's turn; it lasts while the guard lives.
+    pub(super) fn enter(&self) -> MutexGuard<'_, ()> {
+        let me = TOKEN.with(|token| std::ptr::from_ref(token).addr());
+        if self.waiting.load(Ordering::Relaxed) > 0 && self.owner.load(Ordering::Relaxed) == me {
+            self.give_way(me);
+        }
+        let guard = match self.lock.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                guard
+            }
+        };
+        if self.owner.swap(me, Ordering::Relaxed) != me {
+            self.began.store(self.now(), Ordering::Relaxed);
+        }
+        guard
+    }
+
+    /// If this caller's turn has lasted long enough, lets another one in.
+    fn give_way(&self, me: usize) {
+        let held = self.now().saturating_sub(self.began.load(Ordering::Relaxed));
+        if u128::from(held) < TURN.as_nanos() {
+            return;
+        }
+        for _ in 0..GIVE_WAY {
+            std::thread::yield_now();
+            if self.owner.load(Ordering::Relaxed) != me || self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+        }
+        self.began.store(self.now(), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.born.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

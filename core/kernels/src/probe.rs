@@ -1,0 +1,156 @@
+//! What this machine can do at most, measured with the same pool: the limits that speeds are compared with.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use crate::{Cpu, Isa, KernelError};
+
+/// The bytes one task of `probe_read_rate` reads.
+const READ_TASK: usize = 1 << 20;
+/// How long each thread multiplies in `probe_int8_rate`.
+const SPIN: Duration = Duration::from_millis(40);
+
+/// Reads all of `bytes` once with all threads and returns bytes per second: the limit of one-row products on
+/// weights in main memory. Give it the mapped weights themselves; a second call measures without page faults.
+///
+/// # Errors
+/// Those of the pool.
+pub fn probe_read_rate(cpu: &Cpu, bytes: &[u8]) -> Result<f64, KernelError> {
+    let kernel: unsafe fn(&[u8]) -> u64 = match cpu.isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => read_avx512,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => read_avx2,
+        _ => read_portable,
+    };
+    let start = Instant::now();
+    cpu.pool().run(bytes.len().div_ceil(READ_TASK), &|task| {
+        let end = ((task + 1) * READ_TASK).min(bytes.len());
+        // SAFETY: the kernel was chosen for the instruction set of `cpu`, which is available.
+        black_box(unsafe { kernel(&bytes[task * READ_TASK..end]) });
+    })?;
+    Ok(bytes.len() as f64 / start.elapsed().as_secs_f64().max(1e-9))
+}
+
+fn read_portable(bytes: &[u8]) -> u64 {
+    read(bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn read_avx2(bytes: &[u8]) -> u64 {
+    read(bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn read_avx512(bytes: &[u8]) -> u64 {
+    use std::arch::x86_64::*;
+    let mut sums = [_mm512_setzero_si512(); 4];
+    for part in bytes.chunks_exact(256) {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: `part` has 256 bytes.
+            *sum = _mm512_xor_si512(*sum, unsafe { _mm512_loadu_si512(part.as_ptr().add(64 * i).cast()) });
+        }
+    }
+    let sum = _mm512_xor_si512(_mm512_xor_si512(sums[0], sums[1]), _mm512_xor_si512(sums[2], sums[3]));
+    _mm512_reduce_or_epi64(sum) as u64
+}
+
+#[inline(always)]
+fn read(bytes: &[u8]) -> u64 {
+    let mut sums = [0u64; 16];
+    for part in bytes.as_chunks::<128>().0 {
+        for (sum, v) in sums.iter_mut().zip(part.as_chunks::<8>().0) {
+            *sum ^= u64::from_le_bytes(*v);
+        }
+    }
+    sums.into_iter().fold(0, |a, b| a ^ b)
+}
+
+/// Multiplies 8-bit numbers in registers with all threads for some 40 ms and returns multiplications (with their
+/// additions) per second: the limit of many-row products.
+///
+/// # Errors
+/// Those of the pool.
+pub fn probe_int8_rate(cpu: &Cpu) -> Result<f64, KernelError> {
+    let kernel: unsafe fn(usize) -> usize = match cpu.isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => spin_avx512,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => spin_avx2,
+        _ => spin_portable,
+    };
+    let threads = cpu.pool().threads();
+    let rates: Vec<std::sync::atomic::AtomicU64> = (0..threads).map(|_| 0.into()).collect();
+    cpu.pool().run(threads, &|thread| {
+        let (start, mut work) = (Instant::now(), 0);
+        while start.elapsed() < SPIN {
+            // SAFETY: the kernel was chosen for the instruction set of `cpu`, which is available.
+            work += unsafe { kernel(black_box(10_000)) };
+        }
+        let rate = work as f64 / start.elapsed().as_secs_f64();
+        rates[thread].store(rate.to_bits(), std::sync::atomic::Ordering::Relaxed);
+    })?;
+    Ok(rates.into_iter().map(|rate| f64::from_bits(rate.into_inner())).sum())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn spin_avx512(rounds: usize) -> usize {
+    use std::arch::x86_64::*;
+    let mut sums = [_mm512_setzero_si512(); 16];
+    let (a, b) = (_mm512_set1_epi8(black_box(3)), _mm512_set1_epi8(black_box(5)));
+    for _ in 0..rounds {
+        for sum in &mut sums {
+            *sum = _mm512_dpbusd_epi32(*sum, a, b);
+        }
+    }
+    black_box(sums);
+    rounds * 16 * 64
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn spin_avx2(rounds: usize) -> usize {
+    use std::arch::x86_64::*;
+    let mut sums = [_mm256_setzero_si256(); 8];
+    let b: [__m256i; 8] = std::array::from_fn(|i| _mm256_set1_epi8(black_box(i as i8)));
+    let mut a = _mm256_set1_epi8(black_box(3));
+    for _ in 0..rounds {
+        // The changing factor keeps the products in the loop.
+        a = _mm256_add_epi8(a, b[1]);
+        for (sum, b) in sums.iter_mut().zip(b) {
+            *sum = _mm256_add_epi16(*sum, _mm256_maddubs_epi16(a, b));
+        }
+    }
+    black_box(sums);
+    rounds * 8 * 32
+}
+
+fn spin_portable(rounds: usize) -> usize {
+    let (mut sums, a, b) = ([0i32; 64], black_box([3i8; 64]), black_box([5i8; 64]));
+    for round in 0..rounds {
+        for i in 0..64 {
+            sums[i] = sums[i].wrapping_add((i32::from(a[i]) * i32::from(b[i])) ^ round as i32);
+        }
+    }
+    black_box(sums);
+    rounds * 64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_positive_numbers() {
+        for isa in Isa::available() {
+            let cpu = Cpu::with_isa(Some(2), isa).unwrap();
+            let read = probe_read_rate(&cpu, &vec![1; 3 << 20]).unwrap();
+            let multiply = probe_int8_rate(&cpu).unwrap();
+            assert!(read > 1e6 && read.is_finite() && multiply > 1e6 && multiply.is_finite());
+        }
+        assert!(probe_read_rate(&Cpu::with_isa(Some(1), Isa::Portable).unwrap(), &[]).unwrap() == 0.0);
+    }
+}

@@ -1,0 +1,166 @@
+//! Sixteen f32 lanes on every instruction set: kernels are written once over `Simd` and compiled per family.
+//!
+//! A kernel is a value with an `#[inline(always)]` generic `run`; `dispatch` calls it inside a function that
+//! carries the family's `#[target_feature]`, so that everything inlined into it may use the wide units.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops over registers of constant number read better by index"
+)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod math;
+mod portable;
+mod product;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use math::{erfc, exp, tanh};
+pub(crate) use product::Product;
+
+use crate::cpu::Cpu;
+use crate::isa::Isa;
+
+/// Lanes of one vector, the same for every family.
+pub(crate) const LANES: usize = 16;
+
+/// The operations kernels use. A value of the implementing type is proof that the processor has the family's
+/// instructions: it is only made in `dispatch`, from an `Isa` that was checked.
+///
+/// # Safety of the `_ptr` methods
+/// The pointer must be valid for sixteen elements (reads or writes); no alignment is needed.
+pub(crate) trait Simd: Copy + Send + Sync + 'static {
+    /// How many vectors of sixteen the registers hold: kernels size their tiles by it.
+    const REGISTERS: usize;
+    /// Sixteen f32.
+    type F: Copy;
+    /// A running sum of products, folded to what the family adds up fastest.
+    type Acc: Copy;
+
+    fn splat(self, value: f32) -> Self::F;
+    unsafe fn load_ptr(self, from: *const f32) -> Self::F;
+    unsafe fn store_ptr(self, to: *mut f32, value: Self::F);
+    /// Sixteen f16 bit patterns, widened.
+    unsafe fn load_f16_ptr(self, from: *const u8) -> Self::F;
+    /// Rounded to nearest even; too large becomes infinite.
+    unsafe fn store_f16_ptr(self, to: *mut u8, value: Self::F);
+    /// Sixteen signed bytes, widened.
+    unsafe fn load_i8_ptr(self, from: *const u8) -> Self::F;
+    /// Rounded to nearest even; the values are within -127..=127.
+    unsafe fn store_i8_ptr(self, to: *mut u8, value: Self::F);
+
+    fn add(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`, rounded once where the family can.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// `c - a * b`.
+    fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// The larger one; `b` where either is not a number.
+    fn max(self, a: Self::F, b: Self::F) -> Self::F;
+    /// The smaller one; `b` where either is not a number.
+    fn min(self, a: Self::F, b: Self::F) -> Self::F;
+    fn abs(self, a: Self::F) -> Self::F;
+    /// To the nearest whole number, halves to even.
+    fn round(self, a: Self::F) -> Self::F;
+    /// `a * 2^n` for whole `n` in -126..=128 (results below the normal range may be zero).
+    fn scale_by_pow2(self, a: Self::F, n: Self::F) -> Self::F;
+    /// `a < b ? x : y`, lane by lane; `y` where a comparison has no answer.
+    fn select_lt(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F;
+    /// Lanes 2i and 2i + 1 exchanged.
+    fn swap_pairs(self, a: Self::F) -> Self::F;
+    /// The sum of the lanes in an order that is fixed for the family.
+    fn sum(self, a: Self::F) -> f32;
+
+    fn acc_zero(self) -> Self::Acc;
+    /// `acc + a . b`, partly folded.
+    fn acc_fma(self, a: Self::F, b: Self::F, acc: Self::Acc) -> Self::Acc;
+    /// The sum of each accumulator; every one in the same order.
+    fn acc_sums<const A: usize>(self, accs: &[Self::Acc; A]) -> [f32; A];
+
+    /// Runs a kernel as a function of its own with this family's features: what keeps large kernels from being
+    /// inlined into one.
+    fn call<K: Kernel>(self, kernel: K) -> K::Output;
+    /// One f16, widened.
+    fn widen_f16(self, bits: u16) -> f32;
+    /// Asks for the cache line at an address, which may be any.
+    fn prefetch(self, address: *const u8);
+    /// The largest lane (if none is not-a-number).
+    fn largest(self, a: Self::F) -> f32;
+
+    /// Lane `j` of vector `i` becomes lane `i` of vector `j`.
+    #[inline(always)]
+    fn transpose(self, rows: &[Self::F; LANES]) -> [Self::F; LANES] {
+        let mut square = [[0.0; LANES]; LANES];
+        for i in 0..LANES {
+            self.store(&mut square[i], rows[i]);
+        }
+        let mut out = *rows;
+        for j in 0..LANES {
+            let mut column = [0.0; LANES];
+            for i in 0..LANES {
+                column[i] = square[i][j];
+            }
+            out[j] = self.load(&column);
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn load(self, from: &[f32; LANES]) -> Self::F {
+        // SAFETY: the reference is to sixteen elements.
+        unsafe { self.load_ptr(from.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn store(self, to: &mut [f32; LANES], value: Self::F) {
+        // SAFETY: the reference is to sixteen elements.
+        unsafe { self.store_ptr(to.as_mut_ptr(), value) }
+    }
+
+    /// The lanes as an array.
+    #[inline(always)]
+    fn lanes(self, a: Self::F) -> [f32; LANES] {
+        let mut out = [0.0; LANES];
+        self.store(&mut out, a);
+        out
+    }
+}
+
+/// A computation written once for all families.
+pub(crate) trait Kernel {
+    type Output;
+    /// Must be `#[inline(always)]`, and so must everything it calls that uses `s`.
+    fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
+/// Runs the kernel with the instruction set of `cpu`.
+#[inline]
+pub(crate) fn dispatch<K: Kernel>(cpu: &Cpu, kernel: K) -> K::Output {
+    dispatch_checked(cpu.isa(), kernel)
+}
+
+/// Runs the kernel with the best instruction set of this processor, for functions whose results are the same
+/// bits with any.
+#[inline]
+pub(crate) fn dispatch_best<K: Kernel>(kernel: K) -> K::Output {
+    static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
+    dispatch_checked(*BEST.get_or_init(Isa::detect), kernel)
+}
+
+#[inline]
+fn dispatch_checked<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the `Isa` came from a `Cpu` or from `detect`: both checked that this processor has it.
+        Isa::Avx512 => unsafe { avx512::enter(kernel) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::Avx2 => unsafe { avx2::enter(kernel) },
+        _ => kernel.run(portable::Portable),
+    }
+}

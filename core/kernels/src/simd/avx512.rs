@@ -1,0 +1,257 @@
+//! AVX-512: a vector is one register.
+
+use std::arch::x86_64::*;
+
+use super::{Kernel, LANES, Simd};
+
+/// Proof that this processor has AVX-512 F, BW, VL and DQ: only `enter` makes one.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+type F = __m512;
+
+/// Runs the kernel compiled for this family.
+///
+/// # Safety
+/// The processor must have AVX-512 F, BW, VL and DQ, AVX2, FMA and F16C.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
+pub(super) unsafe fn enter<K: Kernel>(kernel: K) -> K::Output {
+    kernel.run(Avx512(()))
+}
+
+/// An intrinsic without memory access (or one on memory that the method's contract makes valid).
+macro_rules! avx {
+    ($value:expr) => {{
+        // SAFETY: `Avx512` exists only where `enter`'s caller checked the features; pointers are valid by the
+        // contract of the `_ptr` methods.
+        unsafe { $value }
+    }};
+}
+
+/// Adds pairs of lanes of `a` and `b`: sixteen sums, those of `a` and `b` taking turns.
+#[inline(always)]
+fn fold1(a: F, b: F) -> F {
+    avx!(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)))
+}
+
+/// The same for pairs of pairs.
+#[inline(always)]
+fn fold2(a: F, b: F) -> F {
+    avx!({
+        let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+        let low = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+        _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)))
+    })
+}
+
+/// The same for quarters of the register: even quarters plus odd quarters, first `a`'s, then `b`'s.
+#[inline(always)]
+fn fold4(a: F, b: F) -> F {
+    avx!(_mm512_add_ps(
+        _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
+        _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b)
+    ))
+}
+
+/// In every quarter a partial sum each of the accumulators `first` to `first + 3`.
+#[inline(always)]
+fn quad(accs: &[F; LANES], first: usize) -> F {
+    fold2(fold1(accs[first], accs[first + 1]), fold1(accs[first + 2], accs[first + 3]))
+}
+
+impl Simd for Avx512 {
+    const REGISTERS: usize = 32;
+    type F = F;
+    type Acc = F;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F {
+        avx!(_mm512_set1_ps(value))
+    }
+
+    #[inline(always)]
+    unsafe fn load_ptr(self, from: *const f32) -> F {
+        avx!(_mm512_loadu_ps(from))
+    }
+
+    #[inline(always)]
+    unsafe fn store_ptr(self, to: *mut f32, value: F) {
+        avx!(_mm512_storeu_ps(to, value))
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16_ptr(self, from: *const u8) -> F {
+        avx!(_mm512_cvtph_ps(_mm256_loadu_si256(from.cast())))
+    }
+
+    #[inline(always)]
+    unsafe fn store_f16_ptr(self, to: *mut u8, value: F) {
+        avx!(_mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(value)))
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8_ptr(self, from: *const u8) -> F {
+        avx!(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))))
+    }
+
+    #[inline(always)]
+    unsafe fn store_i8_ptr(self, to: *mut u8, value: F) {
+        avx!(_mm_storeu_si128(to.cast(), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(value))))
+    }
+
+    #[inline(always)]
+    fn add(self, a: F, b: F) -> F {
+        avx!(_mm512_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: F, b: F) -> F {
+        avx!(_mm512_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: F, b: F) -> F {
+        avx!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: F, b: F) -> F {
+        avx!(_mm512_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn fma(self, a: F, b: F, c: F) -> F {
+        avx!(_mm512_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn fnma(self, a: F, b: F, c: F) -> F {
+        avx!(_mm512_fnmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn max(self, a: F, b: F) -> F {
+        avx!(_mm512_max_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn min(self, a: F, b: F) -> F {
+        avx!(_mm512_min_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn abs(self, a: F) -> F {
+        avx!(_mm512_abs_ps(a))
+    }
+
+    #[inline(always)]
+    fn round(self, a: F) -> F {
+        avx!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT }>(a))
+    }
+
+    #[inline(always)]
+    fn scale_by_pow2(self, a: F, n: F) -> F {
+        avx!(_mm512_scalef_ps(a, n))
+    }
+
+    #[inline(always)]
+    fn select_lt(self, a: F, b: F, x: F, y: F) -> F {
+        avx!(_mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x))
+    }
+
+    #[inline(always)]
+    fn swap_pairs(self, a: F) -> F {
+        avx!(_mm512_permute_ps::<0b10_11_00_01>(a))
+    }
+
+    #[inline(always)]
+    fn sum(self, a: F) -> f32 {
+        // The order of `_mm512_reduce_add_ps` is not promised; this one is: halves, quarters, pairs.
+        avx!({
+            let eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a));
+            let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
+            let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        })
+    }
+
+    #[inline(always)]
+    fn acc_zero(self) -> F {
+        avx!(_mm512_setzero_ps())
+    }
+
+    #[inline(always)]
+    fn acc_fma(self, a: F, b: F, acc: F) -> F {
+        avx!(_mm512_fmadd_ps(a, b, acc))
+    }
+
+    #[inline(always)]
+    fn acc_sums<const A: usize>(self, accs: &[F; A]) -> [f32; A] {
+        let mut out = [0.0; A];
+        let (sixteens, rest) = accs.as_chunks::<LANES>();
+        let (places, rest_places) = out.as_chunks_mut::<LANES>();
+        for (accs, place) in sixteens.iter().zip(places) {
+            // A tree over sixteen accumulators; lane i of the result is the sum of accumulator i.
+            let lower = fold4(quad(accs, 0), quad(accs, 4));
+            let upper = fold4(quad(accs, 8), quad(accs, 12));
+            self.store(place, fold4(lower, upper));
+        }
+        for (acc, place) in rest.iter().zip(rest_places) {
+            *place = self.sum(*acc);
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        avx!(enter(kernel))
+    }
+
+    #[inline(always)]
+    fn widen_f16(self, bits: u16) -> f32 {
+        avx!(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))))
+    }
+
+    #[inline(always)]
+    fn prefetch(self, address: *const u8) {
+        avx!(_mm_prefetch::<_MM_HINT_T0>(address.cast()))
+    }
+
+    #[inline(always)]
+    fn largest(self, a: F) -> f32 {
+        avx!(_mm512_reduce_max_ps(a))
+    }
+
+    #[inline(always)]
+    fn transpose(self, rows: &[F; LANES]) -> [F; LANES] {
+        let mut pairs = *rows;
+        for i in 0..8 {
+            pairs[2 * i] = avx!(_mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]));
+            pairs[2 * i + 1] = avx!(_mm512_unpackhi_ps(rows[2 * i], rows[2 * i + 1]));
+        }
+        // Quarter q of `quads[4 j + c]` is column 4 q + c of the rows 4 j to 4 j + 3.
+        let mut quads = pairs;
+        for j in 0..4 {
+            for c in 0..2 {
+                let a = avx!(_mm512_castps_pd(pairs[4 * j + c]));
+                let b = avx!(_mm512_castps_pd(pairs[4 * j + c + 2]));
+                quads[4 * j + 2 * c] = avx!(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)));
+                quads[4 * j + 2 * c + 1] = avx!(_mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+            }
+        }
+        let mut out = quads;
+        for c in 0..4 {
+            let (a, b) = (quads[c], quads[c + 4]);
+            let (d, e) = (quads[c + 8], quads[c + 12]);
+            avx!({
+                let (even, odd) = (_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+                let (even2, odd2) = (_mm512_shuffle_f32x4::<0x88>(d, e), _mm512_shuffle_f32x4::<0xdd>(d, e));
+                out[c] = _mm512_shuffle_f32x4::<0x88>(even, even2);
+                out[c + 8] = _mm512_shuffle_f32x4::<0xdd>(even, even2);
+                out[c + 4] = _mm512_shuffle_f32x4::<0x88>(odd, odd2);
+                out[c + 12] = _mm512_shuffle_f32x4::<0xdd>(odd, odd2);
+            });
+        }
+        out
+    }
+}

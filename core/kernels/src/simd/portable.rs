@@ -1,0 +1,226 @@
+//! Plain Rust arrays: what the compiler makes of them on the target's baseline.
+
+use half::f16;
+
+use super::{Kernel, LANES, Simd};
+
+/// Proof of nothing: every processor can run it.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+type F = [f32; LANES];
+
+#[inline(always)]
+fn map2(a: F, b: F, f: impl Fn(f32, f32) -> f32) -> F {
+    let mut out = a;
+    for (x, y) in out.iter_mut().zip(b) {
+        *x = f(*x, y);
+    }
+    out
+}
+
+#[inline(always)]
+fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
+    // Without the instruction `mul_add` is a library call.
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// An f16 as f32, without a branch.
+#[inline(always)]
+fn widen(bits: u16) -> f32 {
+    let magnitude = (u32::from(bits) & 0x7fff) << 13;
+    // Moves the exponent from bias 15 to 127 and makes subnormal values right.
+    let finite = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
+    let special = f32::from_bits(magnitude | 0x7f80_0000);
+    let unsigned = if magnitude >= 0x0f80_0000 { special } else { finite };
+    f32::from_bits(unsigned.to_bits() | ((u32::from(bits) & 0x8000) << 16))
+}
+
+impl Simd for Portable {
+    const REGISTERS: usize = 4;
+    type F = F;
+    type Acc = F;
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> F {
+        [value; LANES]
+    }
+
+    #[inline(always)]
+    unsafe fn load_ptr(self, from: *const f32) -> F {
+        // SAFETY: valid for sixteen elements by the method's contract.
+        unsafe { from.cast::<F>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn store_ptr(self, to: *mut f32, value: F) {
+        // SAFETY: valid for sixteen elements by the method's contract.
+        unsafe { to.cast::<F>().write_unaligned(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16_ptr(self, from: *const u8) -> F {
+        // SAFETY: valid for sixteen elements by the method's contract.
+        let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
+        bits.map(widen)
+    }
+
+    #[inline(always)]
+    unsafe fn store_f16_ptr(self, to: *mut u8, value: F) {
+        let bits = value.map(|value| f16::from_f32(value).to_bits());
+        // SAFETY: valid for sixteen elements by the method's contract.
+        unsafe { to.cast::<[u16; LANES]>().write_unaligned(bits) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8_ptr(self, from: *const u8) -> F {
+        // SAFETY: valid for sixteen elements by the method's contract.
+        let bytes = unsafe { from.cast::<[i8; LANES]>().read_unaligned() };
+        bytes.map(f32::from)
+    }
+
+    #[inline(always)]
+    unsafe fn store_i8_ptr(self, to: *mut u8, value: F) {
+        let bytes = self.round(value).map(|value| value as i8);
+        // SAFETY: valid for sixteen elements by the method's contract.
+        unsafe { to.cast::<[i8; LANES]>().write_unaligned(bytes) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: F, b: F) -> F {
+        map2(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn sub(self, a: F, b: F) -> F {
+        map2(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: F, b: F) -> F {
+        map2(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn div(self, a: F, b: F) -> F {
+        map2(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn fma(self, a: F, b: F, c: F) -> F {
+        let mut out = c;
+        for i in 0..LANES {
+            out[i] = multiply_add(a[i], b[i], c[i]);
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn fnma(self, a: F, b: F, c: F) -> F {
+        let mut out = c;
+        for i in 0..LANES {
+            out[i] = multiply_add(-a[i], b[i], c[i]);
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn max(self, a: F, b: F) -> F {
+        map2(a, b, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn min(self, a: F, b: F) -> F {
+        map2(a, b, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn abs(self, a: F) -> F {
+        a.map(f32::abs)
+    }
+
+    #[inline(always)]
+    fn round(self, a: F) -> F {
+        // Adding and taking away 1.5 * 2^23 rounds to nearest even where the magnitude is below 2^22; larger
+        // values do not reach this function's callers.
+        const MAGIC: f32 = 12_582_912.0;
+        a.map(|a| (a + MAGIC) - MAGIC)
+    }
+
+    #[inline(always)]
+    fn scale_by_pow2(self, a: F, n: F) -> F {
+        map2(a, n, |a, n| {
+            // Not a number becomes 0 here and stays in `a`.
+            let bits = ((n as i32 - 1 + 127) << 23) as u32;
+            a * f32::from_bits(bits) * 2.0
+        })
+    }
+
+    #[inline(always)]
+    fn select_lt(self, a: F, b: F, x: F, y: F) -> F {
+        let mut out = y;
+        for i in 0..LANES {
+            out[i] = if a[i] < b[i] { x[i] } else { y[i] };
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn swap_pairs(self, a: F) -> F {
+        let mut out = a;
+        for (pair, from) in out.as_chunks_mut::<2>().0.iter_mut().zip(a.as_chunks::<2>().0) {
+            *pair = [from[1], from[0]];
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn sum(self, a: F) -> f32 {
+        let mut lanes = a;
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                lanes[i] += lanes[i + half];
+            }
+        }
+        lanes[0]
+    }
+
+    #[inline(always)]
+    fn acc_zero(self) -> F {
+        [0.0; LANES]
+    }
+
+    #[inline(always)]
+    fn acc_fma(self, a: F, b: F, acc: F) -> F {
+        self.fma(a, b, acc)
+    }
+
+    #[inline(always)]
+    fn acc_sums<const A: usize>(self, accs: &[F; A]) -> [f32; A] {
+        accs.map(|acc| self.sum(acc))
+    }
+
+    #[inline(always)]
+    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
+
+    #[inline(always)]
+    fn widen_f16(self, bits: u16) -> f32 {
+        widen(bits)
+    }
+
+    #[inline(always)]
+    fn prefetch(self, _: *const u8) {}
+
+    #[inline(always)]
+    fn largest(self, a: F) -> f32 {
+        let mut lanes = a;
+        for half in [8, 4, 2, 1] {
+            for i in 0..half {
+                lanes[i] = lanes[i].max(lanes[i + half]);
+            }
+        }
+        lanes[0]
+    }
+}

@@ -1,0 +1,176 @@
+//! A GGUF file and what can be had from it beside tensors.
+
+mod canonical_keys;
+mod error;
+mod quantisation;
+mod sampling_defaults;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gguf_file::{GgufFile, OpenOptions, Value};
+
+pub use canonical_keys::CanonicalKeys;
+pub use error::LoadError;
+pub use sampling_defaults::SamplingDefaults;
+
+use crate::template::ChatTemplate;
+use crate::tokenizer::{Tokenizer, TokenizerError};
+
+const ARCHITECTURE: &str = "general.architecture";
+const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
+const CHAT_TEMPLATES: &str = "tokenizer.chat_templates";
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadOptions {
+    /// Whether the file is memory-mapped (default) or read into memory.
+    pub mmap: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { mmap: true }
+    }
+}
+
+/// An open GGUF file, in one or several parts; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct GgufLoader {
+    file: Arc<GgufFile>,
+}
+
+impl GgufLoader {
+    /// Opens a file, and its other parts where it is the first of several.
+    pub fn open(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
+        let file = GgufFile::open(path, &OpenOptions { mmap: options.mmap })?;
+        Ok(Self::from_file(Arc::new(file)))
+    }
+
+    /// A loader for a file that is open already.
+    pub fn from_file(file: Arc<GgufFile>) -> Self {
+        Self { file }
+    }
+
+    /// The file.
+    pub fn file(&self) -> &Arc<GgufFile> {
+        &self.file
+    }
+
+    /// `general.architecture`, which says what the prefix of the model's keys is. An error where it is absent.
+    pub fn architecture(&self) -> Result<&str, LoadError> {
+        match self.file.metadata().get(ARCHITECTURE) {
+            Some(Value::String(name)) if !name.is_empty() => Ok(name),
+            Some(Value::String(_)) => Err(self.bad_key(ARCHITECTURE, "it is empty")),
+            Some(other) => {
+                Err(self
+                    .bad_key(ARCHITECTURE, &format!("a string was expected, found {}", other.value_type())))
+            }
+            None => Err(LoadError::NoArchitecture { file: self.name() }),
+        }
+    }
+
+    /// `general.name`, if the file has one.
+    pub fn model_name(&self) -> Option<&str> {
+        self.file.metadata().get("general.name").and_then(|value| value.as_str())
+    }
+
+    /// The metadata by canonical keys: those under the architecture's prefix without it, all others as they are.
+    pub fn canonical_keys(&self) -> Result<CanonicalKeys, LoadError> {
+        Ok(CanonicalKeys::new(Arc::clone(&self.file), self.architecture()?))
+    }
+
+    /// The tokenizer; `spec_pre` is the pre-tokenizer where the file names none. See [`Tokenizer::from_gguf`].
+    pub fn tokenizer(&self, spec_pre: Option<&str>) -> Result<Tokenizer, LoadError> {
+        Tokenizer::from_gguf(self.file.metadata(), spec_pre)
+            .map_err(|source| LoadError::Tokenizer { file: self.name(), source })
+    }
+
+    /// The names of the file's chat templates; the one without a name is `default`, and comes first.
+    pub fn chat_template_names(&self) -> Vec<&str> {
+        let metadata = self.file.metadata();
+        let mut names: Vec<&str> =
+            metadata.contains(CHAT_TEMPLATE).then_some("default").into_iter().collect();
+        let listed =
+            metadata.get(CHAT_TEMPLATES).and_then(|value| value.as_array()).and_then(|list| list.strings());
+        let keyed = metadata.keys().filter_map(|key| key.strip_prefix(CHAT_TEMPLATE)?.strip_prefix('.'));
+        for name in listed.into_iter().flatten().chain(keyed) {
+            let exists = metadata.contains(&format!("{CHAT_TEMPLATE}.{name}"));
+            if exists && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The source of a chat template (`default` or a name of [`Self::chat_template_names`]), if the file has it.
+    pub fn chat_template_source(&self, name: &str) -> Result<Option<&str>, LoadError> {
+        let named = format!("{CHAT_TEMPLATE}.{name}");
+        let metadata = self.file.metadata();
+        let default = (name == "default").then(|| metadata.get(CHAT_TEMPLATE)).flatten();
+        match metadata.get(&named).or(default) {
+            None => Ok(None),
+            Some(Value::String(source)) => Ok(Some(source)),
+            Some(other) => {
+                Err(self.bad_key(&named, &format!("a string was expected, found {}", other.value_type())))
+            }
+        }
+    }
+
+    /// The file's own chat template, compiled; `None` where it has none. `bos_token` and `eos_token` come from
+    /// `tokenizer`.
+    pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError> {
+        self.named_chat_template("default", tokenizer)
+    }
+
+    /// A chat template of the file by name (such as `tool_use`), compiled; `None` where it has none of that name.
+    pub fn named_chat_template(
+        &self,
+        name: &str,
+        tokenizer: &Tokenizer,
+    ) -> Result<Option<ChatTemplate>, LoadError> {
+        let Some(source) = self.chat_template_source(name)? else {
+            return Ok(None);
+        };
+        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id).ok());
+        let template = ChatTemplate::new(name, source, text(tokenizer.bos()), text(tokenizer.eos()))
+            .map_err(|source| LoadError::Template { file: self.name(), source })?;
+        Ok(Some(template))
+    }
+
+    /// What the file says about sampling (`general.sampling.*`).
+    pub fn sampling_defaults(&self) -> Result<SamplingDefaults, LoadError> {
+        SamplingDefaults::read(self.file.metadata()).map_err(|(key, problem)| self.bad_key(key, &problem))
+    }
+
+    /// How the weights are stored: the name of `general.file_type`, else the type that most weights have.
+    pub fn quantisation(&self) -> String {
+        quantisation::label(&self.file)
+    }
+
+    /// How many numbers the tensors hold.
+    pub fn parameter_count(&self) -> u64 {
+        self.file.tensors().iter().fold(0, |sum, tensor| sum.saturating_add(tensor.elements()))
+    }
+
+    fn name(&self) -> String {
+        self.file.paths().first().map_or_else(|| "the file".to_owned(), |path| path.display().to_string())
+    }
+
+    fn bad_key(&self, key: &str, problem: &str) -> LoadError {
+        LoadError::BadKey { file: self.name(), key: key.to_owned(), problem: problem.to_owned() }
+    }
+}
+
+impl LoadError {
+    /// The tokenizer's error, if it is one.
+    pub fn tokenizer_error(&self) -> Option<&TokenizerError> {
+        match self {
+            Self::Tokenizer { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

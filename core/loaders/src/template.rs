@@ -1,0 +1,212 @@
+//! Chat templates: messages to prompt text, as transformers renders them.
+
+mod clock;
+mod environment;
+mod error;
+mod filters;
+mod json;
+mod marks;
+mod source;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::SystemTime;
+
+use minijinja::{Environment, Error, ErrorKind, Value};
+
+pub use error::TemplateError;
+
+use crate::segment::Segment;
+use environment::Raised;
+use marks::{Extent, Marker};
+
+/// What a template is given beside the messages.
+#[derive(Debug, Clone)]
+pub struct RenderOptions {
+    /// Tool descriptions (JSON schema objects, as transformers passes them); `None` is none, not an empty list.
+    pub tools: Option<Vec<serde_json::Value>>,
+    /// Whether the prompt ends where the assistant's turn begins. Default true.
+    pub add_generation_prompt: bool,
+    /// Variables of this template, such as `enable_thinking`.
+    pub extra: serde_json::Map<String, serde_json::Value>,
+    /// The time that `strftime_now` shows, in UTC.
+    pub now: SystemTime,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self {
+            tools: None,
+            add_generation_prompt: true,
+            extra: serde_json::Map::new(),
+            now: SystemTime::now(),
+        }
+    }
+}
+
+/// A compiled chat template.
+pub struct ChatTemplate {
+    name: String,
+    source: String,
+    bos: Option<String>,
+    eos: Option<String>,
+    environment: Environment<'static>,
+}
+
+impl ChatTemplate {
+    /// Compiles a template; `bos` and `eos` are the texts of `bos_token` and `eos_token`, undefined where `None`.
+    /// `name` is for messages.
+    pub fn new(
+        name: &str,
+        source: &str,
+        bos: Option<&str>,
+        eos: Option<&str>,
+    ) -> Result<Self, TemplateError> {
+        let environment = environment::build(name, source).map_err(|error| TemplateError::Syntax {
+            template: name.to_owned(),
+            line: error.line(),
+            problem: words(&error),
+        })?;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Ok(Self {
+            name: name.to_owned(),
+            source: source.to_owned(),
+            bos: owned(bos),
+            eos: owned(eos),
+            environment,
+        })
+    }
+
+    /// The name given to [`Self::new`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The template's source.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The prompt for a conversation. Errors: the template refuses it (`raise_exception`) or fails on it.
+    pub fn render(
+        &self,
+        messages: &[serde_json::Value],
+        options: &RenderOptions,
+    ) -> Result<String, TemplateError> {
+        self.render_with(messages, options.tools.as_deref(), options)
+    }
+
+    /// The prompt in parts, so that text from outside cannot name special tokens.
+    ///
+    /// `guarded` are the texts of the special tokens ([`crate::Tokenizer::guarded_texts`]). Everything that came from
+    /// contents of messages and from tool descriptions is untrusted. The template renders texts whose characters bear
+    /// marks; should that change what it does (it looks for words in the contents), only what is or could become a
+    /// special token bears marks. The parts always make exactly the text of [`Self::render`]; where no marking gives
+    /// that text (the template takes messages apart at a special token), it is an error.
+    pub fn render_segments(
+        &self,
+        messages: &[serde_json::Value],
+        options: &RenderOptions,
+        guarded: &[&str],
+    ) -> Result<Vec<Segment>, TemplateError> {
+        let tools = options.tools.as_deref();
+        let plain = self.render_with(messages, tools, options)?;
+        let sources: Vec<String> = messages
+            .iter()
+            .chain(tools.unwrap_or_default())
+            .map(ToString::to_string)
+            .chain([plain.clone()])
+            .collect();
+        let all = sources.iter().map(String::as_str).chain([self.source.as_str()]);
+        let untrusted =
+            |token: &str| TemplateError::Untrusted { template: self.name.clone(), token: token.to_owned() };
+        let marker = Marker::new(guarded, all).ok_or_else(|| untrusted("\u{E000}"))?;
+        for extent in [Extent::Contents, Extent::Tokens] {
+            let tools = tools.map(|tools| marker.tools(tools, extent));
+            let marked = self.render_with(&marker.messages(messages, extent), tools.as_deref(), options);
+            if let Ok(marked) = marked
+                && marker.strip(&marked) == plain
+            {
+                return Ok(marker.segments(&marked));
+            }
+        }
+        let token = marker.first_token(messages).or_else(|| marker.first_token(tools.unwrap_or_default()));
+        Err(untrusted(token.or(guarded.first().copied()).unwrap_or_default()))
+    }
+
+    fn render_with(
+        &self,
+        messages: &[serde_json::Value],
+        tools: Option<&[serde_json::Value]>,
+        options: &RenderOptions,
+    ) -> Result<String, TemplateError> {
+        let now = options.now;
+        let strftime = move |format: &str| {
+            clock::strftime(format, now).map_err(|problem| Error::new(ErrorKind::InvalidOperation, problem))
+        };
+        let mut variables: Vec<(&str, Value)> = vec![
+            ("messages", list(messages)),
+            ("tools", tools.map_or(Value::from(()), list)),
+            ("documents", Value::from(())),
+            ("add_generation_prompt", Value::from(options.add_generation_prompt)),
+            ("strftime_now", Value::from_function(strftime)),
+        ];
+        for (name, token) in [("bos_token", &self.bos), ("eos_token", &self.eos)] {
+            variables.extend(token.as_deref().map(|token| (name, Value::from(token))));
+        }
+        variables.extend(options.extra.iter().map(|(name, value)| (name.as_str(), convert(value))));
+        let context = Value::from_pairs(variables);
+        let template = self.environment.get_template(&self.name).map_err(|error| self.failure(&error))?;
+        template.render(context).map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &Error) -> TemplateError {
+        let (template, line) = (self.name.clone(), error.line());
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(current) = cause {
+            if let Some(Raised(message)) = current.downcast_ref() {
+                return TemplateError::Raised { template, line, message: message.clone() };
+            }
+            cause = current.source();
+        }
+        TemplateError::Render { template, line, problem: words(error) }
+    }
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChatTemplate({}, {} bytes)", self.name, self.source.len())
+    }
+}
+
+/// What an error says, without the place.
+fn words(error: &Error) -> String {
+    match error.detail() {
+        Some(detail) => format!("{}: {detail}", error.kind()),
+        None => error.kind().to_string(),
+    }
+}
+
+fn list(values: &[serde_json::Value]) -> Value {
+    values.iter().map(convert).collect()
+}
+
+/// A JSON value as a template sees it.
+fn convert(value: &serde_json::Value) -> Value {
+    match value {
+        serde_json::Value::Null => Value::from(()),
+        serde_json::Value::Bool(flag) => Value::from(*flag),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(integer), _, _) => Value::from(integer),
+            (_, Some(integer), _) => Value::from(integer),
+            (_, _, real) => Value::from(real.unwrap_or(f64::NAN)),
+        },
+        serde_json::Value::String(text) => Value::from(text.as_str()),
+        serde_json::Value::Array(items) => items.iter().map(convert).collect(),
+        serde_json::Value::Object(map) => {
+            Value::from_pairs(map.iter().map(|(key, value)| (key.as_str(), convert(value))))
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Which characters of a rendered prompt came from outside.
+//!
+//! A template is given texts in which a mark (a private-use character that occurs nowhere else) follows characters, and
+//! the marks that come out say where those characters went, whatever the template did with them. White space is never
+//! marked, so that `trim` and `strip` work as ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use crate::segment::Segment;
+
+/// What gets marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All characters of contents, and what [`Extent::Tokens`] marks elsewhere.
+    Contents,
+    /// Only what is, or could become with the template's text around it, a special token.
+    Tokens,
+}
+
+/// Puts marks into the values that a template is given.
+pub(crate) struct Marker<'a> {
+    mark: char,
+    guarded: BTreeMap<u8, Vec<&'a str>>,
+}
+
+/// Keys whose texts templates compare with words of their own.
+const WORDS: [&str; 5] = ["role", "type", "id", "tool_call_id", "name"];
+
+impl<'a> Marker<'a> {
+    /// A marker whose mark occurs in none of `sources`; `None` if there is no such character.
+    pub(crate) fn new<'s>(
+        guarded: &[&'a str],
+        sources: impl Iterator<Item = &'s str> + Clone,
+    ) -> Option<Self> {
+        let free = |mark: &char| !sources.clone().any(|source| source.contains(*mark));
+        let mark = ('\u{E000}'..='\u{F8FF}').find(free)?;
+        let mut by_first: BTreeMap<u8, Vec<&str>> = BTreeMap::new();
+        for text in guarded {
+            if let Some(first) = text.bytes().next() {
+                by_first.entry(first).or_default().push(text);
+            }
+        }
+        Some(Self { mark, guarded: by_first })
+    }
+
+    /// Messages with marks.
+    pub(crate) fn messages(&self, messages: &[Value], extent: Extent) -> Vec<Value> {
+        messages.iter().map(|message| self.value(message, extent, None)).collect()
+    }
+
+    /// Tool descriptions with marks: contents are the `description`s.
+    pub(crate) fn tools(&self, tools: &[Value], extent: Extent) -> Vec<Value> {
+        tools.iter().map(|tool| self.tool(tool, extent, false)).collect()
+    }
+
+    fn value(&self, value: &Value, extent: Extent, key: Option<&str>) -> Value {
+        let word = key.is_some_and(|key| WORDS.contains(&key));
+        match value {
+            Value::String(text) if extent == Extent::Contents && !word => Value::String(self.mark_all(text)),
+            Value::String(text) => Value::String(self.mark_tokens(text, key == Some("role"))),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.value(item, extent, key)).collect())
+            }
+            Value::Object(map) => self.map(map, |key, value| self.value(value, extent, Some(key))),
+            other => other.clone(),
+        }
+    }
+
+    fn tool(&self, value: &Value, extent: Extent, content: bool) -> Value {
+        match value {
+            Value::String(text) if content && extent == Extent::Contents => {
+                Value::String(self.mark_all(text))
+            }
+            Value::String(text) => Value::String(self.mark_tokens(text, false)),
+            Value::Array(items) => {
+                Value::Array(items.iter().map(|item| self.tool(item, extent, false)).collect())
+            }
+            Value::Object(map) => self.map(map, |key, value| self.tool(value, extent, key == "description")),
+            other => other.clone(),
+        }
+    }
+
+    fn map(&self, map: &Map<String, Value>, inner: impl Fn(&str, &Value) -> Value) -> Value {
+        Value::Object(
+            map.iter().map(|(key, value)| (self.mark_tokens(key, false), inner(key, value))).collect(),
+        )
+    }
+
+    fn mark_all(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len() * 4);
+        for character in text.chars() {
+            out.push(character);
+            if !character.is_whitespace() {
+                out.push(self.mark);
+            }
+        }
+        out
+    }
+
+    /// Marks whole special tokens and, unless `only_whole`, beginnings of one at the end of the text, ends of one at
+    /// its start, and a text that is the middle of one.
+    fn mark_tokens(&self, text: &str, only_whole: bool) -> String {
+        let mut spots = BTreeSet::new();
+        for (at, byte) in text.bytes().enumerate() {
+            let Some(rest) = text.get(at..) else {
+                continue;
+            };
+            let tail = rest.trim_end();
+            for token in self.guarded.get(&byte).into_iter().flatten() {
+                if rest.starts_with(token) {
+                    spots.extend(at..at + token.len());
+                } else if !only_whole && token.starts_with(tail) {
+                    spots.extend(at..at + tail.len());
+                }
+            }
+        }
+        if !only_whole {
+            self.mark_ends(text, &mut spots);
+        }
+        let mut out = String::with_capacity(text.len() + 4 * spots.len());
+        for (at, character) in text.char_indices() {
+            out.push(character);
+            if spots.contains(&at) && !character.is_whitespace() {
+                out.push(self.mark);
+            }
+        }
+        out
+    }
+
+    fn mark_ends(&self, text: &str, spots: &mut BTreeSet<usize>) {
+        let head = text.trim_start();
+        let start = text.len() - head.len();
+        let whole = head.trim_end();
+        for token in self.guarded.values().flatten() {
+            let shared = (1..token.len())
+                .rev()
+                .find(|from| token.get(*from..).is_some_and(|end| head.starts_with(end)));
+            // The search goes from the shortest end on; all that match are inside the longest.
+            let longest =
+                (1..token.len()).find(|from| token.get(*from..).is_some_and(|end| head.starts_with(end)));
+            if shared.is_some()
+                && let Some(from) = longest
+            {
+                spots.extend(start..start + token.len() - from);
+            }
+            if !whole.is_empty() && token.contains(whole) {
+                spots.extend(start..start + whole.len());
+            }
+        }
+    }
+
+    /// The text without marks.
+    pub(crate) fn strip(&self, marked: &str) -> String {
+        marked.chars().filter(|character| *character != self.mark).collect()
+    }
+
+    /// The text in parts: what bears marks is not trusted, nor the white space between two such characters.
+    pub(crate) fn segments(&self, marked: &str) -> Vec<Segment> {
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut append = |text: &str, trusted: bool| match segments.last_mut() {
+            Some(last) if last.trusted == trusted => last.text.push_str(text),
+            _ if text.is_empty() => {}
+            _ => segments.push(Segment { text: text.to_owned(), trusted }),
+        };
+        let mut white = String::new();
+        let mut last_trusted = true;
+        let mut characters = marked.chars().peekable();
+        while let Some(character) = characters.next() {
+            let trusted = characters.next_if_eq(&self.mark).is_none();
+            if trusted && character.is_whitespace() {
+                white.push(character);
+                continue;
+            }
+            append(&white, trusted || last_trusted);
+            white.clear();
+            append(character.encode_utf8(&mut [0; 4]), trusted);
+            last_trusted = trusted;
+        }
+        append(&white, true);
+        segments
+    }
+
+    /// The first special token that a text of the values holds.
+    pub(crate) fn first_token(&self, values: &[Value]) -> Option<&'a str> {
+        values.iter().find_map(|value| match value {
+            Value::String(text) => {
+                let found = text.bytes().enumerate().find_map(|(at, byte)| {
+                    let tokens = self.guarded.get(&byte)?;
+                    tokens.iter().find(|token| text.get(at..).is_some_and(|rest| rest.starts_with(**token)))
+                });
+                found.copied()
+            }
+            Value::Array(items) => self.first_token(items),
+            Value::Object(map) => {
+                map.values().find_map(|value| self.first_token(std::slice::from_ref(value)))
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! Ids to text, one at a time.
+
+use super::Tokenizer;
+use super::error::TokenizerError;
+use super::kind::TokenKind;
+
+/// How a [`TextDecoder`] shows tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextDecoderOptions {
+    /// Whether special tokens are shown by name; otherwise they give no text. Default false.
+    pub show_special: bool,
+    /// Whether the first token begins a text, whose first space an SPM vocabulary added. Default false: the
+    /// tokens continue a prompt.
+    pub at_start: bool,
+}
+
+#[allow(clippy::derivable_impls)]
+impl Default for TextDecoderOptions {
+    fn default() -> Self {
+        Self { show_special: false, at_start: false }
+    }
+}
+
+/// Text of a growing list of ids; bytes of a character that is not complete are held back.
+#[derive(Debug, Clone)]
+pub struct TextDecoder {
+    tokenizer: Tokenizer,
+    options: TextDecoderOptions,
+    held: Vec<u8>,
+    strip_space: bool,
+}
+
+impl TextDecoder {
+    /// A decoder for the tokens of a vocabulary.
+    pub fn new(tokenizer: &Tokenizer, options: TextDecoderOptions) -> Self {
+        let strip_space = options.at_start && tokenizer.adds_space_prefix();
+        Self { tokenizer: tokenizer.clone(), options, held: Vec::new(), strip_space }
+    }
+
+    /// The text that this token completes, perhaps empty; bytes that can never be a character come as U+FFFD.
+    /// An error for an id past the vocabulary.
+    pub fn push(&mut self, id: u32) -> Result<String, TokenizerError> {
+        let kind = self.tokenizer.token_kind(id)?;
+        let special = matches!(kind, TokenKind::Control | TokenKind::Unknown);
+        if special && !self.options.show_special {
+            return Ok(String::new());
+        }
+        let bytes = self.tokenizer.token_bytes(id)?;
+        let bytes = match bytes.strip_prefix(b" ") {
+            Some(rest) if self.strip_space && !special => rest,
+            _ => &bytes,
+        };
+        self.strip_space &= special;
+        self.held.extend_from_slice(bytes);
+        Ok(self.take_complete())
+    }
+
+    /// What is still held back, incomplete characters as U+FFFD; the decoder is then as new, but not at a start.
+    pub fn flush(&mut self) -> String {
+        let text = String::from_utf8_lossy(&self.held).into_owned();
+        self.held.clear();
+        text
+    }
+
+    /// How many bytes are held back.
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    fn take_complete(&mut self) -> String {
+        let mut text = String::new();
+        let mut rest = self.held.as_slice();
+        loop {
+            match std::str::from_utf8(rest) {
+                Ok(all) => {
+                    text.push_str(all);
+                    rest = &[];
+                    break;
+                }
+                Err(error) => {
+                    let (good, bad) = rest.split_at_checked(error.valid_up_to()).unwrap_or_default();
+                    text.push_str(&String::from_utf8_lossy(good));
+                    rest = bad;
+                    let Some(invalid) = error.error_len() else {
+                        break;
+                    };
+                    text.push(char::REPLACEMENT_CHARACTER);
+                    rest = rest.get(invalid..).unwrap_or_default();
+                }
+            }
+        }
+        self.held = rest.to_vec();
+        text
+    }
+}

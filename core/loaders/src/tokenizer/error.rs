@@ -1,0 +1,96 @@
+//! What can be wrong with a tokenizer, or with text given to it.
+
+use crate::nearest::nearest_clause;
+
+/// An error of building or using a tokenizer; `Display` says the key or the text, the reason and what to do next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokenizerError {
+    /// A key that every tokenizer of this kind has is not there.
+    #[error("the file has no `{key}`: {advice}")]
+    MissingKey {
+        /// The metadata key.
+        key: &'static str,
+        /// What to do next.
+        advice: &'static str,
+    },
+    /// A key holds something else than expected.
+    #[error(
+        "`{key}`: {problem}; the file is damaged or was written by a faulty converter, convert the model again"
+    )]
+    BadKey {
+        /// The metadata key.
+        key: String,
+        /// What is wrong with the value.
+        problem: String,
+    },
+    /// `tokenizer.ggml.model` names an algorithm that is not implemented.
+    #[error(
+        "`tokenizer.ggml.model` is `{model}`{what}, which is not supported (`llama` and `gpt2` are); \
+         prompts for this model must be given as token ids"
+    )]
+    UnsupportedModel {
+        /// The value of the key.
+        model: String,
+        /// What the value stands for, in brackets, or empty.
+        what: &'static str,
+    },
+    /// `tokenizer.ggml.pre` is not in the table.
+    #[error(
+        "unknown pre-tokenizer `{pre}` (`tokenizer.ggml.pre`){}: text would be cut in the wrong places; \
+         add it to specs/tokenizers/pre.toml with the regexes of the model's tokenizer.json",
+        nearest_clause(near)
+    )]
+    UnknownPre {
+        /// The value of the key.
+        pre: String,
+        /// Known values that look like it.
+        near: Vec<String>,
+    },
+    /// Neither the file nor the spec names a pre-tokenizer.
+    #[error(
+        "the file has no `tokenizer.ggml.pre` and the architecture's spec gives none in [tokenizer] pre: how to cut text \
+         into words is unknown; convert the model again with a current converter, or name it in the spec"
+    )]
+    MissingPre,
+    /// The regex engine gave up on a text.
+    #[error(
+        "the pre-tokenizer's regex {regex} gave up at byte {at} of a text of {length} bytes: {problem}; split the text"
+    )]
+    Regex {
+        /// Which of the list, from 1.
+        regex: usize,
+        /// Where in the text, in bytes.
+        at: usize,
+        /// Length of the text, in bytes.
+        length: usize,
+        /// What the engine said.
+        problem: String,
+    },
+    /// The table of pre-tokenizers is faulty.
+    #[error("pre-tokenizer table {place}: {problem}")]
+    Table {
+        /// File and key.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A text holds something that the vocabulary cannot express.
+    #[error(
+        "the vocabulary has no token for {what}, found at byte {at} of the text; remove it from the text"
+    )]
+    NoToken {
+        /// The character or byte.
+        what: String,
+        /// Where in the piece being encoded, in bytes.
+        at: usize,
+    },
+    /// A token id past the vocabulary.
+    #[error("token id {id} is past the vocabulary of {size} tokens (0 to {last})", last = size.saturating_sub(1))]
+    IdOutOfRange {
+        /// The id.
+        id: u32,
+        /// How many tokens there are.
+        size: usize,
+    },
+}

@@ -1,0 +1,79 @@
+//! The metadata keys of tokenizers (gguf.md; llama-arch.cpp, `LLM_KV_TOKENIZER_*`) and how they are read.
+
+use gguf_file::{ArrayView, Metadata, Value};
+
+use super::error::TokenizerError;
+
+pub(crate) const MODEL: &str = "tokenizer.ggml.model";
+pub(crate) const PRE: &str = "tokenizer.ggml.pre";
+pub(crate) const TOKENS: &str = "tokenizer.ggml.tokens";
+pub(crate) const TOKEN_TYPE: &str = "tokenizer.ggml.token_type";
+pub(crate) const SCORES: &str = "tokenizer.ggml.scores";
+pub(crate) const MERGES: &str = "tokenizer.ggml.merges";
+pub(crate) const BOS: &str = "tokenizer.ggml.bos_token_id";
+pub(crate) const EOS: &str = "tokenizer.ggml.eos_token_id";
+pub(crate) const EOT: &str = "tokenizer.ggml.eot_token_id";
+pub(crate) const EOM: &str = "tokenizer.ggml.eom_token_id";
+pub(crate) const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
+pub(crate) const FIM_PAD: &str = "tokenizer.ggml.fim_pad_token_id";
+pub(crate) const FIM_REP: &str = "tokenizer.ggml.fim_rep_token_id";
+pub(crate) const FIM_SEP: &str = "tokenizer.ggml.fim_sep_token_id";
+pub(crate) const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
+pub(crate) const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
+pub(crate) const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
+pub(crate) const REMOVE_EXTRA_WHITESPACES: &str = "tokenizer.ggml.remove_extra_whitespaces";
+pub(crate) const GENERAL_NAME: &str = "general.name";
+
+/// A text, or `None` where the key is absent.
+pub(crate) fn text<'a>(metadata: &'a Metadata, key: &str) -> Result<Option<&'a str>, TokenizerError> {
+    read(metadata, key, "a string", |value| value.as_str())
+}
+
+/// A flag, or `None` where the key is absent.
+pub(crate) fn flag(metadata: &Metadata, key: &str) -> Result<Option<bool>, TokenizerError> {
+    read(metadata, key, "a boolean", |value| value.as_bool())
+}
+
+/// A token id, or `None` where the key is absent or past the vocabulary (llama.cpp ignores such ids too).
+pub(crate) fn token_id(metadata: &Metadata, key: &str, size: usize) -> Result<Option<u32>, TokenizerError> {
+    let id = read(metadata, key, "an integer", |value| value.as_i64())?;
+    Ok(id.and_then(|id| u32::try_from(id).ok()).filter(|id| usize::try_from(*id).is_ok_and(|id| id < size)))
+}
+
+/// An array, or `None` where the key is absent.
+pub(crate) fn array<'a>(metadata: &'a Metadata, key: &str) -> Result<Option<ArrayView<'a>>, TokenizerError> {
+    read(metadata, key, "an array", |value| value.as_array())
+}
+
+/// An array of strings that are all UTF-8, or `None` where the key is absent.
+pub(crate) fn strings<'a>(
+    metadata: &'a Metadata,
+    key: &str,
+) -> Result<Option<ArrayView<'a>>, TokenizerError> {
+    let Some(list) = array(metadata, key)? else {
+        return Ok(None);
+    };
+    let problem = if list.byte_strings().is_none() {
+        format!("an array of {}, not of strings", list.element_type())
+    } else if let Some(at) = list.first_invalid_string() {
+        format!("string {at} is not UTF-8")
+    } else {
+        return Ok(Some(list));
+    };
+    Err(TokenizerError::BadKey { key: key.to_owned(), problem })
+}
+
+fn read<'a, T>(
+    metadata: &'a Metadata,
+    key: &str,
+    expected: &str,
+    convert: impl Fn(&Value<'a>) -> Option<T>,
+) -> Result<Option<T>, TokenizerError> {
+    let Some(value) = metadata.get(key) else {
+        return Ok(None);
+    };
+    convert(&value).map(Some).ok_or_else(|| TokenizerError::BadKey {
+        key: key.to_owned(),
+        problem: format!("{expected} was expected, found {}", value.value_type()),
+    })
+}

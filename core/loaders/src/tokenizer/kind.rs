@@ -1,0 +1,45 @@
+//! The type of a vocabulary entry.
+
+/// What a token is, as `tokenizer.ggml.token_type` says (llama.h, `llama_token_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TokenKind {
+    /// An ordinary piece of text.
+    Normal,
+    /// Stands for text that has no token.
+    Unknown,
+    /// Steers the model; never made from a user's text.
+    Control,
+    /// A piece of text that is always one token, whatever surrounds it.
+    UserDefined,
+    /// A place in the vocabulary that nothing uses.
+    Unused,
+    /// One byte, written `<0xNN>`.
+    Byte,
+}
+
+impl TokenKind {
+    /// The kind with this number in the file; 0 (undefined) counts as unused.
+    pub fn from_id(id: i64) -> Option<Self> {
+        Some(match id {
+            1 => Self::Normal,
+            2 => Self::Unknown,
+            3 => Self::Control,
+            4 => Self::UserDefined,
+            0 | 5 => Self::Unused,
+            6 => Self::Byte,
+            _ => return None,
+        })
+    }
+
+    /// A word for listings: `normal`, `control`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Unknown => "unknown",
+            Self::Control => "control",
+            Self::UserDefined => "user-defined",
+            Self::Unused => "unused",
+            Self::Byte => "byte",
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Special tokens inside text: where they are, and whether they are meant.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+
+use super::kind::TokenKind;
+use super::vocabulary::Vocabulary;
+
+/// Whether special tokens written in a text are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    /// They are: a template's own text.
+    Parse,
+    /// They are only text: anything from outside.
+    Plain,
+}
+
+/// Which bytes of a text may name special tokens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trust<'a> {
+    /// All of them, or none.
+    Whole(Special),
+    /// Those in one of these ranges, sorted and not touching.
+    Ranges(&'a [Range<usize>]),
+}
+
+impl Trust<'_> {
+    fn covers(self, range: &Range<usize>) -> bool {
+        match self {
+            Self::Whole(special) => special == Special::Parse,
+            Self::Ranges(ranges) => {
+                let after = ranges.partition_point(|trusted| trusted.end < range.end);
+                ranges.get(after).is_some_and(|trusted| trusted.start <= range.start)
+            }
+        }
+    }
+}
+
+/// A part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fragment<'t> {
+    /// Text without special tokens that are meant.
+    Text(&'t str),
+    /// A special token.
+    Token(u32),
+}
+
+/// The tokens that are looked for before anything else.
+#[derive(Debug)]
+pub(crate) struct SpecialTokens {
+    /// By first byte, the lengths that occur, longest first.
+    lengths: Vec<Vec<usize>>,
+    /// Tokens that take the white space after them along.
+    strip_after: HashSet<u32>,
+}
+
+impl SpecialTokens {
+    /// Collects control, unknown and user-defined tokens. `strip_after`: see [`strips_after`].
+    pub(crate) fn new(vocabulary: &Vocabulary, strip_after: HashSet<u32>) -> Self {
+        let mut lengths = vec![BTreeSet::new(); 256];
+        for (_, text, kind) in vocabulary.iter().filter(|token| is_special(token.2)) {
+            let _ = kind;
+            if let Some(set) = text.bytes().next().and_then(|first| lengths.get_mut(usize::from(first))) {
+                set.insert(text.len());
+            }
+        }
+        Self {
+            lengths: lengths.into_iter().map(|set| set.into_iter().rev().collect()).collect(),
+            strip_after,
+        }
+    }
+
+    /// Cuts a text at its special tokens: the leftmost first, of those at one place the longest. User-defined tokens
+    /// are found in any text, unless they look like control tokens.
+    pub(crate) fn partition<'t>(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &'t str,
+        trust: Trust<'_>,
+    ) -> Vec<Fragment<'t>> {
+        let mut fragments = Vec::new();
+        let mut done = 0;
+        let mut at = 0;
+        while let Some(first) = text.as_bytes().get(at) {
+            let lengths = self.lengths.get(usize::from(*first)).map(Vec::as_slice).unwrap_or_default();
+            let found = lengths.iter().find_map(|length| {
+                let id = vocabulary.id(text.get(at..at + length)?)?;
+                self.means(vocabulary, id, at..at + length, trust).then_some((id, at + length))
+            });
+            let Some((id, end)) = found else {
+                at += 1;
+                continue;
+            };
+            if let Some(before) = text.get(done..at).filter(|before| !before.is_empty()) {
+                fragments.push(Fragment::Text(before));
+            }
+            fragments.push(Fragment::Token(id));
+            let rest = text.get(end..).unwrap_or_default();
+            let white = rest.bytes().take_while(|byte| byte.is_ascii_whitespace() || *byte == 0x0B).count();
+            done = if self.strip_after.contains(&id) { end + white } else { end };
+            at = done;
+        }
+        if let Some(rest) = text.get(done..).filter(|rest| !rest.is_empty()) {
+            fragments.push(Fragment::Text(rest));
+        }
+        fragments
+    }
+
+    fn means(&self, vocabulary: &Vocabulary, id: u32, range: Range<usize>, trust: Trust<'_>) -> bool {
+        match vocabulary.kind(id) {
+            kind if !is_special(kind) => false,
+            _ if trust.covers(&range) => true,
+            _ => !is_guarded(vocabulary, id),
+        }
+    }
+}
+
+fn is_special(kind: TokenKind) -> bool {
+    matches!(kind, TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined)
+}
+
+/// Whether a token is never made from text that is not trusted: control and unknown tokens, and user-defined ones that
+/// are written like control tokens (`<|channel|>` of gpt-oss).
+pub(crate) fn is_guarded(vocabulary: &Vocabulary, id: u32) -> bool {
+    match vocabulary.kind(id) {
+        TokenKind::Control | TokenKind::Unknown => true,
+        TokenKind::UserDefined => vocabulary.text(id).is_some_and(looks_like_control),
+        TokenKind::Normal | TokenKind::Unused | TokenKind::Byte => false,
+    }
+}
+
+fn looks_like_control(text: &str) -> bool {
+    [("<|", "|>"), ("<｜", "｜>")].iter().any(|(open, close)| text.starts_with(open) && text.ends_with(close))
+}
+
+/// The tokens of Phi-3 files that take the white space after them along: the file does not say so, its name does
+/// (llama-vocab.cpp, "set attributes by model/tokenizer/architecture name").
+pub(crate) fn strips_after(vocabulary: &Vocabulary, general_name: &str) -> HashSet<u32> {
+    let name = general_name.to_lowercase();
+    if !name.contains("phi-3") && !name.contains("phi3") {
+        return HashSet::new();
+    }
+    let stays = |text: &str| ["<unk>", "<s>", "<|endoftext|>"].contains(&text);
+    let strips = |text: &str, kind| (is_special(kind) && !stays(text)) || text == "</s>";
+    vocabulary.iter().filter(|(_, text, kind)| strips(text, *kind)).map(|(id, _, _)| id).collect()
+}

@@ -1,0 +1,66 @@
+//! [`ModelError`]: what can go wrong while a model is built or run.
+
+use menagerie_kernels::KernelError;
+
+/// An error of a component; the container adds the layer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The rows of a step do not fit together.
+    #[error("sequence layout: {0}")]
+    Layout(String),
+    /// A tensor has another shape than the component needs.
+    #[error("{what}: expected {expected}, found {found}")]
+    Shape {
+        /// Which tensor or activation.
+        what: String,
+        /// Shape needed, with the names of its dimensions.
+        expected: String,
+        /// Shape found.
+        found: String,
+    },
+    /// A token id is not in the vocabulary.
+    #[error("token id {id} is past the vocabulary of {vocabulary} tokens")]
+    TokenOutOfRange {
+        /// The id.
+        id: u32,
+        /// Rows of the embedding.
+        vocabulary: usize,
+    },
+    /// A state operation that the state does not allow.
+    #[error("state: {0}")]
+    State(String),
+    /// The device, type or option is not supported by this component.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The caller asked the forward to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// Inside a layer.
+    #[error("layer {layer}: {source}")]
+    Layer {
+        /// 0-based index, as in `blk.N`.
+        layer: usize,
+        /// What went wrong there.
+        source: Box<ModelError>,
+    },
+    /// The weights vanished while mapped, or could not be read.
+    #[error("weights: {0}")]
+    Weights(String),
+    /// A kernel refused.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// candle refused.
+    #[error("tensor: {0}")]
+    Candle(#[from] candle_core::Error),
+}
+
+impl ModelError {
+    /// Adds the layer, once.
+    pub fn in_layer(self, layer: usize) -> Self {
+        match self {
+            already @ (Self::Layer { .. } | Self::Cancelled) => already,
+            other => Self::Layer { layer, source: Box::new(other) },
+        }
+    }
+}

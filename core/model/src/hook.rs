@@ -1,0 +1,61 @@
+//! Hooks into a forward: [`LayerHook`] around layers, [`Checkpoint`] inside a block.
+
+use crate::Result;
+use crate::layout::SequenceLayout;
+use candle_core::Tensor;
+use std::ops::Range;
+
+/// A named place inside a block where a hook may look; ids, no strings at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Checkpoint {
+    /// The mixer branch, before it is added.
+    AttnOut,
+    /// The feed-forward branch, before it is added.
+    FfnOut,
+    /// The stream after the block (`l_out` in llama.cpp).
+    LayerOut,
+}
+
+impl Checkpoint {
+    /// llama.cpp's name of the place, without the layer.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AttnOut => "attn_out",
+            Self::FfnOut => "ffn_out",
+            Self::LayerOut => "l_out",
+        }
+    }
+}
+
+/// Looks at, or replaces, the hidden rows around layers. Honoured by the container of the layers, not by a model.
+pub trait LayerHook: Send + Sync {
+    /// Layers it wants to be called for.
+    fn layers(&self) -> Range<usize>;
+
+    /// Before a layer: `Some` replaces the rows `[T, D]`.
+    ///
+    /// # Errors
+    /// An error ends the forward.
+    fn before_layer(&self, layer: usize, hidden: &Tensor, layout: &SequenceLayout) -> Result<Option<Tensor>> {
+        let _ = (layer, hidden, layout);
+        Ok(None)
+    }
+
+    /// After a layer: `Some` replaces the rows `[T, D]`.
+    ///
+    /// # Errors
+    /// An error ends the forward.
+    fn after_layer(&self, layer: usize, hidden: &Tensor, layout: &SequenceLayout) -> Result<Option<Tensor>> {
+        let _ = (layer, hidden, layout);
+        Ok(None)
+    }
+
+    /// At a checkpoint inside a layer; look, do not touch.
+    ///
+    /// # Errors
+    /// An error ends the forward.
+    fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Tensor) -> Result<()> {
+        let _ = (layer, checkpoint, value);
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! [`LoadOptions`]: how a model file is opened.
+
+use menagerie_kernels::Arithmetic;
+use menagerie_model::state::KvType;
+use std::path::PathBuf;
+
+/// Tokens of a prompt computed in one step, unless told otherwise.
+pub const DEFAULT_CHUNK: usize = 512;
+
+/// Most tokens of the context where nobody asks for more: enough for a conversation, little enough for most machines.
+pub const DEFAULT_CONTEXT: usize = 8192;
+
+/// How a model file is opened.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Whether weights stay mapped; otherwise they are read into memory.
+    pub mmap: bool,
+    /// `fast` (quantised weights times quantised activations) or `exact` (f32).
+    pub arithmetic: Arithmetic,
+    /// How keys and values are stored; absent = f32 for `exact` and for files with F32 weights, else f16.
+    pub kv_type: Option<KvType>,
+    /// Tokens of the context; absent = as trained, at most [`DEFAULT_CONTEXT`] and what fits into memory.
+    pub context: Option<usize>,
+    /// Most tokens of a prompt computed in one step.
+    pub chunk: usize,
+    /// Threads of the pool; absent = what the process may use.
+    pub threads: Option<usize>,
+    /// Spec folders asked for (`--spec-dir`); the environment's, the user's and the project's are added.
+    pub spec_dirs: Vec<PathBuf>,
+    /// Whether a file in a spec folder may replace a spec of the same id.
+    pub allow_shadow: bool,
+    /// Metadata keys accepted although nothing understands them.
+    pub accept_unread: Vec<String>,
+    /// Bytes that may be used, instead of what the system says is available.
+    pub memory_limit: Option<u64>,
+    /// Text of a chat template to use instead of the file's.
+    pub chat_template: Option<String>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            mmap: true,
+            arithmetic: Arithmetic::Fast,
+            kv_type: None,
+            context: None,
+            chunk: DEFAULT_CHUNK,
+            threads: None,
+            spec_dirs: Vec::new(),
+            allow_shadow: false,
+            accept_unread: Vec::new(),
+            memory_limit: None,
+            chat_template: None,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! [`TextPipeline`]: a language model with what belongs to it: tokenizer, chat format, cache type, hooks.
+
+use crate::bench::{BenchOptions, BenchProgress, BenchResult, bench};
+use crate::capability::{
+    Autoregressive, Cacheable, ChatCapable, Hookable, MissingCapability, Pipeline, Tokenizing,
+};
+use crate::chat::ChatSession;
+use crate::engine::Engine;
+use crate::error::GenerateError;
+use crate::logits::{Logits, LogitsOptions, logits};
+use crate::memory::MemoryEstimate;
+use crate::notice::Notice;
+use crate::resolve::ResolvedFile;
+use crate::sampling::SamplingOptions;
+use crate::sequence::Sequence;
+use crate::session::Session;
+use candle_core::{Device, Tensor};
+use gguf_file::GgufFile;
+use menagerie_model::state::KvType;
+use menagerie_model::{Compute, LayerHook, ModelError, StateSpec, StateStore, TransformContext};
+use menagerie_spec::ModelConfig;
+use std::sync::Arc;
+
+/// What a pipeline is made of; [`TextPipeline::open`] fills it from a file, tests by hand.
+pub struct PipelineParts {
+    /// The model's name, for people.
+    pub name: String,
+    /// Model, kernels and cache type.
+    pub engine: Engine,
+    /// Text to tokens, or why not.
+    pub tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+    /// Messages to prompts, or why not.
+    pub chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
+    /// The file and the spec it was resolved with; absent for models built in code.
+    pub resolved: Option<ResolvedFile>,
+    /// What must be said at each load.
+    pub notices: Vec<Notice>,
+    /// What was estimated before loading.
+    pub memory: MemoryEstimate,
+    /// Sampling defaults of the file.
+    pub sampling: SamplingOptions,
+}
+
+/// A language model that generates text.
+///
+/// It is a [`Pipeline`] that is [`Autoregressive`], [`Cacheable`] and [`Hookable`]. Whether it also reads and writes
+/// text and holds conversations depends on the file: [`Self::tokenizer`] and [`Self::chat_format`] give the capability,
+/// or say why it is missing.
+pub struct TextPipeline {
+    name: String,
+    engine: Arc<Engine>,
+    hooks: Vec<Arc<dyn LayerHook>>,
+    tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+    chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
+    resolved: Option<ResolvedFile>,
+    notices: Vec<Notice>,
+    memory: MemoryEstimate,
+    sampling: SamplingOptions,
+}
+
+impl TextPipeline {
+    /// Puts the parts together.
+    pub fn from_parts(parts: PipelineParts) -> Self {
+        Self {
+            name: parts.name,
+            engine: Arc::new(parts.engine),
+            hooks: Vec::new(),
+            tokenizer: parts.tokenizer,
+            chat_format: parts.chat_format,
+            resolved: parts.resolved,
+            notices: parts.notices,
+            memory: parts.memory,
+            sampling: parts.sampling,
+        }
+    }
+
+    /// What must be said at each load.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// Model, kernels and cache type.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Device, kernels and arithmetic.
+    pub fn compute(&self) -> &Compute {
+        &self.engine.compute
+    }
+
+    /// How keys and values are stored.
+    pub fn kv_type(&self) -> KvType {
+        self.engine.kv_type
+    }
+
+    /// Columns of the logits.
+    pub fn vocabulary(&self) -> usize {
+        self.engine.vocabulary()
+    }
+
+    /// What was estimated before loading.
+    pub fn memory(&self) -> &MemoryEstimate {
+        &self.memory
+    }
+
+    /// The file, the spec and how it was resolved; absent for models built in code.
+    pub fn resolved(&self) -> Option<&ResolvedFile> {
+        self.resolved.as_ref()
+    }
+
+    /// The resolved model; absent for models built in code.
+    pub fn config(&self) -> Option<&ModelConfig> {
+        self.resolved.as_ref().map(|resolved| &resolved.resolution.config)
+    }
+
+    /// Id of the spec; `custom` for models built in code.
+    pub fn architecture(&self) -> &str {
+        self.config().map_or("custom", |config| &config.architecture)
+    }
+
+    /// The file behind the weights.
+    pub fn file(&self) -> Option<&Arc<GgufFile>> {
+        self.engine.file.as_ref()
+    }
+
+    /// llama.cpp's sampling defaults, or what the file recommends instead (`general.sampling.*`).
+    pub fn sampling_defaults(&self) -> SamplingOptions {
+        self.sampling.clone()
+    }
+
+    /// Text to tokens and back.
+    ///
+    /// # Errors
+    /// The file has no tokenizer.
+    pub fn tokenizer(&self) -> Result<&Arc<dyn Tokenizing>, MissingCapability> {
+        self.tokenizer.as_ref().map_err(Clone::clone)
+    }
+
+    /// Messages to prompts.
+    ///
+    /// # Errors
+    /// The file has no chat template (or no tokenizer).
+    pub fn chat_format(&self) -> Result<&Arc<dyn ChatCapable>, MissingCapability> {
+        self.chat_format.as_ref().map_err(Clone::clone)
+    }
+
+    /// Replaces the chat format (a template given by hand).
+    pub fn set_chat_format(&mut self, format: Arc<dyn ChatCapable>) {
+        self.chat_format = Ok(format);
+    }
+
+    /// An empty conversation.
+    ///
+    /// # Errors
+    /// No chat format, or the state cannot be allocated.
+    pub fn chat(&self) -> Result<ChatSession, GenerateError> {
+        let format = Arc::clone(self.chat_format()?);
+        Ok(ChatSession::new(self.session()?, format))
+    }
+
+    /// Logits `[T, V]` of `tokens`, in a sequence of its own.
+    ///
+    /// # Errors
+    /// As [`logits`](crate::logits::logits).
+    pub fn logits(&self, tokens: &[u32], options: &LogitsOptions) -> Result<Logits, GenerateError> {
+        logits(&self.engine, self.hooks.clone(), tokens, options)
+    }
+
+    /// Prompt and generation speed.
+    ///
+    /// # Errors
+    /// As [`bench`](crate::bench::bench).
+    pub fn bench(
+        &self,
+        options: &BenchOptions,
+        on_progress: &mut dyn FnMut(BenchProgress),
+    ) -> Result<BenchResult, GenerateError> {
+        bench(&self.engine, options, on_progress)
+    }
+}
+
+impl Pipeline for TextPipeline {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn device(&self) -> &Device {
+        self.engine.model.device()
+    }
+
+    fn forward(&self, context: &mut TransformContext) -> Result<Tensor, ModelError> {
+        self.engine.model.forward(context)
+    }
+}
+
+impl Autoregressive for TextPipeline {
+    fn context(&self) -> usize {
+        self.engine.context
+    }
+
+    fn session(&self) -> Result<Session, GenerateError> {
+        let sequence = Sequence::new(Arc::clone(&self.engine), self.hooks.clone())?;
+        Ok(Session::new(sequence, self.tokenizer.as_ref().ok().cloned()))
+    }
+}
+
+impl Cacheable for TextPipeline {
+    fn state_specs(&self) -> &[StateSpec] {
+        self.engine.model.stack().states()
+    }
+
+    fn new_states(&self, tokens: usize) -> Result<StateStore, ModelError> {
+        self.engine.new_states(tokens)
+    }
+}
+
+impl Hookable for TextPipeline {
+    fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
+        self.hooks.push(hook);
+    }
+}

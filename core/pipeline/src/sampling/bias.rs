@@ -1,0 +1,51 @@
+//! [`LogitBias`]: adds a number to the logits of given tokens.
+
+use super::{Candidates, LogitsPart};
+use std::collections::HashMap;
+
+/// Adds `bias` to the logit of each token named; `-inf` forbids a token. Several biases of one token add up.
+#[derive(Clone, Debug, Default)]
+pub struct LogitBias {
+    biases: HashMap<u32, f32>,
+}
+
+impl LogitBias {
+    /// A part with these `(token, bias)` pairs.
+    pub fn new(pairs: impl IntoIterator<Item = (u32, f32)>) -> Self {
+        let mut biases = HashMap::new();
+        for (id, bias) in pairs {
+            *biases.entry(id).or_insert(0.0) += bias;
+        }
+        Self { biases }
+    }
+}
+
+impl LogitsPart for LogitBias {
+    fn name(&self) -> &'static str {
+        "logit-bias"
+    }
+
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+        if self.biases.is_empty() {
+            return;
+        }
+        for entry in candidates.entries_mut() {
+            if let Some(bias) = self.biases.get(&entry.id) {
+                entry.logit += bias;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn biases_are_added_and_minus_infinity_forbids() {
+        let mut candidates = Candidates::from_logits(&[1.0, 2.0, 3.0]);
+        LogitBias::new([(0, 5.0), (0, 1.5), (2, f32::NEG_INFINITY), (9, 1.0)]).apply(&mut candidates, &[]);
+        let logits: Vec<f32> = candidates.entries().iter().map(|c| c.logit).collect();
+        assert_eq!(logits, [7.5, 2.0, f32::NEG_INFINITY]);
+    }
+}

@@ -1,0 +1,186 @@
+//! [`Chain`]: parts in order, then a pick.
+
+use super::options::last;
+use super::random::fresh_seed;
+use super::{
+    Breakers, Candidates, Dry, Generator, Greedy, LogitBias, LogitsPart, MinP, Penalties, Pick, Random,
+    SamplingError, SamplingOptions, Temperature, TopK, TopP, Typical, Xtc,
+};
+use std::sync::Arc;
+
+/// A list of parts and a pick; holds the candidates from token to token.
+pub struct Chain {
+    parts: Vec<Box<dyn LogitsPart>>,
+    pick: Box<dyn Pick>,
+    candidates: Candidates,
+    seed: u64,
+}
+
+/// Streams of one seed: XTC and the pick draw independently.
+const XTC_STREAM: u64 = 1;
+const PICK_STREAM: u64 = 0;
+
+impl Chain {
+    /// A chain of these parts; `seed` is what the outcome reports.
+    pub fn new(parts: Vec<Box<dyn LogitsPart>>, pick: Box<dyn Pick>, seed: u64) -> Self {
+        Self { parts, pick, candidates: Candidates::default(), seed }
+    }
+
+    /// llama.cpp's default chain with the parts that the options switch on. A temperature of 0 is greedy: only biases
+    /// and penalties act before it, since nothing else can change which token is the best (XTC, which could, needs a
+    /// temperature).
+    ///
+    /// # Errors
+    /// An option out of its range.
+    pub fn from_options(options: &SamplingOptions, breakers: Arc<Breakers>) -> Result<Self, SamplingError> {
+        options.check()?;
+        let seed = options.seed.unwrap_or_else(fresh_seed);
+        let mut parts = shifting_parts(options, breakers);
+        if options.temperature <= 0.0 {
+            return Ok(Self::new(parts, Box::new(Greedy), seed));
+        }
+        let min_keep = options.min_keep;
+        if options.top_k > 0 {
+            parts.push(Box::new(TopK(options.top_k.max(min_keep))));
+        }
+        if options.typical_p < 1.0 {
+            parts.push(Box::new(Typical { p: options.typical_p, min_keep }));
+        }
+        if options.top_p < 1.0 {
+            parts.push(Box::new(TopP { p: options.top_p, min_keep }));
+        }
+        if options.min_p > 0.0 {
+            parts.push(Box::new(MinP { p: options.min_p, min_keep }));
+        }
+        if options.xtc_probability > 0.0 {
+            let generator = Generator::stream(seed, XTC_STREAM);
+            parts.push(Box::new(Xtc::new(
+                options.xtc_probability,
+                options.xtc_threshold,
+                min_keep,
+                generator,
+            )));
+        }
+        if options.temperature != 1.0 {
+            parts.push(Box::new(Temperature(options.temperature)));
+        }
+        Ok(Self::new(parts, Box::new(Random::new(Generator::stream(seed, PICK_STREAM))), seed))
+    }
+
+    /// The seed of its random draws.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Names of the parts and the pick, in order.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.parts.iter().map(|part| part.name()).chain([self.pick.name()]).collect()
+    }
+
+    /// The next token for a row of logits `[V]` after `history`.
+    ///
+    /// # Errors
+    /// A logit that is not a number, or no token that may be taken.
+    pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SamplingError> {
+        if let Some(id) = logits.iter().position(|logit| logit.is_nan()) {
+            return Err(SamplingError::NotANumber { id });
+        }
+        self.candidates.refill(logits);
+        for part in &mut self.parts {
+            part.apply(&mut self.candidates, history);
+        }
+        if self.candidates.best().is_none_or(|best| best.logit == f32::NEG_INFINITY) {
+            return Err(SamplingError::NothingLeft);
+        }
+        self.pick.pick(&mut self.candidates).ok_or(SamplingError::NothingLeft)
+    }
+}
+
+/// Parts that move logits without dropping candidates: bias, penalties, DRY.
+fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box<dyn LogitsPart>> {
+    let mut parts: Vec<Box<dyn LogitsPart>> = Vec::new();
+    if !options.logit_bias.is_empty() {
+        parts.push(Box::new(LogitBias::new(options.logit_bias.iter().copied())));
+    }
+    let penalised =
+        options.repeat_penalty != 1.0 || options.presence_penalty != 0.0 || options.frequency_penalty != 0.0;
+    if penalised && options.repeat_last_n != 0 {
+        parts.push(Box::new(Penalties {
+            last: last(options.repeat_last_n),
+            repeat: options.repeat_penalty,
+            frequency: options.frequency_penalty,
+            presence: options.presence_penalty,
+        }));
+    }
+    if options.dry_multiplier > 0.0 && options.dry_last_n != 0 {
+        parts.push(Box::new(Dry {
+            multiplier: options.dry_multiplier,
+            base: options.dry_base,
+            allowed_length: options.dry_allowed_length,
+            last: last(options.dry_last_n),
+            breakers,
+        }));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(options: &SamplingOptions) -> Chain {
+        Chain::from_options(options, Arc::default()).unwrap()
+    }
+
+    #[test]
+    fn the_order_is_llama_cpps() {
+        let all = SamplingOptions {
+            logit_bias: vec![(1, 0.5)],
+            repeat_penalty: 1.1,
+            dry_multiplier: 0.8,
+            typical_p: 0.9,
+            xtc_probability: 0.5,
+            ..Default::default()
+        };
+        let expected = [
+            "logit-bias",
+            "penalties",
+            "dry",
+            "top-k",
+            "typical",
+            "top-p",
+            "min-p",
+            "xtc",
+            "temperature",
+            "random",
+        ];
+        assert_eq!(chain(&all).names(), expected);
+        assert_eq!(chain(&SamplingOptions::greedy()).names(), ["greedy"]);
+    }
+
+    #[test]
+    fn a_seed_repeats_itself_and_another_differs() {
+        let logits: Vec<f32> = (0..50).map(|i| (i % 7) as f32 * 0.3).collect();
+        let draw = |seed| {
+            let mut chain = chain(&SamplingOptions { seed: Some(seed), ..Default::default() });
+            (0..40).map(|_| chain.sample(&logits, &[]).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+
+    #[test]
+    fn greedy_sees_penalties() {
+        let options = SamplingOptions { presence_penalty: 2.0, ..SamplingOptions::greedy() };
+        assert_eq!(chain(&options).sample(&[1.0, 2.0], &[1]), Ok(0));
+        assert_eq!(chain(&options).sample(&[1.0, 2.0], &[]), Ok(1));
+    }
+
+    #[test]
+    fn broken_logits_are_refused() {
+        let mut greedy = chain(&SamplingOptions::greedy());
+        assert_eq!(greedy.sample(&[0.0, f32::NAN], &[]), Err(SamplingError::NotANumber { id: 1 }));
+        assert_eq!(greedy.sample(&[f32::NEG_INFINITY; 2], &[]), Err(SamplingError::NothingLeft));
+        assert_eq!(greedy.sample(&[], &[]), Err(SamplingError::NothingLeft));
+    }
+}

@@ -1,0 +1,180 @@
+//! [`SamplingOptions`]: the numbers a chain is built from, named as in llama.cpp.
+
+/// Sampling options; the defaults are llama.cpp's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SamplingOptions {
+    /// Divides logits; 0 = always the best token.
+    pub temperature: f32,
+    /// Best candidates kept; 0 = off.
+    pub top_k: usize,
+    /// Probability the kept candidates reach; 1 = off.
+    pub top_p: f32,
+    /// Share of the best probability a candidate needs; 0 = off.
+    pub min_p: f32,
+    /// Locally typical sampling; 1 = off.
+    pub typical_p: f32,
+    /// Divides positive logits of tokens already seen; 1 = off.
+    pub repeat_penalty: f32,
+    /// Tokens the three penalties look at; 0 = off, -1 = the whole context.
+    pub repeat_last_n: i64,
+    /// Subtracted from logits of tokens already seen; 0 = off.
+    pub presence_penalty: f32,
+    /// Subtracted once per occurrence; 0 = off.
+    pub frequency_penalty: f32,
+    /// Strength of DRY; 0 = off.
+    pub dry_multiplier: f32,
+    /// Growth of the DRY penalty per repeated token.
+    pub dry_base: f32,
+    /// Repetitions shorter than this are free.
+    pub dry_allowed_length: usize,
+    /// Tokens DRY looks at; 0 = off, -1 = the whole context.
+    pub dry_last_n: i64,
+    /// Strings across which DRY sees no repetition.
+    pub dry_breakers: Vec<String>,
+    /// Chance that XTC acts on a token; 0 = off.
+    pub xtc_probability: f32,
+    /// Probability from which XTC counts a token as a top choice.
+    pub xtc_threshold: f32,
+    /// Added to logits, by token id; `-inf` forbids.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// Seed of every random draw; absent = from the clock (the outcome names it).
+    pub seed: Option<u64>,
+    /// Candidates that top-p, min-p, typical and XTC always leave.
+    pub min_keep: usize,
+}
+
+impl Default for SamplingOptions {
+    fn default() -> Self {
+        Self {
+            temperature: 0.8,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            typical_p: 1.0,
+            repeat_penalty: 1.0,
+            repeat_last_n: 64,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            dry_multiplier: 0.0,
+            dry_base: 1.75,
+            dry_allowed_length: 2,
+            dry_last_n: -1,
+            dry_breakers: ["\n", ":", "\"", "*"].map(str::to_owned).into(),
+            xtc_probability: 0.0,
+            xtc_threshold: 0.1,
+            logit_bias: Vec::new(),
+            seed: None,
+            min_keep: 0,
+        }
+    }
+}
+
+/// An option that cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SamplingError {
+    /// A number outside its range.
+    #[error("sampling option {option} is {value}, but must be {range}")]
+    Range {
+        /// The option, as a command line names it.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        range: &'static str,
+    },
+    /// A logit bias for a token that does not exist.
+    #[error("logit bias for token {id}, but the vocabulary has {vocabulary} tokens")]
+    BiasToken {
+        /// The id.
+        id: u32,
+        /// Tokens of the vocabulary.
+        vocabulary: usize,
+    },
+    /// The model gave something that is not a number.
+    #[error("the logit of token {id} is not a number: the weights or the computation are broken")]
+    NotANumber {
+        /// First such token.
+        id: usize,
+    },
+    /// Every token is forbidden.
+    #[error("no token may be taken: every logit is -inf (look at the logit biases)")]
+    NothingLeft,
+}
+
+impl SamplingOptions {
+    /// Always the best token, nothing else changed.
+    pub fn greedy() -> Self {
+        Self { temperature: 0.0, ..Self::default() }
+    }
+
+    /// Checks every number.
+    ///
+    /// # Errors
+    /// [`SamplingError::Range`] names the first option outside its range.
+    pub fn check(&self) -> Result<(), SamplingError> {
+        let finite_from = |low: f32| move |value: f32| value.is_finite() && value >= low;
+        let share = |value: f32| (0.0..=1.0).contains(&value);
+        in_range("--temp", self.temperature, finite_from(0.0), "a number from 0")?;
+        in_range("--top-p", self.top_p, share, "from 0 to 1")?;
+        in_range("--min-p", self.min_p, share, "from 0 to 1")?;
+        in_range("--typical", self.typical_p, share, "from 0 to 1")?;
+        in_range("--repeat-penalty", self.repeat_penalty, |v| v.is_finite() && v > 0.0, "a number above 0")?;
+        in_range("--presence-penalty", self.presence_penalty, f32::is_finite, "a number")?;
+        in_range("--frequency-penalty", self.frequency_penalty, f32::is_finite, "a number")?;
+        in_range("--dry-multiplier", self.dry_multiplier, finite_from(0.0), "a number from 0")?;
+        in_range("--dry-base", self.dry_base, finite_from(0.0), "a number from 0")?;
+        in_range("--xtc-probability", self.xtc_probability, share, "from 0 to 1")?;
+        in_range("--xtc-threshold", self.xtc_threshold, share, "from 0 to 1")?;
+        in_range("--repeat-last-n", self.repeat_last_n, |v| v >= -1, "-1 (the context) or a count")?;
+        in_range("--dry-last-n", self.dry_last_n, |v| v >= -1, "-1 (the context) or a count")?;
+        for &(_, bias) in &self.logit_bias {
+            in_range("--logit-bias", bias, |v| !v.is_nan() && v != f32::INFINITY, "a number or -inf")?;
+        }
+        Ok(())
+    }
+}
+
+fn in_range<V: Copy + ToString>(
+    option: &'static str,
+    value: V,
+    fits: impl Fn(V) -> bool,
+    range: &'static str,
+) -> Result<(), SamplingError> {
+    if fits(value) {
+        return Ok(());
+    }
+    Err(SamplingError::Range { option, value: value.to_string(), range })
+}
+
+/// A `last n` option as parts want it: -1 is the whole history.
+pub(super) fn last(count: i64) -> Option<usize> {
+    usize::try_from(count).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_and_greedy_are_in_range() {
+        assert_eq!(SamplingOptions::default().check(), Ok(()));
+        assert_eq!(SamplingOptions::greedy().check(), Ok(()));
+    }
+
+    #[test]
+    fn an_option_out_of_range_is_named() {
+        let faulty = [
+            (SamplingOptions { temperature: -1.0, ..Default::default() }, "--temp"),
+            (SamplingOptions { temperature: f32::NAN, ..Default::default() }, "--temp"),
+            (SamplingOptions { top_p: 1.5, ..Default::default() }, "--top-p"),
+            (SamplingOptions { repeat_penalty: 0.0, ..Default::default() }, "--repeat-penalty"),
+            (SamplingOptions { repeat_last_n: -2, ..Default::default() }, "--repeat-last-n"),
+            (SamplingOptions { logit_bias: vec![(0, f32::NAN)], ..Default::default() }, "--logit-bias"),
+        ];
+        for (options, name) in faulty {
+            let message = options.check().unwrap_err().to_string();
+            assert!(message.contains(name), "{message}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Parts that drop unlikely candidates: [`TopK`], [`TopP`], [`MinP`], [`Typical`].
+
+use super::{Candidates, LogitsPart};
+
+/// Keeps the `k` best; 0 = off.
+#[derive(Clone, Copy, Debug)]
+pub struct TopK(pub usize);
+
+impl LogitsPart for TopK {
+    fn name(&self) -> &'static str {
+        "top-k"
+    }
+
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+        if self.0 > 0 {
+            candidates.keep_best(self.0);
+        }
+    }
+}
+
+/// Nucleus sampling (Holtzman et al., 2019): keeps the fewest best candidates whose probabilities reach `p`; 1 = off.
+#[derive(Clone, Copy, Debug)]
+pub struct TopP {
+    /// Probability to reach.
+    pub p: f32,
+    /// Candidates that always stay.
+    pub min_keep: usize,
+}
+
+impl LogitsPart for TopP {
+    fn name(&self) -> &'static str {
+        "top-p"
+    }
+
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+        if self.p >= 1.0 {
+            return;
+        }
+        candidates.sort();
+        let mut sum = 0.0;
+        let mut keep = candidates.len();
+        for (index, probability) in candidates.probabilities().into_iter().enumerate() {
+            sum += probability;
+            if sum >= self.p && index + 1 >= self.min_keep {
+                keep = index + 1;
+                break;
+            }
+        }
+        candidates.keep_best(keep);
+    }
+}
+
+/// Keeps candidates at least `p` times as likely as the best (llama.cpp pull request 3841); 0 = off.
+#[derive(Clone, Copy, Debug)]
+pub struct MinP {
+    /// Share of the best probability.
+    pub p: f32,
+    /// Candidates that always stay.
+    pub min_keep: usize,
+}
+
+impl LogitsPart for MinP {
+    fn name(&self) -> &'static str {
+        "min-p"
+    }
+
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+        if self.p <= 0.0 {
+            return;
+        }
+        if let Some(best) = candidates.best() {
+            candidates.keep_from(best.logit + self.p.ln(), self.min_keep);
+        }
+    }
+}
+
+/// Locally typical sampling (Meister et al., 2022): keeps candidates whose surprise is closest to the entropy until
+/// their probabilities exceed `p`; 1 = off.
+#[derive(Clone, Copy, Debug)]
+pub struct Typical {
+    /// Probability to exceed.
+    pub p: f32,
+    /// Candidates that always stay.
+    pub min_keep: usize,
+}
+
+impl LogitsPart for Typical {
+    fn name(&self) -> &'static str {
+        "typical"
+    }
+
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+        if self.p >= 1.0 {
+            return;
+        }
+        candidates.sort();
+        let probabilities = candidates.probabilities();
+        let surprise = |p: f32| -p.ln();
+        let entropy: f32 = probabilities.iter().filter(|&&p| p > 0.0).map(|&p| p * surprise(p)).sum();
+        let mut order: Vec<usize> = (0..probabilities.len()).collect();
+        let distance = |index: usize| (surprise(probabilities[index]) - entropy).abs();
+        order.sort_by(|&a, &b| distance(a).total_cmp(&distance(b)).then(a.cmp(&b)));
+        let mut sum = 0.0;
+        let mut keep = order.len();
+        for (place, &index) in order.iter().enumerate() {
+            sum += probabilities[index];
+            if sum > self.p && place + 1 >= self.min_keep {
+                keep = place + 1;
+                break;
+            }
+        }
+        candidates.keep_indices(&order[..keep]);
+    }
+}
+
+#[cfg(test)]
+#[path = "truncation_tests.rs"]
+mod tests;

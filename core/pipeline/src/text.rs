@@ -1,0 +1,120 @@
+//! Tokenizer and chat template of a file as capabilities: [`FileTokenizer`], [`TemplateFormat`].
+
+use crate::capability::{ChatCapable, TextStream, Tokenizing};
+use crate::chat::{ChatMessage, RenderOptions, RenderedPrompt};
+use crate::error::TextError;
+use crate::reasoning::ReasoningTags;
+use menagerie_loaders::{ChatTemplate, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer};
+
+/// The tokenizer of a file.
+#[derive(Clone, Debug)]
+pub struct FileTokenizer(pub Tokenizer);
+
+impl TextStream for TextDecoder {
+    fn push(&mut self, id: u32) -> Result<String, TextError> {
+        TextDecoder::push(self, id).map_err(TextError::new)
+    }
+
+    fn finish(&mut self) -> String {
+        self.flush()
+    }
+}
+
+impl Tokenizing for FileTokenizer {
+    fn vocabulary(&self) -> usize {
+        self.0.vocab_size()
+    }
+
+    fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        Ok(self.0.frame(self.encode(text)?))
+    }
+
+    fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        self.0.encode(text, Special::Plain).map_err(TextError::new)
+    }
+
+    fn piece(&self, id: u32) -> String {
+        self.0.token_piece(id).unwrap_or_default()
+    }
+
+    fn control_text(&self, id: u32) -> Option<String> {
+        let control = matches!(self.0.token_kind(id).ok()?, TokenKind::Control | TokenKind::Unknown);
+        control.then(|| self.0.token_text(id).ok().map(str::to_owned))?
+    }
+
+    fn end_of_generation(&self) -> &[u32] {
+        self.0.end_of_generation()
+    }
+
+    fn stream(&self) -> Box<dyn TextStream + Send + '_> {
+        Box::new(TextDecoder::new(&self.0, TextDecoderOptions::default()))
+    }
+}
+
+/// A chat template with the tokenizer it is for.
+#[derive(Debug)]
+pub struct TemplateFormat {
+    template: ChatTemplate,
+    tokenizer: Tokenizer,
+    tags: Vec<ReasoningTags>,
+}
+
+impl TemplateFormat {
+    /// A template whose prompts `tokenizer` encodes.
+    pub fn new(template: ChatTemplate, tokenizer: Tokenizer) -> Self {
+        let tags = ReasoningTags::of_template(template.source());
+        Self { template, tokenizer, tags }
+    }
+
+    /// The template.
+    pub fn template(&self) -> &ChatTemplate {
+        &self.template
+    }
+
+    /// The tokens of a rendered prompt: the beginning token once, no end token (the answer goes on).
+    fn frame(&self, tokens: Vec<u32>) -> Vec<u32> {
+        let length = tokens.len();
+        let mut framed = self.tokenizer.frame(tokens);
+        if self.tokenizer.adds_eos()
+            && framed.len() > length
+            && framed.last().copied() == self.tokenizer.eos()
+        {
+            framed.pop();
+        }
+        framed
+    }
+}
+
+impl ChatCapable for TemplateFormat {
+    fn render_prompt(
+        &self,
+        messages: &[ChatMessage],
+        options: &RenderOptions,
+    ) -> Result<RenderedPrompt, TextError> {
+        let messages: Result<Vec<serde_json::Value>, _> = messages.iter().map(serde_json::to_value).collect();
+        let rendering = menagerie_loaders::RenderOptions {
+            tools: options.tools.clone(),
+            add_generation_prompt: options.generation_prompt,
+            extra: options.arguments.clone(),
+            ..menagerie_loaders::RenderOptions::default()
+        };
+        let messages = messages.map_err(TextError::new)?;
+        let guarded = self.tokenizer.guarded_texts();
+        let segments =
+            self.template.render_segments(&messages, &rendering, &guarded).map_err(TextError::new)?;
+        let tokens = self.tokenizer.encode_segments(&segments).map_err(TextError::new)?;
+        let text: String = segments.iter().map(|segment| segment.text.as_str()).collect();
+        let open = segments.last().filter(|last| last.trusted && options.generation_prompt);
+        let reasoning_open = open.and_then(|last| ReasoningTags::left_open(&self.tags, &last.text)).cloned();
+        Ok(RenderedPrompt {
+            tokens: self.frame(tokens),
+            text,
+            reasoning_tags: self.tags.clone(),
+            reasoning_open,
+        })
+    }
+
+    fn reasoning_tags(&self) -> &[ReasoningTags] {
+        &self.tags
+    }
+}

@@ -1,0 +1,168 @@
+//! Opening real files: capabilities, defaults, memory, regimes, and files that vanish.
+
+use menagerie_all as _;
+use menagerie_pipeline::{
+    Arithmetic, Autoregressive, ChatMessage, GenerateError, KvType, LoadError, LoadOptions, LogitsOptions,
+    MissingCapability, Notice, Pipeline, RenderOptions, Request, TextPipeline,
+};
+use safetensors::SafeTensors;
+use std::path::{Path, PathBuf};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/base").join(name)
+}
+
+fn options() -> LoadOptions {
+    LoadOptions { threads: Some(1), arithmetic: Arithmetic::Exact, ..LoadOptions::default() }
+}
+
+fn open(name: &str, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
+    TextPipeline::open(&fixture(name).join("model-f32.gguf"), options)
+}
+
+/// Token ids of a reference.
+fn tokens(model: &str, name: &str) -> Vec<u32> {
+    let bytes = std::fs::read(fixture(model).join("reference.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let tensor = file.tensor(name).unwrap();
+    tensor.data().chunks_exact(8).map(|id| i64::from_le_bytes(id.try_into().unwrap()) as u32).collect()
+}
+
+fn error(result: Result<TextPipeline, LoadError>) -> LoadError {
+    match result {
+        Ok(_) => panic!("the file was opened"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn a_file_gives_what_it_has_and_no_more() {
+    let pipeline = open("llama", &options()).unwrap();
+    assert_eq!(
+        (pipeline.architecture(), pipeline.context(), pipeline.kv_type()),
+        ("llama", 1024, KvType::F32)
+    );
+    assert!(pipeline.tokenizer().is_ok() && pipeline.notices().is_empty());
+    let Err(missing) = pipeline.chat_format() else { panic!("the file has no template") };
+    assert!(matches!(missing, MissingCapability::ChatTemplate { .. }));
+    assert!(missing.to_string().contains("the file has no chat template"), "{missing}");
+    assert!(matches!(pipeline.chat(), Err(GenerateError::Missing(_))));
+    assert_eq!(pipeline.config().unwrap().layers.len(), pipeline.engine().model.n_layers());
+}
+
+#[test]
+fn greedy_tokens_are_those_of_the_reference_also_across_the_rope_limit() {
+    let pipeline = open("phi3", &options()).unwrap();
+    let mut session = pipeline.session().unwrap();
+    for (prompt, answer, reprefills) in [
+        ("tokens_prompt", "tokens_greedy", 0),
+        ("tokens_cross", "tokens_cross_greedy", 1),
+        ("tokens_long", "tokens_long_greedy", 0),
+    ] {
+        let expected = tokens("phi3", answer);
+        let request = Request::greedy(expected.len());
+        let outcome = session.generate(&tokens("phi3", prompt), &request, &mut |_| {}).unwrap();
+        assert_eq!(outcome.tokens, expected, "{prompt}");
+        assert_eq!(outcome.statistics.reprefills, reprefills, "{prompt}");
+    }
+}
+
+#[test]
+fn a_template_given_by_hand_makes_conversations() {
+    let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: <think>\n{% endif %}";
+    let pipeline =
+        open("llama", &LoadOptions { chat_template: Some(template.to_owned()), ..options() }).unwrap();
+    let format = pipeline.chat_format().unwrap();
+    let prompt = format.render_prompt(&[ChatMessage::user("hi")], &RenderOptions::default()).unwrap();
+    assert_eq!(prompt.text, "user: hi\nassistant: <think>\n");
+    assert_eq!(prompt.reasoning_open.map(|tags| tags.close).as_deref(), Some("</think>"));
+    let text = pipeline.tokenizer().unwrap();
+    assert_eq!(prompt.tokens, text.encode_prompt(&prompt.text).unwrap());
+    let mut chat = pipeline.chat().unwrap();
+    let outcome = chat.send("hi", &Request::greedy(3), &mut |_| {}).unwrap();
+    assert_eq!((outcome.statistics.prompt_tokens, chat.messages().len()), (prompt.tokens.len(), 2));
+    let broken = LoadOptions { chat_template: Some("{% for %}".to_owned()), ..options() };
+    assert!(open("llama", &broken).unwrap().chat_format().is_err());
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_refused_with_numbers() {
+    let small = LoadOptions { memory_limit: Some(1 << 20), ..options() };
+    let message = error(open("llama", &small)).to_string();
+    assert!(message.contains("but 1.0 MiB are free: even the weights do not fit"), "{message}");
+    let unmapped = LoadOptions { mmap: false, memory_limit: Some(1000), ..options() };
+    assert!(matches!(error(open("llama", &unmapped)), LoadError::Memory { .. }));
+    // Room for all but half of the state: the usual context shrinks, one that was asked for does not.
+    let needed = *open("llama", &options()).unwrap().memory();
+    let tight = LoadOptions { memory_limit: Some(needed.total() - needed.state / 2 + 1000), ..options() };
+    let pipeline = open("llama", &tight).unwrap();
+    assert_eq!(pipeline.context(), 512);
+    assert_eq!(pipeline.notices(), [Notice::SmallContext { context: 512, usual: 1024 }]);
+    let message = error(open("llama", &LoadOptions { context: Some(1024), ..tight })).to_string();
+    assert!(message.contains("(-c 512 fits)"), "{message}");
+}
+
+#[test]
+fn options_are_checked_and_prompts_too() {
+    for faulty in [
+        LoadOptions { context: Some(0), ..options() },
+        LoadOptions { chunk: 0, ..options() },
+        LoadOptions { threads: Some(0), ..options() },
+    ] {
+        assert!(matches!(error(open("llama", &faulty)), LoadError::Options(_)));
+    }
+    let long = open("llama", &LoadOptions { context: Some(4000), ..options() }).unwrap();
+    assert_eq!(long.notices(), [Notice::PastTrained { context: 4000, trained: 1024 }]);
+    let short = open("llama", &LoadOptions { context: Some(8), ..options() }).unwrap();
+    let refused = short.logits(&[1; 9], &LogitsOptions::default());
+    assert!(matches!(refused, Err(GenerateError::PromptTooLong { tokens: 9, context: 8 })));
+    let vocabulary = short.vocabulary() as u32;
+    let refused = short.logits(&[1, vocabulary], &LogitsOptions::default());
+    assert!(matches!(refused, Err(GenerateError::TokenOutOfRange { index: 1, .. })));
+}
+
+#[test]
+fn an_unknown_architecture_names_the_nearest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let mut bytes = std::fs::read(fixture("qwen2").join("model-f32.gguf")).unwrap();
+    let name = b"general.architecture";
+    let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len() + 12;
+    assert_eq!(&bytes[at..at + 5], b"qwen2");
+    bytes[at..at + 5].copy_from_slice(b"qwem2");
+    std::fs::write(&path, bytes).unwrap();
+    let message = error(TextPipeline::open(&path, &options())).to_string();
+    assert!(message.contains("`qwem2` is not known") && message.contains("`qwen2`"), "{message}");
+    assert!(message.starts_with(&path.display().to_string()), "{message}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_cut_while_it_is_mapped_is_an_error() {
+    gguf_file::install_fault_guard().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    std::fs::copy(fixture("llama").join("model-f32.gguf"), &path).unwrap();
+    let pipeline = TextPipeline::open(&path, &options()).unwrap();
+    pipeline.logits(&[1, 2, 3], &LogitsOptions::default()).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
+    let message = pipeline.logits(&[1, 2, 3], &LogitsOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("changed on disk while in use"), "{message}");
+}
+
+#[test]
+fn sessions_of_one_pipeline_run_side_by_side() {
+    let pipeline = open("qwen3", &options()).unwrap();
+    assert!(!pipeline.name().is_empty());
+    let (prompt, expected) = (tokens("qwen3", "tokens_prompt"), tokens("qwen3", "tokens_greedy"));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut session = pipeline.session().unwrap();
+                let outcome =
+                    session.generate(&prompt, &Request::greedy(expected.len()), &mut |_| {}).unwrap();
+                assert_eq!(outcome.tokens, expected);
+            });
+        }
+    });
+}

@@ -1,0 +1,55 @@
+//! [`GGUFArchitecture`], the name an architecture has in files, and [`Architecture`], what a crate registers.
+
+use crate::RegistryError;
+use std::borrow::Cow;
+use std::fmt;
+
+/// The value of `general.architecture`: an open set of names, dispatched by look-up.
+///
+/// Each built-in architecture's crate holds a constant of this type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GGUFArchitecture(Cow<'static, str>);
+
+impl GGUFArchitecture {
+    /// A name known to be valid, for constants.
+    pub const fn from_static(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// Checks a name from a file: 1 to 64 characters of `a-z`, `A-Z`, `0-9`, `-`, `_` and `.`.
+    ///
+    /// # Errors
+    /// [`RegistryError::InvalidName`].
+    pub fn new(name: &str) -> Result<Self, RegistryError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+            let shown: String = name.chars().take(64).collect();
+            return Err(RegistryError::InvalidName(shown.escape_debug().to_string()));
+        }
+        Ok(Self(Cow::Owned(name.to_owned())))
+    }
+
+    /// The name as the file has it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for GGUFArchitecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A built-in architecture, as its crate registers it.
+#[derive(Clone, Debug)]
+pub struct Architecture {
+    /// The name it has in files.
+    pub name: GGUFArchitecture,
+    /// Its spec, TOML.
+    pub spec: &'static str,
+    /// The crate that registers it, for listings.
+    pub registered_by: &'static str,
+}
+
+inventory::collect!(Architecture);

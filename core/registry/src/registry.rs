@@ -1,0 +1,287 @@
+//! [`Registry`]: every architecture that can be run now, by the name it has in files.
+
+use crate::architecture::{Architecture, GGUFArchitecture};
+use crate::error::RegistryError;
+use crate::folder::{FolderKind, SpecFolder};
+use menagerie_spec::{ArchSpec, SpecLookup, SpecSource};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Which folders are read and what they may do.
+#[derive(Clone, Debug, Default)]
+pub struct RegistryOptions {
+    /// Spec folders, most important first.
+    pub folders: Vec<SpecFolder>,
+    /// Whether a file may replace a spec of the same name.
+    pub allow_shadow: bool,
+}
+
+/// Where a spec comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Registered by this crate.
+    BuiltIn(&'static str),
+    /// A file in a spec folder.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why its folder is read.
+        folder: FolderKind,
+    },
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn(by) => write!(f, "built-in ({by})"),
+            Self::File { path, folder } => write!(f, "{} ({})", path.display(), folder.name()),
+        }
+    }
+}
+
+/// One architecture.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Id of the spec; for a file that cannot be parsed, the name of the file.
+    pub id: String,
+    /// Where the spec comes from.
+    pub origin: Origin,
+    /// What it replaces, if it was allowed to.
+    pub shadows: Option<Origin>,
+    /// The spec's text, as written.
+    pub text: String,
+    /// The parsed spec, or why there is none.
+    pub spec: Result<Arc<ArchSpec>, RegistryError>,
+}
+
+/// Every architecture that can be run now.
+#[derive(Debug)]
+pub struct Registry {
+    entries: Vec<Entry>,
+    names: BTreeMap<String, usize>,
+}
+
+/// A spec's text before it is parsed: `extends` looks through all of them.
+struct Text {
+    id: String,
+    source: SpecSource,
+    origin: Origin,
+    shadows: Option<Origin>,
+    refused: Option<RegistryError>,
+}
+
+/// What `extends` sees from one file: itself excluded, so that a shadowing spec may extend what it shadows.
+struct Others<'a> {
+    texts: &'a [Text],
+    own: usize,
+}
+
+impl SpecLookup for Others<'_> {
+    fn find(&self, id: &str) -> Option<SpecSource> {
+        let usable = |(index, text): &(usize, &Text)| *index != self.own && text.id == id && text.refused.is_none();
+        let built_in_only = matches!(self.texts[self.own].origin, Origin::BuiltIn(_));
+        let mut found: Vec<&Text> = self.texts.iter().enumerate().filter(usable).map(|(_, text)| text).collect();
+        found.retain(|text| !built_in_only || matches!(text.origin, Origin::BuiltIn(_)));
+        found.last().map(|text| text.source.clone())
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.texts.iter().map(|text| text.id.clone()).collect()
+    }
+}
+
+impl Registry {
+    /// The built-in architectures alone.
+    ///
+    /// # Errors
+    /// Nothing linked in, or a name registered twice.
+    pub fn built_in() -> Result<Self, RegistryError> {
+        Self::load(&RegistryOptions::default())
+    }
+
+    /// The built-in architectures and those of the spec folders.
+    ///
+    /// A file with faults does not stop the others: the fault is kept in its entry and returned when it is asked for.
+    ///
+    /// # Errors
+    /// Nothing linked in, a name registered twice by crates, or a folder that was asked for and cannot be read.
+    pub fn load(options: &RegistryOptions) -> Result<Self, RegistryError> {
+        let mut texts = built_in_texts()?;
+        for folder in &options.folders {
+            for path in folder.files()? {
+                let text = read(&path, folder.kind, options.allow_shadow, &texts);
+                texts.push(text);
+            }
+        }
+        let entries: Vec<Entry> = (0..texts.len()).map(|index| parse(&texts, index)).collect();
+        Self::index(entries)
+    }
+
+    /// Later entries shadow earlier ones; those that were replaced are dropped.
+    fn index(entries: Vec<Entry>) -> Result<Self, RegistryError> {
+        let mut registry = Self { entries: Vec::new(), names: BTreeMap::new() };
+        for mut entry in entries {
+            let names: Vec<String> = match &entry.spec {
+                Ok(spec) => spec.gguf_names().iter().map(ToString::to_string).collect(),
+                Err(_) => vec![entry.id.clone()],
+            };
+            let taken = names.iter().find_map(|name| registry.names.get(name).map(|&index| (name, index)));
+            if let Some((name, index)) = taken
+                && registry.entries[index].id != entry.id
+                && entry.spec.is_ok()
+            {
+                let shadowed = format!("{} (`{name}`)", registry.entries[index].origin);
+                entry.spec = Err(match &entry.origin {
+                    Origin::File { path, .. } => RegistryError::Shadow { path: path.clone(), shadowed },
+                    Origin::BuiltIn(by) => RegistryError::Duplicate {
+                        name: name.clone(),
+                        first: registry.entries[index].origin.to_string(),
+                        second: (*by).to_owned(),
+                    },
+                });
+                registry.entries.push(entry);
+                continue;
+            }
+            for name in names {
+                registry.names.insert(name, registry.entries.len());
+            }
+            registry.entries.push(entry);
+        }
+        registry.drop_replaced();
+        Ok(registry)
+    }
+
+    fn drop_replaced(&mut self) {
+        let kept: Vec<bool> = (0..self.entries.len())
+            .map(|index| {
+                let id = &self.entries[index].id;
+                !self.entries[index + 1..].iter().any(|later| later.id == *id)
+            })
+            .collect();
+        let mut renumbered = Vec::new();
+        let mut next = 0;
+        for &keep in &kept {
+            renumbered.push(next);
+            next += usize::from(keep);
+        }
+        self.names.retain(|_, index| kept[*index]);
+        self.names.values_mut().for_each(|index| *index = renumbered[*index]);
+        let mut keep = kept.iter();
+        self.entries.retain(|_| *keep.next().unwrap_or(&true));
+    }
+
+    /// Every entry, built-in ones first, then by folder; faulty ones included.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry of this id, faulty or not.
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    /// The entry and spec of a name in a file.
+    ///
+    /// # Errors
+    /// Unknown (with the nearest names), faulty, or shadowing without leave.
+    pub fn resolve(&self, name: &GGUFArchitecture) -> Result<(&Entry, Arc<ArchSpec>), RegistryError> {
+        let Some(&index) = self.names.get(name.as_str()) else {
+            return Err(RegistryError::Unknown {
+                name: name.to_string(),
+                nearest: nearest(name.as_str(), self.names.keys()),
+            });
+        };
+        let entry = &self.entries[index];
+        entry.spec.clone().map(|spec| (entry, spec))
+    }
+
+    /// Names in files that can be resolved, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+}
+
+/// The names that look most like `name`, best first, at most three.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut scored: Vec<(f64, &String)> =
+        known.map(|other| (strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase()), other)).collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().filter(|(score, _)| *score > 0.7).take(3).map(|(_, other)| other.clone()).collect()
+}
+
+fn built_in_texts() -> Result<Vec<Text>, RegistryError> {
+    let mut architectures: Vec<&Architecture> = inventory::iter::<Architecture>.into_iter().collect();
+    if architectures.is_empty() {
+        return Err(RegistryError::Empty);
+    }
+    architectures.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(pair) = architectures.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return Err(RegistryError::Duplicate {
+            name: pair[0].name.to_string(),
+            first: pair[0].registered_by.to_owned(),
+            second: pair[1].registered_by.to_owned(),
+        });
+    }
+    let text = |architecture: &&Architecture| Text {
+        id: architecture.name.to_string(),
+        source: SpecSource {
+            name: format!("specs/{}.toml", architecture.name),
+            text: architecture.spec.to_owned(),
+        },
+        origin: Origin::BuiltIn(architecture.registered_by),
+        shadows: None,
+        refused: None,
+    };
+    Ok(architectures.iter().map(text).collect())
+}
+
+fn read(path: &Path, folder: FolderKind, allow_shadow: bool, earlier: &[Text]) -> Text {
+    let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let origin = Origin::File { path: path.to_owned(), folder };
+    let (text, mut refused) = match std::fs::read_to_string(path) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let faults = format!("{}: {error}", path.display());
+            (String::new(), Some(RegistryError::Faulty { id: id.clone(), faults }))
+        }
+    };
+    let shadows = earlier.iter().rfind(|text| text.id == id).map(|text| text.origin.clone());
+    if let Some(shadowed) = shadows.as_ref().filter(|_| refused.is_none()) {
+        let (path, shadowed) = (path.to_owned(), shadowed.to_string());
+        if folder == FolderKind::Project {
+            refused = Some(RegistryError::ProjectShadow { path, shadowed });
+        } else if !allow_shadow {
+            refused = Some(RegistryError::Shadow { path, shadowed });
+        }
+    }
+    Text { id, source: SpecSource { name: path.display().to_string(), text }, origin, shadows, refused }
+}
+
+fn parse(texts: &[Text], own: usize) -> Entry {
+    let text = &texts[own];
+    let spec = match &text.refused {
+        Some(refused) => Err(refused.clone()),
+        None => ArchSpec::parse(&text.source, &Others { texts, own })
+            .map_err(|faults| RegistryError::Faulty { id: text.id.clone(), faults: faults.to_string() })
+            .and_then(|spec| named_as_file(spec, &text.id, &text.source.name))
+            .map(Arc::new),
+    };
+    Entry {
+        id: text.id.clone(),
+        origin: text.origin.clone(),
+        shadows: text.shadows.clone(),
+        text: text.source.text.clone(),
+        spec,
+    }
+}
+
+/// `specs/<id>.toml`: a file whose id differs from its name could not be found by `extends`.
+fn named_as_file(spec: ArchSpec, id: &str, file: &str) -> Result<ArchSpec, RegistryError> {
+    if spec.id() == id {
+        return Ok(spec);
+    }
+    let faults = format!("{file}: architecture.id is `{}`; rename the file to {0}.toml, or the id to `{id}`", spec.id());
+    Err(RegistryError::Faulty { id: id.to_owned(), faults })
+}

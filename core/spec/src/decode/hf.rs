@@ -1,0 +1,172 @@
+//! `[hf]`: parsed, checked and kept.
+
+use super::fields::{At, Decoder, join};
+use super::sections::reasons;
+use crate::expression::{Expression, Scope};
+use crate::nearest::nearest_help;
+use crate::reads::Reads;
+use crate::shapes;
+use crate::spec::{HfMap, HfTensor, HfValue, Layout, Literal};
+use crate::tree::{Item, Table};
+
+/// `[hf]`.
+pub(super) fn hf(decoder: &mut Decoder, at: At<'_>) -> HfMap {
+    let Some(fields) = decoder.open(at, &shapes::HF) else { return HfMap::default() };
+    let mut map = HfMap::default();
+    if let Some(at) = fields.get("layer") {
+        map.layer = decoder.text(at.clone()).unwrap_or_default();
+        if !map.layer.contains("{layer}") {
+            decoder.faults.push(at.fault("the prefix of a block has `{layer}` in it"));
+        }
+    }
+    if let Some(at) = fields.get("config") {
+        map.config = entries(decoder, &at, config_value);
+    }
+    if let Some(at) = fields.get("expect") {
+        map.expect = entries(decoder, &at, expected);
+    }
+    if let Some(at) = fields.get("tensors") {
+        map.tensors = entries(decoder, &at, tensors);
+    }
+    map.ignore_tensors = fields.get("ignore_tensors").map(|at| reasons(decoder, at)).unwrap_or_default();
+    map.ignore_keys = fields.get("ignore_keys").map(|at| reasons(decoder, at)).unwrap_or_default();
+    map
+}
+
+fn entries<T>(
+    decoder: &mut Decoder,
+    at: &At<'_>,
+    read: fn(&mut Decoder, At<'_>) -> Option<T>,
+) -> Vec<(String, T)> {
+    let Some(table) = at.node.table() else {
+        decoder.faults.push(at.fault(format!("found {}; a table is wanted", at.node.item.describe())));
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for entry in &table.entries {
+        let value = read(decoder, At { node: &entry.node, path: join(&at.path, &entry.key) });
+        found.extend(value.map(|value| (entry.key.clone(), value)));
+    }
+    found
+}
+
+fn config_value(decoder: &mut Decoder, at: At<'_>) -> Option<HfValue> {
+    let Some(text) = at.node.text() else {
+        let literal = at.node.literal().map(HfValue::Literal);
+        return literal
+            .or_else(|| decoder.reject(&at, "a value or an expression over config names is wanted"));
+    };
+    match Expression::parse(text, Scope::Config) {
+        Ok(_) => Some(HfValue::Expression(text.to_string())),
+        Err(message) => decoder.reject(&at, message),
+    }
+}
+
+fn expected(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<Literal>> {
+    match at.node.literal() {
+        Some(Literal::List(values)) if !values.is_empty() => Some(values),
+        Some(value) => Some(vec![value]),
+        None => decoder.reject(&at, "a value, or a list of the values that are understood, is wanted"),
+    }
+}
+
+fn tensors(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<HfTensor>> {
+    let Item::List(nodes) = &at.node.item else {
+        return tensor(decoder, at).map(|found| vec![found]);
+    };
+    if nodes.is_empty() {
+        return decoder.reject(&at, "an empty list; at least one name is wanted");
+    }
+    let mut found = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        found.push(tensor(decoder, At { node, path: join(&at.path, &index.to_string()) })?);
+    }
+    Some(found)
+}
+
+fn tensor(decoder: &mut Decoder, at: At<'_>) -> Option<HfTensor> {
+    match &at.node.item {
+        Item::Text(from) => {
+            placeholders(decoder, &at, from);
+            Some(HfTensor::Tensor { from: from.clone(), layout: Vec::new() })
+        }
+        Item::Table(table) if table.has("config") => {
+            let fields = decoder.open(at, &shapes::HF_CONFIG_TENSOR)?;
+            fields.get("config").and_then(|at| decoder.text(at)).map(HfTensor::Config)
+        }
+        Item::Table(_) => {
+            let fields = decoder.open(at, &shapes::HF_TENSOR)?;
+            let name = fields.need(decoder, "from")?;
+            let from = decoder.text(name.clone())?;
+            placeholders(decoder, &name, &from);
+            let layout = fields.get("layout").map_or_else(|| Some(Vec::new()), |at| layouts(decoder, at))?;
+            Some(HfTensor::Tensor { from, layout })
+        }
+        other => {
+            let message = format!("found {}; a name, a list of names or a table is wanted", other.describe());
+            decoder.reject(&at, message)
+        }
+    }
+}
+
+/// Only `{expert}` and `{head}` may stand in a name, one of them, once.
+fn placeholders(decoder: &mut Decoder, at: &At<'_>, name: &str) {
+    let mut rest = name;
+    let mut count = 0;
+    while let Some(start) = rest.find('{') {
+        let end = rest[start..].find('}').map_or(rest.len(), |end| start + end + 1);
+        let found = &rest[start..end];
+        count += 1;
+        if found != "{expert}" && found != "{head}" {
+            let help = nearest_help(found, ["{expert}", "{head}"]);
+            decoder
+                .faults
+                .push(at.fault(format!("`{found}` stands for nothing{help}; allowed: {{expert}}, {{head}}")));
+        }
+        rest = &rest[end..];
+    }
+    if count > 1 {
+        decoder.faults.push(at.fault("only one of {expert} and {head} may stand in a name"));
+    }
+    if name.trim_start_matches('.').is_empty() {
+        decoder.faults.push(at.fault("an empty name"));
+    }
+}
+
+fn layouts(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<Layout>> {
+    let Item::List(nodes) = &at.node.item else {
+        return decoder.plain_name::<Layout>(&at).map(|(_, layout)| vec![layout]);
+    };
+    let mut found = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        found.push(decoder.plain_name::<Layout>(&At { node, path: join(&at.path, &index.to_string()) })?.1);
+    }
+    Some(found)
+}
+
+/// Reports keys that `[hf.config]` and the class table set and nothing reads.
+///
+/// Only what the spec's own file sets: what a base sets may serve another child of it.
+pub(super) fn unread(decoder: &mut Decoder, root: &Table, reads: &Reads, file: &str) {
+    let config = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("config"));
+    if let Some(table) = config.and_then(|node| node.table()) {
+        unread_keys(decoder, table, ("hf.config", file), reads);
+    }
+    let classes = root.get("architecture").and_then(|node| node.table()).and_then(|table| table.get("hf"));
+    for entry in classes.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
+        let values = entry.node.table().and_then(|table| table.get("values"));
+        if let Some(table) = values.and_then(|node| node.table()) {
+            unread_keys(decoder, table, (&format!("architecture.hf.{}.values", entry.key), file), reads);
+        }
+    }
+}
+
+fn unread_keys(decoder: &mut Decoder, table: &Table, (path, file): (&str, &str), reads: &Reads) {
+    for entry in &table.entries {
+        if !reads.has(&entry.key) && entry.key_place.file() == file {
+            let help = nearest_help(&entry.key, reads.keys());
+            let message = format!("this key is set here and nothing in the spec reads it{help}");
+            decoder.faults.push(entry.key_place.fault(join(path, &entry.key), message));
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Expressions: minijinja's grammar and evaluation, with a closed list of what may be used.
+//!
+//! The text is read twice: here, to refuse what is not on the list and to collect the names it mentions (so that what
+//! counts as *read* is decided from the text), and by minijinja, which compiles and evaluates it.
+
+use crate::nearest::nearest_help;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+
+/// Functions an expression may call.
+pub(crate) const FUNCTIONS: [&str; 7] = ["sqrt", "ln", "floor", "min", "max", "has", "pattern"];
+
+/// Operators an expression may use.
+pub(crate) const OPERATORS: [&str; 15] =
+    ["//", "**", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")"];
+
+/// Words that are no names.
+const WORDS: [&str; 8] = ["and", "or", "not", "if", "else", "is", "true", "false"];
+
+/// What an expression ranges over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Canonical keys and `[let]` names.
+    Keys,
+    /// Names of an HF config; lists, tables and indexing are allowed.
+    Config,
+}
+
+/// A checked expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expression {
+    /// As written.
+    pub(crate) text: String,
+    /// Names it mentions, without functions and words.
+    pub(crate) names: Vec<NameUse>,
+    /// Roles it asks for with `has`.
+    pub(crate) roles: Vec<String>,
+    /// Keys it asks for with `pattern`.
+    pub(crate) patterns: Vec<String>,
+    /// Whether it mentions `layer`.
+    pub(crate) layer: bool,
+}
+
+/// A name in an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NameUse {
+    /// Dotted name.
+    pub(crate) name: String,
+    /// Whether `| default(..)` or `is defined` follows, so that its absence is no fault.
+    pub(crate) optional: bool,
+}
+
+impl Expression {
+    /// Checks and compiles an expression.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the sub-expression.
+    pub(crate) fn parse(text: &str, scope: Scope) -> Result<Expression, String> {
+        let mut reader = Reader { tokens: tokens(text, scope)?, at: 0, scope };
+        let mut expression = Expression {
+            text: text.to_string(),
+            names: Vec::new(),
+            roles: Vec::new(),
+            patterns: Vec::new(),
+            layer: false,
+        };
+        reader.read(&mut expression)?;
+        match environment().compile_expression(text) {
+            Ok(_) => Ok(expression),
+            Err(error) => Err(explain(&error, text)),
+        }
+    }
+
+    /// Every canonical key (or `[let]` name) it mentions.
+    pub(crate) fn mentions(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|used| used.name.as_str()).chain(self.patterns.iter().map(String::as_str))
+    }
+}
+
+/// An environment with exactly what an expression may use; `has` and `pattern` come with the scope of an evaluation.
+pub(crate) fn environment() -> Environment<'static> {
+    let mut env = Environment::empty();
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.add_filter("default", |value: Value, other: Value| if value.is_undefined() { other } else { value });
+    env.add_test("defined", |value: &Value| !value.is_undefined());
+    env.add_function("sqrt", |x: f64| real(x.sqrt(), "sqrt"));
+    env.add_function("ln", |x: f64| real(x.ln(), "ln"));
+    env.add_function("floor", |x: f64| x.floor());
+    env.add_function("min", |a: f64, b: f64| a.min(b));
+    env.add_function("max", |a: f64, b: f64| a.max(b));
+    env
+}
+
+fn real(value: f64, name: &str) -> Result<f64, Error> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(Error::new(ErrorKind::InvalidOperation, format!("{name} has no value here")))
+}
+
+/// What minijinja found wrong, with the part of the expression it means.
+pub(crate) fn explain(error: &Error, text: &str) -> String {
+    let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
+    match error.range().and_then(|range| text.get(range)) {
+        Some(part) if !part.trim().is_empty() && part.trim() != text.trim() => {
+            format!("`{part}` in `{text}`: {what}")
+        }
+        _ => format!("`{text}`: {what}"),
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Name(String),
+    Text(String),
+    Number,
+    Sign(&'static str),
+}
+
+fn tokens(text: &str, scope: Scope) -> Result<Vec<Token>, String> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let length = if first.is_ascii_alphabetic() || first == '_' {
+            let length = rest
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
+                .unwrap_or(rest.len());
+            found.push(Token::Name(name(&rest[..length], text)?));
+            length
+        } else if first.is_ascii_digit() {
+            found.push(Token::Number);
+            number(rest, text)?
+        } else if first == '\'' || first == '"' {
+            let end = rest[1..].find(first).ok_or_else(|| format!("`{text}`: a string is not closed"))?;
+            let inner = &rest[1..=end];
+            if inner.contains('\\') {
+                return Err(format!("`{text}`: escapes are not allowed in strings"));
+            }
+            found.push(Token::Text(inner.to_string()));
+            end + 2
+        } else {
+            let sign = sign(rest, scope).ok_or_else(|| refuse_sign(first, text, scope))?;
+            found.push(Token::Sign(sign));
+            sign.len()
+        };
+        rest = rest[length..].trim_start();
+    }
+    Ok(found)
+}
+
+fn name(word: &str, text: &str) -> Result<String, String> {
+    let bad = word.split('.').any(|part| part.is_empty() || part.starts_with(|c: char| c.is_ascii_digit()));
+    if bad {
+        return Err(format!("`{text}`: `{word}` is not a name"));
+    }
+    Ok(word.to_string())
+}
+
+fn number(rest: &str, text: &str) -> Result<usize, String> {
+    let bytes = rest.as_bytes();
+    let mut end = 0;
+    while end < bytes.len() {
+        let byte = bytes[end];
+        let exponent_sign = matches!(byte, b'+' | b'-') && matches!(bytes[end - 1], b'e' | b'E');
+        if !(byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_' || exponent_sign) {
+            break;
+        }
+        end += 1;
+    }
+    match rest[..end].parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(end),
+        _ => Err(format!("`{text}`: `{}` is not a number", &rest[..end])),
+    }
+}
+
+fn sign(rest: &str, scope: Scope) -> Option<&'static str> {
+    const MORE: [&str; 3] = ["|", ",", "="];
+    const CONFIG: [&str; 5] = ["[", "]", "{", "}", ":"];
+    let allowed = OPERATORS.iter().chain(&MORE).chain(if scope == Scope::Config { &CONFIG[..] } else { &[] });
+    allowed.copied().find(|sign| rest.starts_with(sign))
+}
+
+fn refuse_sign(found: char, text: &str, scope: Scope) -> String {
+    let lists = if scope == Scope::Keys { "" } else { " [ ] { }" };
+    format!(
+        "`{text}`: `{found}` may not be used; operators are + - * / // % ** == != < <= > >= and or not, `a if c else b`, \
+         `is defined`, `| default(x)`, ( ){lists}"
+    )
+}
+
+struct Reader {
+    tokens: Vec<Token>,
+    at: usize,
+    scope: Scope,
+}
+
+impl Reader {
+    fn peek(&self, ahead: usize) -> Option<&Token> {
+        self.tokens.get(self.at + ahead)
+    }
+
+    fn is_sign(&self, ahead: usize, sign: &str) -> bool {
+        matches!(self.peek(ahead), Some(Token::Sign(found)) if *found == sign)
+    }
+
+    fn is_word(&self, ahead: usize, word: &str) -> bool {
+        matches!(self.peek(ahead), Some(Token::Name(found)) if found == word)
+    }
+
+    fn read(&mut self, into: &mut Expression) -> Result<(), String> {
+        if self.tokens.is_empty() {
+            return Err("an empty expression".into());
+        }
+        while let Some(token) = self.peek(0).cloned() {
+            match token {
+                Token::Name(name) => self.name(&name, into)?,
+                Token::Sign("|") => self.filter(&into.text)?,
+                Token::Sign("-") => self.minus(&into.text)?,
+                Token::Sign("=") => {
+                    return Err(format!("`{}`: `=` may not be used; did you mean `==`?", into.text));
+                }
+                _ => {}
+            }
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, name: &str, into: &mut Expression) -> Result<(), String> {
+        if name == "is" {
+            let negated = usize::from(self.is_word(1, "not"));
+            if !self.is_word(1 + negated, "defined") {
+                return Err(format!("`{}`: after `is` only `defined` or `not defined` may stand", into.text));
+            }
+            self.at += 1 + negated;
+            return Ok(());
+        }
+        if self.is_sign(1, "(") && !WORDS.contains(&name) {
+            return self.call(name, into);
+        }
+        if name == "in" || matches!(name, "True" | "False" | "none" | "None") {
+            return Err(format!("`{}`: `{name}` may not be used; truths are `true` and `false`", into.text));
+        }
+        if WORDS.contains(&name) {
+            return Ok(());
+        }
+        if name == "layer" {
+            into.layer = true;
+        } else {
+            let optional = self.is_sign(1, "|") || self.is_word(1, "is");
+            into.names.push(NameUse { name: name.to_string(), optional });
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, name: &str, into: &mut Expression) -> Result<(), String> {
+        let known =
+            FUNCTIONS.contains(&name) && (self.scope == Scope::Keys || !matches!(name, "has" | "pattern"));
+        if !known {
+            let help = nearest_help(name, FUNCTIONS);
+            let text = &into.text;
+            return Err(format!(
+                "`{text}`: there is no function `{name}`{help}; functions are {}",
+                FUNCTIONS.join(", ")
+            ));
+        }
+        if !matches!(name, "has" | "pattern") {
+            return Ok(());
+        }
+        let Some(Token::Text(argument)) = self.peek(2).cloned() else {
+            return Err(format!(
+                "`{}`: {name} takes a name in quotes, e.g. {name}('attn_q_norm')",
+                into.text
+            ));
+        };
+        self.at += 2;
+        if name == "has" {
+            if !self.is_sign(1, ")") {
+                return Err(format!("`{}`: has takes one role", into.text));
+            }
+            into.roles.push(argument);
+        } else {
+            into.patterns.push(argument);
+            into.layer = true;
+            self.pattern_option(&into.text)?;
+        }
+        Ok(())
+    }
+
+    /// `full='last'` inside a `pattern` call, checked and taken out of the way.
+    fn pattern_option(&mut self, text: &str) -> Result<(), String> {
+        let mut ahead = 1;
+        while self.peek(ahead).is_some() && !self.is_sign(ahead, ")") {
+            if self.is_sign(ahead, "=") {
+                let named = self.is_word(ahead - 1, "full");
+                let value = matches!(self.peek(ahead + 1), Some(Token::Text(value)) if value == "last" || value == "first");
+                if !(named && value) {
+                    return Err(format!("`{text}`: pattern takes full='last' or full='first'"));
+                }
+                self.tokens.drain(self.at + ahead - 1..self.at + ahead + 2);
+                return Ok(());
+            }
+            ahead += 1;
+        }
+        Ok(())
+    }
+
+    fn filter(&mut self, text: &str) -> Result<(), String> {
+        match self.peek(1) {
+            Some(Token::Name(name)) if name == "default" && self.is_sign(2, "(") && !self.is_sign(3, ")") => {
+                self.at += 2;
+                Ok(())
+            }
+            Some(Token::Name(name)) if name == "default" => {
+                Err(format!("`{text}`: default takes a value: `| default(0)`"))
+            }
+            Some(Token::Name(name)) => {
+                Err(format!("`{text}`: there is no filter `{name}`; the only one is default(x)"))
+            }
+            _ => Err(format!("`{text}`: after `|` a filter is wanted; the only one is default(x)")),
+        }
+    }
+
+    /// Unary minus binds tighter than `**`: `-2 ** 2` is 4. Refused, so that nobody has to know.
+    fn minus(&self, text: &str) -> Result<(), String> {
+        let unary = match self.at.checked_sub(1).and_then(|before| self.tokens.get(before)) {
+            None => true,
+            Some(Token::Sign(sign)) => *sign != ")" && *sign != "]",
+            Some(Token::Name(name)) => WORDS.contains(&name.as_str()) && name != "true" && name != "false",
+            Some(_) => false,
+        };
+        if unary && self.is_sign(2, "**") {
+            return Err(format!("`{text}`: `-x ** y` is (-x) ** y here; write `-(x ** y)` or `(-x) ** y`"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

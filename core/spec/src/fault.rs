@@ -1,0 +1,107 @@
+//! [`SpecFaults`]: everything that is wrong with a spec, or with a file under a spec, at once.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// File the fault lies in: the spec, or the model.
+    pub file: String,
+    /// Line and column, both from 1, where the file is a spec.
+    pub position: Option<(usize, usize)>,
+    /// Dotted key in the spec, or what in the model is meant; may be empty.
+    pub subject: String,
+    /// What was found, what is allowed, and the nearest name.
+    pub message: String,
+    /// Layers it occurs in; empty where it concerns the whole spec or model.
+    pub layers: BTreeSet<usize>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some((line, column)) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        if !self.subject.is_empty() {
+            write!(f, ": {}", self.subject)?;
+        }
+        if !self.layers.is_empty() {
+            write!(f, " ({})", layer_ranges(&self.layers))?;
+        }
+        write!(f, "\n  {}", self.message.replace('\n', "\n  "))
+    }
+}
+
+/// All faults of a spec, or of a file under a spec. Never empty when returned as an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecFaults {
+    faults: Vec<Fault>,
+}
+
+impl SpecFaults {
+    /// The faults, in the order they were found.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// Adds a fault; the same fault in another layer only adds the layer.
+    pub fn push(&mut self, fault: Fault) {
+        let same = self.faults.iter_mut().find(|old| {
+            old.file == fault.file
+                && old.position == fault.position
+                && old.subject == fault.subject
+                && old.message == fault.message
+        });
+        match same {
+            Some(old) => old.layers.extend(fault.layers),
+            None => self.faults.push(fault),
+        }
+    }
+
+    /// `Ok(value)` if nothing is wrong, else the faults.
+    ///
+    /// # Errors
+    /// The faults, if there are any.
+    pub fn check<T>(self, value: Option<T>) -> Result<T, SpecFaults> {
+        match value {
+            Some(value) if self.faults.is_empty() => Ok(value),
+            _ => Err(self),
+        }
+    }
+}
+
+impl fmt::Display for SpecFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "error: {fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SpecFaults {}
+
+/// `layer 3`, `layers 0-31`, `layers 0-3, 7`.
+pub fn layer_ranges(layers: &BTreeSet<usize>) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &layer in layers {
+        match ranges.last_mut() {
+            Some((_, end)) if *end + 1 == layer => *end = layer,
+            _ => ranges.push((layer, layer)),
+        }
+    }
+    let parts: Vec<String> =
+        ranges.iter().map(|&(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect();
+    let word = if layers.len() == 1 { "layer" } else { "layers" };
+    format!("{word} {}", parts.join(", "))
+}

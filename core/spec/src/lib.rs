@@ -1,0 +1,39 @@
+//! The spec language: TOML to [`ArchSpec`] (as written) to [`ModelConfig`] (every number resolved).
+//!
+//! A spec is read in four steps, one module each: [`source`] gives text, `tree` keeps every value with the place it was
+//! written at, `merge` lays a spec over the one it extends, `decode` checks names, options and expressions and collects
+//! all faults. Resolving it against the keys and roles of a file gives the config, the coverage of the file's keys, and
+//! the [`report`] of where each value came from. No tensors and no file format are known here.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod fault;
+pub mod harmless;
+pub mod nearest;
+pub mod report;
+pub mod source;
+pub mod spec;
+
+mod decode;
+mod expression;
+mod features;
+mod gguf_names;
+mod glob;
+mod merge;
+mod names;
+mod reads;
+mod resolve;
+mod roles;
+mod schema;
+mod shapes;
+mod tree;
+mod written;
+
+pub use config::ModelConfig;
+pub use fault::{Fault, SpecFaults};
+pub use report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
+pub use schema::json_schema;
+pub use source::{
+    KeySource, KeyValue, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource,
+};
+pub use spec::{ArchSpec, HfClass, HfMap, HfTensor, HfValue, Layout, Literal, Truth};

@@ -1,0 +1,200 @@
+//! `extends`: a spec laid over the one it extends, table by table, with `unset` and replacement on `kind`.
+
+use crate::fault::{Fault, SpecFaults};
+use crate::nearest::nearest_help;
+use crate::source::{SpecLookup, SpecSource};
+use crate::tree::{Item, Node, Table, read};
+
+/// The schema this crate reads.
+pub(crate) const SCHEMA: i64 = 1;
+
+/// How many specs may lie below one another.
+const DEPTH: usize = 3;
+
+/// A spec with everything it extends laid under it.
+pub(crate) struct Merged {
+    /// The whole document, without `schema`, `extends` and `unset`.
+    pub(crate) document: Node,
+    /// Ids it extends, nearest first.
+    pub(crate) extends: Vec<String>,
+    /// A child that states what its base states.
+    pub(crate) warnings: Vec<Fault>,
+}
+
+/// Reads a spec and everything below it. Faults go to `faults`; `None` where nothing useful is left.
+pub(crate) fn load(source: &SpecSource, lookup: &dyn SpecLookup, faults: &mut SpecFaults) -> Option<Merged> {
+    let mut chain = Vec::new();
+    let mut warnings = Vec::new();
+    let document = load_one(source, lookup, &mut chain, &mut warnings, faults)?;
+    let own = document.table().and_then(own_id);
+    let extends = chain.into_iter().filter(|id| Some(id.as_str()) != own).collect();
+    Some(Merged { document, extends, warnings })
+}
+
+fn load_one(
+    source: &SpecSource,
+    lookup: &dyn SpecLookup,
+    chain: &mut Vec<String>,
+    warnings: &mut Vec<Fault>,
+    faults: &mut SpecFaults,
+) -> Option<Node> {
+    let mut node = match read(source) {
+        Ok(node) => node,
+        Err(fault) => {
+            faults.push(fault);
+            return None;
+        }
+    };
+    let place = node.place.clone();
+    let Item::Table(document) = &mut node.item else { return None };
+    if !schema_fits(document, &node.place, faults) {
+        return None;
+    }
+    if chain.is_empty() {
+        chain.extend(own_id(document).map(str::to_string));
+    }
+    let unset = document.remove("unset");
+    let Some(extends) = document.remove("extends") else {
+        if let Some(unset) = unset {
+            faults.push(
+                unset.key_place.fault("unset", "there is no base to remove from: `extends` is missing"),
+            );
+        }
+        return Some(node);
+    };
+    let mut base = load_base(&extends.node, lookup, chain, warnings, faults)?;
+    if let Item::Table(base) = &mut base.item {
+        base.remove("architecture");
+        base.remove("truth");
+        if let Some(unset) = unset {
+            remove_paths(base, &unset.node, faults);
+        }
+        lay_over(base, std::mem::take(document), "", warnings);
+    }
+    base.place = place;
+    Some(base)
+}
+
+fn own_id(document: &Table) -> Option<&str> {
+    document.get("architecture")?.table()?.get("id")?.text()
+}
+
+fn schema_fits(document: &mut Table, place: &crate::tree::Place, faults: &mut SpecFaults) -> bool {
+    let Some(entry) = document.remove("schema") else {
+        faults.push(place.fault("schema", format!("missing: start the file with `schema = {SCHEMA}`")));
+        return true;
+    };
+    match entry.node.item {
+        Item::Integer(SCHEMA) => true,
+        Item::Integer(newer) if newer > SCHEMA => {
+            let message = format!(
+                "this spec needs a newer menagerie: it is written in schema {newer}, this one reads {SCHEMA}"
+            );
+            faults.push(entry.node.place.fault("schema", message));
+            false
+        }
+        other => {
+            let message = format!("found {}; the schema this menagerie reads is {SCHEMA}", other.describe());
+            faults.push(entry.node.place.fault("schema", message));
+            true
+        }
+    }
+}
+
+fn load_base(
+    extends: &Node,
+    lookup: &dyn SpecLookup,
+    chain: &mut Vec<String>,
+    warnings: &mut Vec<Fault>,
+    faults: &mut SpecFaults,
+) -> Option<Node> {
+    let Some(id) = extends.text() else {
+        faults.push(
+            extends
+                .place
+                .fault("extends", format!("found {}; the id of a spec is wanted", extends.item.describe())),
+        );
+        return None;
+    };
+    if chain.iter().any(|seen| seen == id) {
+        let message = format!("a circle: {} -> {id}", chain.join(" -> "));
+        faults.push(extends.place.fault("extends", message));
+        return None;
+    }
+    let below = chain.len().saturating_sub(1);
+    if below >= DEPTH {
+        let message = format!("{} -> {id} is deeper than {DEPTH} specs", chain.join(" -> "));
+        faults.push(extends.place.fault("extends", message));
+        return None;
+    }
+    let Some(source) = lookup.find(id) else {
+        let ids = lookup.ids();
+        let help = nearest_help(id, ids.iter().map(String::as_str));
+        faults.push(extends.place.fault("extends", format!("there is no spec `{id}`{help}")));
+        return None;
+    };
+    if chain.is_empty() {
+        chain.push(String::from("this spec"));
+    }
+    chain.push(id.to_string());
+    load_one(&source, lookup, chain, warnings, faults)
+}
+
+fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {
+    let Item::List(paths) = &unset.item else {
+        let message = format!("found {}; a list of dotted paths is wanted", unset.item.describe());
+        faults.push(unset.place.fault("unset", message));
+        return;
+    };
+    for path in paths {
+        match path.text() {
+            Some(text) => {
+                if let Err(help) = remove_path(base, text) {
+                    faults.push(path.place.fault("unset", format!("the base has no `{text}`{help}")));
+                }
+            }
+            None => faults
+                .push(path.place.fault("unset", format!("found {}; a path is wanted", path.item.describe()))),
+        }
+    }
+}
+
+/// Removes a dotted path; keys that hold dots themselves are found by trying the longest key first.
+fn remove_path(table: &mut Table, path: &str) -> Result<(), String> {
+    if table.remove(path).is_some() {
+        return Ok(());
+    }
+    let mut split = path.len();
+    while let Some(dot) = path[..split].rfind('.') {
+        let (head, rest) = (&path[..dot], &path[dot + 1..]);
+        if let Some(Item::Table(inner)) = table.entry_mut(head).map(|entry| &mut entry.node.item) {
+            return remove_path(inner, rest);
+        }
+        split = dot;
+    }
+    let first = path.split('.').next().unwrap_or(path);
+    Err(nearest_help(first, table.entries.iter().map(|entry| entry.key.as_str())))
+}
+
+/// Lays a child over its base. A child table that states `kind` (or, for a choice, `by`) replaces the base's whole.
+fn lay_over(base: &mut Table, child: Table, path: &str, warnings: &mut Vec<Fault>) {
+    for entry in child.entries {
+        let here = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
+        let Some(old) = base.entry_mut(&entry.key) else {
+            base.entries.push(entry);
+            continue;
+        };
+        let replaces = entry.node.table().is_none_or(|table| table.has("kind") || table.has("by"));
+        if let (false, Item::Table(below)) = (replaces, &mut old.node.item) {
+            if let Item::Table(above) = entry.node.item {
+                lay_over(below, above, &here, warnings);
+            }
+            continue;
+        }
+        if old.node.same(&entry.node) {
+            let message = format!("the base already says so ({:?})", old.node.place);
+            warnings.push(entry.node.place.fault(here, message));
+        }
+        *old = entry;
+    }
+}

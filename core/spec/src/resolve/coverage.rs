@@ -1,0 +1,123 @@
+//! What became of every key of the file: read, ignored with a reason, accepted by the user, or refused.
+
+use super::Resolver;
+use crate::harmless;
+use crate::nearest::nearest_help;
+use crate::reads::STANDARD;
+use crate::report::KeyCoverage;
+
+/// How many unread keys are named; a broken file can have millions.
+const NAMED: usize = 40;
+
+impl Resolver<'_> {
+    /// Accounts for every key; unread ones are faults, overrides and accepted ones are warnings.
+    pub(super) fn coverage(&mut self) -> KeyCoverage {
+        let mut coverage = KeyCoverage::default();
+        let keys: Vec<String> = self.input.keys.keys();
+        let mut unread = 0;
+        for key in &keys {
+            if !self.key_coverage(key, &mut coverage) {
+                unread += 1;
+                if unread <= NAMED {
+                    self.unread(key);
+                }
+            }
+        }
+        self.unnamed(unread);
+        self.foreign_coverage(&mut coverage);
+        self.overrides(&keys);
+        self.accepted_coverage(&mut coverage);
+        coverage.read.sort();
+        coverage
+    }
+
+    /// Accounts for a key; false if nothing reads it.
+    fn key_coverage(&mut self, key: &str, coverage: &mut KeyCoverage) -> bool {
+        let spec = self.spec;
+        if spec.reads.has(key) {
+            coverage.read.push(key.to_string());
+            return true;
+        }
+        if let Some(reason) = spec.ignored_key(key) {
+            coverage.ignored.insert(key.to_string(), reason.to_string());
+        } else if self.accepts(key) {
+            self.accepted.insert(key.to_string());
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn unread(&mut self, key: &str) {
+        let spec = self.spec;
+        let help = nearest_help(key, spec.reads.keys());
+        let message = format!(
+            "not read by spec {} ({}){help}\nread it there, or list it under [gguf.ignore_keys] with a reason; \
+             to run without understanding it: --accept-unread {}",
+            spec.id(),
+            spec.source_name,
+            self.spelled(key)
+        );
+        self.key_fault(None, key, message);
+    }
+
+    fn unnamed(&mut self, unread: usize) {
+        if unread > NAMED {
+            self.file_fault(None, "", format!("and {} more keys that nothing reads", unread - NAMED));
+        }
+    }
+
+    /// Keys outside the architecture prefix.
+    fn foreign_coverage(&mut self, coverage: &mut KeyCoverage) {
+        let mut unread = 0;
+        for key in self.input.keys.foreign_keys() {
+            if let Some(reason) = harmless::outside_prefix(&key) {
+                coverage.ignored.insert(key, reason.to_string());
+            } else if self.input.accept_unread.contains(&key) {
+                self.accepted.insert(key);
+            } else if unread < NAMED {
+                unread += 1;
+                let message = format!(
+                    "nothing reads it, and it is not on the list of harmless keys\n\
+                     to run without understanding it: --accept-unread {key}"
+                );
+                self.file_fault(None, format!("key {key}"), message);
+            } else {
+                unread += 1;
+            }
+        }
+        self.unnamed(unread);
+    }
+
+    /// Keys set by hand must be read by something, and are shown.
+    fn overrides(&mut self, keys: &[String]) {
+        let input = self.input;
+        for (key, value) in &input.overrides {
+            if !self.spec.reads.has(key) {
+                let help = nearest_help(key, self.spec.reads.keys());
+                let message = format!("set by hand, and nothing in spec {} reads it{help}", self.spec.id());
+                self.file_fault(None, format!("key {key}"), message);
+            }
+            let instead =
+                if keys.contains(key) { "instead of what the file says" } else { "the file has no such key" };
+            self.warnings.push(format!("{key} = {value} was set by hand; {instead}"));
+        }
+    }
+
+    fn accepted_coverage(&mut self, coverage: &mut KeyCoverage) {
+        let input = self.input;
+        for key in &self.accepted {
+            self.warnings.push(format!("key {key} is accepted unread: nobody knows what it changes"));
+            coverage.accepted_unread.push(key.clone());
+        }
+        for wanted in &input.accept_unread {
+            let met = self.accepted.iter().any(|key| wanted == key || *wanted == self.spelled(key));
+            if !met {
+                let short = wanted.strip_prefix(&format!("{}.", input.architecture)).unwrap_or(wanted);
+                let known = self.spec.reads.has(short) || STANDARD.contains(&short);
+                let why = if known { "the spec reads it" } else { "the file has no such unread key" };
+                self.warnings.push(format!("--accept-unread {wanted} had nothing to accept: {why}"));
+            }
+        }
+    }
+}

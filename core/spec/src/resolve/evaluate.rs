@@ -1,0 +1,302 @@
+//! Evaluating expressions of a spec over the frame of a layer.
+
+use super::frame::{Facts, Frame, spaces};
+use crate::expression::{Expression, environment, explain};
+use crate::nearest::nearest_help;
+use crate::reads::STANDARD;
+use crate::report::ValueOrigin;
+use crate::source::{KeyValue, ResolveInput};
+use crate::spec::ArchSpec;
+use crate::written::{Let, Scalar};
+use minijinja::value::{Kwargs, Object, Value};
+use minijinja::{Environment, Error, ErrorKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Evaluates; remembers what is the same in all layers.
+pub(super) struct Evaluator<'a> {
+    env: Environment<'static>,
+    spec: &'a ArchSpec,
+    input: &'a ResolveInput<'a>,
+    pub(super) facts: Facts,
+    spaces: BTreeSet<String>,
+    whole: Arc<Frame>,
+    latest: Arc<Frame>,
+    constants: BTreeMap<String, Result<Value, String>>,
+}
+
+impl<'a> Evaluator<'a> {
+    pub(super) fn new(spec: &'a ArchSpec, input: &'a ResolveInput<'a>) -> Self {
+        let facts = Facts::gather(input);
+        let spaces = spaces(facts.keys.keys().map(String::as_str).chain(spec.reads.keys()));
+        let whole = Arc::new(Frame::build(&facts, &spaces, None));
+        let latest = Arc::clone(&whole);
+        Evaluator {
+            env: environment(),
+            spec,
+            input,
+            facts,
+            spaces,
+            whole,
+            latest,
+            constants: BTreeMap::new(),
+        }
+    }
+
+    /// The frame of a layer, or of the whole model.
+    pub(super) fn frame(&mut self, layer: Option<usize>) -> Arc<Frame> {
+        if layer.is_none() {
+            return Arc::clone(&self.whole);
+        }
+        if self.latest.layer != layer {
+            self.latest = Arc::new(Frame::build(&self.facts, &self.spaces, layer));
+        }
+        Arc::clone(&self.latest)
+    }
+
+    /// The value of an expression, computed once where it is the same in all layers.
+    ///
+    /// # Errors
+    /// What is missing or wrong, with the sub-expression.
+    pub(super) fn shared(&mut self, expression: &Expression, layer: Option<usize>) -> Result<Value, String> {
+        if self.varies(expression) {
+            return self.value(expression, layer);
+        }
+        if let Some(known) = self.constants.get(&expression.text) {
+            return known.clone();
+        }
+        let value = self.value(expression, None);
+        self.constants.insert(expression.text.clone(), value.clone());
+        value
+    }
+
+    /// The value of an expression.
+    ///
+    /// # Errors
+    /// What is missing or wrong, with the sub-expression.
+    pub(super) fn value(&mut self, expression: &Expression, layer: Option<usize>) -> Result<Value, String> {
+        let value = self.raw(expression, layer)?;
+        if !value.is_undefined() {
+            return Ok(value);
+        }
+        Err(self.missing(expression, layer).unwrap_or_else(|| {
+            format!(
+                "`{}` gives nothing here: an `if` without `else`, or a key that is absent",
+                expression.text
+            )
+        }))
+    }
+
+    fn raw(&mut self, expression: &Expression, layer: Option<usize>) -> Result<Value, String> {
+        if layer.is_none() && expression.layer {
+            return Err(format!(
+                "`{}` differs between layers; this is one value of the whole model",
+                expression.text
+            ));
+        }
+        let mut lets = BTreeMap::new();
+        for used in &expression.names {
+            if let Some(named) = self.named(&used.name) {
+                let value = match &named.value {
+                    Scalar::Literal(value) => Value::from(*value),
+                    Scalar::Expression(inner) => {
+                        self.raw(inner, layer).map_err(|why| format!("{}: {why}", used.name))?
+                    }
+                };
+                lets.insert(used.name.clone(), value);
+            }
+        }
+        let root = Root {
+            frame: self.frame(layer),
+            lets,
+            has: self.has(expression, layer),
+            pattern: self.pattern(expression, layer),
+        };
+        let compiled =
+            self.env.compile_expression(&expression.text).map_err(|e| explain(&e, &expression.text))?;
+        compiled.eval(Value::from_object(root)).map_err(|error| {
+            let missing =
+                self.missing(expression, layer).filter(|_| error.kind() == ErrorKind::UndefinedError);
+            missing.or_else(|| self.list(expression)).unwrap_or_else(|| explain(&error, &expression.text))
+        })
+    }
+
+    fn named(&self, name: &str) -> Option<&'a Let> {
+        self.spec.body.lets.iter().find(|named| named.name == name)
+    }
+
+    /// The function `has`, with the answers an expression asks for.
+    fn has(&self, expression: &Expression, layer: Option<usize>) -> Value {
+        let roles = self.input.roles;
+        let answer = |role: &String| {
+            let here = layer.is_some() && roles.has(role, layer);
+            (role.clone(), here || roles.has(role, None))
+        };
+        let answers: BTreeMap<String, bool> = expression.roles.iter().map(answer).collect();
+        Value::from_function(move |role: &str| answers.get(role).copied().unwrap_or(false))
+    }
+
+    /// The function `pattern`: true in the layers that are not the full one of their period.
+    fn pattern(&self, expression: &Expression, layer: Option<usize>) -> Value {
+        let found = expression.patterns.iter().map(|key| (key.clone(), self.facts.keys.get(key).cloned()));
+        let keys: BTreeMap<String, Option<KeyValue>> = found.collect();
+        Value::from_function(move |key: &str, period: Option<f64>, kwargs: Kwargs| {
+            let first = kwargs.get::<Option<&str>>("full")? == Some("first");
+            let stated = keys.get(key).cloned().flatten();
+            pattern(key, stated, period, first, layer.unwrap_or(0))
+        })
+    }
+
+    /// Whether an expression can have another value in another layer.
+    pub(super) fn varies(&self, expression: &Expression) -> bool {
+        if expression.layer || !expression.roles.is_empty() {
+            return true;
+        }
+        expression.names.iter().any(|used| match self.named(&used.name).map(|named| &named.value) {
+            Some(Scalar::Expression(inner)) => self.varies(inner),
+            Some(Scalar::Literal(_)) => false,
+            None => self.facts.varies_by_default(&used.name),
+        })
+    }
+
+    /// A message about the first key an expression needs and nobody has.
+    fn missing(&mut self, expression: &Expression, layer: Option<usize>) -> Option<String> {
+        let frame = self.frame(layer);
+        for used in &expression.names {
+            match self.named(&used.name).map(|named| &named.value) {
+                Some(Scalar::Expression(inner)) => {
+                    let message = self.missing(inner, layer);
+                    if message.is_some() {
+                        return message;
+                    }
+                }
+                Some(Scalar::Literal(_)) => {}
+                None if used.optional || frame.get(&used.name).is_some() => {}
+                None if STANDARD.contains(&used.name.as_str()) => {
+                    return Some(format!("`{}` is not in this file", used.name));
+                }
+                None => {
+                    let others = self.spec.reads.keys().filter(|key| *key != used.name);
+                    let help =
+                        nearest_help(&used.name, STANDARD.into_iter().chain(frame.keys()).chain(others));
+                    return Some(format!("`{}`: neither a standard key nor in this file{help}", used.name));
+                }
+            }
+        }
+        None
+    }
+
+    /// A message about an array of a length that is not the number of layers.
+    fn list(&self, expression: &Expression) -> Option<String> {
+        expression.names.iter().find_map(|used| match self.facts.keys.get(&used.name) {
+            Some(KeyValue::List(values)) if values.len() != self.facts.blocks => Some(format!(
+                "`{}` is a list of {} values; a list of {} (block_count) or one value can be used here",
+                used.name,
+                values.len(),
+                self.facts.blocks
+            )),
+            _ => None,
+        })
+    }
+
+    /// Where the value of an expression comes from.
+    pub(super) fn origin(&self, expression: &Expression) -> ValueOrigin {
+        let mut roles = BTreeSet::new();
+        let mut names = BTreeSet::new();
+        self.gather(expression, &mut names, &mut roles);
+        let mut keys = BTreeSet::new();
+        names.iter().for_each(|name| self.facts.origins(name, &mut keys));
+        let texts = |set: BTreeSet<&str>| set.into_iter().map(str::to_string).collect::<Vec<_>>();
+        if keys.iter().any(|key| self.facts.overridden.contains(*key)) {
+            ValueOrigin::Override { keys: texts(keys) }
+        } else if !keys.is_empty() {
+            ValueOrigin::File { keys: texts(keys) }
+        } else if !roles.is_empty() {
+            ValueOrigin::Tensors { roles: texts(roles) }
+        } else if names.is_empty() {
+            ValueOrigin::Spec
+        } else {
+            ValueOrigin::SpecDefault { keys: texts(names) }
+        }
+    }
+
+    fn gather<'b>(
+        &self,
+        expression: &'b Expression,
+        names: &mut BTreeSet<&'b str>,
+        roles: &mut BTreeSet<&'b str>,
+    ) where
+        'a: 'b,
+    {
+        roles.extend(expression.roles.iter().map(String::as_str));
+        for name in expression.mentions() {
+            match self.named(name).map(|named| &named.value) {
+                Some(Scalar::Expression(inner)) => self.gather(inner, names, roles),
+                Some(Scalar::Literal(_)) => {}
+                None => drop(names.insert(name)),
+            }
+        }
+    }
+}
+
+fn pattern(
+    key: &str,
+    stated: Option<KeyValue>,
+    period: Option<f64>,
+    first: bool,
+    layer: usize,
+) -> Result<bool, Error> {
+    let refuse = |message: String| Err(Error::new(ErrorKind::InvalidOperation, message));
+    let period = match stated {
+        Some(KeyValue::List(values)) => {
+            return match values.get(layer) {
+                Some(KeyValue::Bool(truth)) => Ok(*truth),
+                Some(KeyValue::Integer(value)) => Ok(*value != 0),
+                Some(_) => refuse(format!("`{key}` holds values that are neither truths nor whole numbers")),
+                None => refuse(format!("`{key}` has {} values; this is layer {layer}", values.len())),
+            };
+        }
+        Some(KeyValue::Integer(period)) => period as f64,
+        Some(KeyValue::Number(period)) => period,
+        Some(_) => return refuse(format!("`{key}` is neither a list nor a period")),
+        None => match period {
+            Some(period) => period,
+            None => return refuse(format!("`{key}` is not in this file, and pattern has no default period")),
+        },
+    };
+    if period < 0.0 || period.fract() != 0.0 {
+        return refuse(format!("`{key}`: {period} is not a period"));
+    }
+    let (layer, period) = (layer as u64, period as u64);
+    Ok(period == 0 || if first { layer % period != 0 } else { layer % period < period - 1 })
+}
+
+/// The names an expression sees.
+#[derive(Debug)]
+struct Root {
+    frame: Arc<Frame>,
+    lets: BTreeMap<String, Value>,
+    has: Value,
+    pattern: Value,
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Frame({:?})", self.layer)
+    }
+}
+
+impl Object for Root {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        self.get_value_by_str(key.as_str()?)
+    }
+
+    fn get_value_by_str(self: &Arc<Self>, key: &str) -> Option<Value> {
+        match key {
+            "layer" => self.frame.layer.map(Value::from),
+            "has" => Some(self.has.clone()),
+            "pattern" => Some(self.pattern.clone()),
+            _ => self.lets.get(key).or_else(|| self.frame.top(key)).cloned(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! What a spec is read from and resolved against: its text, and the keys and roles of a model file.
+
+use std::collections::BTreeMap;
+
+/// The text of a spec and the name it is reported under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecSource {
+    /// Path of the file, or `built-in:llama`.
+    pub name: String,
+    /// The TOML text.
+    pub text: String,
+}
+
+/// Finds specs by id, for `extends`.
+pub trait SpecLookup {
+    /// The spec with this id, if there is one.
+    fn find(&self, id: &str) -> Option<SpecSource>;
+
+    /// Ids that can be found, for the nearest-name help; may be empty.
+    fn ids(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A lookup that finds nothing: for specs that extend nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLookup;
+
+impl SpecLookup for NoLookup {
+    fn find(&self, _id: &str) -> Option<SpecSource> {
+        None
+    }
+}
+
+impl SpecLookup for BTreeMap<String, SpecSource> {
+    fn find(&self, id: &str) -> Option<SpecSource> {
+        self.get(id).cloned()
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.keys().cloned().collect()
+    }
+}
+
+/// Value of a canonical key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyValue {
+    /// A float; an f32 of a GGUF is widened exactly.
+    Number(f64),
+    /// Any integer type.
+    Integer(i64),
+    /// A truth value.
+    Bool(bool),
+    /// A string.
+    Text(String),
+    /// An array.
+    List(Vec<KeyValue>),
+}
+
+/// The metadata of a model, by canonical key.
+pub trait KeySource {
+    /// Value of a canonical key: a GGUF key without its architecture prefix, e.g. `attention.head_count`.
+    fn get(&self, canonical_key: &str) -> Option<KeyValue>;
+
+    /// Every canonical key there is.
+    fn keys(&self) -> Vec<String>;
+
+    /// Full names of metadata keys outside the architecture prefix (`general.name`, `tokenizer.ggml.model`); they are
+    /// checked against [`crate::harmless::outside_prefix`].
+    fn foreign_keys(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl KeySource for BTreeMap<String, KeyValue> {
+    fn get(&self, canonical_key: &str) -> Option<KeyValue> {
+        BTreeMap::get(self, canonical_key).cloned()
+    }
+
+    fn keys(&self) -> Vec<String> {
+        BTreeMap::keys(self).cloned().collect()
+    }
+}
+
+/// The tensors of a model, by role.
+pub trait RoleSource {
+    /// Whether a role's tensor is in the file. `layer` is the block, or `None` for a tensor of the whole model.
+    ///
+    /// A role without suffix asks for its main tensor: `<name>.weight`, or `<name>` alone. A role written with its
+    /// suffix (`attn_q.bias`) asks for exactly that tensor. Names are after `[gguf.tensors]`
+    /// ([`crate::ArchSpec::role_to_gguf_name`]).
+    fn has(&self, role: &str, layer: Option<usize>) -> bool;
+}
+
+/// Where weights and keys come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceFormat {
+    /// A GGUF file.
+    Gguf,
+    /// A Hugging Face model directory; its `KeySource` gives canonical keys.
+    Hf,
+}
+
+impl SourceFormat {
+    /// The word used in specs: `gguf` or `hf`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SourceFormat::Gguf => "gguf",
+            SourceFormat::Hf => "hf",
+        }
+    }
+}
+
+/// What a spec is resolved against.
+pub struct ResolveInput<'a> {
+    /// Format of the model.
+    pub source: SourceFormat,
+    /// Name of the model file, for messages.
+    pub file: String,
+    /// Its architecture as the file spells it (`general.architecture`), put before key names in messages.
+    pub architecture: String,
+    /// Its metadata.
+    pub keys: &'a dyn KeySource,
+    /// Its tensors.
+    pub roles: &'a dyn RoleSource,
+    /// Canonical keys set by hand (`--set key=value`, recipes); they win over the file's.
+    pub overrides: BTreeMap<String, KeyValue>,
+    /// Keys the user accepts unread, canonical or with their prefix (`--accept-unread KEY`).
+    pub accept_unread: Vec<String>,
+}
+
+impl<'a> ResolveInput<'a> {
+    /// An input without overrides and accepted keys.
+    pub fn new(
+        source: SourceFormat,
+        file: impl Into<String>,
+        architecture: impl Into<String>,
+        keys: &'a dyn KeySource,
+        roles: &'a dyn RoleSource,
+    ) -> Self {
+        ResolveInput {
+            source,
+            file: file.into(),
+            architecture: architecture.into(),
+            keys,
+            roles,
+            overrides: BTreeMap::new(),
+            accept_unread: Vec::new(),
+        }
+    }
+}
+
+impl std::fmt::Display for KeyValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            KeyValue::Number(value) => write!(f, "{value}"),
+            KeyValue::Integer(value) => write!(f, "{value}"),
+            KeyValue::Bool(value) => write!(f, "{value}"),
+            KeyValue::Text(value) => write!(f, "\"{value}\""),
+            KeyValue::List(values) => {
+                let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", texts.join(", "))
+            }
+        }
+    }
+}

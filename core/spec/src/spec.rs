@@ -1,0 +1,256 @@
+//! [`ArchSpec`]: an architecture as written, merged by `extends`, spans kept.
+
+use crate::config::ModelConfig;
+use crate::fault::{Fault, SpecFaults};
+use crate::reads::Reads;
+use crate::report::Resolution;
+use crate::source::{ResolveInput, SpecLookup, SpecSource};
+use crate::written::Body;
+use std::collections::BTreeMap;
+
+/// An architecture spec, decoded and checked; no number is known before [`ArchSpec::resolve`].
+#[derive(Clone, Debug)]
+pub struct ArchSpec {
+    pub(crate) source_name: String,
+    pub(crate) extends: Vec<String>,
+    pub(crate) warnings: Vec<Fault>,
+    pub(crate) architecture: Architecture,
+    pub(crate) truth: Option<Truth>,
+    pub(crate) hf: HfMap,
+    pub(crate) body: Body,
+    pub(crate) reads: Reads,
+}
+
+/// `[architecture]`: what it is called.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Architecture {
+    /// Id of the spec.
+    pub id: String,
+    /// Names in `general.architecture`.
+    pub gguf: Vec<String>,
+    /// Class names in `config.json`.
+    pub hf: Vec<HfClass>,
+    /// One line for listings.
+    pub summary: String,
+}
+
+/// One class of `[architecture.hf]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HfClass {
+    /// Name in `config.json: architectures`.
+    pub name: String,
+    /// Sub-table of the config to descend into.
+    pub config: Option<String>,
+    /// Prefixes of tensor names to rewrite: from, to.
+    pub rename: Vec<(String, String)>,
+    /// Canonical keys the config of this class leaves out.
+    pub values: BTreeMap<String, Literal>,
+}
+
+/// A literal of a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Literal {
+    /// An integer.
+    Integer(i64),
+    /// A float.
+    Number(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A string.
+    Text(String),
+    /// A list.
+    List(Vec<Literal>),
+}
+
+/// `[truth]`: which implementation decides, and what was held against it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Truth {
+    /// `hf`, `llama.cpp` or `paper`.
+    pub reference: String,
+    /// Version and class, file or title.
+    pub source: String,
+    /// What was compared.
+    pub covers: String,
+    /// Known differences.
+    pub notes: Vec<String>,
+}
+
+/// `[hf]`: how a Hugging Face directory is translated into canonical keys and roles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HfMap {
+    /// Prefix of a block's tensors, with `{layer}`.
+    pub layer: String,
+    /// Canonical key to what gives it.
+    pub config: Vec<(String, HfValue)>,
+    /// Config names and the values that are understood.
+    pub expect: Vec<(String, Vec<Literal>)>,
+    /// Role to its sources, first that exists.
+    pub tensors: Vec<(String, Vec<HfTensor>)>,
+    /// Globs of tensors that are not wanted, with the reason.
+    pub ignore_tensors: Vec<(String, String)>,
+    /// Globs of config names that do not matter, with the reason.
+    pub ignore_keys: Vec<(String, String)>,
+}
+
+/// What gives a canonical key from an HF config.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HfValue {
+    /// A literal.
+    Literal(Literal),
+    /// An expression over config names; undefined means that the key is absent.
+    Expression(String),
+}
+
+/// Where a role's tensor comes from in an HF directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HfTensor {
+    /// A tensor, with layouts applied left to right from the stored to the canonical form.
+    Tensor {
+        /// Name; a leading `.` is under [`HfMap::layer`]; `{expert}` and `{head}` stack.
+        from: String,
+        /// Layouts.
+        layout: Vec<Layout>,
+    },
+    /// A list in the config.
+    Config(String),
+}
+
+/// How a stored tensor becomes the canonical one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Last two dims swapped.
+    Transpose,
+    /// A dim of one element dropped.
+    Squeeze,
+    /// `-exp(x)`.
+    NegativeExp,
+    /// Per key-value group q..q, k, v to all q, all k, all v.
+    GroupedQkv,
+    /// Rows 0, 2, 4, ...
+    EvenRows,
+    /// Rows 1, 3, 5, ...
+    OddRows,
+    /// Columns 0, 2, 4, ...
+    EvenColumns,
+    /// Columns 1, 3, 5, ...
+    OddColumns,
+    /// `<from>_blocks` and `<from>_scales` of MXFP4.
+    Mxfp4,
+}
+
+impl ArchSpec {
+    /// Reads a spec: TOML, merged over the specs it extends, every option and expression checked.
+    ///
+    /// # Errors
+    /// All faults at once, each with file, line, column, dotted key and the nearest name; after `extends`, the place is
+    /// the value's origin.
+    pub fn parse(source: &SpecSource, lookup: &dyn SpecLookup) -> Result<ArchSpec, SpecFaults> {
+        crate::decode::parse(source, lookup)
+    }
+
+    /// Id, e.g. `qwen3`.
+    pub fn id(&self) -> &str {
+        &self.architecture.id
+    }
+
+    /// Values of `general.architecture` it answers to.
+    pub fn gguf_names(&self) -> &[String] {
+        &self.architecture.gguf
+    }
+
+    /// Classes of `config.json` it answers to.
+    pub fn hf_classes(&self) -> &[HfClass] {
+        &self.architecture.hf
+    }
+
+    /// One line for listings.
+    pub fn summary(&self) -> &str {
+        &self.architecture.summary
+    }
+
+    /// Which implementation decides; absent only in dropped-in specs.
+    pub fn truth(&self) -> Option<&Truth> {
+        self.truth.as_ref()
+    }
+
+    /// Name of the source it was read from.
+    pub fn source_name(&self) -> &str {
+        &self.source_name
+    }
+
+    /// Ids it extends, nearest first.
+    pub fn extends(&self) -> &[String] {
+        &self.extends
+    }
+
+    /// Things that are legal but odd: a child that states what its base states.
+    pub fn warnings(&self) -> &[Fault] {
+        &self.warnings
+    }
+
+    /// The Hugging Face side.
+    pub fn hf(&self) -> &HfMap {
+        &self.hf
+    }
+
+    /// Whether a canonical key is read: decided from the text of the spec, so the same for every file.
+    pub fn reads_key(&self, canonical_key: &str) -> bool {
+        self.reads.has(canonical_key)
+    }
+
+    /// Canonical keys it reads, sorted: those its text mentions, those of the components it uses, the standard ones.
+    pub fn read_keys(&self) -> impl Iterator<Item = &str> {
+        self.reads.keys()
+    }
+
+    /// Why a canonical key of a GGUF file is ignored, by this spec or for every architecture.
+    pub fn ignored_key(&self, canonical_key: &str) -> Option<&str> {
+        let own =
+            self.body.gguf.ignore_keys.iter().find(|(glob, _)| crate::glob::matches(glob, canonical_key));
+        own.map(|(_, reason)| reason.as_str()).or_else(|| crate::harmless::under_prefix(canonical_key))
+    }
+
+    /// What it uses, in words of the language: `attention`, `qk-norm`, `gated silu`, `yarn`, ... for listings.
+    pub fn features(&self) -> Vec<String> {
+        crate::features::features(self)
+    }
+
+    /// What it names that this build does not have; resolving a layer that needs it is an error.
+    pub fn not_built_in(&self) -> Vec<String> {
+        crate::features::not_built_in(self)
+    }
+
+    /// Pre-tokenizer used when a file names none.
+    pub fn pre_tokenizer(&self) -> Option<&str> {
+        self.body.pre.as_deref()
+    }
+
+    /// Every number known, layer by layer.
+    ///
+    /// # Errors
+    /// All faults of the file under this spec at once: missing and unread keys, no or several cases of a component,
+    /// failed checks, values out of range, components that are not built in.
+    pub fn resolve(&self, input: &ResolveInput<'_>) -> Result<ModelConfig, SpecFaults> {
+        self.resolve_report(input).map(|resolution| resolution.config)
+    }
+
+    /// As [`ArchSpec::resolve`], with where every value came from and what became of every key.
+    ///
+    /// # Errors
+    /// As [`ArchSpec::resolve`].
+    pub fn resolve_report(&self, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
+        crate::resolve::resolve(self, input)
+    }
+
+    /// Name of a role's tensor in a GGUF file, without `.weight` or `.bias` unless the role is written with it:
+    /// `("attn_q", Some(3))` gives `blk.3.attn_q`. `[gguf.tensors]` is applied.
+    pub fn role_to_gguf_name(&self, role: &str, layer: Option<usize>) -> String {
+        crate::gguf_names::role_to_gguf_name(self, role, layer)
+    }
+
+    /// Why a tensor of a GGUF file is ignored, if it is. `layers` is the number of blocks that are run
+    /// (`ModelConfig::layers.len()`): `{tail}` stands for any block index at or past it.
+    pub fn ignored_tensor(&self, name: &str, layers: usize) -> Option<&str> {
+        crate::gguf_names::ignored_tensor(self, name, layers)
+    }
+}

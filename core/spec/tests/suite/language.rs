@@ -1,0 +1,300 @@
+//! Expressions, per-layer arrays, choices, per-source values, patterns, presence, checks.
+
+use crate::model::{Fake, PLAIN, built_in, minimal, nineteen, parse, spec};
+use menagerie_spec::config::*;
+use menagerie_spec::{ArchSpec, KeyValue, SourceFormat};
+
+fn attention(config: &ModelConfig, layer: usize) -> &AttentionConfig {
+    match &config.layers[layer].mixer {
+        MixerConfig::Attention(attention) => attention,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn with_mixer(options: &str) -> ArchSpec {
+    let text = format!(
+        "[mixer]\nkind = \"attention\"\n{options}\n[feed_forward]\nkind = \"gated\"\nactivation = \"silu\"\n"
+    );
+    parse(&minimal(&text)).unwrap()
+}
+
+fn refused(options: &str, fake: &Fake) -> String {
+    fake.refused(&with_mixer(options))
+}
+
+#[test]
+fn an_array_as_long_as_the_model_is_one_value_per_layer() {
+    let spec = with_mixer("scale = \"x / attention.head_count_kv\"");
+    let fake = Fake::small(3).with("attention.head_count_kv", [4, 2, 1]).with("x", 2i64);
+    let config = fake.config(&spec);
+    let found: Vec<(usize, f32)> =
+        (0..3).map(|l| (attention(&config, l).kv_heads, attention(&config, l).scale)).collect();
+    assert_eq!(found, [(4, 0.5), (2, 1.0), (1, 2.0)]);
+}
+
+#[test]
+fn arrays_of_other_lengths_and_in_whole_model_fields_are_refused() {
+    let fake = Fake::small(3).with("x", [1, 2]);
+    let found = refused("scale = \"1 / x\"", &fake);
+    assert!(found.contains("mixer.scale\n  `x` is a list of 2 values; a list of 3 (block_count)"), "{found}");
+    let spec = parse(&minimal(&format!("{PLAIN}[embedding]\nscale = \"x\"\n"))).unwrap();
+    let found = Fake::small(3).with("x", [1, 2, 3]).refused(&spec);
+    assert!(found.contains("embedding.scale\n  `x` is a list of 3 values; a number is wanted"), "{found}");
+    let spec = parse(&minimal(&format!("{PLAIN}[embedding]\nscale = \"layer + 1\"\n"))).unwrap();
+    assert!(
+        Fake::small(3)
+            .refused(&spec)
+            .contains("differs between layers; this is one value of the whole model")
+    );
+}
+
+#[test]
+fn head_sizes_follow_heads_per_layer() {
+    let config = Fake::small(2).with("attention.head_count", [4, 8]).config(&with_mixer(""));
+    let found: Vec<_> =
+        (0..2).map(|l| (attention(&config, l).kv_heads, attention(&config, l).key_dim)).collect();
+    assert_eq!(found, [(4, 16), (8, 8)]);
+}
+
+#[test]
+fn lets_are_per_layer_and_use_each_other() {
+    let text = format!("{PLAIN}[let]\nlate = \"layer >= half\"\nhalf = \"block_count // 2\"\n").replace(
+        "kind = \"attention\"\n",
+        "kind = \"attention\"\nwindow = { kind = \"sliding\", size = \"w\", when = \"late\" }\n",
+    );
+    let config = Fake::small(4).with("w", 7i64).config(&parse(&minimal(&text)).unwrap());
+    let found: Vec<bool> = (0..4).map(|layer| attention(&config, layer).window.is_some()).collect();
+    assert_eq!(found, [false, false, true, true]);
+}
+
+#[test]
+fn patterns_are_arrays_or_periods() {
+    let windows = |options: &str, fake: Fake| -> String {
+        let size = format!("window = {{ kind = \"sliding\", size = 8, when = \"{options}\" }}");
+        let config = fake.config(&with_mixer(&size));
+        (0..6).map(|layer| if attention(&config, layer).window.is_some() { 'w' } else { '-' }).collect()
+    };
+    assert_eq!(windows("pattern('p', 3)", Fake::small(6)), "ww-ww-");
+    assert_eq!(windows("pattern('p', 3, full='first')", Fake::small(6)), "-ww-ww");
+    assert_eq!(windows("pattern('p', 3)", Fake::small(6).with("p", 2i64)), "w-w-w-");
+    assert_eq!(windows("pattern('p', 3)", Fake::small(6).with("p", 0i64)), "wwwwww");
+    assert_eq!(windows("pattern('p', 3)", Fake::small(6).with("p", 1i64)), "------");
+    let array = Fake::small(6).with("p", [true, false, true, true, false, false]);
+    assert_eq!(windows("pattern('p', 3)", array), "w-ww--");
+    let found =
+        refused("window = { kind = \"sliding\", size = 8, when = \"pattern('p')\" }", &Fake::small(2));
+    assert!(found.contains("`p` is not in this file, and pattern has no default period"), "{found}");
+    let found = refused(
+        "window = { kind = \"sliding\", size = 8, when = \"pattern('p', 2)\" }",
+        &Fake::small(2).with("p", [true]),
+    );
+    assert!(found.contains("`p` has 1 values; this is layer 1"), "{found}");
+}
+
+#[test]
+fn presence_decides() {
+    let spec =
+        with_mixer("qk_norm = { over = \"head\", at = \"after-rope\", when = \"has('attn_q_norm')\" }");
+    assert_eq!(attention(&Fake::small(1).config(&spec), 0).qk_norm, None);
+    let mut fake = Fake::small(1);
+    fake.all_layers(&["attn_q_norm"]);
+    let found = attention(&fake.config(&spec), 0).qk_norm.clone().unwrap();
+    assert_eq!((found.at, found.norm.eps), (QkNormAt::AfterRope, 1e-5));
+}
+
+#[test]
+fn choices_go_by_numbers_truths_and_strings() {
+    for (value, answers, expected) in [
+        (KeyValue::Integer(2), "1 = \"causal\", 2 = \"bidirectional\"", MaskKind::Bidirectional),
+        (KeyValue::Number(1.0), "1 = \"causal\", 2 = \"bidirectional\"", MaskKind::Causal),
+        (KeyValue::Bool(false), "true = \"causal\", false = \"bidirectional\"", MaskKind::Bidirectional),
+        (
+            KeyValue::Text("both".into()),
+            "one = \"causal\", both = \"bidirectional\"",
+            MaskKind::Bidirectional,
+        ),
+    ] {
+        let spec = with_mixer(&format!("mask = {{ by = \"x\", {answers} }}"));
+        let mut fake = Fake::small(1);
+        fake.keys.insert("x".into(), value);
+        assert_eq!(attention(&fake.config(&spec), 0).mask, expected);
+    }
+    let found = refused("mask = { by = \"x\", 1 = \"causal\" }", &Fake::small(1).with("x", 3i64));
+    assert!(found.contains("mixer.mask\n  `x` is 3; there are answers for 1 only"), "{found}");
+    let found = refused("mask = { by = \"x\", 1 = \"causal\" }", &Fake::small(1).with("x", 1.5));
+    assert!(found.contains("a choice goes by whole numbers"), "{found}");
+}
+
+#[test]
+fn per_source_values_follow_the_format() {
+    let text = PLAIN.replace("[mixer]", "[norm.offset]\ngguf = 0\nhf = \"1 + 0\"\n[mixer]");
+    let spec = parse(&minimal(&text)).unwrap();
+    let offset =
+        |format| Fake::small(1).report_as(&spec, format).unwrap().config.output.norm.unwrap().norm.offset;
+    assert_eq!((offset(SourceFormat::Gguf), offset(SourceFormat::Hf)), (0.0, 1.0));
+}
+
+#[test]
+fn counts_are_whole_and_reals_are_rounded_once() {
+    let found = refused("key_dim = \"7 / 2\"", &Fake::small(1));
+    assert!(found.contains("mixer.key_dim (layer 0)\n  3.5 is not a count"), "{found}");
+    let found = refused("scale = \"1 / 0\"", &Fake::small(1));
+    assert!(found.contains("mixer.scale"), "{found}");
+    let found = refused("scale = \"ln(0)\"", &Fake::small(1));
+    assert!(found.contains("ln has no value here"), "{found}");
+    let found = refused("scale = \"sqrt(0 - 1)\"", &Fake::small(1));
+    assert!(found.contains("sqrt has no value here"), "{found}");
+    let found = refused("scale = 1e300", &Fake::small(1));
+    assert!(found.contains("not a number an f32 can hold"), "{found}");
+    // a GGUF's 0.1f32 and a JSON 0.1 agree
+    let spec = with_mixer("scale = \"x\"");
+    let scale = |x: f64| attention(&Fake::small(1).with("x", x).config(&spec), 0).scale;
+    assert_eq!(scale(f64::from(0.1f32)), scale(0.1));
+}
+
+#[test]
+fn strictness_names_the_key() {
+    let found = refused("scale = \"1 if x < 3 else 2\"", &Fake::small(1));
+    assert!(found.contains("`x`: neither a standard key nor in this file"), "{found}");
+    let found = refused("scale = \"a.b.c\"", &Fake::small(1));
+    assert!(found.contains("`a.b.c`: neither a standard key nor in this file"), "{found}");
+    let found = refused("scale = \"1 if false\"", &Fake::small(1));
+    assert!(found.contains("gives nothing here"), "{found}");
+    let found = refused("scale = \"context_length\"", &Fake::small(1));
+    assert!(found.contains("`context_length` is not in this file"), "{found}");
+    let found = refused("scale = \"x + 1\"", &Fake::small(1).with("x", "wide"));
+    assert!(found.contains("`x + 1`"), "{found}");
+    let found =
+        refused("window = { kind = \"sliding\", size = 1, when = \"x\" }", &Fake::small(1).with("x", 7i64));
+    assert!(found.contains("`x` is 7; a truth is wanted"), "{found}");
+}
+
+#[test]
+fn checks_must_hold_in_every_layer() {
+    let text = format!(
+        "{PLAIN}[check]\n\"x | default(1) == 1\" = \"only ones\"\n\"layer < 2\" = \"two layers at most\"\n"
+    );
+    let spec = parse(&minimal(&text)).unwrap();
+    assert_eq!(Fake::small(2).config(&spec).layers.len(), 2);
+    let found = Fake::small(4).with("x", 5i64).refused(&spec);
+    let expected = "\
+error: model.gguf
+  `x | default(1) == 1` does not hold (my.x is 5): only ones
+error: model.gguf (layers 2-3)
+  `layer < 2` does not hold: two layers at most";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_bidirectional_or_reranking_file_is_no_language_model() {
+    let found = Fake::small(1).with("attention.causal", false).refused(&spec(&built_in(), "qwen3"));
+    assert!(found.contains("the model attends in both directions"), "{found}");
+    let mut fake = Fake::small(1);
+    fake.keys.insert("classifier.output_labels".into(), KeyValue::List(vec![KeyValue::Text("yes".into())]));
+    assert!(fake.refused(&spec(&built_in(), "qwen3")).contains("a reranker"));
+}
+
+#[test]
+fn the_tail_is_not_run() {
+    let text = format!(
+        "{PLAIN}[layers]\ncount = \"block_count - nextn_predict_layers | default(0)\"\n[gguf.ignore_tensors]\n\"blk.{{tail}}.*\" = \"multi-token prediction\"\n"
+    );
+    let spec = parse(&minimal(&text)).unwrap();
+    let config = Fake::small(4).with("nextn_predict_layers", 1i64).config(&spec);
+    assert_eq!(config.layers.len(), 3);
+    assert_eq!(spec.ignored_tensor("blk.3.attn_q.weight", 3), Some("multi-token prediction"));
+    assert_eq!(spec.ignored_tensor("blk.2.attn_q.weight", 3), None);
+    let found = Fake::small(4).with("nextn_predict_layers", 4i64).refused(&spec);
+    assert!(found.contains("0 blocks are to be run; the file has 4"), "{found}");
+}
+
+#[test]
+fn roles_have_their_stored_names() {
+    let oss = spec(&nineteen(), "gpt-oss");
+    assert_eq!(oss.role_to_gguf_name("ffn_norm", Some(3)), "blk.3.post_attention_norm");
+    assert_eq!(oss.role_to_gguf_name("ffn_norm.bias", Some(3)), "blk.3.post_attention_norm.bias");
+    assert_eq!(oss.role_to_gguf_name("attn_q", Some(0)), "blk.0.attn_q");
+    assert_eq!(oss.role_to_gguf_name("exp_probs_b.bias", Some(1)), "blk.1.exp_probs_b.bias");
+    assert_eq!(oss.role_to_gguf_name("output", None), "output");
+}
+
+#[test]
+fn overrides_win_and_must_be_read() {
+    let llama = spec(&built_in(), "llama");
+    let mut fake = Fake::small(1);
+    fake.overrides.insert("attention.sliding_window".into(), KeyValue::Integer(4096));
+    let report = fake.report(&llama).unwrap();
+    let window = Some(WindowConfig { kind: WindowKind::Sliding, size: 4096 });
+    assert_eq!(attention(&report.config, 0).window, window);
+    assert_eq!(
+        report.warnings,
+        ["attention.sliding_window = 4096 was set by hand; the file has no such key"]
+    );
+    fake.overrides.insert("attention.slidng_window".into(), KeyValue::Integer(4096));
+    let found = fake.refused(&llama);
+    assert!(
+        found.contains("nothing in spec llama reads it; the nearest is `attention.sliding_window`"),
+        "{found}"
+    );
+}
+
+#[test]
+fn the_router_takes_its_variants() {
+    let text = "[mixer]\nkind = \"attention\"\n[feed_forward]\nkind = \"moe\"\n\
+        experts = { kind = \"gated\", activation = \"silu\" }\n\
+        shared = { kind = \"gated\", activation = \"silu\", gate = \"sigmoid\", when = \"has('ffn_up_shexp')\" }\n\
+        [feed_forward.router]\nscore = \"sigmoid\"\nselect = \"logits\"\nselect_bias = \"if-present\"\n\
+        weights = { by = \"norm | default(false)\", true = \"sum-to-one\", false = \"as-scored\" }\n\
+        scale = \"ws | default(1)\"\napply = \"to-input\"\ninput = \"block-input\"\n\
+        groups = { count = \"groups | default(1)\", keep = 2, score = \"sum-of-best-two\" }\n";
+    let spec = parse(&minimal(text)).unwrap();
+    let mut fake = Fake::small(1)
+        .with("expert_used_count", 4i64)
+        .with("norm", true)
+        .with("ws", 2.5)
+        .with("groups", 8i64);
+    fake.all_layers(&["exp_probs_b.bias", "ffn_up_shexp"]);
+    let config = fake.config(&spec);
+    let FeedForwardConfig::Moe(moe) = &config.layers[0].feed_forward else { panic!() };
+    let expected = RouterConfig {
+        score: RouterScore::Sigmoid,
+        bias: BiasRule::None,
+        input: RouterInput::BlockInput,
+        select_by_logits: true,
+        select_bias: Some("exp_probs_b.bias".into()),
+        groups: Some(RouterGroups { count: 8, keep: 2, sum_of_best_two: true }),
+        sum_to_one: true,
+        scale: 2.5,
+        apply_to_input: true,
+        top_k: 4,
+    };
+    assert_eq!(moe.router, expected);
+    assert!(moe.shared.unwrap().sigmoid_gate);
+    let bare = Fake::small(1).with("expert_used_count", 4i64);
+    let config = bare.config(&spec);
+    let FeedForwardConfig::Moe(moe) = &config.layers[0].feed_forward else { panic!() };
+    assert_eq!((moe.shared, &moe.router.select_bias, moe.router.groups), (None, &None, None));
+    assert!(bare.clone().with("ws", 0.0).refused(&spec).contains("0 would silence the experts"));
+    assert!(Fake::small(1).refused(&spec).contains("key my.expert_used_count\n  missing"));
+    assert!(bare.with("groups", 1.5).refused(&spec).contains("1.5 is not a count"));
+}
+
+#[test]
+fn renormalisation_has_no_default() {
+    let text = "[mixer]\nkind = \"none\"\n[feed_forward]\nkind = \"moe\"\nrouter = { score = \"softmax\" }\n\
+        experts = { kind = \"gated\", activation = \"silu\" }\n";
+    let found = parse(&minimal(text)).unwrap_err().to_string();
+    assert!(found.contains("feed_forward.router.weights\n  missing; it has no default"), "{found}");
+}
+
+#[test]
+fn norm_sites_may_differ_from_the_common_norm() {
+    let text = PLAIN.replace(
+        "[mixer]",
+        "[embedding]\nnorm = { role = [\"token_embd_norm\", \"output_norm\"], kind = \"layer\", eps = 0.5, bias = \"if-present\" }\n[mixer]",
+    );
+    let fake = Fake::small(1).with_role("token_embd_norm").with_role("token_embd_norm.bias");
+    let site = fake.config(&parse(&minimal(&text)).unwrap()).embedding.norm.unwrap();
+    let norm = NormConfig { kind: NormKind::Layer, eps: 0.5, weight: true, bias: true, offset: 0.0 };
+    assert_eq!(site, NormSite { role: "token_embd_norm".into(), norm });
+}

@@ -1,0 +1,120 @@
+//! Random blocks of each ggml type whose values have about a wanted spread.
+//!
+//! Layouts: `ggml-common.h`. Codes are uniform random bits; the scale fields are set so that values have mean near 0 and
+//! the wanted standard deviation.
+
+use crate::random::Random;
+use gguf_file::GgmlType;
+
+/// A half-precision field at a byte offset, as a multiple of the spread.
+type Field = (usize, f32);
+
+/// How a block of a type is made.
+struct Recipe {
+    name: &'static str,
+    fields: &'static [Field],
+}
+
+/// Scale fields per type. With uniform codes of standard deviation c, `d = spread / c`; minima centre the values.
+const RECIPES: &[Recipe] = &[
+    Recipe { name: "Q4_0", fields: &[(0, 1.0 / 4.6)] },
+    Recipe { name: "Q4_1", fields: &[(0, 1.0 / 4.6), (2, -7.5 / 4.6)] },
+    Recipe { name: "Q5_0", fields: &[(0, 1.0 / 9.2)] },
+    Recipe { name: "Q5_1", fields: &[(0, 1.0 / 9.2), (2, -15.5 / 9.2)] },
+    Recipe { name: "Q8_0", fields: &[(0, 1.0 / 73.9)] },
+    Recipe { name: "Q2_K", fields: &[(80, 1.0 / 13.0), (82, 1.5 / 13.0)] },
+    Recipe { name: "Q3_K", fields: &[(108, 1.0 / 43.0)] },
+    Recipe { name: "Q4_K", fields: &[(0, 1.0 / 259.0), (2, 7.5 / 259.0)] },
+    Recipe { name: "Q5_K", fields: &[(0, 1.0 / 535.0), (2, 15.5 / 535.0)] },
+    Recipe { name: "Q6_K", fields: &[(208, 1.0 / 1369.0)] },
+    Recipe { name: "IQ4_NL", fields: &[(0, 1.0 / 69.0)] },
+    Recipe { name: "IQ4_XS", fields: &[(0, 1.0 / 1280.0)] },
+];
+
+/// Whether random blocks of a type can be made.
+pub fn can_fill(kind: GgmlType) -> bool {
+    matches!(kind.name(), "F32" | "F16" | "BF16" | "MXFP4") || RECIPES.iter().any(|recipe| recipe.name == kind.name())
+}
+
+/// Fills whole blocks of `kind` with values of about this spread around `centre` (floats only).
+///
+/// Types without a recipe (see [`can_fill`]) are left as they are.
+pub fn fill(kind: GgmlType, random: &mut Random, spread: f32, centre: f32, bytes: &mut [u8]) {
+    // Uniform in [-1, 1) has standard deviation 1 / sqrt(3).
+    let width = spread * 3f32.sqrt();
+    match kind.name() {
+        "F32" => {
+            for value in bytes.as_chunks_mut::<4>().0 {
+                *value = (centre + width * random.signed()).to_le_bytes();
+            }
+        }
+        "F16" => {
+            for value in bytes.as_chunks_mut::<2>().0 {
+                *value = half_bits(centre + width * random.signed()).to_le_bytes();
+            }
+        }
+        "BF16" => {
+            for value in bytes.as_chunks_mut::<2>().0 {
+                let bits = (centre + width * random.signed()).to_bits();
+                *value = ((bits >> 16) as u16).to_le_bytes();
+            }
+        }
+        "MXFP4" => {
+            random.fill(bytes);
+            // Codes 0, 1, 2, 3, 4, 6, 8, 12 of both signs have a root mean square of 5.8; a value is code * 2^(e - 128).
+            let exponent = (128.0 + (spread / 5.8).log2()).round().clamp(1.0, 254.0) as u8;
+            bytes.chunks_mut(17).for_each(|block| block[0] = exponent);
+        }
+        name => {
+            let Some(recipe) = RECIPES.iter().find(|recipe| recipe.name == name) else { return };
+            let Some(size) = kind.block_bytes() else { return };
+            random.fill(bytes);
+            for block in bytes.chunks_exact_mut(size) {
+                for &(offset, factor) in recipe.fields {
+                    block[offset..offset + 2].copy_from_slice(&half_bits(factor * spread).to_le_bytes());
+                }
+            }
+        }
+    }
+}
+
+/// IEEE half-precision bits, rounded to nearest; values below the normal range become 0.
+fn half_bits(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = ((bits >> 16) & 0x8000) as u16;
+    let rounded = (bits & 0x7fff_ffff) + 0x1000;
+    let exponent = (rounded >> 23) as i32 - 112;
+    match exponent {
+        ..=0 => {
+            // Subnormal halves: multiples of 2^-24.
+            let steps = (value.abs() * (1u32 << 24) as f32).round() as u16;
+            sign | steps.min(0x400)
+        }
+        31.. => sign | 0x7bff,
+        _ => sign | ((exponent as u16) << 10) | ((rounded >> 13) & 0x3ff) as u16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use menagerie_kernels::{BlockType, dequantise};
+
+    #[test]
+    fn values_have_the_wanted_spread() {
+        for kind in GgmlType::known().filter(|kind| can_fill(*kind)) {
+            let blocks = 400;
+            let (length, size) = (kind.block_len().unwrap(), kind.block_bytes().unwrap());
+            let mut bytes = vec![0; blocks * size];
+            fill(kind, &mut Random::new(7), 0.02, 0.0, &mut bytes);
+            let mut values = vec![0f32; blocks * length];
+            dequantise(BlockType::from_ggml_id(kind.id()).unwrap(), &bytes, &mut values).unwrap();
+            let count = values.len() as f64;
+            let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
+            let spread = (values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / count).sqrt();
+            assert!(values.iter().all(|v| v.is_finite()), "{}", kind.name());
+            assert!((0.01..0.04).contains(&spread), "{}: spread {spread}", kind.name());
+            assert!(mean.abs() < 0.006, "{}: mean {mean}", kind.name());
+        }
+    }
+}

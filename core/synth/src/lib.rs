@@ -1,0 +1,16 @@
+//! Models of real shapes with random weights, from a spec alone: for measuring speed and memory without a download.
+//!
+//! The weights are valid blocks with a spread of about `1 / sqrt(columns)`, so that activations neither die nor
+//! overflow; what such a model says means nothing.
+#![forbid(unsafe_code)]
+
+pub mod blocks;
+pub mod error;
+pub mod model;
+pub mod plan;
+pub mod quantisation;
+pub mod random;
+
+pub use error::SynthError;
+pub use model::{Synthesis, write};
+pub use quantisation::Quantisation;

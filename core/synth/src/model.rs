@@ -1,0 +1,141 @@
+//! [`write`]: from a spec and a handful of keys to a GGUF file.
+
+use crate::blocks;
+use crate::error::SynthError;
+use crate::plan::{Planned, Sizes, plan};
+use crate::quantisation::Quantisation;
+use crate::random::Random;
+use gguf_file::{GgmlType, GgufWriter};
+use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Blocks made at a time; a multiple of every block size in use.
+const CHUNK_BLOCKS: u64 = 4096;
+
+/// What to make up.
+pub struct Synthesis<'a> {
+    /// The architecture.
+    pub spec: &'a ArchSpec,
+    /// Canonical keys; the sizes among them shape the tensors.
+    pub keys: BTreeMap<String, KeyValue>,
+    /// Whether the embedding makes the logits too.
+    pub tied: bool,
+    /// Types of the tensors.
+    pub quantisation: Quantisation,
+    /// Equal seeds give equal files.
+    pub seed: u64,
+}
+
+/// Says which tensors the file will have, as far as specs ask before there is a file.
+struct Roles {
+    mixture: bool,
+}
+
+impl RoleSource for Roles {
+    fn has(&self, role: &str, _layer: Option<usize>) -> bool {
+        match role {
+            "ffn_gate_inp" => self.mixture,
+            _ => matches!(role, "attn_norm" | "ffn_norm" | "output_norm" | "token_embd"),
+        }
+    }
+}
+
+fn size(keys: &BTreeMap<String, KeyValue>, key: &str) -> Option<u64> {
+    match keys.get(key)? {
+        KeyValue::Integer(value) => u64::try_from(*value).ok(),
+        _ => None,
+    }
+}
+
+/// Writes the model; `progress` hears the bytes written and the bytes in all.
+///
+/// # Errors
+/// Keys that do not fit the spec, sizes that are missing, or a file that cannot be written.
+pub fn write(synthesis: &Synthesis<'_>, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), SynthError> {
+    let Synthesis { spec, keys, .. } = synthesis;
+    let roles = Roles { mixture: size(keys, "expert_count").is_some_and(|count| count > 0) };
+    let architecture = spec.gguf_names().first().cloned().unwrap_or_else(|| spec.id().to_owned());
+    let input = ResolveInput::new(SourceFormat::Gguf, path.display().to_string(), &*architecture, keys, &roles);
+    let config = spec.resolve(&input)?;
+    let missing = || SynthError::MissingKey { key: "vocab_size".to_owned(), why: "rows of the embedding".to_owned() };
+    let sizes = Sizes {
+        vocabulary: size(keys, "vocab_size").ok_or_else(missing)?,
+        feed_forward: size(keys, "feed_forward_length"),
+        expert_feed_forward: size(keys, "expert_feed_forward_length"),
+        shared_feed_forward: size(keys, "expert_shared_feed_forward_length"),
+        experts: size(keys, "expert_count"),
+        tied: synthesis.tied,
+    };
+    let tensors = plan(&config, &sizes)?;
+    let mut writer = metadata(synthesis, &architecture)?;
+    let mut declared = Vec::new();
+    for tensor in &tensors {
+        let name = format!("{}{}", spec.role_to_gguf_name(&tensor.role, tensor.layer), tensor.suffix);
+        let kind = synthesis.quantisation.kind(&name, tensor.dims[0], tensor.usage)?;
+        writer.declare(&name, &tensor.dims, kind)?;
+        declared.push((name, kind));
+    }
+    let mut stream = writer.begin(path)?;
+    let mut random = Random::new(synthesis.seed);
+    let total: u64 = tensors.iter().zip(&declared).map(|(tensor, (_, kind))| bytes(tensor, *kind)).sum();
+    let mut done = 0;
+    for (tensor, (name, kind)) in tensors.iter().zip(&declared) {
+        stream.tensor_chunks(name, chunks(tensor, *kind, &mut random))?;
+        done += bytes(tensor, *kind);
+        progress(done, total);
+    }
+    stream.commit()?;
+    Ok(())
+}
+
+/// Metadata as a converter would write it, without a tokenizer (`no_vocab`).
+fn metadata(synthesis: &Synthesis<'_>, architecture: &str) -> Result<GgufWriter, SynthError> {
+    let mut writer = GgufWriter::new();
+    writer.metadata("general.architecture", architecture)?;
+    writer.metadata("general.name", format!("random {} {}", synthesis.spec.id(), synthesis.quantisation.label))?;
+    writer.metadata("general.file_type", synthesis.quantisation.file_type())?;
+    for (key, value) in &synthesis.keys {
+        let key = format!("{architecture}.{key}");
+        match value {
+            KeyValue::Integer(value) => match u32::try_from(*value) {
+                Ok(value) => writer.metadata(&key, value)?,
+                Err(_) => writer.metadata(&key, *value)?,
+            },
+            KeyValue::Number(value) => writer.metadata(&key, *value as f32)?,
+            KeyValue::Bool(value) => writer.metadata(&key, *value)?,
+            KeyValue::Text(value) => writer.metadata(&key, value.as_str())?,
+            KeyValue::List(_) => {
+                return Err(SynthError::Unsupported(format!("{key}: lists per layer cannot be given here")));
+            }
+        };
+    }
+    writer.metadata("tokenizer.ggml.model", "no_vocab")?;
+    Ok(writer)
+}
+
+fn bytes(tensor: &Planned, kind: GgmlType) -> u64 {
+    let rows: u64 = tensor.dims[1..].iter().product();
+    kind.row_bytes(tensor.dims[0]).unwrap_or(0) * rows
+}
+
+/// The tensor's bytes, a chunk at a time.
+fn chunks(tensor: &Planned, kind: GgmlType, random: &mut Random) -> impl Iterator<Item = Vec<u8>> {
+    let block = kind.block_bytes().unwrap_or(1) as u64;
+    let spread = match tensor.dims.len() {
+        1 => 0.05,
+        _ => 1.0 / (tensor.dims[0] as f32).sqrt(),
+    };
+    let centre = tensor.centre;
+    let mut left = bytes(tensor, kind);
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let now = left.min(block * CHUNK_BLOCKS);
+        left -= now;
+        let mut chunk = vec![0; now as usize];
+        blocks::fill(kind, random, spread, centre, &mut chunk);
+        Some(chunk)
+    })
+}

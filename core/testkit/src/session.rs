@@ -1,0 +1,110 @@
+//! [`Session`]: feeds tokens to a model, a step at a time.
+
+use menagerie_kernels::{Arithmetic, Cpu, KvType};
+use menagerie_model::{
+    Compute, InferenceStep, LanguageModel, LayerHook, ModelError, Result, RopeRegime, SequenceId,
+    SequenceLayout, SequenceRows, StateStore, TransformContext,
+};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A model, a store and how to compute.
+pub struct Session<'a> {
+    /// The model.
+    pub model: &'a dyn LanguageModel,
+    /// How to compute.
+    pub compute: Compute,
+    /// The state of its sequences.
+    pub states: StateStore,
+    /// Called in every step.
+    pub hooks: Vec<Arc<dyn LayerHook>>,
+    /// Ends a step.
+    pub cancelled: AtomicBool,
+}
+
+/// Tokens of one sequence in a step.
+pub struct Feed<'a> {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// Its next tokens.
+    pub tokens: &'a [u32],
+    /// Tokens of its whole prompt; decides the rope regime.
+    pub total: usize,
+}
+
+impl<'a> Session<'a> {
+    /// Exact arithmetic on `threads` threads, f32 state, room for `capacity` tokens in pages of `page_len`.
+    ///
+    /// # Errors
+    /// What pool or store return.
+    pub fn exact(
+        model: &'a dyn LanguageModel,
+        threads: usize,
+        capacity: usize,
+        page_len: usize,
+    ) -> Result<Self> {
+        let compute = Compute::cpu(Cpu::new(Some(threads))?, Arithmetic::Exact);
+        let states = StateStore::new(model.stack().states().to_vec(), KvType::F32, capacity, page_len)?;
+        Ok(Self { model, compute, states, hooks: Vec::new(), cancelled: AtomicBool::new(false) })
+    }
+
+    /// Feeds tokens to one sequence and gives the logits after each of them.
+    ///
+    /// # Errors
+    /// What the model returns.
+    pub fn feed(&mut self, sequence: SequenceId, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
+        let total = self.states.len(sequence)? + tokens.len();
+        self.feed_part(sequence, tokens, total)
+    }
+
+    /// The same for a part of a prompt of `total` tokens.
+    ///
+    /// # Errors
+    /// What the model returns.
+    pub fn feed_part(&mut self, sequence: SequenceId, tokens: &[u32], total: usize) -> Result<Vec<Vec<f32>>> {
+        let mut all = self.step(&[Feed { sequence, tokens, total }])?;
+        all.pop().ok_or_else(|| ModelError::Layout("no sequence".to_owned()))
+    }
+
+    /// One step of several sequences: logits after each token of each, in order.
+    ///
+    /// # Errors
+    /// What the model returns.
+    pub fn step(&mut self, feeds: &[Feed]) -> Result<Vec<Vec<Vec<f32>>>> {
+        let mut rows = Vec::new();
+        let mut tokens = Vec::new();
+        for feed in feeds {
+            let first = self.states.len(feed.sequence)?;
+            let start = tokens.len();
+            tokens.extend_from_slice(feed.tokens);
+            rows.push(SequenceRows {
+                sequence: feed.sequence,
+                rows: start..tokens.len(),
+                first_position: first,
+                step: InferenceStep::Prefill {
+                    chunk_tokens: feed.tokens.len(),
+                    chunk_start_position: first,
+                    total_prompt_tokens: feed.total,
+                    is_final_chunk: first + feed.tokens.len() == feed.total,
+                },
+                regime: RopeRegime::for_length(feed.total, self.model.rope_regime_limit()),
+                logits: 0..feed.tokens.len(),
+                adapters: None,
+            });
+        }
+        let layout = SequenceLayout::new(rows)?;
+        let mut context = TransformContext::new(&self.compute, &layout, &tokens, &mut self.states);
+        context.hooks = &self.hooks;
+        context.cancelled = Some(&self.cancelled);
+        let logits = self.model.forward(&mut context)?;
+        let width = self.model.head().vocabulary();
+        let values = menagerie_model::ops::values(&logits)?;
+        let mut each = values.chunks_exact(width).map(<[f32]>::to_vec);
+        let out = feeds.iter().map(|feed| each.by_ref().take(feed.tokens.len()).collect()).collect();
+        drop(each);
+        for feed in feeds {
+            self.states.advance(feed.sequence, feed.tokens.len())?;
+        }
+        Ok(out)
+    }
+}

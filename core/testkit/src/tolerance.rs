@@ -1,0 +1,65 @@
+//! Comparing numbers: the three meanings of "the same".
+
+/// Largest absolute difference; infinite where one side is not a number.
+pub fn max_difference(found: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(found.len(), expected.len(), "lengths differ");
+    let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, |most, d| if d.is_nan() { f32::INFINITY } else { most.max(d) })
+}
+
+/// Fails where a value is further than `tolerance` from what is expected.
+pub fn assert_close(what: &str, found: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(found.len(), expected.len(), "{what}: {} values, expected {}", found.len(), expected.len());
+    let worst = found.iter().zip(expected).enumerate().max_by(|(_, (a, b)), (_, (c, d))| {
+        let (first, second) = ((*a - *b).abs(), (*c - *d).abs());
+        first.partial_cmp(&second).unwrap_or_else(|| first.is_nan().cmp(&second.is_nan()))
+    });
+    if let Some((index, (a, b))) = worst {
+        let close = (a - b).abs() <= tolerance;
+        assert!(close, "{what}: value {index} is {a}, expected {b} (tolerance {tolerance})");
+    }
+}
+
+/// Fails where two values differ in any bit.
+pub fn assert_equal_bits(what: &str, found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len(), "{what}: lengths differ");
+    for (index, (a, b)) in found.iter().zip(expected).enumerate() {
+        assert_eq!(a.to_bits(), b.to_bits(), "{what}: value {index} is {a:e}, expected {b:e}");
+    }
+}
+
+/// Kullback-Leibler divergence in nats of the distributions two rows of logits stand for: of `found` from `expected`.
+pub fn kl_divergence(found: &[f32], expected: &[f32]) -> f64 {
+    let (p, q) = (log_softmax(expected), log_softmax(found));
+    p.iter().zip(&q).map(|(p, q)| p.exp() * (p - q)).sum()
+}
+
+fn log_softmax(logits: &[f32]) -> Vec<f64> {
+    let highest = logits.iter().fold(f64::NEG_INFINITY, |most, x| most.max(f64::from(*x)));
+    let sum: f64 = logits.iter().map(|x| (f64::from(*x) - highest).exp()).sum();
+    logits.iter().map(|x| f64::from(*x) - highest - sum.ln()).collect()
+}
+
+/// Index of the largest value, the first of equals.
+pub fn argmax(values: &[f32]) -> usize {
+    values.iter().enumerate().fold(0, |best, (index, value)| if *value > values[best] { index } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_none_is_never_close() {
+        assert_eq!(max_difference(&[1.0, f32::NAN], &[1.0, 2.0]), f32::INFINITY);
+        assert!(std::panic::catch_unwind(|| assert_close("x", &[f32::NAN], &[1.0], 9.0)).is_err());
+        assert_close("x", &[1.0, 2.0], &[1.0, 2.05], 0.1);
+    }
+
+    #[test]
+    fn divergence_is_zero_for_shifted_logits_and_positive_otherwise() {
+        assert!(kl_divergence(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0]).abs() < 1e-6);
+        // p = (0.5, 0.5), q = (0.75, 0.25): 0.5 ln(0.5/0.75) + 0.5 ln(0.5/0.25) = 0.1438.
+        assert!((kl_divergence(&[3f32.ln(), 0.0], &[0.0, 0.0]) - 0.143_841).abs() < 1e-5);
+    }
+}

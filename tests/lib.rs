@@ -1,0 +1,92 @@
+//! Conformance suites, a binary each (see the `[[test]]` entries of `Cargo.toml`), and what they share: fixtures and
+//! the distance between logits.
+#![forbid(unsafe_code)]
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
+use menagerie::kernels::Arithmetic;
+use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use safetensors::SafeTensors;
+use std::path::{Path, PathBuf};
+
+// Without this line no architecture is linked in.
+use menagerie_all as _;
+
+/// The fixtures' folder.
+pub fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
+
+/// A `reference.safetensors`, made by HF transformers or llama.cpp (see `reference/README.md`).
+pub struct Reference {
+    bytes: Vec<u8>,
+    path: PathBuf,
+}
+
+impl Reference {
+    /// Reads the file.
+    pub fn open(path: &Path) -> Self {
+        let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Self { bytes, path: path.to_owned() }
+    }
+
+    fn data(&self, name: &str) -> Vec<u8> {
+        let file = SafeTensors::deserialize(&self.bytes).expect("a safetensors file");
+        let tensor = file.tensor(name).unwrap_or_else(|e| panic!("{}: {name}: {e}", self.path.display()));
+        tensor.data().to_vec()
+    }
+
+    /// Whether a tensor is there.
+    pub fn has(&self, name: &str) -> bool {
+        SafeTensors::deserialize(&self.bytes).expect("a safetensors file").tensor(name).is_ok()
+    }
+
+    /// An i64 tensor of token ids or positions.
+    pub fn ids(&self, name: &str) -> Vec<u32> {
+        let id = |bytes: &[u8]| u32::try_from(i64::from_le_bytes(bytes.try_into().expect("8 bytes"))).expect("an id");
+        self.data(name).chunks_exact(8).map(id).collect()
+    }
+
+    /// An f32 tensor, flat.
+    pub fn values(&self, name: &str) -> Vec<f32> {
+        let value = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("4 bytes"));
+        self.data(name).chunks_exact(4).map(value).collect()
+    }
+}
+
+/// Options every conformance test opens models with: one thread, and no spec folder of the machine.
+pub fn options(arithmetic: Arithmetic) -> LoadOptions {
+    LoadOptions { arithmetic, threads: Some(1), ..LoadOptions::default() }
+}
+
+/// Logits of every position, row by row.
+pub fn rows(pipeline: &TextPipeline, tokens: &[u32], options: &LogitsOptions) -> Vec<Vec<f32>> {
+    let logits = pipeline.logits(tokens, options).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(logits.values.len(), tokens.len() * logits.vocabulary);
+    logits.values.chunks_exact(logits.vocabulary).map(<[f32]>::to_vec).collect()
+}
+
+/// Largest absolute difference between rows and a flat reference.
+pub fn distance(rows: &[Vec<f32>], reference: &[f32]) -> f32 {
+    let flat: Vec<f32> = rows.concat();
+    assert_eq!(flat.len(), reference.len(), "rows and reference differ in size");
+    flat.iter().zip(reference).map(|(a, b)| (a - b).abs()).fold(0.0, |worst, d| if d.is_nan() { f32::NAN } else { worst.max(d) })
+}
+
+/// Mean over rows of KL(reference || ours), in nats.
+pub fn divergence(rows: &[Vec<f32>], reference: &[f32]) -> f64 {
+    let width = rows[0].len();
+    let pairs = rows.iter().zip(reference.chunks_exact(width));
+    let total: f64 = pairs.map(|(ours, theirs)| row_divergence(ours, theirs)).sum();
+    total / rows.len() as f64
+}
+
+fn row_divergence(ours: &[f32], theirs: &[f32]) -> f64 {
+    let (ours, theirs) = (log_softmax(ours), log_softmax(theirs));
+    theirs.iter().zip(&ours).map(|(p, q)| p.exp() * (p - q)).sum()
+}
+
+fn log_softmax(row: &[f32]) -> Vec<f64> {
+    let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum: f64 = row.iter().map(|&x| f64::from(x - top).exp()).sum();
+    row.iter().map(|&x| f64::from(x - top) - sum.ln()).collect()
+}
