@@ -42,7 +42,9 @@ impl Reference {
 
     /// An i64 tensor of token ids or positions.
     pub fn ids(&self, name: &str) -> Vec<u32> {
-        let id = |bytes: &[u8]| u32::try_from(i64::from_le_bytes(bytes.try_into().expect("8 bytes"))).expect("an id");
+        let id = |bytes: &[u8]| {
+            u32::try_from(i64::from_le_bytes(bytes.try_into().expect("8 bytes"))).expect("an id")
+        };
         self.data(name).chunks_exact(8).map(id).collect()
     }
 
@@ -69,7 +71,10 @@ pub fn rows(pipeline: &TextPipeline, tokens: &[u32], options: &LogitsOptions) ->
 pub fn distance(rows: &[Vec<f32>], reference: &[f32]) -> f32 {
     let flat: Vec<f32> = rows.concat();
     assert_eq!(flat.len(), reference.len(), "rows and reference differ in size");
-    flat.iter().zip(reference).map(|(a, b)| (a - b).abs()).fold(0.0, |worst, d| if d.is_nan() { f32::NAN } else { worst.max(d) })
+    flat.iter()
+        .zip(reference)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, |worst, d| if d.is_nan() { f32::NAN } else { worst.max(d) })
 }
 
 /// Mean over rows of KL(reference || ours), in nats.

@@ -1,5 +1,5 @@
 //! Small and legible: module docs, function and file size, arguments, no `unwrap` outside tests, `unsafe` in its places.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use proc_macro2::Span;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,10 @@ impl Walk<'_> {
     fn function(&mut self, signature: &syn::Signature, body: Span) {
         let lines = body.end().line - body.start().line + 1;
         if lines > FUNCTION_LINES && !self.in_test {
-            self.fault(signature.span(), format!("`{}` has {lines} lines, at most {FUNCTION_LINES}", signature.ident));
+            self.fault(
+                signature.span(),
+                format!("`{}` has {lines} lines, at most {FUNCTION_LINES}", signature.ident),
+            );
         }
         let arguments = signature.inputs.iter().filter(|input| matches!(input, syn::FnArg::Typed(_))).count();
         if arguments > ARGUMENTS {
@@ -170,8 +173,10 @@ fn every_file_is_small_and_documented() {
 /// The project stands alone: no path of a machine, no host of a package registry, nothing left unfinished.
 #[test]
 fn nothing_points_outside() {
-    let refused = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("crates", ".io"), concat!("pypi", ".org")];
-    let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimple", "mented!"), concat!("to", "do!")];
+    let refused =
+        [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("crates", ".io"), concat!("pypi", ".org")];
+    let unfinished =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimple", "mented!"), concat!("to", "do!")];
     let mut faults = Vec::new();
     for source in sources() {
         for (number, line) in source.text.lines().enumerate() {

@@ -1,5 +1,5 @@
 //! An architecture that is not built in runs from a TOML file that was dropped into a folder.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::kernels::Arithmetic;
 use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
@@ -41,5 +41,9 @@ fn shadowing_needs_leave_and_is_reported() {
 
     let allowed = LoadOptions { allow_shadow: true, ..with_specs(specs.path()) };
     let pipeline = TextPipeline::open(&model, &allowed).unwrap_or_else(|e| panic!("{e}"));
-    assert!(pipeline.notices().iter().any(|notice| notice.contains("llama.toml")), "{:?}", pipeline.notices());
+    assert!(
+        pipeline.notices().iter().any(|notice| notice.to_string().contains("llama.toml")),
+        "{:?}",
+        pipeline.notices()
+    );
 }

@@ -1,5 +1,5 @@
 //! Nine architectures against HF transformers in float32: prompt, greedy, long input; decode equals prefill; any chunk.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::kernels::Arithmetic;
 use menagerie::pipeline::{LogitsOptions, TextPipeline};
@@ -41,7 +41,10 @@ impl Opened {
     fn check(&self, what: &str, rows: &[Vec<f32>], reference: &str) {
         let found = distance(rows, &self.reference.values(reference));
         let Case { name, tolerance, .. } = self.case;
-        assert!(found <= tolerance, "{name}, {what}: differs from {reference} by {found:e}, at most {tolerance:e}");
+        assert!(
+            found <= tolerance,
+            "{name}, {what}: differs from {reference} by {found:e}, at most {tolerance:e}"
+        );
     }
 
     fn all(&self) {

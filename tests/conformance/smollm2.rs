@@ -33,10 +33,10 @@ fn prompt(pipeline: &TextPipeline, case: &Value) -> Vec<u32> {
     if case["kind"] == "raw" {
         return pipeline.tokenizer().unwrap().encode_prompt(case["prompt"].as_str().unwrap()).unwrap();
     }
-    let message =
-        |m: &Value| ChatMessage::new(m["role"].as_str().unwrap(), m["content"].as_str().unwrap());
+    let message = |m: &Value| ChatMessage::new(m["role"].as_str().unwrap(), m["content"].as_str().unwrap());
     let messages: Vec<ChatMessage> = case["messages"].as_array().unwrap().iter().map(message).collect();
-    let rendered = pipeline.chat_format().unwrap().render_prompt(&messages, &RenderOptions::default()).unwrap();
+    let rendered =
+        pipeline.chat_format().unwrap().render_prompt(&messages, &RenderOptions::default()).unwrap();
     assert_eq!(rendered.text, case["prompt"].as_str().unwrap());
     rendered.tokens
 }
@@ -47,14 +47,16 @@ fn follow(pipeline: &TextPipeline, case: &Value, run: &str, near_tie: f64, at_mo
     assert_eq!(tokens, ids(&case["prompt_tokens"]), "{}: tokens of the prompt", case["name"]);
     let start = tokens.len();
     let wanted = ids(&case[run]["tokens"]);
-    let margins: Vec<f64> = case[run]["margins"].as_array().unwrap().iter().map(|m| m.as_f64().unwrap()).collect();
+    let margins: Vec<f64> =
+        case[run]["margins"].as_array().unwrap().iter().map(|m| m.as_f64().unwrap()).collect();
     let sure = margins.iter().position(|&margin| margin < near_tie).unwrap_or(margins.len()).max(at_most);
     let steps = sure.min(wanted.len());
     if steps == 0 {
         return 0;
     }
     tokens.extend(&wanted[..steps - 1]);
-    let logits = pipeline.logits(&tokens, &LogitsOptions { chunk: Some(512), decode_from: Some(start) }).unwrap();
+    let logits =
+        pipeline.logits(&tokens, &LogitsOptions { chunk: Some(512), decode_from: Some(start) }).unwrap();
     for (step, &id) in wanted[..steps].iter().enumerate() {
         let row = logits.row(start - 1 + step);
         let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();

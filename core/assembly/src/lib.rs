@@ -9,7 +9,6 @@ mod attention;
 mod claims;
 mod dims;
 mod ends;
-mod estimate;
 mod fault;
 mod feed_forward;
 mod gguf_source;
@@ -20,7 +19,6 @@ mod rope;
 mod source;
 
 pub use claims::{Claim, IgnoredTensor};
-pub use estimate::{MemoryEstimate, estimate};
 pub use fault::{AssemblyFault, AssemblyFaults};
 pub use gguf_source::{GgufSource, PlainNames, TensorNaming};
 pub use model::{AssembleOptions, AssembledModel, Assembly, assemble};

@@ -49,7 +49,12 @@ impl Repository {
     }
 
     /// The first file of the model, if every part of it is in the cache.
-    pub fn locate(&self, environment: &Environment, quantisation: Option<&str>, file: Option<&str>) -> Option<PathBuf> {
+    pub fn locate(
+        &self,
+        environment: &Environment,
+        quantisation: Option<&str>,
+        file: Option<&str>,
+    ) -> Option<PathBuf> {
         let cached = self.cached_files(environment);
         let names: Vec<String> = cached.iter().map(|(name, _)| name.clone()).collect();
         let chosen = match file {
@@ -125,18 +130,27 @@ impl Repository {
         file: Option<&str>,
     ) -> Result<Vec<String>, HubError> {
         let info = repo.info().map_err(|error| self.remote(environment, "the list of files", &error))?;
-        let names: Vec<String> =
-            info.siblings.into_iter().map(|sibling| sibling.rfilename).filter(|name| is_safe_file(name)).collect();
+        let names: Vec<String> = info
+            .siblings
+            .into_iter()
+            .map(|sibling| sibling.rfilename)
+            .filter(|name| is_safe_file(name))
+            .collect();
         let chosen = match file {
             Some(file) => names.iter().find(|name| *name == file).map(|name| vec![name.clone()]),
             None => quantisation::choose(&names, quantisation),
         };
         chosen.ok_or_else(|| {
-            let models: Vec<&str> = names.iter().map(String::as_str).filter(|name| quantisation::is_model(name)).collect();
+            let models: Vec<&str> =
+                names.iter().map(String::as_str).filter(|name| quantisation::is_model(name)).collect();
             HubError::NoSuchFile {
                 repository: self.id.clone(),
                 wanted: file.or(quantisation).unwrap_or("any quantisation").to_owned(),
-                available: if models.is_empty() { "no GGUF file at all".to_owned() } else { models.join(", ") },
+                available: if models.is_empty() {
+                    "no GGUF file at all".to_owned()
+                } else {
+                    models.join(", ")
+                },
             }
         })
     }

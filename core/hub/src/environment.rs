@@ -44,13 +44,13 @@ impl Environment {
         let home = path("HOME").unwrap_or_else(|| PathBuf::from("."));
         let cache = path("XDG_CACHE_HOME").filter(|p| p.is_absolute()).unwrap_or_else(|| home.join(".cache"));
         let hf_home = path("HF_HOME").unwrap_or_else(|| cache.join("huggingface"));
-        let hub_cache =
-            path("HF_HUB_CACHE").or_else(|| path("HUGGINGFACE_HUB_CACHE")).unwrap_or_else(|| hf_home.join("hub"));
+        let hub_cache = path("HF_HUB_CACHE")
+            .or_else(|| path("HUGGINGFACE_HUB_CACHE"))
+            .unwrap_or_else(|| hf_home.join("hub"));
         let token_file = path("HF_TOKEN_PATH").unwrap_or_else(|| hf_home.join("token"));
         let token = text("HF_TOKEN").or_else(|| std::fs::read_to_string(token_file).ok());
-        let offline = text("HF_HUB_OFFLINE").is_some_and(|value| {
-            matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
-        });
+        let offline = text("HF_HUB_OFFLINE")
+            .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"));
         Self {
             endpoint: text("HF_ENDPOINT")
                 .map_or_else(|| "https://huggingface.co".to_owned(), |e| e.trim_end_matches('/').to_owned()),

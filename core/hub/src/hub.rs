@@ -31,7 +31,9 @@ impl Hub {
                 std::fs::metadata(path).map_err(HubError::io(path))?;
                 Ok(Some(path.clone()))
             }
-            ModelReference::Alias(package) => Ok(Some(package.path(&self.environment)).filter(|path| path.exists())),
+            ModelReference::Alias(package) => {
+                Ok(Some(package.path(&self.environment)).filter(|path| path.exists()))
+            }
             ModelReference::Repository { id, revision, quantisation, file } => {
                 let repository = Repository { id: id.clone(), revision: revision.clone() };
                 Ok(repository.locate(&self.environment, quantisation.as_deref(), file.as_deref()))

@@ -89,10 +89,11 @@ pub(crate) fn require_space(folder: &Path, model: &str, needed: u64) -> Result<(
 /// Runs Python, whatever it is called here.
 fn python(arguments: &[&str]) -> Result<Output, HubError> {
     let command = format!("python3 {}", arguments.join(" "));
-    let started = ["python3", "python"].iter().find_map(|name| match Command::new(name).args(arguments).output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        other => Some(other),
-    });
+    let started =
+        ["python3", "python"].iter().find_map(|name| match Command::new(name).args(arguments).output() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            other => Some(other),
+        });
     let output = match started {
         None => Err("no `python3` and no `python` on the PATH".to_owned()),
         Some(Err(error)) => Err(error.to_string()),
@@ -127,6 +128,9 @@ fn find(folder: &Path, endings: &[&str]) -> Result<PathBuf, HubError> {
             }
         }
     }
-    let missing = std::io::Error::new(std::io::ErrorKind::NotFound, format!("no file ends in {}", endings.join(" or ")));
+    let missing = std::io::Error::new(
+        std::io::ErrorKind::NotFound,
+        format!("no file ends in {}", endings.join(" or ")),
+    );
     Err(HubError::Io { path: folder.to_owned(), source: missing })
 }

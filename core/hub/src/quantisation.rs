@@ -15,7 +15,9 @@ pub fn choose(files: &[String], wanted: Option<&str>) -> Option<Vec<String>> {
         None => models.iter().find(|file| has_label(file, DEFAULT)).or(models.first())?,
     };
     Some(match split_stem(first) {
-        Some(stem) => models.iter().filter(|file| split_stem(file) == Some(stem)).map(ToString::to_string).collect(),
+        Some(stem) => {
+            models.iter().filter(|file| split_stem(file) == Some(stem)).map(ToString::to_string).collect()
+        }
         None => vec![first.to_string()],
     })
 }
@@ -56,7 +58,8 @@ mod tests {
 
     #[test]
     fn label_is_matched_whole() {
-        let all = files(&["m-Q4_K_S.gguf", "m-Q4_K_M.gguf", "m-Q4_K.gguf", "m.q8_0.gguf", "mmproj-m-Q8_0.gguf"]);
+        let all =
+            files(&["m-Q4_K_S.gguf", "m-Q4_K_M.gguf", "m-Q4_K.gguf", "m.q8_0.gguf", "mmproj-m-Q8_0.gguf"]);
         assert_eq!(choose(&all, Some("q4_k")), Some(files(&["m-Q4_K.gguf"])));
         assert_eq!(choose(&all, Some("Q8_0")), Some(files(&["m.q8_0.gguf"])));
         assert_eq!(choose(&all, None), Some(files(&["m-Q4_K_M.gguf"])));
@@ -66,7 +69,8 @@ mod tests {
 
     #[test]
     fn all_parts_of_a_split_model_are_taken() {
-        let all = files(&["Q8_0/m-Q8_0-00002-of-00002.gguf", "Q8_0/m-Q8_0-00001-of-00002.gguf", "m-F16.gguf"]);
+        let all =
+            files(&["Q8_0/m-Q8_0-00002-of-00002.gguf", "Q8_0/m-Q8_0-00001-of-00002.gguf", "m-F16.gguf"]);
         assert_eq!(
             choose(&all, Some("Q8_0")),
             Some(files(&["Q8_0/m-Q8_0-00001-of-00002.gguf", "Q8_0/m-Q8_0-00002-of-00002.gguf"]))

@@ -71,7 +71,10 @@ impl ModelReference {
         let file_valid = file.is_none_or(|file| is_safe_file(file) && file.ends_with(".gguf"));
         let quantisation_valid = quantisation.as_deref().is_none_or(valid);
         if !(valid(org) && valid(name) && revision_valid && file_valid && quantisation_valid) {
-            return Err(Self::error(text, "a part of it is empty or has characters that a repository cannot have"));
+            return Err(Self::error(
+                text,
+                "a part of it is empty or has characters that a repository cannot have",
+            ));
         }
         if file.is_some() && quantisation.is_some() {
             return Err(Self::error(text, "it names both a file and a quantisation"));
@@ -123,7 +126,12 @@ impl fmt::Display for ModelReference {
 mod tests {
     use super::*;
 
-    fn repository(id: &str, revision: &str, quantisation: Option<&str>, file: Option<&str>) -> ModelReference {
+    fn repository(
+        id: &str,
+        revision: &str,
+        quantisation: Option<&str>,
+        file: Option<&str>,
+    ) -> ModelReference {
         ModelReference::Repository {
             id: id.to_owned(),
             revision: revision.to_owned(),
@@ -146,7 +154,9 @@ mod tests {
 
     #[test]
     fn what_leaves_the_folder_is_refused() {
-        for text in ["a/../b", "hf:a/b/../../x.gguf", "a/b:../x", "a/", "nonsense", "a/b@../x", "hf:a/b/c.gguf:Q4_0"] {
+        for text in
+            ["a/../b", "hf:a/b/../../x.gguf", "a/b:../x", "a/", "nonsense", "a/b@../x", "hf:a/b/c.gguf:Q4_0"]
+        {
             assert!(ModelReference::parse(text).is_err(), "{text}");
         }
     }

@@ -45,7 +45,8 @@ pub fn installed(environment: &Environment) -> Vec<Installed> {
             let mut files = Vec::new();
             gguf_files(&snapshot.path(), &mut files);
             for file in files {
-                let inside = file.strip_prefix(snapshot.path()).unwrap_or(&file).to_string_lossy().into_owned();
+                let inside =
+                    file.strip_prefix(snapshot.path()).unwrap_or(&file).to_string_lossy().into_owned();
                 models.extend(entry(format!("hf:{id}/{inside}"), file, "hub"));
             }
         }

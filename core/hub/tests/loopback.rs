@@ -1,5 +1,5 @@
 //! A hub on loopback: what is asked for is fetched, cached, found again offline, and refused when its bytes are wrong.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_hub::{Environment, Hub, HubError, ModelReference, Silent, Verdict, store};
 use std::collections::BTreeMap;
@@ -41,7 +41,8 @@ fn answer(mut stream: TcpStream, files: &Files) {
                 break;
             }
             if let Some(value) = header.to_ascii_lowercase().strip_prefix("range: bytes=") {
-                let (from, to) = value.trim().split_once('-').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+                let (from, to) =
+                    value.trim().split_once('-').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
                 range = Some((from.parse::<usize>().unwrap(), to.parse::<usize>().ok()));
             }
         }
@@ -54,10 +55,14 @@ fn respond(path: &str, range: Option<(usize, Option<usize>)>, files: &Files) -> 
     if path.starts_with("/api/models/org/repo") {
         let names: Vec<String> = files.keys().map(|name| format!("{{\"rfilename\":\"{name}\"}}")).collect();
         let body = format!("{{\"siblings\":[{}],\"sha\":\"c0ffee\"}}", names.join(","));
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
         return [head.into_bytes(), body.into_bytes()].concat();
     }
-    let Some((bytes, etag)) = path.strip_prefix("/org/repo/resolve/main/").and_then(|name| files.get(name)) else {
+    let Some((bytes, etag)) = path.strip_prefix("/org/repo/resolve/main/").and_then(|name| files.get(name))
+    else {
         return b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec();
     };
     let (from, to) = range.unwrap_or((0, None));
@@ -125,7 +130,8 @@ fn errors_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = serve(files(HELLO_SHA256));
     let hub = Hub::new(environment(folder.path(), &endpoint));
-    let pull = |text: &str| hub.pull(&ModelReference::parse(text).unwrap(), &mut Silent).unwrap_err().to_string();
+    let pull =
+        |text: &str| hub.pull(&ModelReference::parse(text).unwrap(), &mut Silent).unwrap_err().to_string();
     assert!(pull("org/repo:Q8_0").contains("it has: m-Q4_K_M.gguf"));
     assert!(pull("org/other").contains("check the name"), "{}", pull("org/other"));
     let offline = Hub::new(Environment { offline: true, ..environment(folder.path(), &endpoint) });

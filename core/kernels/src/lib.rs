@@ -32,7 +32,7 @@ pub use kv::{KvRows, KvType, store_rows};
 pub use matmul::{Arithmetic, ExpertRows, matmul, matmul_experts, matmul_many};
 pub use norm::{LayerNorm, layer_norm, rms_norm, rms_norm_in_place};
 pub use pool::Pool;
-pub use probe::{probe_int8_rate, probe_read_rate};
+pub use probe::{ProductRate, probe_int8_rate, probe_product, probe_read_rate};
 pub use rope::{Rope, RopePairs, RopeTable, rope, rope_with};
 pub use router::top_k;
 pub use softmax::softmax_rows;

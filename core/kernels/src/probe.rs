@@ -1,12 +1,15 @@
 //! What this machine can do at most, measured with the same pool: the limits that speeds are compared with.
+#![cfg_attr(not(target_arch = "x86_64"), allow(unused_imports, reason = "what the x86-64 kernels use"))]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use crate::{Cpu, Isa, KernelError};
+use crate::{ActivationCache, Activations, Arithmetic, Cpu, Isa, KernelError, Matrix, matmul};
 
 /// The bytes one task of `probe_read_rate` reads.
 const READ_TASK: usize = 1 << 20;
+/// How long one run of `probe_product` takes at least.
+const RUN: Duration = Duration::from_millis(20);
 /// How long each thread multiplies in `probe_int8_rate`.
 const SPIN: Duration = Duration::from_millis(40);
 
@@ -139,6 +142,54 @@ fn spin_portable(rounds: usize) -> usize {
     rounds * 64
 }
 
+/// How fast one product runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProductRate {
+    /// Bytes of weights per second: what counts for one row of activations.
+    pub bytes_per_second: f64,
+    /// Multiplications, with their additions, per second: what counts for many.
+    pub products_per_second: f64,
+}
+
+/// Measures `matmul` of `w` with `tokens` rows of activations, their rounding included: the median of five runs of
+/// at least 20 ms each. For one row compare with `probe_read_rate` of the same bytes, for many with
+/// `probe_int8_rate`; weights that fit in a cache are read from there.
+///
+/// # Errors
+/// Those of `matmul`.
+pub fn probe_product(
+    cpu: &Cpu,
+    arithmetic: Arithmetic,
+    w: &Matrix,
+    tokens: usize,
+) -> Result<ProductRate, KernelError> {
+    let values: Vec<f32> =
+        (0..tokens * w.cols()).map(|i| ((i * 7919) % 2003) as f32 / 1001.5 - 1.0).collect();
+    let mut y = vec![0f32; tokens * w.rows()];
+    let mut once = || {
+        let cache = ActivationCache::default();
+        let x = Activations { values: &values, rows: tokens, cols: w.cols(), cache: &cache };
+        matmul(cpu, arithmetic, w, &x, &mut y)
+    };
+    once()?;
+    let mut seconds = [0f64; 5];
+    for seconds in &mut seconds {
+        let (start, mut rounds) = (Instant::now(), 0u32);
+        while start.elapsed() < RUN {
+            once()?;
+            rounds += 1;
+        }
+        *seconds = start.elapsed().as_secs_f64() / f64::from(rounds.max(1));
+    }
+    seconds.sort_by(f64::total_cmp);
+    let second = seconds[2].max(1e-12);
+    let products = w.rows() as f64 * w.cols() as f64 * tokens as f64;
+    Ok(ProductRate {
+        bytes_per_second: w.bytes().len() as f64 / second,
+        products_per_second: products / second,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,5 +203,13 @@ mod tests {
             assert!(read > 1e6 && read.is_finite() && multiply > 1e6 && multiply.is_finite());
         }
         assert!(probe_read_rate(&Cpu::with_isa(Some(1), Isa::Portable).unwrap(), &[]).unwrap() == 0.0);
+    }
+    #[test]
+    fn a_product_is_measured() {
+        let cpu = Cpu::with_isa(Some(1), Isa::detect()).unwrap();
+        let bytes = vec![0u8; 34 * 64];
+        let w = Matrix::new(crate::BlockType::Q8_0, 64, 32, &bytes).unwrap();
+        let rate = probe_product(&cpu, Arithmetic::Fast, &w, 3).unwrap();
+        assert!(rate.bytes_per_second > 1e3 && rate.products_per_second > 1e3);
     }
 }

@@ -143,7 +143,9 @@ impl Tokenizer {
             }
         }
         let name = keys::text(metadata, keys::GENERAL_NAME).ok().flatten().unwrap_or_default();
-        let special = SpecialTokens::new(&vocabulary, special::strips_after(&vocabulary, name));
+        let strips = PreTokenizerTable::built_in()?.strips_after(name);
+        let strip_after = if strips { special::strips_after(&vocabulary) } else { Default::default() };
+        let special = SpecialTokens::new(&vocabulary, strip_after);
         let (model, pre) = (model.to_owned(), pre.map(str::to_owned));
         let parts = Parts { vocabulary, special, algorithm, model, pre, bos, eos, add_bos, add_eos };
         Ok(Self { parts: Arc::new(parts), ends: ends.into_iter().collect() })

@@ -1,4 +1,4 @@
-//! [`bench`]: prompt and generation speed, comparable with llama-bench's `pp` and `tg`.
+//! [`bench()`]: prompt and generation speed, comparable with llama-bench's `pp` and `tg`.
 
 use crate::engine::Engine;
 use crate::error::GenerateError;

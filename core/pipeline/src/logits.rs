@@ -1,4 +1,4 @@
-//! [`logits`]: logits of every token of a sequence, for tests and for comparing with other implementations.
+//! [`logits()`]: logits of every token of a sequence, for tests and for comparing with other implementations.
 
 use crate::engine::Engine;
 use crate::error::GenerateError;

@@ -1,4 +1,4 @@
-//! [`MemoryEstimate`]: what a model will need, and [`AvailableMemory`]: what the machine can give.
+//! [`MemoryEstimate`]: what a model will need, and [`available`]: what the machine can give.
 
 use menagerie_model::StateSpec;
 use menagerie_model::state::KvType;

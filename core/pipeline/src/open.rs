@@ -202,6 +202,15 @@ fn finish(
         fitting(&resolved.file_name(), model.max_seq_len(), options.context, estimate, &mut notices)?;
     let sampling = sampling(&resolved.loader, &mut notices)?;
     let compute = Compute::cpu(Cpu::new(options.threads)?, options.arithmetic);
+    tracing::info!(
+        file = resolved.file_name(),
+        architecture = resolved.spec.id(),
+        isa = compute.cpu.isa().name(),
+        threads = compute.cpu.pool().threads(),
+        ?kv_type,
+        context = memory.context,
+        "model opened"
+    );
     let engine =
         Engine { model, compute, kv_type, context: memory.context, chunk: options.chunk, file: Some(file) };
     // Nothing is taken by this; a cache type that does not fit the heads is found out now instead of at the first word.

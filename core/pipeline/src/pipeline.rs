@@ -162,7 +162,7 @@ impl TextPipeline {
     /// Logits `[T, V]` of `tokens`, in a sequence of its own.
     ///
     /// # Errors
-    /// As [`logits`](crate::logits::logits).
+    /// As [`logits()`].
     pub fn logits(&self, tokens: &[u32], options: &LogitsOptions) -> Result<Logits, GenerateError> {
         logits(&self.engine, self.hooks.clone(), tokens, options)
     }
@@ -170,7 +170,7 @@ impl TextPipeline {
     /// Prompt and generation speed.
     ///
     /// # Errors
-    /// As [`bench`](crate::bench::bench).
+    /// As [`bench()`].
     pub fn bench(
         &self,
         options: &BenchOptions,

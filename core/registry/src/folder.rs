@@ -83,7 +83,10 @@ impl SpecFolder {
     }
 
     fn error(&self, error: &std::io::Error) -> RegistryError {
-        RegistryError::Folder { path: self.path.clone(), reason: format!("{error} (from {})", self.kind.name()) }
+        RegistryError::Folder {
+            path: self.path.clone(),
+            reason: format!("{error} (from {})", self.kind.name()),
+        }
     }
 }
 

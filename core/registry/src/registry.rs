@@ -80,9 +80,11 @@ struct Others<'a> {
 
 impl SpecLookup for Others<'_> {
     fn find(&self, id: &str) -> Option<SpecSource> {
-        let usable = |(index, text): &(usize, &Text)| *index != self.own && text.id == id && text.refused.is_none();
+        let usable =
+            |(index, text): &(usize, &Text)| *index != self.own && text.id == id && text.refused.is_none();
         let built_in_only = matches!(self.texts[self.own].origin, Origin::BuiltIn(_));
-        let mut found: Vec<&Text> = self.texts.iter().enumerate().filter(usable).map(|(_, text)| text).collect();
+        let mut found: Vec<&Text> =
+            self.texts.iter().enumerate().filter(usable).map(|(_, text)| text).collect();
         found.retain(|text| !built_in_only || matches!(text.origin, Origin::BuiltIn(_)));
         found.last().map(|text| text.source.clone())
     }
@@ -205,8 +207,9 @@ impl Registry {
 
 /// The names that look most like `name`, best first, at most three.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let mut scored: Vec<(f64, &String)> =
-        known.map(|other| (strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase()), other)).collect();
+    let mut scored: Vec<(f64, &String)> = known
+        .map(|other| (strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase()), other))
+        .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     scored.into_iter().filter(|(score, _)| *score > 0.7).take(3).map(|(_, other)| other.clone()).collect()
 }
@@ -282,6 +285,9 @@ fn named_as_file(spec: ArchSpec, id: &str, file: &str) -> Result<ArchSpec, Regis
     if spec.id() == id {
         return Ok(spec);
     }
-    let faults = format!("{file}: architecture.id is `{}`; rename the file to {0}.toml, or the id to `{id}`", spec.id());
+    let faults = format!(
+        "{file}: architecture.id is `{}`; rename the file to {0}.toml, or the id to `{id}`",
+        spec.id()
+    );
     Err(RegistryError::Faulty { id: id.to_owned(), faults })
 }

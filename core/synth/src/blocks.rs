@@ -33,7 +33,8 @@ const RECIPES: &[Recipe] = &[
 
 /// Whether random blocks of a type can be made.
 pub fn can_fill(kind: GgmlType) -> bool {
-    matches!(kind.name(), "F32" | "F16" | "BF16" | "MXFP4") || RECIPES.iter().any(|recipe| recipe.name == kind.name())
+    matches!(kind.name(), "F32" | "F16" | "BF16" | "MXFP4")
+        || RECIPES.iter().any(|recipe| recipe.name == kind.name())
 }
 
 /// Fills whole blocks of `kind` with values of about this spread around `centre` (floats only).

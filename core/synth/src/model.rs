@@ -52,13 +52,19 @@ fn size(keys: &BTreeMap<String, KeyValue>, key: &str) -> Option<u64> {
 ///
 /// # Errors
 /// Keys that do not fit the spec, sizes that are missing, or a file that cannot be written.
-pub fn write(synthesis: &Synthesis<'_>, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), SynthError> {
+pub fn write(
+    synthesis: &Synthesis<'_>,
+    path: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(), SynthError> {
     let Synthesis { spec, keys, .. } = synthesis;
     let roles = Roles { mixture: size(keys, "expert_count").is_some_and(|count| count > 0) };
     let architecture = spec.gguf_names().first().cloned().unwrap_or_else(|| spec.id().to_owned());
-    let input = ResolveInput::new(SourceFormat::Gguf, path.display().to_string(), &*architecture, keys, &roles);
+    let input =
+        ResolveInput::new(SourceFormat::Gguf, path.display().to_string(), &*architecture, keys, &roles);
     let config = spec.resolve(&input)?;
-    let missing = || SynthError::MissingKey { key: "vocab_size".to_owned(), why: "rows of the embedding".to_owned() };
+    let missing =
+        || SynthError::MissingKey { key: "vocab_size".to_owned(), why: "rows of the embedding".to_owned() };
     let sizes = Sizes {
         vocabulary: size(keys, "vocab_size").ok_or_else(missing)?,
         feed_forward: size(keys, "feed_forward_length"),
@@ -93,7 +99,10 @@ pub fn write(synthesis: &Synthesis<'_>, path: &Path, progress: &mut dyn FnMut(u6
 fn metadata(synthesis: &Synthesis<'_>, architecture: &str) -> Result<GgufWriter, SynthError> {
     let mut writer = GgufWriter::new();
     writer.metadata("general.architecture", architecture)?;
-    writer.metadata("general.name", format!("random {} {}", synthesis.spec.id(), synthesis.quantisation.label))?;
+    writer.metadata(
+        "general.name",
+        format!("random {} {}", synthesis.spec.id(), synthesis.quantisation.label),
+    )?;
     writer.metadata("general.file_type", synthesis.quantisation.file_type())?;
     for (key, value) in &synthesis.keys {
         let key = format!("{architecture}.{key}");

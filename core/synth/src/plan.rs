@@ -3,8 +3,8 @@
 use crate::error::SynthError;
 use crate::quantisation::Use;
 use menagerie_spec::config::{
-    AttentionConfig, BiasRule, BranchConfig, FeedForwardConfig, HeadKind, LayerConfig, MixerConfig, ModelConfig,
-    MoeConfig, NormSite, QkNormOver, RopeScaling,
+    AttentionConfig, BiasRule, BranchConfig, FeedForwardConfig, HeadKind, LayerConfig, MixerConfig,
+    ModelConfig, MoeConfig, NormSite, QkNormOver, RopeScaling,
 };
 use std::collections::BTreeSet;
 
@@ -65,10 +65,16 @@ pub fn plan(config: &ModelConfig, sizes: &Sizes) -> Result<Vec<Planned>, SynthEr
         tensors: Vec::new(),
         norms: BTreeSet::new(),
     };
-    plan.matrix("token_embd", plan.width, sizes.vocabulary, if sizes.tied { Use::Output } else { Use::Plain });
+    plan.matrix(
+        "token_embd",
+        plan.width,
+        sizes.vocabulary,
+        if sizes.tied { Use::Output } else { Use::Plain },
+    );
     plan.site(config.embedding.norm.as_ref());
     plan.site(config.output.norm.as_ref());
-    let own = matches!(config.output.head, HeadKind::Own) || (config.output.head == HeadKind::OwnOrTied && !sizes.tied);
+    let own = matches!(config.output.head, HeadKind::Own)
+        || (config.output.head == HeadKind::OwnOrTied && !sizes.tied);
     if own {
         plan.matrix("output", plan.width, sizes.vocabulary, Use::Output);
     }
@@ -143,7 +149,11 @@ impl Plan<'_> {
         match &layer.mixer {
             MixerConfig::Attention(attention) => self.attention(attention, layer.index),
             MixerConfig::None => {}
-            other => return Err(SynthError::Unsupported(format!("tensors of this mixer are not made up: {other:?}"))),
+            other => {
+                return Err(SynthError::Unsupported(format!(
+                    "tensors of this mixer are not made up: {other:?}"
+                )));
+            }
         }
         self.branch(&layer.feed_forward_branch);
         self.feed_forward(&layer.feed_forward, layer.index)
@@ -177,7 +187,8 @@ impl Plan<'_> {
     }
 
     fn feed_forward(&mut self, feed_forward: &FeedForwardConfig, layer: usize) -> Result<(), SynthError> {
-        let dense = |plan: &Self| plan.needed(plan.sizes.feed_forward, "feed_forward_length", "the feed-forward");
+        let dense =
+            |plan: &Self| plan.needed(plan.sizes.feed_forward, "feed_forward_length", "the feed-forward");
         match feed_forward {
             FeedForwardConfig::Gated { bias, .. } => {
                 let inner = dense(self)?;
@@ -190,7 +201,9 @@ impl Plan<'_> {
             FeedForwardConfig::Moe(moe) => self.mixture(moe, layer)?,
             FeedForwardConfig::None => {}
             other => {
-                return Err(SynthError::Unsupported(format!("tensors of this feed-forward are not made up: {other:?}")));
+                return Err(SynthError::Unsupported(format!(
+                    "tensors of this feed-forward are not made up: {other:?}"
+                )));
             }
         }
         Ok(())

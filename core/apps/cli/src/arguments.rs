@@ -2,8 +2,9 @@
 
 use crate::commands::{
     bench::BenchCommand, chat::ChatCommand, check::CheckCommand, completions::CompletionsCommand,
-    doctor::DoctorCommand, list::ListCommand, logits::LogitsCommand, models::ModelsCommand, pull::PullCommand,
-    render::RenderCommand, run::RunCommand, show::ShowCommand, synth::SynthCommand, tokenize::TokenizeCommand,
+    doctor::DoctorCommand, list::ListCommand, logits::LogitsCommand, models::ModelsCommand,
+    pull::PullCommand, render::RenderCommand, run::RunCommand, show::ShowCommand, synth::SynthCommand,
+    tokenize::TokenizeCommand,
 };
 use crate::version;
 use clap::{Parser, Subcommand};

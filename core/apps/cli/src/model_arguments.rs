@@ -47,7 +47,7 @@ pub(crate) struct ModelArguments {
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) specs: SpecArguments,
-    /// Context in tokens [default: what the model was trained with, as far as memory allows]
+    /// Context in tokens [default: what the model was trained with, at most 8192 and what memory allows]
     #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     context: Option<u32>,
     /// Threads [default: the cores this process may use]
@@ -88,6 +88,13 @@ impl ModelArguments {
             allow_shadow: self.specs.allow_shadow,
             accept_unread: self.accept_unread.clone(),
             ..LoadOptions::default()
+        }
+    }
+
+    /// Makes the context large enough for so many tokens, unless one was asked for.
+    pub(crate) fn at_least(&mut self, tokens: usize) {
+        if self.context.is_none() && tokens > menagerie::pipeline::options::DEFAULT_CONTEXT {
+            self.context = u32::try_from(tokens).ok();
         }
     }
 

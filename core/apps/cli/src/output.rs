@@ -33,7 +33,8 @@ pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> Result<(), Failure>
     let mut text = String::new();
     let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
     for row in std::iter::once(&heads).chain(rows) {
-        let padded: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let padded: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         text.push_str(padded.join("  ").trim_end());
         text.push('\n');
     }

@@ -93,7 +93,11 @@ fn set<T>(slot: &mut T, value: Option<T>) {
 
 impl SamplingArguments {
     /// The request these arguments stand for, over the model's own defaults.
-    pub(crate) fn request(&self, defaults: SamplingOptions, cancel: Arc<AtomicBool>) -> Result<Request, Failure> {
+    pub(crate) fn request(
+        &self,
+        defaults: SamplingOptions,
+        cancel: Arc<AtomicBool>,
+    ) -> Result<Request, Failure> {
         let mut sampling = defaults;
         set(&mut sampling.temperature, self.temp);
         set(&mut sampling.top_k, self.top_k);

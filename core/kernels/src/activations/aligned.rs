@@ -1,5 +1,15 @@
 //! Bytes that start on a cache line, so that vector loads do not split lines.
 
+use std::cell::RefCell;
+
+/// How many buffers a thread keeps for reuse, and the most bytes of one.
+const KEPT: (usize, usize) = (6, 32 << 20);
+
+thread_local! {
+    /// Buffers given back: a fresh one of megabytes would cost a page fault for every 4 KiB.
+    static STASH: RefCell<Vec<AlignedBytes>> = const { RefCell::new(Vec::new()) };
+}
+
 /// One cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -16,6 +26,36 @@ impl AlignedBytes {
     /// `len` zero bytes.
     pub(crate) fn new(len: usize) -> Self {
         AlignedBytes { lines: vec![Line([0; 64]); len.div_ceil(64)], len }
+    }
+
+    /// `len` bytes with unspecified contents, from a buffer that this thread gave back if one fits.
+    pub(crate) fn reused(len: usize) -> Self {
+        let kept = STASH.try_with(|stash| {
+            let mut stash = stash.try_borrow_mut().ok()?;
+            let fits = |b: &AlignedBytes| (len..=4 * len + 4096).contains(&(b.lines.len() * 64));
+            let at = stash.iter().position(fits)?;
+            Some(stash.swap_remove(at))
+        });
+        match kept {
+            Ok(Some(buffer)) => AlignedBytes { lines: buffer.lines, len },
+            _ => AlignedBytes::new(len),
+        }
+    }
+
+    /// Keeps the buffer for `reused`.
+    pub(crate) fn give_back(self) {
+        if self.lines.len() * 64 > KEPT.1 || self.lines.is_empty() {
+            return;
+        }
+        // During the thread's end there is no stash any more: the buffer is then freed.
+        let _ = STASH.try_with(|stash| {
+            if let Ok(mut stash) = stash.try_borrow_mut() {
+                stash.push(self);
+                if stash.len() > KEPT.0 {
+                    stash.remove(0);
+                }
+            }
+        });
     }
 
     /// Makes it at least `len` bytes long; contents are unspecified (old or zero) afterwards.

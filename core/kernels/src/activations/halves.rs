@@ -1,6 +1,10 @@
 //! Activations rounded to bfloat16, for BF16 weights on processors that multiply such pairs.
 
 use super::Activations;
+use crate::{Cpu, KernelError};
+
+/// How many rows one task rounds.
+const ROWS_PER_TASK: usize = 16;
 
 /// Rows of bfloat16, each padded with a zero to an even number of values.
 pub(crate) struct Halves {
@@ -11,17 +15,19 @@ pub(crate) struct Halves {
 
 impl Halves {
     /// Rounds all rows to the nearest, ties to even.
-    pub(super) fn new(x: &Activations) -> Self {
+    pub(super) fn new(cpu: &Cpu, x: &Activations) -> Result<Self, KernelError> {
         let stride = x.cols.next_multiple_of(2);
         let mut values = vec![0u16; x.rows * stride];
         if stride > 0 {
-            for (row, out) in values.chunks_mut(stride).enumerate() {
-                for (out, &v) in out.iter_mut().zip(x.row(row)) {
-                    *out = round(v);
+            cpu.pool().run_chunks(&mut values, stride * ROWS_PER_TASK, &|task, rows| {
+                for (i, out) in rows.chunks_mut(stride).enumerate() {
+                    for (out, &v) in out.iter_mut().zip(x.row(task * ROWS_PER_TASK + i)) {
+                        *out = round(v);
+                    }
                 }
-            }
+            })?;
         }
-        Halves { rows: x.rows, cols: x.cols, values }
+        Ok(Halves { rows: x.rows, cols: x.cols, values })
     }
 
     /// The number of rows and of values per row.

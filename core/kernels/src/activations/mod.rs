@@ -1,6 +1,12 @@
 //! Rows of activations, and their lazily made 8-bit forms that several matrix products share.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_imports, reason = "what the x86-64 kernels use")
+)]
 
 mod aligned;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod halves;
 mod quantise;
 #[cfg(test)]
@@ -114,9 +120,15 @@ impl<'a> Activations<'a> {
     /// The rows in bfloat16, made now if they are not in the cache.
     ///
     /// # Errors
-    /// `KernelError::Shape` if the cache belongs to rows of another shape.
-    pub(crate) fn halves(&self) -> Result<&'a Halves, KernelError> {
-        let made = self.cache.halves.get_or_init(|| Halves::new(self));
+    /// As `quantised`.
+    pub(crate) fn halves(&self, cpu: &Cpu) -> Result<&'a Halves, KernelError> {
+        let made = match self.cache.halves.get() {
+            Some(made) => made,
+            None => {
+                let made = Halves::new(cpu, self)?;
+                self.cache.halves.get_or_init(|| made)
+            }
+        };
         self.check_cache(made.shape())?;
         Ok(made)
     }

@@ -29,7 +29,7 @@ pub(crate) struct Quantised {
     rows: usize,
     cols: usize,
     q: AlignedBytes,
-    meta: Vec<Meta>,
+    meta: AlignedBytes,
     single: Option<Single>,
 }
 
@@ -50,9 +50,9 @@ impl Quantised {
     /// Rounds all rows; in parallel where there are many.
     pub(super) fn new(cpu: &Cpu, x: &Activations, width: Width) -> Result<Self, KernelError> {
         let panels = x.cols.div_ceil(SUPER);
-        let mut q = AlignedBytes::new(panels * x.rows * SUPER);
-        let mut meta = vec![Meta::default(); panels * x.rows];
-        let out = Out { q: q.bytes_mut().as_mut_ptr(), meta: meta.as_mut_ptr() };
+        let mut q = AlignedBytes::reused(panels * x.rows * SUPER);
+        let mut meta = AlignedBytes::reused(panels * x.rows * size_of::<Meta>());
+        let out = Out { q: q.bytes_mut().as_mut_ptr(), meta: meta.bytes_mut().as_mut_ptr().cast() };
         let kernel = row_kernel(cpu.isa());
         let job = |task: usize| {
             let out = &out;
@@ -105,7 +105,7 @@ impl Quantised {
     /// The scales and sums of one row in one panel.
     #[inline(always)]
     pub(crate) fn meta(&self, panel: usize, row: usize) -> &Meta {
-        &self.meta[panel * self.rows + row]
+        &self.all_meta()[panel * self.rows + row]
     }
 
     /// All values, `[panel][row][256]`.
@@ -115,7 +115,9 @@ impl Quantised {
 
     /// All scales and sums, `[panel][row]`.
     pub(crate) fn all_meta(&self) -> &[Meta] {
-        &self.meta
+        let bytes = self.meta.bytes();
+        // SAFETY: the bytes start on a cache line, as a `Meta` wants, and hold so many of them; `new` wrote every one.
+        unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<Meta>()) }
     }
 
     /// Of a single row: the values in Q4_K's order; empty otherwise and in the narrow form.
@@ -132,6 +134,13 @@ impl Quantised {
     /// wide form.
     pub(crate) fn neg4(&self) -> &[u8] {
         self.single.as_ref().map_or(&[], |s| s.neg4.bytes())
+    }
+}
+
+impl Drop for Quantised {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.q).give_back();
+        std::mem::take(&mut self.meta).give_back();
     }
 }
 
@@ -175,7 +184,7 @@ type RowKernel = unsafe fn(&[f32], Width, &mut [i8; SUPER], &mut Meta);
 fn row_kernel(isa: Isa) -> RowKernel {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => quantise_avx512,
+        Isa::Avx512 => super::avx512::quantise,
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => quantise_avx2,
         _ => quantise_portable,
@@ -189,12 +198,6 @@ fn quantise_portable(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &m
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn quantise_avx2(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
-    quantise(values, width, q, meta);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
-fn quantise_avx512(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
     quantise(values, width, q, meta);
 }
 

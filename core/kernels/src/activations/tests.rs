@@ -67,3 +67,32 @@ fn a_cache_of_another_shape_is_refused() {
     assert!(other.quantised(&cpu, Width::Narrow).is_err());
     assert!(Activations::new(&x, 3, 64, &cache).is_err());
 }
+
+#[test]
+fn every_isa_rounds_to_the_same_numbers() {
+    let (rows, cols) = (3, 608);
+    let mut x = values(rows * cols);
+    x[5] = 0.0;
+    x[300..340].fill(0.0);
+    for width in [Width::Narrow, Width::Wide] {
+        let caches: Vec<_> =
+            Isa::available().into_iter().map(|isa| (isa, ActivationCache::default())).collect();
+        let forms: Vec<_> = caches
+            .iter()
+            .map(|(isa, cache)| {
+                let cpu = Cpu::with_isa(Some(1), *isa).unwrap();
+                Activations::new(&x, rows, cols, cache).unwrap().quantised(&cpu, width).unwrap()
+            })
+            .collect();
+        for form in &forms[1..] {
+            for row in 0..rows {
+                for panel in 0..3 {
+                    assert_eq!(form.values(panel, row), forms[0].values(panel, row));
+                    let (a, b) = (form.meta(panel, row), forms[0].meta(panel, row));
+                    assert_eq!((a.d, a.dsum, a.sum16, a.sum32), (b.d, b.dsum, b.sum16, b.sum32));
+                    assert_eq!((a.neg16, a.neg32), (b.neg16, b.neg32));
+                }
+            }
+        }
+    }
+}

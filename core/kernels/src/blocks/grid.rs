@@ -4,15 +4,13 @@
 use super::BlockType;
 use super::format::Format;
 use super::half_float::{f16_at, f16_to_f32, u16_at, u32_at};
-use super::tables::{EVEN_SIGNS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, SIGN_MASKS};
+use super::tables::{EVEN_MASKS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, SIGN_MASKS};
 
-/// Copies eight positive values to `q`, negated where `signs` has a bit.
+/// Copies eight positive values to `q`, negated where the byte of `mask` is full.
 #[inline(always)]
-fn signed(q: &mut [i8], values: u64, signs: u8) {
+fn signed(q: &mut [i8], values: u64, mask: u64) {
     let Some(q) = q.first_chunk_mut::<8>() else { return };
-    // All bits of a byte where its sign is set; then two's complement byte by byte: as no value is zero, adding
-    // one to the complement carries into no other byte.
-    let mask = SIGN_MASKS[usize::from(signs)];
+    // Two's complement byte by byte: as no value is zero, adding one to the complement carries into no other byte.
     let negated = (values ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101);
     *q = negated.to_le_bytes().map(|v| v as i8);
 }
@@ -30,13 +28,15 @@ impl Format for Iq2Xxs {
     const SPAN: i32 = 107;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(block), Some(q)) = (block.first_chunk::<66>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
         let d = f16_at(block, 0);
         for g in 0..8 {
             let bits = u32_at(block, 2 + g * 8 + 4);
             scale[g] = d * (0.5 + (bits >> 28) as f32) * 0.25;
             for i in 0..4 {
                 let book = IQ2_XXS[usize::from(block[2 + g * 8 + i])];
-                let signs = EVEN_SIGNS[(bits >> (7 * i) & 127) as usize];
+                let signs = EVEN_MASKS[(bits >> (7 * i) & 127) as usize];
                 signed(&mut q[g * 32 + i * 8..], book, signs);
             }
         }
@@ -56,13 +56,15 @@ impl Format for Iq2Xs {
     const SPAN: i32 = 107;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(block), Some(q)) = (block.first_chunk::<74>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
         let d = f16_at(block, 0);
         for g in 0..16 {
             let nibble = block[66 + g / 2] >> (4 * (g % 2)) & 15;
             scale[g] = d * (0.5 + f32::from(nibble)) * 0.25;
             for i in 0..2 {
                 let word = u16_at(block, 2 + g * 4 + i * 2);
-                let signs = EVEN_SIGNS[usize::from(word >> 9)];
+                let signs = EVEN_MASKS[usize::from(word >> 9)];
                 signed(&mut q[g * 16 + i * 8..], IQ2_XS[usize::from(word & 511)], signs);
             }
         }
@@ -82,6 +84,8 @@ impl Format for Iq2S {
     const SPAN: i32 = 107;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(block), Some(q)) = (block.first_chunk::<82>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
         let d = f16_at(block, 0);
         for g in 0..16 {
             let nibble = block[74 + g / 2] >> (4 * (g % 2)) & 15;
@@ -90,7 +94,7 @@ impl Format for Iq2S {
         for n in 0..32 {
             let high = block[66 + n / 4] >> (2 * (n % 4)) & 3;
             let index = usize::from(block[2 + n]) | usize::from(high) << 8;
-            signed(&mut q[n * 8..], IQ2_S[index], block[34 + n]);
+            signed(&mut q[n * 8..], IQ2_S[index], SIGN_MASKS[usize::from(block[34 + n])]);
         }
     }
 }
@@ -108,12 +112,14 @@ impl Format for Iq3Xxs {
     const SPAN: i32 = 126;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(block), Some(q)) = (block.first_chunk::<98>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
         let d = f16_at(block, 0);
         for g in 0..8 {
             let bits = u32_at(block, 66 + g * 4);
             scale[g] = d * (0.5 + (bits >> 28) as f32) * 0.5;
             for i in 0..4 {
-                let signs = EVEN_SIGNS[(bits >> (7 * i) & 127) as usize];
+                let signs = EVEN_MASKS[(bits >> (7 * i) & 127) as usize];
                 let index = 2 + g * 8 + i * 2;
                 let (a, b) = (IQ3_XXS[usize::from(block[index])], IQ3_XXS[usize::from(block[index + 1])]);
                 signed(&mut q[g * 32 + i * 8..], u64::from(a) | u64::from(b) << 32, signs);
@@ -135,6 +141,8 @@ impl Format for Iq3S {
     const SPAN: i32 = 31;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(block), Some(q)) = (block.first_chunk::<110>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
         let d = f16_at(block, 0);
         for g in 0..8 {
             let nibble = block[106 + g / 2] >> (4 * (g % 2)) & 15;
@@ -145,7 +153,8 @@ impl Format for Iq3S {
                     let index = usize::from(block[2 + g * 8 + n]) | (high << (8 - n) & 256);
                     u64::from(IQ3_S[index])
                 };
-                signed(&mut q[g * 32 + i * 8..], book(2 * i) | book(2 * i + 1) << 32, block[74 + g * 4 + i]);
+                let mask = SIGN_MASKS[usize::from(block[74 + g * 4 + i])];
+                signed(&mut q[g * 32 + i * 8..], book(2 * i) | book(2 * i + 1) << 32, mask);
             }
         }
     }
@@ -175,6 +184,8 @@ impl Format for Iq1S {
     const SPAN: i32 = 25;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(block), Some(q)) = (block.first_chunk::<50>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
         let d = f16_at(block, 0);
         for g in 0..8 {
             let word = u16_at(block, 34 + g * 2);
@@ -202,6 +213,8 @@ impl Format for Iq1M {
     const SPAN: i32 = 25;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+        let (Some(block), Some(q)) = (block.first_chunk::<56>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
         let words: [u16; 4] = std::array::from_fn(|i| u16_at(block, 48 + i * 2));
         let factor = words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000;
         let d = f16_to_f32(factor);

@@ -20,6 +20,8 @@ impl Format for Q2K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (Some(b), Some(q)) = (block.first_chunk::<84>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
+        let Some(min) = min.first_chunk_mut::<16>() else { return };
         let (d, dmin) = (f16_at(b, 80), f16_at(b, 82));
         for g in 0..16 {
             scale[g] = d * f32::from(b[g] & 15);
@@ -49,6 +51,7 @@ impl Format for Q3K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
         let (Some(b), Some(q)) = (block.first_chunk::<110>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
         let d = f16_at(b, 108);
         for g in 0..16 {
             let low = b[96 + g % 8] >> (4 * (g / 8)) & 15;
@@ -82,7 +85,7 @@ fn scales_and_minima(s: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
 
 /// Reads d, dmin and the 12 scale bytes that open a Q4_K or Q5_K block.
 #[inline(always)]
-fn open_block(block: &[u8], scale: &mut [f32], min: &mut [f32]) {
+fn open_block(block: &[u8], scale: &mut [f32; 8], min: &mut [f32; 8]) {
     let Some(packed) = block[4..].first_chunk::<12>() else { return };
     let (d, dmin) = (f16_at(block, 0), f16_at(block, 2));
     let (s, m) = scales_and_minima(packed);
@@ -106,6 +109,8 @@ impl Format for Q4K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (Some(b), Some(q)) = (block.first_chunk::<144>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
+        let Some(min) = min.first_chunk_mut::<8>() else { return };
         open_block(b, scale, min);
         for pair in 0..4 {
             for i in 0..32 {
@@ -131,6 +136,8 @@ impl Format for Q5K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (Some(b), Some(q)) = (block.first_chunk::<176>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
+        let Some(min) = min.first_chunk_mut::<8>() else { return };
         open_block(b, scale, min);
         for pair in 0..4 {
             for i in 0..32 {
@@ -156,6 +163,7 @@ impl Format for Q6K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
         let (Some(b), Some(q)) = (block.first_chunk::<210>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
         let d = f16_at(b, 208);
         for g in 0..16 {
             scale[g] = d * f32::from(b[192 + g] as i8);
@@ -187,6 +195,7 @@ impl Format for Iq4Xs {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
         let (Some(b), Some(q)) = (block.first_chunk::<136>(), q.first_chunk_mut::<256>()) else { return };
+        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
         let (d, high) = (f16_at(b, 0), u16_at(b, 2));
         for g in 0..8 {
             let low = b[4 + g / 2] >> (4 * (g % 2)) & 15;

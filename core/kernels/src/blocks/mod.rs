@@ -1,4 +1,8 @@
 //! The weight blocks of GGUF files: their sizes and ids, matrices of them, and their dequantisation.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_imports, reason = "what the x86-64 kernels use")
+)]
 
 mod dequantise;
 mod format;

@@ -2,7 +2,13 @@
 //!
 //! There are two classes of kernel: for one row of activations and for several. Within a class a row's result
 //! depends on that row alone: reductions have a fixed order, whatever the threads, tasks and other rows are.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_imports, reason = "what the x86-64 kernels use")
+)]
 
+#[cfg(target_arch = "x86_64")]
+mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

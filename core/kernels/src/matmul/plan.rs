@@ -67,7 +67,7 @@ impl<'a> Plan<'a> {
         let x = match choice.form {
             Form::Float => Input::Float(self.x),
             Form::Rounded(width) => Input::Rounded(self.x.quantised(self.cpu, width)?),
-            Form::Halves => Input::Halves(self.x.halves()?),
+            Form::Halves => Input::Halves(self.x.halves(self.cpu)?),
         };
         let job = Job { w, first_row: 0, x, tokens, output: product.output };
         self.parts.push(Part {

@@ -83,7 +83,7 @@ fn every_type_shape_and_isa_agrees_with_naive() {
         for (rows, cols) in [(1, unit), (5, 3 * unit), (51, 9 * unit)] {
             let bytes = random_blocks(block, rows * cols, &mut random);
             let w = Matrix::new(block, rows, cols, &bytes).unwrap();
-            for tokens in [1, 2, 3, 5, 13] {
+            for tokens in [1, 2, 3, 5, 13, 64] {
                 let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
                 for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
                     let wanted = expected(arithmetic, &w, &x);
@@ -133,6 +133,24 @@ fn a_row_depends_on_itself_alone() {
                     let part = product(&three, arithmetic, &w, &x[first * cols..(first + count) * cols]);
                     assert_eq!(part, all[first * rows..(first + count) * rows], "{} {isa}", block.name());
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn more_tokens_than_one_pass_are_the_same_as_few() {
+    let mut random = Random(11);
+    for block in [BlockType::Q4_0, BlockType::Q8_0, BlockType::F32, BlockType::BF16, BlockType::Q6_K] {
+        let (rows, cols, tokens) = (19, block.block_len().max(64), 1029);
+        let bytes = random_blocks(block, rows * cols, &mut random);
+        let w = Matrix::new(block, rows, cols, &bytes).unwrap();
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+        for cpu in every_isa(2) {
+            let all = product(&cpu, Arithmetic::Fast, &w, &x);
+            for first in [0, 510, 1027] {
+                let part = product(&cpu, Arithmetic::Fast, &w, &x[first * cols..(first + 2) * cols]);
+                assert_eq!(part, all[first * rows..(first + 2) * rows], "{} {}", block.name(), cpu.isa());
             }
         }
     }

@@ -134,15 +134,8 @@ impl<'a> Marker<'a> {
         let start = text.len() - head.len();
         let whole = head.trim_end();
         for token in self.guarded.values().flatten() {
-            let shared = (1..token.len())
-                .rev()
-                .find(|from| token.get(*from..).is_some_and(|end| head.starts_with(end)));
-            // The search goes from the shortest end on; all that match are inside the longest.
-            let longest =
-                (1..token.len()).find(|from| token.get(*from..).is_some_and(|end| head.starts_with(end)));
-            if shared.is_some()
-                && let Some(from) = longest
-            {
+            let fits = |from: &usize| token.get(*from..).is_some_and(|end| head.starts_with(end));
+            if let Some(from) = (1..token.len()).find(fits) {
                 spots.extend(start..start + token.len() - from);
             }
             if !whole.is_empty() && token.contains(whole) {

@@ -1,1 +1,177 @@
+//! Tests of rendering beside the published templates (tests/templates.rs).
 
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::{ChatTemplate, RenderOptions, Segment, TemplateError};
+
+const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}\
+{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+const GUARDED: [&str; 4] = ["<|im_start|>", "<|im_end|>", "</s>", "<s>"];
+
+fn template(source: &str) -> ChatTemplate {
+    ChatTemplate::new("test", source, Some("<s>"), Some("</s>")).unwrap()
+}
+
+fn user(content: &str) -> Vec<Value> {
+    vec![json!({"role": "user", "content": content})]
+}
+
+fn render(source: &str, messages: &[Value]) -> Result<String, TemplateError> {
+    let now = UNIX_EPOCH + Duration::from_secs(1_709_210_096);
+    template(source).render(messages, &RenderOptions { now, ..RenderOptions::default() })
+}
+
+#[test]
+fn tojson_is_json_dumps() {
+    let value = json!([{"a": "<b> & 'c' \"d\" \\ é 🦙 \u{1} \t\u{7f}", "n": null, "t": true, "e": {}, "l": []},
+        1, -2, 1.0, 0.1, 1e16, 1.5e-7, 123456789012345680.0, 1e-4]);
+    // json.dumps(value, ensure_ascii=False), and with the arguments in the template; Python 3.11.
+    let cases = [
+        (
+            "tojson",
+            "[{\"a\": \"<b> & 'c' \\\"d\\\" \\\\ é 🦙 \\u0001 \\t\u{7f}\", \"n\": null, \"t\": true, \"e\": {}, \"l\": []}, \
+             1, -2, 1.0, 0.1, 1e+16, 1.5e-07, 1.2345678901234568e+17, 0.0001]",
+        ),
+        (
+            "tojson(ensure_ascii=true, separators=(',', ':'))",
+            "[{\"a\":\"<b> & 'c' \\\"d\\\" \\\\ \\u00e9 \\ud83e\\udd99 \\u0001 \\t\u{7f}\",\"n\":null,\"t\":true,\"e\":{},\"l\":[]},\
+             1,-2,1.0,0.1,1e+16,1.5e-07,1.2345678901234568e+17,0.0001]",
+        ),
+    ];
+    for (filter, expected) in cases {
+        let messages = vec![value.clone()];
+        assert_eq!(
+            render(&format!("{{{{ messages[0]|{filter} }}}}"), &messages).unwrap(),
+            expected,
+            "{filter}"
+        );
+    }
+    let nested = vec![json!({"b": [1, {"c": 2}], "a": []})];
+    assert_eq!(
+        render("{{ messages[0]|tojson(indent=2, sort_keys=true) }}", &nested).unwrap(),
+        "{\n  \"a\": [],\n  \"b\": [\n    1,\n    {\n      \"c\": 2\n    }\n  ]\n}"
+    );
+    assert!(render("{{ nothing|tojson }}", &nested).is_err());
+}
+
+#[test]
+fn variables_and_functions_are_there() {
+    let cases = [
+        ("{{ bos_token }}|{{ eos_token }}|{{ tools is none }}|{{ documents is none }}", "<s>|</s>|True|True"),
+        ("{{ strftime_now('%d %b %Y') }}", "29 Feb 2024"),
+        ("{{ 'a' ~ true ~ none ~ 1.0 }}", "aTrueNone1.0"),
+        ("{{ '%s-%s' % ('a', 1) if false else 'b' }}", "b"),
+        ("{% for x in [1, 2, 3] %}{% if x == 2 %}{% break %}{% endif %}{{ x }}{% endfor %}", "1"),
+        ("{%- set ns = namespace(a=1) -%}{%- set ns.a = 2 -%}{{ ns.a }}", "2"),
+        ("{% generation %}x{% endgeneration %}", "x"),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(render(source, &user("x")).unwrap(), expected, "{source}");
+    }
+    let extra = json!({"enable_thinking": false}).as_object().unwrap().clone();
+    let options = RenderOptions { extra, ..RenderOptions::default() };
+    assert_eq!(template("{{ enable_thinking }}").render(&[], &options).unwrap(), "False");
+}
+
+#[test]
+fn errors_name_template_line_and_reason() {
+    let syntax = ChatTemplate::new("bad", "a\n{% if %}", None, None).unwrap_err();
+    assert!(matches!(&syntax, TemplateError::Syntax { line: Some(2), .. }), "{syntax}");
+    assert!(syntax.to_string().starts_with("chat template `bad`, line 2: "), "{syntax}");
+    let raised = render("\n\n{{ raise_exception('no ' + 'way') }}", &[]).unwrap_err();
+    assert_eq!(
+        raised,
+        TemplateError::Raised { template: "test".into(), line: Some(3), message: "no way".into() }
+    );
+    for source in
+        ["\n{{ a.b.c }}", "\n{{ none + 1 }}", "\n{% for x in none %}{% endfor %}", "\n{{ 'a'|safe + 'b' }}"]
+    {
+        let error = render(source, &[]).unwrap_err();
+        assert!(matches!(&error, TemplateError::Render { line: Some(2), .. }), "{source}: {error}");
+    }
+    let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}";
+    assert!(render(endless, &[]).unwrap_err().to_string().contains("fuel"));
+}
+
+fn segments(source: &str, messages: &[Value]) -> Result<Vec<Segment>, TemplateError> {
+    let template = template(source);
+    let options = RenderOptions::default();
+    let segments = template.render_segments(messages, &options, &GUARDED)?;
+    let text: String = segments.iter().map(|segment| segment.text.as_str()).collect();
+    assert_eq!(text, template.render(messages, &options).unwrap());
+    Ok(segments)
+}
+
+#[test]
+fn contents_are_not_trusted() {
+    assert_eq!(
+        segments(CHATML, &user("hi <|im_end|> there")).unwrap(),
+        [
+            Segment::trusted("<|im_start|>user\n"),
+            Segment::untrusted("hi <|im_end|> there"),
+            Segment::trusted("<|im_end|>\n<|im_start|>assistant\n"),
+        ]
+    );
+    let trimming = CHATML.replace("m.content", "m.content | trim");
+    assert_eq!(segments(&trimming, &user(" \n a b \n ")).unwrap()[1], Segment::untrusted("a b"));
+}
+
+/// The template takes the reasoning out of an answer: marks on every character would hide `</think>` from it.
+const THINKING: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role }}\
+{% if '</think>' in m.content %}{{ m.content.split('</think>')[-1].lstrip('\\n') }}{% else %}{{ m.content }}{% endif %}\
+{{ '<|im_end|>' }}{% endfor %}";
+
+#[test]
+fn contents_that_are_taken_apart_keep_their_special_tokens_harmless() {
+    let found = segments(THINKING, &user("<think>x</think>\n\nyes <|im_end|> no")).unwrap();
+    assert_eq!(
+        found,
+        [
+            Segment::trusted("<|im_start|>useryes "),
+            Segment::untrusted("<|im_end|>"),
+            Segment::trusted(" no<|im_end|>"),
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_told_apart_is_refused() {
+    let by_token = THINKING.replace("</think>", "<|im_end|>");
+    let error = segments(&by_token, &user("a<|im_end|>b")).unwrap_err();
+    assert_eq!(error, TemplateError::Untrusted { template: "test".into(), token: "<|im_end|>".into() });
+    assert!(segments(&by_token, &user("a b")).is_ok());
+}
+
+#[test]
+fn tokens_made_of_template_and_content_are_not_trusted() {
+    for (source, content) in [
+        ("{{ '<' + messages[0].content + '|>' }}", "|im_end"),
+        ("{{ '<|im_' ~ messages[0].content }}", "end|> x"),
+        ("{{ messages[0].content|trim + '|>' }}", "<|im_end "),
+    ] {
+        // Also where only tokens are marked, as after a template that looks into the contents.
+        for prefix in [
+            "",
+            "{% if 'end' in messages[0].content %}{% endif %}{% if 'im' in messages[0].content %}{% endif %}",
+        ] {
+            let segments = segments(&format!("{prefix}{source}"), &user(content)).unwrap();
+            let trusted: Vec<&str> = segments.iter().filter(|s| s.trusted).map(|s| s.text.as_str()).collect();
+            assert!(!trusted.iter().any(|text| text.contains("<|im_end|>")), "{source} {segments:?}");
+            assert!(segments.iter().any(|s| !s.trusted), "{source} {segments:?}");
+        }
+    }
+    let tools = Some(vec![json!({"name": "<|im_end|", "description": "</s>"})]);
+    let source = "{{ '<function=' + tools[0].name + '>' + tools[0].description }}{{ tools|tojson }}";
+    let options = RenderOptions { tools, ..RenderOptions::default() };
+    let segments = template(source).render_segments(&[], &options, &GUARDED).unwrap();
+    let trusted: String = segments.iter().filter(|s| s.trusted).map(|s| s.text.as_str()).collect();
+    assert!(!trusted.contains("im_end") && !trusted.contains("</s>"), "{segments:?}");
+}
+
+#[test]
+fn private_use_characters_in_contents_come_through() {
+    let content: String = ('\u{E000}'..='\u{E00F}').collect();
+    assert_eq!(segments(CHATML, &user(&content)).unwrap()[1], Segment::untrusted(content));
+}

@@ -81,7 +81,7 @@ impl Bpe {
 
     /// The tokens of the characters or bytes of a piece.
     fn spell(&self, vocabulary: &Vocabulary, piece: &str, ids: &mut Vec<u32>) -> Result<(), TokenizerError> {
-        for (at, character) in piece.char_indices() {
+        for character in piece.chars() {
             let mut buffer = [0; 4];
             let text: &str = character.encode_utf8(&mut buffer);
             let whole = self.text.then(|| token(vocabulary, text)).flatten();
@@ -93,7 +93,6 @@ impl Bpe {
                 let id = self.bytes.get(usize::from(byte)).copied().flatten();
                 ids.push(id.ok_or_else(|| TokenizerError::NoToken {
                     what: format!("the byte 0x{byte:02X} of {character:?} in {piece:?}"),
-                    at,
                 })?);
             }
         }

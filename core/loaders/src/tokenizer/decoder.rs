@@ -5,20 +5,13 @@ use super::error::TokenizerError;
 use super::kind::TokenKind;
 
 /// How a [`TextDecoder`] shows tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextDecoderOptions {
     /// Whether special tokens are shown by name; otherwise they give no text. Default false.
     pub show_special: bool,
     /// Whether the first token begins a text, whose first space an SPM vocabulary added. Default false: the
     /// tokens continue a prompt.
     pub at_start: bool,
-}
-
-#[allow(clippy::derivable_impls)]
-impl Default for TextDecoderOptions {
-    fn default() -> Self {
-        Self { show_special: false, at_start: false }
-    }
 }
 
 /// Text of a growing list of ids; bytes of a character that is not complete are held back.

@@ -42,7 +42,36 @@ const FIM: [(&str, &[&str]); 3] = [
     (keys::FIM_SEP, &["<|file_sep|>"]),
 ];
 
-/// All end-of-generation ids, sorted; tokens that end a generation by their text become control tokens.
+/// Fill-in-the-middle tokens that do not end a generation, but steer the model.
+const STEERING_TEXTS: [&str; 24] = [
+    "<|fim_prefix|>",
+    "<fim-prefix>",
+    "<fim_prefix>",
+    "<｜fim▁begin｜>",
+    "<PRE>",
+    "▁<PRE>",
+    "<|code_prefix|>",
+    "<|prefix|>",
+    "<|fim_suffix|>",
+    "<fim-suffix>",
+    "<fim_suffix>",
+    "<｜fim▁hole｜>",
+    "<SUF>",
+    "▁<SUF>",
+    "<|code_suffix|>",
+    "<|suffix|>",
+    "<|fim_middle|>",
+    "<fim-middle>",
+    "<fim_middle>",
+    "<｜fim▁end｜>",
+    "<MID>",
+    "▁<MID>",
+    "<|code_middle|>",
+    "<|middle|>",
+];
+
+/// All end-of-generation ids, sorted. Tokens that end a generation or steer the model by their text become control
+/// tokens, whatever the file calls them.
 pub(crate) fn find(
     metadata: &Metadata,
     vocabulary: &mut Vocabulary,
@@ -68,6 +97,9 @@ pub(crate) fn find(
             ends.insert(id);
             vocabulary.set_kind(id, TokenKind::Control);
         }
+    }
+    for id in STEERING_TEXTS.iter().filter_map(|text| vocabulary.id(text)).collect::<Vec<_>>() {
+        vocabulary.set_kind(id, TokenKind::Control);
     }
     take_back(vocabulary, &mut ends);
     Ok(ends)

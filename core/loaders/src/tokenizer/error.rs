@@ -76,14 +76,10 @@ pub enum TokenizerError {
         problem: String,
     },
     /// A text holds something that the vocabulary cannot express.
-    #[error(
-        "the vocabulary has no token for {what}, found at byte {at} of the text; remove it from the text"
-    )]
+    #[error("the vocabulary has no token for {what}; remove it from the text")]
     NoToken {
-        /// The character or byte.
+        /// The character or byte, and where it was found.
         what: String,
-        /// Where in the piece being encoded, in bytes.
-        at: usize,
     },
     /// A token id past the vocabulary.
     #[error("token id {id} is past the vocabulary of {size} tokens (0 to {last})", last = size.saturating_sub(1))]

@@ -15,6 +15,7 @@ const FLAGS: [&str; 3] = ["ignore_merges", "add_bos", "text"];
 #[derive(Debug)]
 pub struct PreTokenizerTable {
     entries: BTreeMap<String, PreEntry>,
+    strip_after: Vec<String>,
 }
 
 /// How a vocabulary cuts text before merging, and what goes with it.
@@ -57,7 +58,16 @@ impl PreTokenizerTable {
                 }
             }
         }
-        Ok(Self { entries })
+        let strip_after = root.pointer("/name/strip_after").map_or(Some(Vec::new()), texts);
+        let strip_after =
+            strip_after.ok_or_else(|| fault("name.strip_after", "not a list of texts".into()))?;
+        Ok(Self { entries, strip_after })
+    }
+
+    /// Whether the special tokens of a model of this `general.name` take the white space after them along.
+    pub(crate) fn strips_after(&self, general_name: &str) -> bool {
+        let name = general_name.to_lowercase();
+        self.strip_after.iter().any(|part| name.contains(part))
     }
 
     /// All names, sorted.

@@ -58,8 +58,7 @@ impl SpecialTokens {
     /// Collects control, unknown and user-defined tokens. `strip_after`: see [`strips_after`].
     pub(crate) fn new(vocabulary: &Vocabulary, strip_after: HashSet<u32>) -> Self {
         let mut lengths = vec![BTreeSet::new(); 256];
-        for (_, text, kind) in vocabulary.iter().filter(|token| is_special(token.2)) {
-            let _ = kind;
+        for (_, text, _) in vocabulary.iter().filter(|token| is_special(token.2)) {
             if let Some(set) = text.bytes().next().and_then(|first| lengths.get_mut(usize::from(first))) {
                 set.insert(text.len());
             }
@@ -133,13 +132,9 @@ fn looks_like_control(text: &str) -> bool {
     [("<|", "|>"), ("<｜", "｜>")].iter().any(|(open, close)| text.starts_with(open) && text.ends_with(close))
 }
 
-/// The tokens of Phi-3 files that take the white space after them along: the file does not say so, its name does
-/// (llama-vocab.cpp, "set attributes by model/tokenizer/architecture name").
-pub(crate) fn strips_after(vocabulary: &Vocabulary, general_name: &str) -> HashSet<u32> {
-    let name = general_name.to_lowercase();
-    if !name.contains("phi-3") && !name.contains("phi3") {
-        return HashSet::new();
-    }
+/// The tokens that take the white space after them along, in files whose name says so (`[name] strip_after` of the
+/// table; llama-vocab.cpp, "set attributes by model/tokenizer/architecture name").
+pub(crate) fn strips_after(vocabulary: &Vocabulary) -> HashSet<u32> {
     let stays = |text: &str| ["<unk>", "<s>", "<|endoftext|>"].contains(&text);
     let strips = |text: &str, kind| (is_special(kind) && !stays(text)) || text == "</s>";
     vocabulary.iter().filter(|(_, text, kind)| strips(text, *kind)).map(|(id, _, _)| id).collect()

@@ -65,23 +65,21 @@ impl Spm {
             let piece = escaped.get(part.start..part.end).unwrap_or_default();
             match piece_id(vocabulary, piece) {
                 Some(id) => out.push(id),
-                None => self.fall_back(piece, part.start, out)?,
+                None => self.fall_back(piece, out)?,
             }
         }
         Ok(())
     }
 
     /// A character without a token of its own, as bytes or as the unknown token.
-    fn fall_back(&self, piece: &str, at: usize, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
+    fn fall_back(&self, piece: &str, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
         let bytes = piece.bytes().map(|byte| self.bytes.get(usize::from(byte)).copied().flatten());
         match bytes.collect::<Option<Vec<u32>>>() {
             Some(ids) => out.extend(ids),
-            None => {
-                out.push(self.unknown.ok_or_else(|| TokenizerError::NoToken {
-                    what: format!("the character {piece:?}"),
-                    at,
-                })?)
-            }
+            None => out.push(
+                self.unknown
+                    .ok_or_else(|| TokenizerError::NoToken { what: format!("the character {piece:?}") })?,
+            ),
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! Tests of the tokenizer against references.
 
+mod damaged;
 mod decoding;
+mod ends;
 mod fixtures;
 mod gguf;
 mod pre_tokenizers;

@@ -26,14 +26,7 @@ impl LogitsPart for LogitBias {
     }
 
     fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
-        if self.biases.is_empty() {
-            return;
-        }
-        for entry in candidates.entries_mut() {
-            if let Some(bias) = self.biases.get(&entry.id) {
-                entry.logit += bias;
-            }
-        }
+        candidates.change(&self.biases, |entry, bias| entry.logit += bias);
     }
 }
 

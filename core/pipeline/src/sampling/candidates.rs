@@ -1,6 +1,7 @@
 //! [`Candidates`]: the tokens that may still be taken, with their logits.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// A token and its logit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,11 +17,16 @@ fn best_first(a: &Candidate, b: &Candidate) -> Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
 }
 
+/// Most candidates that are kept by insertion; more are kept by selection.
+const FEW: usize = 128;
+
 /// The tokens that may still be taken; never NaN, reused from token to token.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     entries: Vec<Candidate>,
     sorted: bool,
+    /// Whether `entries[i]` is token `i`: nothing was dropped or moved.
+    whole: bool,
 }
 
 impl Candidates {
@@ -36,6 +42,7 @@ impl Candidates {
         self.entries.clear();
         self.entries.extend(logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit }));
         self.sorted = false;
+        self.whole = true;
     }
 
     /// The candidates, in no particular order unless [`Self::sort`] was called.
@@ -47,6 +54,24 @@ impl Candidates {
     pub fn entries_mut(&mut self) -> &mut [Candidate] {
         self.sorted = false;
         &mut self.entries
+    }
+
+    /// Changes the candidates that are named in `tokens`; the order counts as lost.
+    pub fn change<T>(&mut self, tokens: &HashMap<u32, T>, mut change: impl FnMut(&mut Candidate, &T)) {
+        self.sorted = false;
+        if self.whole {
+            for (&id, value) in tokens {
+                if let Some(entry) = self.entries.get_mut(id as usize) {
+                    change(entry, value);
+                }
+            }
+            return;
+        }
+        for entry in &mut self.entries {
+            if let Some(value) = tokens.get(&entry.id) {
+                change(entry, value);
+            }
+        }
     }
 
     /// How many are left.
@@ -64,13 +89,17 @@ impl Candidates {
         if !self.sorted {
             self.entries.sort_unstable_by(best_first);
             self.sorted = true;
+            self.whole = false;
         }
     }
 
     /// Keeps the `count` best, sorted; at least one.
     pub fn keep_best(&mut self, count: usize) {
         let count = count.max(1);
-        if !self.sorted && count < self.entries.len() {
+        self.whole = false;
+        if !self.sorted && count <= FEW && count < self.entries.len() {
+            self.keep_few(count);
+        } else if !self.sorted && count < self.entries.len() {
             self.entries.select_nth_unstable_by(count - 1, best_first);
             self.entries.truncate(count);
         }
@@ -78,15 +107,37 @@ impl Candidates {
         self.entries.truncate(count);
     }
 
+    /// One pass with the best so far in order: almost every candidate is turned down by one comparison.
+    fn keep_few(&mut self, count: usize) {
+        let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
+        let mut worst = f32::NEG_INFINITY;
+        for &entry in &self.entries {
+            if entry.logit < worst {
+                continue;
+            }
+            let place = best.partition_point(|held| best_first(held, &entry).is_le());
+            best.insert(place, entry);
+            if best.len() > count {
+                best.truncate(count);
+                worst = best[count - 1].logit;
+            }
+        }
+        self.entries.clear();
+        self.entries.append(&mut best);
+        self.sorted = true;
+    }
+
     /// Drops the first `count` in the present order; at least one stays.
     pub fn drop_first(&mut self, count: usize) {
         let count = count.min(self.entries.len().saturating_sub(1));
+        self.whole = false;
         self.entries.drain(..count);
     }
 
     /// Keeps those whose logit is at least `limit`, or the `min_keep` best if fewer are (at least one).
     pub fn keep_from(&mut self, limit: f32, min_keep: usize) {
         let passing = self.entries.iter().filter(|entry| entry.logit >= limit).count();
+        self.whole = false;
         if passing >= min_keep.max(1) {
             self.entries.retain(|entry| entry.logit >= limit);
         } else {
@@ -100,7 +151,7 @@ impl Candidates {
             indices.iter().filter_map(|&index| self.entries.get(index).copied()).collect();
         if !kept.is_empty() {
             self.entries = kept;
-            self.sorted = false;
+            (self.sorted, self.whole) = (false, false);
         }
     }
 
@@ -116,5 +167,40 @@ impl Candidates {
             self.entries.iter().map(|entry| (entry.logit - best.logit).exp()).collect();
         let sum: f64 = exponentials.iter().map(|&e| f64::from(e)).sum();
         exponentials.iter().map(|&e| (f64::from(e) / sum) as f32).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::Generator;
+
+    #[test]
+    fn named_tokens_are_changed_wherever_they_are() {
+        let tokens = HashMap::from([(1, 10.0), (3, 20.0), (9, 30.0)]);
+        let changed = |mut candidates: Candidates| {
+            candidates.change(&tokens, |entry, value| entry.logit += value);
+            candidates.sort();
+            candidates.entries().iter().map(|entry| (entry.id, entry.logit)).collect::<Vec<_>>()
+        };
+        let whole = Candidates::from_logits(&[0.0, 1.0, 2.0, 3.0]);
+        let mut cut = whole.clone();
+        cut.keep_best(3);
+        assert_eq!(changed(whole), [(3, 23.0), (1, 11.0), (2, 2.0), (0, 0.0)]);
+        assert_eq!(changed(cut), [(3, 23.0), (1, 11.0), (2, 2.0)]);
+    }
+
+    #[test]
+    fn keeping_few_and_keeping_many_agree_with_sorting() {
+        let mut generator = Generator::new(4);
+        // Few different values: many ties.
+        let logits: Vec<f32> = (0..2000).map(|_| generator.below(97) as f32 - 48.0).collect();
+        let mut sorted = Candidates::from_logits(&logits);
+        sorted.sort();
+        for count in [1, 2, 40, FEW, FEW + 1, 1999, 2000, 3000] {
+            let mut kept = Candidates::from_logits(&logits);
+            kept.keep_best(count);
+            assert_eq!(kept.entries(), &sorted.entries()[..count.min(2000)], "{count}");
+        }
     }
 }

@@ -82,6 +82,9 @@ impl Chain {
     /// # Errors
     /// A logit that is not a number, or no token that may be taken.
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SamplingError> {
+        if self.parts.is_empty() && self.pick.takes_best() {
+            return best(logits);
+        }
         if let Some(id) = logits.iter().position(|logit| logit.is_nan()) {
             return Err(SamplingError::NotANumber { id });
         }
@@ -94,6 +97,19 @@ impl Chain {
         }
         self.pick.pick(&mut self.candidates).ok_or(SamplingError::NothingLeft)
     }
+}
+
+/// The token of the highest logit, the lower id where equal.
+fn best(logits: &[f32]) -> Result<u32, SamplingError> {
+    let (mut highest, mut token) = (f32::NEG_INFINITY, None);
+    for (&logit, id) in logits.iter().zip(0u32..) {
+        if logit > highest {
+            (highest, token) = (logit, Some(id));
+        } else if logit.is_nan() {
+            return Err(SamplingError::NotANumber { id: id as usize });
+        }
+    }
+    token.ok_or(SamplingError::NothingLeft)
 }
 
 /// Parts that move logits without dropping candidates: bias, penalties, DRY.
@@ -174,6 +190,16 @@ mod tests {
         let options = SamplingOptions { presence_penalty: 2.0, ..SamplingOptions::greedy() };
         assert_eq!(chain(&options).sample(&[1.0, 2.0], &[1]), Ok(0));
         assert_eq!(chain(&options).sample(&[1.0, 2.0], &[]), Ok(1));
+    }
+
+    #[test]
+    fn the_short_way_takes_what_the_long_one_takes() {
+        let mut generator = Generator::new(2);
+        let mut biased = chain(&SamplingOptions { logit_bias: vec![(0, 0.0)], ..SamplingOptions::greedy() });
+        for _ in 0..50 {
+            let logits: Vec<f32> = (0..300).map(|_| generator.below(40) as f32).collect();
+            assert_eq!(chain(&SamplingOptions::greedy()).sample(&logits, &[]), biased.sample(&logits, &[]));
+        }
     }
 
     #[test]

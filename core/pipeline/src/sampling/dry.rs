@@ -145,17 +145,11 @@ impl LogitsPart for Dry {
         if self.multiplier == 0.0 || self.base < 1.0 {
             return;
         }
-        let repetitions = self.repetitions(history);
-        if repetitions.is_empty() {
-            return;
-        }
-        for entry in candidates.entries_mut() {
-            if let Some(&length) = repetitions.get(&entry.id)
-                && !self.breakers.is_single(entry.id)
-            {
+        candidates.change(&self.repetitions(history), |entry, &length| {
+            if !self.breakers.is_single(entry.id) {
                 entry.logit -= self.penalty(length);
             }
-        }
+        });
     }
 }
 

@@ -46,6 +46,11 @@ pub trait Pick: Send {
     /// How listings and errors name it, e.g. `greedy`.
     fn name(&self) -> &'static str;
 
+    /// Whether it always takes the best candidate (lower id where equal): a chain without parts then needs none.
+    fn takes_best(&self) -> bool {
+        false
+    }
+
     /// The token taken; `None` only if there is no candidate.
     fn pick(&mut self, candidates: &mut Candidates) -> Option<u32>;
 }

@@ -41,15 +41,14 @@ impl LogitsPart for Penalties {
         for &id in recent {
             *counts.entry(id).or_insert(0.0) += 1.0;
         }
-        for entry in candidates.entries_mut() {
-            let Some(&count) = counts.get(&entry.id) else { continue };
+        candidates.change(&counts, |entry, count| {
             if entry.logit <= 0.0 {
                 entry.logit *= self.repeat;
             } else {
                 entry.logit /= self.repeat;
             }
             entry.logit -= count * self.frequency + self.presence;
-        }
+        });
     }
 }
 

@@ -11,6 +11,10 @@ impl Pick for Greedy {
         "greedy"
     }
 
+    fn takes_best(&self) -> bool {
+        true
+    }
+
     fn pick(&mut self, candidates: &mut Candidates) -> Option<u32> {
         candidates.best().map(|best| best.id)
     }

@@ -1,12 +1,17 @@
 //! Opening real files: capabilities, defaults, memory, regimes, and files that vanish.
 
+use candle_core::Tensor;
 use menagerie_all as _;
+use menagerie_model::{LayerHook, SequenceLayout};
 use menagerie_pipeline::{
-    Arithmetic, Autoregressive, ChatMessage, GenerateError, KvType, LoadError, LoadOptions, LogitsOptions,
-    MissingCapability, Notice, Pipeline, RenderOptions, Request, TextPipeline,
+    Arithmetic, Autoregressive, ChatMessage, GenerateError, Hookable, KvType, LoadError, LoadOptions,
+    LogitsOptions, MissingCapability, Notice, Pipeline, RenderOptions, Request, TextPipeline,
 };
 use safetensors::SafeTensors;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/base").join(name)
@@ -148,6 +153,35 @@ fn a_file_cut_while_it_is_mapped_is_an_error() {
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
     let message = pipeline.logits(&[1, 2, 3], &LogitsOptions::default()).unwrap_err().to_string();
     assert!(message.contains("changed on disk while in use"), "{message}");
+}
+
+/// Counts the layers it sees.
+struct Counting(AtomicUsize);
+
+impl LayerHook for Counting {
+    fn layers(&self) -> Range<usize> {
+        0..usize::MAX
+    }
+
+    fn after_layer(
+        &self,
+        _: usize,
+        _: &Tensor,
+        _: &SequenceLayout,
+    ) -> menagerie_model::Result<Option<Tensor>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+}
+
+#[test]
+fn hooks_are_called_in_sessions_begun_after_them() {
+    let mut pipeline = open("llama", &options()).unwrap();
+    let hook = Arc::new(Counting(AtomicUsize::new(0)));
+    pipeline.add_hook(Arc::clone(&hook) as Arc<dyn LayerHook>);
+    pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(3), &mut |_| {}).unwrap();
+    // The prompt and two tokens fed back.
+    assert_eq!(hook.0.load(Ordering::Relaxed), 3 * pipeline.config().unwrap().layers.len());
 }
 
 #[test]

@@ -56,7 +56,9 @@ struct Limits {
 impl BenchCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
-        let pipeline = self.model.open()?;
+        let mut model = self.model.clone();
+        model.at_least(self.depth + self.prompt.max(self.generate));
+        let pipeline = model.open()?;
         let options = BenchOptions {
             prompt: self.prompt,
             generate: self.generate,
@@ -127,6 +129,8 @@ fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
             break;
         }
         let data = file.data(tensor)?;
+        // The first time brings pages in.
+        probe_read_rate(cpu, &data)?;
         seconds += data.len() as f64 / probe_read_rate(cpu, &data)?;
         bytes += data.len() as f64;
     }
@@ -174,7 +178,8 @@ fn print(report: &Value) -> Result<(), Failure> {
             continue;
         }
         let number = |key: &str| rate[key].as_f64().unwrap_or_default();
-        let share = report[share].as_f64().map_or("-".to_owned(), |share| format!("{:.0} % {what}", 100.0 * share));
+        let share =
+            report[share].as_f64().map_or("-".to_owned(), |share| format!("{:.0} % {what}", 100.0 * share));
         rows.push(vec![
             format!("{name}{}", report[name]),
             format!("{:.2}", number("median")),

@@ -55,7 +55,9 @@ impl Lines {
     /// The next line; `None` at the end.
     fn next(&mut self) -> Result<Option<String>, Failure> {
         match self {
-            Self::Plain(lines) => lines.next().transpose().map_err(|error| Failure::about("standard input", error)),
+            Self::Plain(lines) => {
+                lines.next().transpose().map_err(|error| Failure::about("standard input", error))
+            }
             Self::Editor(editor) => match editor.readline("> ") {
                 Ok(line) => {
                     if !line.trim().is_empty() {
@@ -109,7 +111,9 @@ impl ChatCommand {
                 chat.set_system(rest.trim());
             }
             "/regen" => self.answer(chat, request, None)?,
-            "/save" if rest.trim().is_empty() => return Err(Failure::Usage("/save needs a file name".to_owned())),
+            "/save" if rest.trim().is_empty() => {
+                return Err(Failure::Usage("/save needs a file name".to_owned()));
+            }
             "/save" => {
                 let file = rest.trim();
                 std::fs::write(file, chat.to_json()?).map_err(|error| Failure::about(file, error))?;
@@ -123,7 +127,12 @@ impl ChatCommand {
         Ok(true)
     }
 
-    fn answer(&self, chat: &mut ChatSession, request: &Request, message: Option<&str>) -> Result<(), Failure> {
+    fn answer(
+        &self,
+        chat: &mut ChatSession,
+        request: &Request,
+        message: Option<&str>,
+    ) -> Result<(), Failure> {
         let mut printer = Printer::default();
         let outcome = match message {
             Some(message) => chat.send(message, request, &mut |event| printer.event(event)),

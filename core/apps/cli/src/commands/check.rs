@@ -67,7 +67,9 @@ impl CheckCommand {
             for one in &compared {
                 let verdict = if one.passed { "good" } else { "DIFFERS" };
                 let Compared { name, tokens, difference, .. } = one;
-                output::line(&format!("{name}: {tokens} rows, largest difference {difference:.2e}: {verdict}"))?;
+                output::line(&format!(
+                    "{name}: {tokens} rows, largest difference {difference:.2e}: {verdict}"
+                ))?;
             }
         }
         let bad: Vec<&str> = compared.iter().filter(|one| !one.passed).map(|one| one.name.as_str()).collect();
@@ -75,7 +77,10 @@ impl CheckCommand {
             return Ok(());
         }
         let limit = self.tolerance;
-        Err(Failure::Failed(format!("logits differ by more than {limit:.1e} from the reference: {}", bad.join(", "))))
+        Err(Failure::Failed(format!(
+            "logits differ by more than {limit:.1e} from the reference: {}",
+            bad.join(", ")
+        )))
     }
 
     /// A spec among the others: what it extends is looked up as at load.
@@ -86,8 +91,10 @@ impl CheckCommand {
         folders.extend(SpecFolder::of_process(&self.model.specs.spec_dir));
         let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         // The file itself is what matters here, whether or not it would replace another.
-        let registry = Registry::load(&RegistryOptions { folders: vec![folders.swap_remove(0)], allow_shadow: true })?;
-        let entry = registry.entry(&id).ok_or_else(|| Failure::about(file.display(), "the file is not a spec"))?;
+        let registry =
+            Registry::load(&RegistryOptions { folders: vec![folders.swap_remove(0)], allow_shadow: true })?;
+        let entry =
+            registry.entry(&id).ok_or_else(|| Failure::about(file.display(), "the file is not a spec"))?;
         let spec = entry.spec.clone()?;
         for warning in spec.warnings() {
             output::line(&format!("warning: {warning}"))?;

@@ -31,7 +31,9 @@ impl DoctorCommand {
                 Value::Array(items) if items.iter().all(Value::is_string) => {
                     items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
                 }
-                Value::Array(items) => items.iter().map(|item| format!("\n  {}", folder_line(item))).collect(),
+                Value::Array(items) => {
+                    items.iter().map(|item| format!("\n  {}", folder_line(item))).collect()
+                }
                 Value::String(text) => text,
                 other => other.to_string(),
             };

@@ -19,7 +19,8 @@ pub(crate) fn measure(cpu: &Cpu) -> Result<Value, Failure> {
     let mut random = Random::new(1);
     let x: Vec<f32> = (0..PROMPT * COLUMNS).map(|_| random.signed()).collect();
     for kind in GgmlType::known().filter(|kind| blocks::can_fill(*kind)) {
-        let Some((block, row_bytes)) = BlockType::from_ggml_id(kind.id()).zip(kind.row_bytes(COLUMNS as u64)) else {
+        let Some((block, row_bytes)) = BlockType::from_ggml_id(kind.id()).zip(kind.row_bytes(COLUMNS as u64))
+        else {
             continue;
         };
         let mut bytes = vec![0; ROWS * row_bytes as usize];

@@ -76,7 +76,11 @@ impl ListCommand {
         let rows: Vec<Vec<String>> = good.iter().map(row).collect();
         output::table(&["id", "family", "kind", "formats", "supports", "origin"], &rows)?;
         for one in good.iter().filter(|one| one.shadows.is_some()) {
-            output::line(&format!("note: {} shadows {}", one.origin, one.shadows.as_deref().unwrap_or_default()))?;
+            output::line(&format!(
+                "note: {} shadows {}",
+                one.origin,
+                one.shadows.as_deref().unwrap_or_default()
+            ))?;
         }
         for one in faulty {
             output::line(&format!("cannot be used: {}", one.error.as_deref().unwrap_or_default()))?;

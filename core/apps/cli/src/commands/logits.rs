@@ -39,7 +39,8 @@ impl LogitsCommand {
         let values: Vec<u8> = logits.values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let mut tensors = BTreeMap::new();
         tensors.insert("tokens", TensorView::new(Dtype::I64, vec![tokens.len()], &ids)?);
-        tensors.insert("logits", TensorView::new(Dtype::F32, vec![tokens.len(), logits.vocabulary], &values)?);
+        tensors
+            .insert("logits", TensorView::new(Dtype::F32, vec![tokens.len(), logits.vocabulary], &values)?);
         let bytes = safetensors::serialize(tensors, None)?;
         std::fs::write(&self.out, bytes).map_err(|error| Failure::about(self.out.display(), error))?;
         output::line(&format!("{}: logits [{}, {}]", self.out.display(), tokens.len(), logits.vocabulary))

@@ -99,5 +99,9 @@ fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {
         }
     }
     let bad = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Bad(_))).count();
-    if bad == 0 { Ok(()) } else { Err(Failure::Failed(format!("{bad} of {} models are damaged", verdicts.len()))) }
+    if bad == 0 {
+        Ok(())
+    } else {
+        Err(Failure::Failed(format!("{bad} of {} models are damaged", verdicts.len())))
+    }
 }

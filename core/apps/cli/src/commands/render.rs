@@ -36,7 +36,9 @@ impl RenderCommand {
             (Some(file), [messages]) => (from_file(file)?, messages),
             (None, [model, messages]) => (from_model(model)?, messages),
             (Some(_), _) => return Err(Failure::Usage("--template takes the place of the model".to_owned())),
-            (None, _) => return Err(Failure::Usage("expected MODEL MESSAGES.json, or --template".to_owned())),
+            (None, _) => {
+                return Err(Failure::Usage("expected MODEL MESSAGES.json, or --template".to_owned()));
+            }
         };
         let messages = read_list(Path::new(messages))?;
         let mut options =

@@ -5,7 +5,9 @@ use crate::model_arguments::ModelArguments;
 use crate::sampling_arguments::SamplingArguments;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::pipeline::{Autoregressive, ChatMessage, Event, Outcome, RenderOptions, Request, TextPipeline};
+use menagerie::pipeline::{
+    Autoregressive, ChatMessage, Event, Outcome, RenderOptions, Request, TextPipeline,
+};
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
@@ -60,7 +62,7 @@ impl RunCommand {
             let tokens = pipeline.tokenizer()?.encode_prompt(prompt)?;
             session.generate(&tokens, request, &mut |event| sink.event(event))?
         } else {
-            let mut messages: Vec<ChatMessage> = self.system.iter().map(|text| ChatMessage::system(text)).collect();
+            let mut messages: Vec<ChatMessage> = self.system.iter().map(ChatMessage::system).collect();
             messages.push(ChatMessage::user(prompt));
             let prompt = pipeline.chat_format()?.render_prompt(&messages, &RenderOptions::default())?;
             session.generate_chat(&prompt, request, &mut |event| sink.event(event))?
@@ -105,11 +107,12 @@ impl Printer {
                 Ok(())
             }
             Event::Token { id, piece, logprob: Some(logprob), top } => {
-                let alternative = |t: &menagerie::pipeline::TokenLogprob| {
-                    serde_json::json!({ "id": t.id, "token": t.piece, "logprob": t.logprob })
-                };
+                let alternative = |t: &menagerie::pipeline::TokenLogprob| serde_json::json!({ "id": t.id, "token": t.piece, "logprob": t.logprob });
                 let top: Vec<_> = top.iter().map(alternative).collect();
-                eprintln!("{}", serde_json::json!({ "id": id, "token": piece, "logprob": logprob, "top": top }));
+                eprintln!(
+                    "{}",
+                    serde_json::json!({ "id": id, "token": piece, "logprob": logprob, "top": top })
+                );
                 Ok(())
             }
             _ => Ok(()),

@@ -73,7 +73,10 @@ impl ShowCommand {
         }
         output::line(&format!("supports {}", spec.features().join(", ")))?;
         if let Some(truth) = spec.truth() {
-            output::line(&format!("reference: {} ({}); covers {}", truth.source, truth.reference, truth.covers))?;
+            output::line(&format!(
+                "reference: {} ({}); covers {}",
+                truth.source, truth.reference, truth.covers
+            ))?;
             for note in &truth.notes {
                 output::line(&format!("note: {note}"))?;
             }
@@ -98,7 +101,13 @@ impl ShowCommand {
             let row = |claim: &menagerie::assembly::Claim| {
                 let layer = claim.layer.map(|layer| layer.to_string()).unwrap_or_default();
                 let tensor = &claim.tensor;
-                vec![tensor.name.clone(), format!("{:?}", tensor.dims), tensor.kind.clone(), layer, claim.role.clone()]
+                vec![
+                    tensor.name.clone(),
+                    format!("{:?}", tensor.dims),
+                    tensor.kind.clone(),
+                    layer,
+                    claim.role.clone(),
+                ]
             };
             let rows: Vec<Vec<String>> = assembly.claims.iter().map(row).collect();
             output::table(&["tensor", "dims", "type", "layer", "role"], &rows)?;

@@ -55,7 +55,8 @@ impl SynthCommand {
         let (_, spec) = registry.resolve(&GGUFArchitecture::new(&self.spec)?)?;
         let shape = self.shape()?;
         let quantisation = Quantisation::parse(&self.quant)?;
-        let synthesis = Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantisation, seed: self.seed };
+        let synthesis =
+            Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantisation, seed: self.seed };
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}") {
             bar.set_style(style);
@@ -89,7 +90,9 @@ impl Shape {
         let table = shapes()?;
         let Some(shape) = table.get(name).and_then(|shape| shape.as_object()) else {
             let known = shape_names()?.join(", ");
-            return Err(Failure::Usage(format!("there is no shape `{name}`; there are: {known}; or give key=value")));
+            return Err(Failure::Usage(format!(
+                "there is no shape `{name}`; there are: {known}; or give key=value"
+            )));
         };
         for (key, value) in shape {
             if key == "tied" {

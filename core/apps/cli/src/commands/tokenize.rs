@@ -62,7 +62,8 @@ impl TokenizeCommand {
                 "model": tokenizer.model(), "pre": tokenizer.pre(), "count": tokens.len(), "tokens": tokens,
             }));
         }
-        let row = |token: &Listed| vec![token.id.to_string(), format!("{:?}", token.piece), token.kind.to_owned()];
+        let row =
+            |token: &Listed| vec![token.id.to_string(), format!("{:?}", token.piece), token.kind.to_owned()];
         output::table(&["id", "piece", "kind"], &tokens.iter().map(row).collect::<Vec<_>>())?;
         output::line(&format!("{} tokens", tokens.len()))
     }
@@ -84,7 +85,9 @@ impl TokenizeCommand {
             return std::fs::read_to_string(file).map_err(|error| Failure::about(file.display(), error));
         }
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(|error| Failure::about("standard input", error))?;
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::about("standard input", error))?;
         Ok(text)
     }
 }

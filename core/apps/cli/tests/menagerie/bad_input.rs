@@ -14,7 +14,8 @@ fn raw(folder: &Path, bytes: &[u8]) -> String {
 
 fn logits(file: &str, words: &[&str]) {
     let home = tempfile::tempdir().unwrap();
-    menagerie(home.path(), &["logits", file, "--tokens", "1,2,3", "--out", "out.safetensors"]).fails_with(words);
+    menagerie(home.path(), &["logits", file, "--tokens", "1,2,3", "--out", "out.safetensors"])
+        .fails_with(words);
     assert!(!home.path().join("out.safetensors").exists());
 }
 
@@ -99,7 +100,13 @@ fn keys_that_nothing_reads() {
     let accepted = menagerie(
         home.path(),
         &[
-            "logits", &file, "--tokens", "1,2", "--out", "out.safetensors", "--accept-unread",
+            "logits",
+            &file,
+            "--tokens",
+            "1,2",
+            "--out",
+            "out.safetensors",
+            "--accept-unread",
             "llama.attention.head_cuont",
         ],
     );
@@ -112,7 +119,8 @@ fn tokens_and_prompts_that_do_not_fit() {
     let home = tempfile::tempdir().unwrap();
     let file = fixture(LLAMA);
     let file = file.to_str().unwrap();
-    menagerie(home.path(), &["logits", file, "--tokens", "1,9999", "--out", "o"]).fails_with(&["9999", "384"]);
+    menagerie(home.path(), &["logits", file, "--tokens", "1,9999", "--out", "o"])
+        .fails_with(&["9999", "384"]);
     let long = "word ".repeat(200);
     let call = menagerie(home.path(), &["run", file, &long, "--raw", "-c", "64", "-n", "4"]);
     call.fails_with(&["64", "context"]);

@@ -55,7 +55,6 @@ fn a_project_folder_may_not_shadow() {
     let text = std::fs::read_to_string(fixture("../../specs/qwen2.toml")).unwrap();
     std::fs::write(home.path().join("menagerie.d/qwen2.toml"), text).unwrap();
     let model = fixture("base/qwen2/model-f32.gguf");
-    let arguments =
-        ["logits", model.to_str().unwrap(), "--tokens", "1", "--out", "o", "--allow-shadow"];
+    let arguments = ["logits", model.to_str().unwrap(), "--tokens", "1", "--out", "o", "--allow-shadow"];
     menagerie(home.path(), &arguments).fails_with(&["project", "qwen2.toml"]);
 }

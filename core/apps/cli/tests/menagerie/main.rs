@@ -1,5 +1,5 @@
 //! The commands as a user meets them: what they print, how they fail, with which exit code.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
 mod bad_specs;

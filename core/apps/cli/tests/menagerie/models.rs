@@ -43,8 +43,14 @@ fn tokenize_works_without_weights_and_for_unknown_architectures() {
 fn bench_measures_a_model_without_a_tokenizer() {
     let home = tempfile::tempdir().unwrap();
     let shape = [
-        "block_count=2", "embedding_length=256", "feed_forward_length=512", "attention.head_count=4",
-        "attention.head_count_kv=2", "attention.layer_norm_rms_epsilon=0.00001", "vocab_size=512", "context_length=512",
+        "block_count=2",
+        "embedding_length=256",
+        "feed_forward_length=512",
+        "attention.head_count=4",
+        "attention.head_count_kv=2",
+        "attention.layer_norm_rms_epsilon=0.00001",
+        "vocab_size=512",
+        "context_length=512",
     ];
     let mut arguments = vec!["synth", "llama", "s.gguf", "--quant", "Q4_K_M"];
     for part in &shape {

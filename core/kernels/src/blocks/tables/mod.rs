@@ -34,17 +34,6 @@ const fn fours<const N: usize>(packed: &[u16; N], levels: [u8; 8]) -> [u32; N] {
     out
 }
 
-/// Seven sign bits and the eighth, which makes their number even (`ksigns_iq2xs` in ggml-common.h).
-const fn even_signs() -> [u8; 128] {
-    let mut out = [0; 128];
-    let mut i = 0;
-    while i < 128 {
-        out[i] = i as u8 | ((i.count_ones() as u8 & 1) << 7);
-        i += 1;
-    }
-    out
-}
-
 /// Bit i as all bits of byte i.
 const fn sign_masks() -> [u64; 256] {
     let mut out = [0; 256];
@@ -58,6 +47,17 @@ const fn sign_masks() -> [u64; 256] {
             i += 1;
         }
         signs += 1;
+    }
+    out
+}
+
+/// The masks of seven sign bits and the eighth, which makes their number even (`ksigns_iq2xs` in ggml-common.h).
+const fn even_masks() -> [u64; 128] {
+    let (all, mut out) = (sign_masks(), [0; 128]);
+    let mut i = 0;
+    while i < 128 {
+        out[i] = all[i | (i.count_ones() as usize & 1) << 7];
+        i += 1;
     }
     out
 }
@@ -76,7 +76,7 @@ pub(super) static IQ3_XXS: [u32; 256] = fours(&three_bit::IQ3_XXS, [4, 12, 20, 2
 pub(super) static IQ3_S: [u32; 512] = fours(&three_bit::IQ3_S, [1, 3, 5, 7, 9, 11, 13, 15]);
 /// IQ1_S and IQ1_M: 2048 groups of eight, times eight so that the shift of an eighth is a whole number.
 pub(super) static IQ1_TIMES_8: [u64; 2048] = eights(&one_bit::IQ1_S, [-8, 0, 8, 0]);
-/// Sign bytes by their lower seven bits.
-pub(super) static EVEN_SIGNS: [u8; 128] = even_signs();
+/// Masks by the lower seven bits of a sign byte.
+pub(super) static EVEN_MASKS: [u64; 128] = even_masks();
 /// Sign bytes with every bit widened to a byte.
 pub(super) static SIGN_MASKS: [u64; 256] = sign_masks();

@@ -6,6 +6,7 @@ use super::features::{avx2, correction, offset, pairs};
 use super::unpack::fill;
 use crate::activations::{Meta, Quantised};
 use crate::blocks::{Format, SUPER};
+use crate::matmul::ahead::prefetch;
 use crate::matmul::generic::Unpacked;
 use crate::matmul::job::{Input, Job, Kernel};
 
@@ -44,7 +45,9 @@ fn two_rows<F: Format>(rows: [&[u8]; 2], x: &Quantised) -> [f32; 2] {
         let (values, meta) = (x.values(panel, 0), x.meta(panel, 0));
         // Both rows are unpacked before either is read back: stores need time to arrive in the cache.
         for (row, w) in rows.iter().zip(&mut w) {
-            fill::<F>(w, &row[panel * panel_bytes..((panel + 1) * panel_bytes).min(row.len())]);
+            let blocks = &row[panel * panel_bytes..((panel + 1) * panel_bytes).min(row.len())];
+            prefetch(blocks.as_ptr(), blocks.len());
+            fill::<F>(w, blocks);
         }
         for (w, sum) in w.iter().zip(&mut sums) {
             *sum = add::<F>(*sum, w, values, meta);

@@ -14,10 +14,16 @@ pub(super) fn fill<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
     // SAFETY: all blocks of 256 values are there.
     unsafe {
         match F::BLOCK {
-            BlockType::Q4_0 if whole => nibbles::<F>(w, blocks, |v| _mm256_sub_epi8(v, _mm256_set1_epi8(8))),
-            BlockType::Q4_1 if whole => nibbles::<F>(w, blocks, |v| v),
-            BlockType::IQ4_NL if whole => nibbles::<F>(w, blocks, |v| level(&IQ4_LEVELS, v)),
-            BlockType::MXFP4 if whole => nibbles::<F>(w, blocks, |v| level(&MXFP4_LEVELS, v)),
+            BlockType::Q4_0 if whole => nibbles::<F>(w, blocks, |v, _| _mm256_sub_epi8(v, _mm256_set1_epi8(8))),
+            BlockType::Q4_1 if whole => nibbles::<F>(w, blocks, |v, _| v),
+            BlockType::Q5_0 if whole => nibbles::<F>(w, blocks, |v, block| {
+                _mm256_sub_epi8(fifth(v, block, 2), _mm256_set1_epi8(16))
+            }),
+            BlockType::Q5_1 if whole => nibbles::<F>(w, blocks, |v, block| fifth(v, block, 4)),
+            BlockType::IQ4_NL if whole => nibbles::<F>(w, blocks, |v, _| level(&IQ4_LEVELS, v)),
+            BlockType::MXFP4 if whole => nibbles::<F>(w, blocks, |v, _| level(&MXFP4_LEVELS, v)),
+            BlockType::IQ4_XS if whole => iq4_xs(w, blocks),
+            BlockType::Q5_K if whole => q5_k(w, blocks),
             BlockType::Q8_0 if whole => bytes::<F>(w, blocks),
             BlockType::Q4_K if whole => q4_k(w, blocks),
             BlockType::Q6_K if whole => q6_k(w, blocks),
@@ -74,19 +80,50 @@ unsafe fn scales<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
 }
 
 avx2! {
+/// Sixteen bytes of nibbles: the low ones, then the high ones.
+///
+/// # Safety
+/// Sixteen readable bytes.
+#[inline]
+unsafe fn split(p: *const u8) -> __m256i {
+    // SAFETY: the promise of the caller.
+    let v = unsafe { _mm_loadu_si128(p.cast()) };
+    let v = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(v), _mm_srli_epi16::<4>(v));
+    _mm256_and_si256(v, _mm256_set1_epi8(15))
+}
+}
+
+avx2! {
+/// Adds the fifth bits, 32 of them at `at` in the block, to nibbles.
+///
+/// # Safety
+/// Four readable bytes there.
+#[inline]
+unsafe fn fifth(v: __m256i, block: *const u8, at: usize) -> __m256i {
+    // SAFETY: the promise of the caller.
+    let bits = _mm256_set1_epi32(unsafe { block.add(at).cast::<i32>().read_unaligned() });
+    // Every byte gets the byte of the bits that holds its own.
+    let ones = 0x0101_0101_0101_0101;
+    let bits = _mm256_shuffle_epi8(bits, _mm256_setr_epi64x(0, ones, 2 * ones, 3 * ones));
+    let own = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+    let set = _mm256_cmpeq_epi8(_mm256_and_si256(bits, own), own);
+    _mm256_or_si256(v, _mm256_and_si256(set, _mm256_set1_epi8(16)))
+}
+}
+
+avx2! {
 /// Eight blocks that end in 16 bytes of nibbles.
 ///
 /// # Safety
 /// Eight blocks.
 #[inline]
-unsafe fn nibbles<F: Format>(w: &mut Unpacked, blocks: &[u8], value: impl Fn(__m256i) -> __m256i) {
+unsafe fn nibbles<F: Format>(w: &mut Unpacked, blocks: &[u8], value: impl Fn(__m256i, *const u8) -> __m256i) {
     // SAFETY: the promise of the caller; 256 bytes of values fit.
     unsafe {
         scales::<F>(w, blocks);
         for g in 0..8 {
-            let v = _mm_loadu_si128(blocks.as_ptr().add(g * F::BYTES + F::BYTES - 16).cast());
-            let v = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(v), _mm_srli_epi16::<4>(v));
-            let v = value(_mm256_and_si256(v, _mm256_set1_epi8(15)));
+            let block = blocks.as_ptr().add(g * F::BYTES);
+            let v = value(split(block.add(F::BYTES - 16)), block);
             _mm256_storeu_si256(w.q.as_mut_ptr().add(32 * g).cast(), v);
         }
     }
@@ -112,15 +149,14 @@ unsafe fn bytes<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
 }
 
 avx2! {
-/// A block of Q4_K.
+/// The scales and minima of a Q4_K or Q5_K block.
 ///
 /// # Safety
-/// 144 bytes.
+/// Sixteen readable bytes.
 #[inline]
-unsafe fn q4_k(w: &mut Unpacked, block: &[u8]) {
-    // SAFETY: the promise of the caller; 256 bytes of values, eight scales and minima fit.
+unsafe fn k_scales(w: &mut Unpacked, p: *const u8) {
+    // SAFETY: the promise of the caller; eight scales and minima fit.
     unsafe {
-        let p = block.as_ptr();
         let low = p.add(4).cast::<u64>().read_unaligned();
         let high = u64::from(p.add(12).cast::<u32>().read_unaligned());
         let first = low & 0x3f3f_3f3f_3f3f_3f3f;
@@ -134,12 +170,82 @@ unsafe fn q4_k(w: &mut Unpacked, block: &[u8]) {
         let dmin = _mm256_broadcastss_ps(_mm_movehdup_ps(d));
         _mm256_storeu_ps(w.scale.as_mut_ptr(), _mm256_mul_ps(wide(scale), _mm256_broadcastss_ps(d)));
         _mm256_storeu_ps(w.min.as_mut_ptr(), _mm256_mul_ps(wide(min), dmin));
+    }
+}
+}
+
+avx2! {
+/// A block of Q4_K.
+///
+/// # Safety
+/// 144 bytes.
+#[inline]
+unsafe fn q4_k(w: &mut Unpacked, block: &[u8]) {
+    // SAFETY: the promise of the caller; 256 bytes of values fit.
+    unsafe {
+        let p = block.as_ptr();
+        k_scales(w, p);
         let m4 = _mm256_set1_epi8(15);
         for pair in 0..4 {
             let v = _mm256_loadu_si256(p.add(16 + 32 * pair).cast());
             let to = w.q.as_mut_ptr().add(64 * pair);
             _mm256_storeu_si256(to.cast(), _mm256_and_si256(v, m4));
             _mm256_storeu_si256(to.add(32).cast(), _mm256_and_si256(_mm256_srli_epi16::<4>(v), m4));
+        }
+    }
+}
+}
+
+avx2! {
+/// A block of Q5_K.
+///
+/// # Safety
+/// 176 bytes.
+#[inline]
+unsafe fn q5_k(w: &mut Unpacked, block: &[u8]) {
+    // SAFETY: the promise of the caller; 256 bytes of values fit.
+    unsafe {
+        let p = block.as_ptr();
+        k_scales(w, p);
+        let (m4, one) = (_mm256_set1_epi8(15), _mm256_set1_epi8(1));
+        let mut high = _mm256_loadu_si256(p.add(16).cast());
+        for pair in 0..4 {
+            let v = _mm256_loadu_si256(p.add(48 + 32 * pair).cast());
+            let to = w.q.as_mut_ptr().add(64 * pair);
+            let top = _mm256_slli_epi16::<4>(_mm256_and_si256(high, one));
+            _mm256_storeu_si256(to.cast(), _mm256_or_si256(_mm256_and_si256(v, m4), top));
+            high = _mm256_srli_epi16::<1>(high);
+            let top = _mm256_slli_epi16::<4>(_mm256_and_si256(high, one));
+            let v = _mm256_and_si256(_mm256_srli_epi16::<4>(v), m4);
+            _mm256_storeu_si256(to.add(32).cast(), _mm256_or_si256(v, top));
+            high = _mm256_srli_epi16::<1>(high);
+        }
+    }
+}
+}
+
+avx2! {
+/// A block of IQ4_XS.
+///
+/// # Safety
+/// 136 bytes.
+#[inline]
+unsafe fn iq4_xs(w: &mut Unpacked, block: &[u8]) {
+    // SAFETY: the promise of the caller; 256 bytes of values and eight scales fit.
+    unsafe {
+        let p = block.as_ptr();
+        let d = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(p.cast::<u16>().read_unaligned())));
+        let high = _mm256_set1_epi32(i32::from(p.add(2).cast::<u16>().read_unaligned()));
+        let low = _mm256_set1_epi32(p.add(4).cast::<i32>().read_unaligned());
+        let high = _mm256_srlv_epi32(high, _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
+        let low = _mm256_srlv_epi32(low, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+        let high = _mm256_slli_epi32::<4>(_mm256_and_si256(high, _mm256_set1_epi32(3)));
+        let scale = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(15)), high);
+        let scale = _mm256_cvtepi32_ps(_mm256_sub_epi32(scale, _mm256_set1_epi32(32)));
+        _mm256_storeu_ps(w.scale.as_mut_ptr(), _mm256_mul_ps(scale, _mm256_broadcastss_ps(d)));
+        for g in 0..8 {
+            let v = level(&IQ4_LEVELS, split(p.add(8 + 16 * g)));
+            _mm256_storeu_si256(w.q.as_mut_ptr().add(32 * g).cast(), v);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::features::avx512;
 use crate::blocks::BlockType;
+use crate::matmul::ahead::prefetch;
 use crate::matmul::job::{Input, Job, Kernel};
 
 /// Vectors in flight per row: enough to hide the latency of an addition.
@@ -101,6 +102,9 @@ unsafe fn two_rows<F: Floats>(rows: [*const u8; 2], x: &[f32]) -> [f32; 2] {
     let whole = x.len() / (16 * SUMS) * (16 * SUMS);
     let mut at = 0;
     while at < whole {
+        for row in rows {
+            prefetch(row.wrapping_add(at * F::BYTES), 16 * SUMS * F::BYTES);
+        }
         for i in 0..SUMS {
             let k = at + 16 * i;
             // SAFETY: `k + 16 <= x.len()`.

@@ -13,6 +13,7 @@ mod multiply;
 mod nibbles;
 mod one;
 mod one_narrow;
+mod one_small;
 mod one_unpacked;
 mod one_wide;
 mod pack;
@@ -73,8 +74,8 @@ fn choose_one(block: BlockType) -> Choice {
         BlockType::Q5_K => kernel::<Q5K>(),
         BlockType::Q6_K => kernel::<Q6K>(),
         BlockType::IQ4_XS => kernel::<Iq4Xs>(),
-        BlockType::Q2_K => kernel::<Unpack<Q2K>>(),
-        BlockType::Q3_K => kernel::<Unpack<Q3K>>(),
+        BlockType::Q2_K => kernel::<Q2K>(),
+        BlockType::Q3_K => kernel::<Q3K>(),
         BlockType::IQ1_S => kernel::<Unpack<Iq1S>>(),
         BlockType::IQ1_M => kernel::<Unpack<Iq1M>>(),
         BlockType::IQ2_XXS => kernel::<Unpack<Iq2Xxs>>(),

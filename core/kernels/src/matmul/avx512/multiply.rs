@@ -74,7 +74,6 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
     groups: usize,
     out: *mut f32,
 ) {
-    let zero = _mm512_setzero_si512();
     let mut total = [[_mm512_setzero_ps(); T]; R];
     for g in 0..if F::WIDE { 8 } else { groups.min(8) } {
         // SAFETY: `g < 8`: 32 values and the g-th scale and sums are there.
@@ -109,31 +108,44 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
             unsafe {
                 let to = out.add((t * R + r) * 16);
                 let old = _mm512_loadu_ps(to);
-                let new = if F::WIDE {
-                    let mut sum = total[r][t];
-                    if F::MIN {
-                        let mut min = zero;
-                        for pair in 0..if F::GROUP == 32 { 4 } else { 8 } {
-                            let m = vector(w.min[pair][r].as_ptr());
-                            let meta = x.meta[t];
-                            let s = if F::GROUP == 32 {
-                                spread((&raw const (*meta).sum32).cast::<i32>().add(pair))
-                            } else {
-                                spread((&raw const (*meta).sum16).cast::<i32>().add(pair))
-                            };
-                            min = _mm512_dpwssd_epi32(min, m, s);
-                        }
-                        let dmin = _mm512_loadu_ps(w.dmin[r].as_ptr());
-                        sum = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min), dmin, sum);
-                    }
-                    let d = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[0]));
-                    _mm512_fmadd_ps(sum, d, old)
-                } else {
-                    _mm512_add_ps(total[r][t], old)
-                };
-                _mm512_storeu_ps(to, new);
+                _mm512_storeu_ps(to, finish::<F, R>(w, r, x.meta[t], total[r][t], old));
             }
         }
+    }
+}
+}
+
+avx512! {
+/// The old sums plus those of this tile: of wide formats times the activations' scale, less the minima.
+#[inline]
+unsafe fn finish<F: Format, const R: usize>(
+    w: &Tile<R>,
+    r: usize,
+    meta: *const Meta,
+    total: __m512,
+    old: __m512,
+) -> __m512 {
+    if !F::WIDE {
+        return _mm512_add_ps(total, old);
+    }
+    let mut sum = total;
+    // SAFETY: the caller's pointer; four pairs of sums of 32, eight of 16.
+    unsafe {
+        if F::MIN {
+            let mut min = _mm512_setzero_si512();
+            for pair in 0..if F::GROUP == 32 { 4 } else { 8 } {
+                let m = vector(w.min[pair][r].as_ptr());
+                let s = if F::GROUP == 32 {
+                    spread((&raw const (*meta).sum32).cast::<i32>().add(pair))
+                } else {
+                    spread((&raw const (*meta).sum16).cast::<i32>().add(pair))
+                };
+                min = _mm512_dpwssd_epi32(min, m, s);
+            }
+            sum = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min), _mm512_loadu_ps(w.dmin[r].as_ptr()), sum);
+        }
+        let d = _mm512_castsi512_ps(spread(&raw const (*meta).d[0]));
+        _mm512_fmadd_ps(sum, d, old)
     }
 }
 }

@@ -115,6 +115,14 @@ pub(super) fn sum4(v: __m128) -> f32 {
 }
 
 avx512! {
+/// The sum of eight lanes, in a fixed order.
+#[inline]
+pub(super) fn sum8(v: __m256) -> f32 {
+    sum4(_mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v)))
+}
+}
+
+avx512! {
 /// The two f16 at `p`, as floats, then both again.
 ///
 /// # Safety

@@ -3,8 +3,9 @@
 use std::arch::x86_64::*;
 
 use super::features::avx512;
-use super::one::{Row, RowFormat, load};
+use super::one::{Row, RowFormat, load, sum8};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, MXFP4_LEVELS, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+use crate::matmul::ahead::prefetch;
 
 /// The blocks of one panel of one row; those that are not there are read from the last one (the activations are
 /// zero there).
@@ -213,14 +214,6 @@ unsafe fn add_nibbles<N: Nibbles, const FULL: bool>(sums: &mut Sums, panel: Pane
 }
 }
 
-avx512! {
-/// The sum of eight lanes, in a fixed order.
-#[inline]
-fn sum8(v: __m256) -> f32 {
-    super::one::sum4(_mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v)))
-}
-}
-
 macro_rules! nibble_dots {
     ($($name:ident)*) => {$(
         impl RowFormat for $name {
@@ -234,6 +227,7 @@ macro_rules! nibble_dots {
                         let x = x.panel(panel);
                         for (row, sums) in rows.into_iter().zip(&mut sums) {
                             let start = row.add(panel * 8 * Self::BYTES);
+                            prefetch(start, 8 * Self::BYTES);
                             let blocks = Panel { start, bytes: Self::BYTES, last: x.groups.min(8) - 1 };
                             if panel < full {
                                 add_nibbles::<$name, true>(sums, blocks, &x);
@@ -290,6 +284,7 @@ impl RowFormat for Q8_0 {
                 let x = x.panel(panel);
                 for (row, sum) in rows.into_iter().zip(&mut sums) {
                     let start = row.add(panel * 8 * Self::BYTES);
+                            prefetch(start, 8 * Self::BYTES);
                     let blocks = Panel { start, bytes: Self::BYTES, last: x.groups.min(8) - 1 };
                     if panel < full {
                         add_bytes::<true>(sum, blocks, &x);

@@ -6,6 +6,7 @@ use super::features::avx512;
 use super::one::{Row, RowFormat, load};
 use super::tile::Unpack;
 use crate::blocks::{Format, SUPER};
+use crate::matmul::ahead::prefetch;
 use crate::matmul::generic::Unpacked;
 
 avx512! {
@@ -79,6 +80,7 @@ impl<F: Format> RowFormat for Unpack<F> {
                 // Both rows are unpacked before either is read back: stores need time to arrive in the cache.
                 for (row, w) in rows.into_iter().zip(&mut w) {
                     let blocks = row.add(panel * (SUPER / F::LEN) * F::BYTES);
+                    prefetch(blocks, bytes);
                     w.fill::<F>(std::slice::from_raw_parts(blocks, bytes));
                 }
                 for (w, sum) in w.iter().zip(&mut sums) {

@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 use super::features::avx512;
 use super::one::{Row, RowFormat, half, load, sum4, two_halves};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Xs, Q4K, Q5K, Q6K};
+use crate::matmul::ahead::prefetch;
 
 /// A byte shuffle that spreads scale bytes to 16-bit lanes: `low` over the lower 32 bytes, `high` over the rest.
 const fn spread(low: u8, high: u8) -> [u8; 64] {
@@ -120,6 +121,7 @@ impl RowFormat for Q4K {
                 let x = x.panel(panel);
                 for (row, sums) in rows.into_iter().zip(&mut sums) {
                     let p = row.add(panel * Q4K::BYTES);
+                    prefetch(p, Q4K::BYTES);
                     let (a, b) = (load(p.add(16)), load(p.add(80)));
                     let q = [
                         _mm512_and_si512(a, m4),
@@ -149,6 +151,7 @@ impl RowFormat for Q5K {
                 let x = x.panel(panel);
                 for (row, sums) in rows.into_iter().zip(&mut sums) {
                     let p = row.add(panel * Q5K::BYTES);
+                    prefetch(p, Q5K::BYTES);
                     let high = _mm512_broadcast_i64x4(_mm256_loadu_si256(p.add(16).cast()));
                     let (a, b) = (load(p.add(48)), load(p.add(112)));
                     let (a4, b4) = (_mm512_srli_epi16::<4>(a), _mm512_srli_epi16::<4>(b));
@@ -188,6 +191,7 @@ impl RowFormat for Q6K {
                 let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
                 for (row, sum) in rows.into_iter().zip(&mut sums) {
                     let p = row.add(panel * Q6K::BYTES);
+                    prefetch(p, Q6K::BYTES);
                     let scale = _mm256_cvtepi8_epi16(_mm_loadu_si128(p.add(192).cast()));
                     // The values are q - 32; whole numbers, so exact.
                     let offset = _mm256_slli_epi32::<5>(_mm256_madd_epi16(scale, sum16));
@@ -239,6 +243,7 @@ impl RowFormat for Iq4Xs {
                 let neg = _mm256_loadu_si256((&raw const (*x.meta).neg32).cast());
                 for (row, sum) in rows.into_iter().zip(&mut sums) {
                     let p = row.add(panel * Iq4Xs::BYTES);
+                    prefetch(p, Iq4Xs::BYTES);
                     let high = _mm256_set1_epi32(i32::from(p.add(2).cast::<u16>().read_unaligned()));
                     let low = _mm256_set1_epi32(p.add(4).cast::<i32>().read_unaligned());
                     let high = _mm256_and_si256(_mm256_srlv_epi32(high, by_two), _mm256_set1_epi32(3));

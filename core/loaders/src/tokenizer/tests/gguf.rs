@@ -44,12 +44,17 @@ impl Keys {
         self.with("tokenizer.ggml.scores", OwnedValue::Array(OwnedArray::F32(values.to_vec())))
     }
 
-    pub(super) fn build(&self, spec_pre: Option<&str>) -> Result<Tokenizer, TokenizerError> {
+    /// A file with these keys.
+    pub(super) fn bytes(&self) -> Vec<u8> {
         let mut writer = GgufWriter::new();
         for (key, value) in &self.0 {
             writer.metadata(key, value.clone()).unwrap();
         }
-        let file = GgufFile::from_bytes("test", writer.to_bytes().unwrap()).unwrap();
+        writer.to_bytes().unwrap()
+    }
+
+    pub(super) fn build(&self, spec_pre: Option<&str>) -> Result<Tokenizer, TokenizerError> {
+        let file = GgufFile::from_bytes("test", self.bytes()).unwrap();
         Tokenizer::from_gguf(file.metadata(), spec_pre)
     }
 }

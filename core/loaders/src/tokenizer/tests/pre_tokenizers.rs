@@ -141,7 +141,7 @@ fn a_faulty_table_is_named() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn cuts_are_those_of_the_regexes_as_written(

@@ -1,0 +1,40 @@
+//! Files with wrong bytes: an error or a tokenizer, never a panic.
+
+use gguf_file::GgufFile;
+use proptest::prelude::*;
+
+use super::gguf::Keys;
+use crate::{Special, Tokenizer};
+
+fn files() -> [Vec<u8>; 2] {
+    let tokens = ["<unk>", "<s>", "</s>", "a", "b", "ab", "\u{2581}", "<0x0A>", "Ġ", "é"];
+    let base =
+        Keys::default().strings("tokenizer.ggml.tokens", &tokens).types(&[2, 3, 3, 1, 1, 1, 1, 6, 4, 5]);
+    let spm = base.clone().text("tokenizer.ggml.model", "llama").scores(&[0.5; 10]);
+    let bpe = base.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "llama-bpe");
+    [spm.bytes(), bpe.strings("tokenizer.ggml.merges", &["a b"]).bytes()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn no_panic(which in 0..2usize, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
+        let mut bytes = files()[which].clone();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let Ok(file) = GgufFile::from_bytes("damaged", bytes) else {
+            return Ok(());
+        };
+        let Ok(tokenizer) = Tokenizer::from_gguf(file.metadata(), Some("gpt-2")) else {
+            return Ok(());
+        };
+        for special in [Special::Parse, Special::Plain] {
+            if let Ok(ids) = tokenizer.encode("ab <s>a\né", special) {
+                prop_assert!(tokenizer.decode(&tokenizer.frame(ids), true).is_ok());
+            }
+        }
+    }
+}
