@@ -3,6 +3,7 @@
 mod activation;
 mod activations;
 pub mod affinity;
+mod allocator;
 mod attention;
 mod blocks;
 mod cpu;
@@ -22,6 +23,7 @@ mod softmax;
 
 pub use activation::{Activation, activate, gated, gated_fused};
 pub use activations::{ActivationCache, Activations};
+pub use allocator::keep_large_buffers;
 pub use attention::{AttentionSequence, AttentionShape, Mask, attention};
 pub use blocks::{BlockType, Matrix, dequantise};
 pub use cpu::Cpu;

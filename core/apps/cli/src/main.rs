@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
+    menagerie::kernels::keep_large_buffers();
     // Without it a model file that shrinks while it is mapped would end the process without a word.
     if let Err(error) = menagerie::gguf::install_fault_guard() {
         eprintln!("note: {error}");

@@ -117,24 +117,38 @@ impl BenchCommand {
     }
 }
 
+/// Passes of a probe: the best one counts, as other processes only ever slow it down.
+const PASSES: usize = 5;
+
 /// The read rate over the largest mapped tensors, and the int8 rate.
 fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
-    let int8 = probe_int8_rate(cpu)?;
+    let mut int8: f64 = 0.0;
+    for _ in 0..PASSES {
+        int8 = int8.max(probe_int8_rate(cpu)?);
+    }
     let Some(file) = pipeline.file() else { return Ok(Limits { read: f64::NAN, int8 }) };
     let mut tensors: Vec<&TensorInfo> = file.tensors().iter().collect();
     tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.bytes()));
-    let (mut bytes, mut seconds) = (0.0, 0.0);
+    let (mut read, mut enough) = (0.0, 0.0);
+    let mut data = Vec::new();
     for tensor in tensors {
-        if bytes > 1e9 {
+        if enough > 1e9 {
             break;
         }
-        let data = file.data(tensor)?;
-        // The first time brings pages in.
-        probe_read_rate(cpu, &data)?;
-        seconds += data.len() as f64 / probe_read_rate(cpu, &data)?;
-        bytes += data.len() as f64;
+        enough += tensor.bytes() as f64;
+        data.push(file.data(tensor)?);
     }
-    Ok(Limits { read: bytes / seconds, int8 })
+    // Each pass reads everything, so that nothing is left in the caches; the first one brings pages in.
+    for pass in 0..=PASSES {
+        let mut seconds = 0.0;
+        for bytes in &data {
+            seconds += bytes.len() as f64 / probe_read_rate(cpu, bytes)?;
+        }
+        if pass > 0 {
+            read = f64::max(read, enough / seconds);
+        }
+    }
+    Ok(Limits { read, int8 })
 }
 
 /// Weights that one token touches: all matrices, of experts the chosen ones, of an untied embedding only a row.
