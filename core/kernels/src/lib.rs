@@ -31,7 +31,7 @@ pub use elementwise::{add, add_bias, add_scaled, multiply, scale, scale_rows, si
 pub use error::KernelError;
 pub use isa::Isa;
 pub use kv::{KvRows, KvType, store_rows};
-pub use matmul::{Arithmetic, ExpertRows, matmul, matmul_experts, matmul_many};
+pub use matmul::{Arithmetic, ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
 pub use norm::{LayerNorm, layer_norm, rms_norm, rms_norm_in_place};
 pub use pool::Pool;
 pub use probe::{ProductRate, probe_int8_rate, probe_product, probe_read_rate};

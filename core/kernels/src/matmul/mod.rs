@@ -35,7 +35,8 @@ pub enum Arithmetic {
     /// Weights dequantised, f32 arithmetic.
     Exact,
     /// Quantised weights times activations rounded to 8 bits, as llama.cpp does: one scale per 32 values for the
-    /// 32-wide formats and NVFP4, per 256 for the others. F32 and F16 weights: f32 arithmetic.
+    /// 32-wide formats and NVFP4, per 256 for the others. F32 weights: f32 arithmetic; F16 and BF16 weights: bfloat16 products summed in f32
+    /// where the processor has them and there are several rows, else f32.
     Fast,
 }
 
@@ -46,6 +47,15 @@ pub struct ExpertRows<'a> {
     pub matrix: Matrix<'a>,
     /// Which rows of `x`.
     pub rows: &'a [u32],
+}
+
+/// A matrix and the single row it is multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub struct OneRow<'a> {
+    /// The weights.
+    pub matrix: Matrix<'a>,
+    /// The input; has one row.
+    pub x: Activations<'a>,
 }
 
 /// One product: `y` is `[x.rows, w.rows]`.
@@ -115,6 +125,34 @@ pub fn matmul_experts(
         rest = after;
         let output = Output::new(part, width);
         plan.push(Product { w: expert.matrix, tokens: Tokens::Some(expert.rows), output })?;
+    }
+    plan.run()
+}
+
+/// Several matrices, each times a single row of its own, in one parallel region and with the kernels for one row: the
+/// second product of a mixture's experts while a single token is decoded. Outputs are packed in order.
+///
+/// # Errors
+/// As `matmul`; also if an input has not exactly one row.
+pub fn matmul_each(
+    cpu: &Cpu,
+    arithmetic: Arithmetic,
+    products: &[OneRow],
+    y: &mut [f32],
+) -> Result<(), KernelError> {
+    let Some(first) = products.first() else { return check_len("matmul_each: y", y.len(), 0) };
+    let total: usize = products.iter().map(|product| product.matrix.rows()).sum();
+    check_len("matmul_each: y", y.len(), total)?;
+    let mut plan = Plan::new(cpu, arithmetic, &first.x);
+    let mut rest = y;
+    for OneRow { matrix, x } in products {
+        x.check()?;
+        check_len("matmul_each: rows of an input", x.rows, 1)?;
+        check_len("matmul_each: weight columns", matrix.cols(), x.cols)?;
+        let (part, after) = std::mem::take(&mut rest).split_at_mut(matrix.rows());
+        rest = after;
+        let output = Output::new(part, matrix.rows());
+        plan.push_with(Product { w: *matrix, tokens: Tokens::All(1), output }, x)?;
     }
     plan.run()
 }

@@ -59,17 +59,23 @@ impl<'a> Plan<'a> {
 
     /// Adds a product whose lengths were checked.
     pub(super) fn push(&mut self, product: Product<'a>) -> Result<(), KernelError> {
+        let x = self.x;
+        self.push_with(product, &x)
+    }
+
+    /// Adds a product with an input of its own, of the same class as the list's.
+    pub(super) fn push_with(&mut self, product: Product<'a>, x: &Activations<'a>) -> Result<(), KernelError> {
         let (w, tokens) = (product.w, product.tokens);
         if w.rows() == 0 || tokens.len() == 0 {
             return Ok(());
         }
         let choice = choose(self.cpu.isa(), self.arithmetic, w.block(), self.one());
-        let x = match choice.form {
-            Form::Float => Input::Float(self.x),
-            Form::Rounded(width) => Input::Rounded(self.x.quantised(self.cpu, width)?),
-            Form::Halves => Input::Halves(self.x.halves(self.cpu)?),
+        let input = match choice.form {
+            Form::Float => Input::Float(*x),
+            Form::Rounded(width) => Input::Rounded(x.quantised(self.cpu, width)?),
+            Form::Halves => Input::Halves(x.halves(self.cpu)?),
         };
-        let job = Job { w, first_row: 0, x, tokens, output: product.output };
+        let job = Job { w, first_row: 0, x: input, tokens, output: product.output };
         self.parts.push(Part {
             kernel: choice.kernel,
             job,

@@ -7,7 +7,9 @@ use crate::compute::Compute;
 use crate::weight::Weight;
 use crate::{ModelError, Result};
 use candle_core::Tensor;
-use menagerie_kernels::{ExpertRows, matmul_experts};
+use menagerie_kernels::{
+    ActivationCache, Activations, ExpertRows, KernelError, OneRow, matmul_each, matmul_experts,
+};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -134,13 +136,46 @@ pub fn experts_product<const N: usize>(
     }
     let rows = plan.packed_rows();
     let mut y = vec![0.0; N * rows * out];
-    x.with(|x| Ok(matmul_experts(&compute.cpu, compute.arithmetic, &parts, x, &mut y)?))?;
+    x.with(|x| {
+        let one_token = packed && rows == plan.top_k;
+        let product = if one_token { each_row } else { matmul_experts_of };
+        Ok(product(compute, &parts, x, &mut y)?)
+    })?;
     for (stack, y) in stacks.iter().zip(y.chunks_exact_mut((rows * out).max(1))) {
         add_expert_bias(y, stack, plan, out);
     }
     let whole = tensor(y, N * rows, out)?;
     let views = (0..N).map(|index| Ok(whole.narrow(0, index * rows, rows)?)).collect::<Result<Vec<_>>>()?;
     <[Tensor; N]>::try_from(views).map_err(|_| too_few_rows(0))
+}
+
+fn matmul_experts_of(
+    compute: &Compute,
+    parts: &[ExpertRows],
+    x: &Activations,
+    y: &mut [f32],
+) -> std::result::Result<(), KernelError> {
+    matmul_experts(&compute.cpu, compute.arithmetic, parts, x, y)
+}
+
+/// One token: its experts' rows are one each, and the kernels for one row read weights fastest.
+fn each_row(
+    compute: &Compute,
+    parts: &[ExpertRows],
+    x: &Activations,
+    y: &mut [f32],
+) -> std::result::Result<(), KernelError> {
+    let caches: Vec<ActivationCache> = (0..x.rows).map(|_| ActivationCache::default()).collect();
+    let rows: Vec<&[f32]> = x.values.chunks_exact(x.cols.max(1)).collect();
+    let mut products = Vec::with_capacity(parts.len());
+    for part in parts {
+        for &row in part.rows {
+            let row = row as usize;
+            let x = Activations { values: rows[row], rows: 1, cols: x.cols, cache: &caches[row] };
+            products.push(OneRow { matrix: part.matrix, x });
+        }
+    }
+    matmul_each(&compute.cpu, compute.arithmetic, &products, y)
 }
 
 fn add_expert_bias(y: &mut [f32], stack: &ExpertWeights, plan: &ExpertPlan, out: usize) {

@@ -105,8 +105,13 @@ fn choose_float(block: BlockType, one: bool) -> Choice {
 /// The kernel for a block type; `one`: for one row of activations.
 pub(super) fn choose(block: BlockType, arithmetic: Arithmetic, one: bool) -> Choice {
     let fast = arithmetic == Arithmetic::Fast;
-    if fast && block == BlockType::BF16 && !one && halves_many::available() {
-        return Choice { kernel: halves_many::many, form: Form::Halves, tile: many::TILE_ROWS };
+    if fast && !one && halves_many::available() {
+        let halves = |kernel| Choice { kernel, form: Form::Halves, tile: many::TILE_ROWS };
+        match block {
+            BlockType::BF16 => return halves(halves_many::many::<halves_many::Brain>),
+            BlockType::F16 => return halves(halves_many::many::<halves_many::Ieee>),
+            _ => {}
+        }
     }
     match (fast && !block.is_float(), one) {
         (false, _) => choose_float(block, one),
