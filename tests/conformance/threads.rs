@@ -1,0 +1,52 @@
+//! After a generation the process has its main thread and the pool's threads, no more: nothing started a pool of its own
+//! (candle's matmuls and casts would). A binary without the test harness, whose threads would count.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie::kernels::Arithmetic;
+use menagerie::pipeline::{Autoregressive, LoadOptions, Request, SamplingOptions, TextPipeline};
+use menagerie_conformance::{fixtures, options};
+
+fn generate(file: &str, threads: usize) {
+    let options = LoadOptions { threads: Some(threads), ..options(Arithmetic::Fast) };
+    let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap_or_else(|e| panic!("{e}"));
+    let mut session = pipeline.session().unwrap();
+    let prompt: Vec<u32> = (5..205).collect();
+    let request = Request {
+        sampling: SamplingOptions::greedy(),
+        max_tokens: Some(8),
+        ignore_eos: true,
+        ..Request::default()
+    };
+    let outcome = session.generate(&prompt, &request, &mut |_| {}).unwrap();
+    assert_eq!(outcome.tokens.len(), 8);
+    if cfg!(target_os = "linux") {
+        let mut names = thread_names();
+        names.sort();
+        let pool = (1..threads).map(|worker| format!("menagerie-{worker}"));
+        let mut expected: Vec<String> = pool.chain([main_name()]).collect();
+        expected.sort();
+        assert_eq!(names, expected, "{file} with {threads} threads");
+    }
+}
+
+fn thread_names() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let name =
+        |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap().trim().to_owned();
+    tasks.map(|task| name(task.unwrap().path())).collect()
+}
+
+fn main_name() -> String {
+    std::fs::read_to_string("/proc/self/comm").unwrap().trim().to_owned()
+}
+
+fn main() {
+    for file in
+        ["base/llama/model-f32.gguf", "base/qwen3moe/model-f32.gguf", "quant/Q4_K_M.gguf", "quant/F16.gguf"]
+    {
+        for threads in [1, 3] {
+            generate(file, threads);
+        }
+    }
+    println!("test threads ... ok");
+}
