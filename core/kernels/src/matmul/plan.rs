@@ -47,7 +47,7 @@ struct Part<'a> {
 const TASKS_PER_THREAD: usize = 8;
 /// The bytes of weights that a task of the one-row kernels reads, at least and at most: long enough for the
 /// prefetchers, short enough that threads end together.
-const ONE_ROW_TASK_BYTES: [usize; 2] = [12 << 10, 128 << 10];
+const ONE_ROW_TASK_BYTES: [usize; 2] = [12 << 10, 512 << 10];
 /// The multiplications of a task of the many-row kernels, at least and at most, unless a single tile has more.
 const MANY_ROWS_TASK_WORK: [usize; 2] = [1 << 20, 16 << 20];
 
