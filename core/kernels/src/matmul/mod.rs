@@ -16,6 +16,8 @@ mod avx512;
 mod float;
 mod generic;
 mod job;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod plan;
 #[cfg(test)]
 mod tests;

@@ -145,6 +145,10 @@ pub(super) fn choose(isa: Isa, arithmetic: Arithmetic, block: BlockType, one: bo
         Isa::Avx2 if float => super::avx2::choose_float(one),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => super::avx2::choose(block, one),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon if float => super::neon::choose_float(one),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => super::neon::choose(block, one),
         _ if float => float::choose(one),
         _ => generic::choose(block, one),
     }
