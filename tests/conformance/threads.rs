@@ -5,6 +5,7 @@
 use menagerie::kernels::Arithmetic;
 use menagerie::pipeline::{Autoregressive, LoadOptions, Request, SamplingOptions, TextPipeline};
 use menagerie_conformance::{fixtures, options};
+use std::time::{Duration, Instant};
 
 fn generate(file: &str, threads: usize) {
     let options = LoadOptions { threads: Some(threads), ..options(Arithmetic::Fast) };
@@ -20,12 +21,15 @@ fn generate(file: &str, threads: usize) {
     let outcome = session.generate(&prompt, &request, &mut |_| {}).unwrap();
     assert_eq!(outcome.tokens.len(), 8);
     if cfg!(target_os = "linux") {
-        let mut names = thread_names();
-        names.sort();
         let pool = (1..threads).map(|worker| format!("menagerie-{worker}"));
         let mut expected: Vec<String> = pool.chain([main_name()]).collect();
         expected.sort();
-        assert_eq!(names, expected, "{file} with {threads} threads");
+        // A thread names itself once it runs, which may be later than the work that others did for it.
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while thread_names() != expected && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(thread_names(), expected, "{file} with {threads} threads");
     }
 }
 
@@ -33,7 +37,9 @@ fn thread_names() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let name =
         |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap().trim().to_owned();
-    tasks.map(|task| name(task.unwrap().path())).collect()
+    let mut names: Vec<String> = tasks.map(|task| name(task.unwrap().path())).collect();
+    names.sort();
+    names
 }
 
 fn main_name() -> String {
