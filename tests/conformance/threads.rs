@@ -35,9 +35,12 @@ fn generate(file: &str, threads: usize) {
 
 fn thread_names() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let name =
-        |path: std::path::PathBuf| std::fs::read_to_string(path.join("comm")).unwrap().trim().to_owned();
-    let mut names: Vec<String> = tasks.map(|task| name(task.unwrap().path())).collect();
+    // A thread that has just ended may still be listed.
+    let name = |path: std::path::PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        Some(name.trim().to_owned())
+    };
+    let mut names: Vec<String> = tasks.filter_map(|task| name(task.unwrap().path())).collect();
     names.sort();
     names
 }
