@@ -373,7 +373,7 @@ impl Resolver<'_> {
         let spelled = self.spelled(key);
         let message = format!(
             "{value}, where {computed} is computed: llama.cpp ignores this key, HF does not; \
-             accept the computed value with --accept-unread {spelled}, or set the key with --set"
+             accept the computed value with --accept-unread {spelled}"
         );
         self.key_fault(at, key, message);
         None
