@@ -138,8 +138,12 @@ pub fn experts_product<const N: usize>(
     let mut y = vec![0.0; N * rows * out];
     x.with(|x| {
         let one_token = packed && rows == plan.top_k;
-        let product = if one_token { each_row } else { matmul_experts_of };
-        Ok(product(compute, &parts, x, &mut y)?)
+        let done = if one_token {
+            each_row(compute, &parts, x, &mut y)
+        } else {
+            matmul_experts(&compute.cpu, compute.arithmetic, &parts, x, &mut y)
+        };
+        Ok(done?)
     })?;
     for (stack, y) in stacks.iter().zip(y.chunks_exact_mut((rows * out).max(1))) {
         add_expert_bias(y, stack, plan, out);
@@ -147,15 +151,6 @@ pub fn experts_product<const N: usize>(
     let whole = tensor(y, N * rows, out)?;
     let views = (0..N).map(|index| Ok(whole.narrow(0, index * rows, rows)?)).collect::<Result<Vec<_>>>()?;
     <[Tensor; N]>::try_from(views).map_err(|_| too_few_rows(0))
-}
-
-fn matmul_experts_of(
-    compute: &Compute,
-    parts: &[ExpertRows],
-    x: &Activations,
-    y: &mut [f32],
-) -> std::result::Result<(), KernelError> {
-    matmul_experts(&compute.cpu, compute.arithmetic, parts, x, y)
 }
 
 /// One token: its experts' rows are one each, and the kernels for one row read weights fastest.

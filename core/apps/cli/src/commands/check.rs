@@ -83,16 +83,14 @@ impl CheckCommand {
         )))
     }
 
-    /// A spec among the others: what it extends is looked up as at load.
+    /// A spec among those of its folder and the built-in ones, which it may extend.
     fn spec(&self, file: &Path) -> Result<(), Failure> {
         std::fs::metadata(file).map_err(|error| Failure::about(file.display(), error))?;
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut folders = vec![SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag }];
-        folders.extend(SpecFolder::of_process(&self.model.specs.spec_dir));
+        let folders = vec![SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag }];
         let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         // The file itself is what matters here, whether or not it would replace another.
-        let registry =
-            Registry::load(&RegistryOptions { folders: vec![folders.swap_remove(0)], allow_shadow: true })?;
+        let registry = Registry::load(&RegistryOptions { folders, allow_shadow: true })?;
         let entry =
             registry.entry(&id).ok_or_else(|| Failure::about(file.display(), "the file is not a spec"))?;
         let spec = entry.spec.clone()?;
