@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -89,6 +90,40 @@ fn external_crates_are_the_documented_ones() {
     assert_eq!(used, documented_externals(&architecture_md()), "left is cargo's, right is ARCHITECTURE.md's");
 }
 
+/// Paths in backticks under a heading.
+fn paths_under<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
+    let section =
+        text.split(&format!("\n## {heading}")).nth(1).unwrap_or_else(|| panic!("a section `## {heading}`"));
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with('|'));
+    rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|text| text.contains('/')).collect()
+}
+
+#[test]
+fn entry_points_and_folders_of_the_map_exist() {
+    let text = architecture_md();
+    let paths = [paths_under(&text, "Entry points"), paths_under(&text, "Code map")].concat();
+    assert!(paths.len() > 30, "only {} paths were found", paths.len());
+    for path in paths.into_iter().filter(|path| !path.contains('<')) {
+        assert!(root().join(path).exists(), "ARCHITECTURE.md names {path}, which is not there");
+    }
+}
+
+#[test]
+fn every_crate_is_on_the_map() {
+    let text = architecture_md();
+    let mapped = paths_under(&text, "Code map");
+    for package in metadata().workspace_packages() {
+        let folder = package.manifest_path.parent().unwrap().strip_prefix(root().to_str().unwrap()).unwrap();
+        let folder = format!("{folder}/");
+        let architecture = folder.starts_with("architectures/");
+        assert!(
+            architecture || mapped.contains(&&*folder),
+            "{folder} is not in the code map of ARCHITECTURE.md"
+        );
+    }
+}
+
 /// Oniguruma would win over fancy-regex silently; native-tls and openssl need a system library.
 #[test]
 fn refused_crates_are_absent() {
@@ -98,31 +133,134 @@ fn refused_crates_are_absent() {
     }
 }
 
-/// An architecture is data: its name may stand in `specs/` and `architectures/`, not in the core.
+/// What a package embeds lies inside it (through a link, if need be), so that it can be packaged alone.
+#[test]
+fn nothing_is_embedded_from_outside_its_package() {
+    let mut outside = Vec::new();
+    let mut seen = 0;
+    for package in metadata().workspace_packages() {
+        let folder = package.manifest_path.parent().unwrap().as_std_path();
+        // The package of the conformance suites has no folder of sources.
+        let sources = folder.join("src");
+        for file in if sources.is_dir() { rust_files(&sources) } else { Vec::new() } {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let strings = text.split("include_str!(\"").skip(1);
+            for path in strings.chain(text.split("include_bytes!(\"").skip(1)) {
+                let path = path.split('"').next().unwrap();
+                let ups = path.split('/').take_while(|part| *part == "..").count();
+                let depth = file.parent().unwrap().strip_prefix(folder).unwrap().components().count();
+                seen += usize::from(ups > 0);
+                if ups > depth {
+                    outside.push(format!("{}: {path}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(outside.is_empty(), "{}", outside.join("\n"));
+    assert!(seen >= 12, "the test sees only {seen} paths");
+}
+
+/// Words that are ids of built-in specs and mean something else in a file of the core: path, word, what it means.
+const OTHER_MEANINGS: [(&str, &str, &str); 0] = [];
+
+/// An architecture is data: its name may stand in `specs/` and `architectures/`, not in a text of the core's code.
 #[test]
 fn core_names_no_architecture() {
-    let ids = ["starcoder2", "qwen3moe", "qwen2", "qwen3", "mistral3", "phi2", "phi3"];
+    let ids = built_in_ids();
+    assert!(ids.len() >= 9, "{ids:?}");
     let mut found = Vec::new();
+    let mut met = BTreeSet::new();
     for file in rust_files(&root().join("core")) {
-        let inside = file.strip_prefix(root()).unwrap().to_owned();
-        let tested = inside
-            .components()
-            .any(|part| ["tests", "tests.rs", "examples"].iter().any(|name| part.as_os_str() == *name));
-        if tested || inside.starts_with("core/apps") {
+        let inside = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+        let tested =
+            ["tests", "tests.rs", "examples"].iter().any(|name| inside.split('/').any(|part| part == *name));
+        if tested || ["core/apps/", "core/testkit/", "core/benches/"].iter().any(|at| inside.starts_with(at))
+        {
             continue;
         }
-        let text = std::fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap();
-        for (number, line) in code.lines().enumerate() {
-            let line = line.split("//").next().unwrap();
-            found.extend(
-                ids.iter()
-                    .filter(|id| line.contains(&format!("\"{id}\"")))
-                    .map(|id| format!("{}:{}: {id}", inside.display(), number + 1)),
-            );
+        for (line, text) in texts_of_code(&std::fs::read_to_string(&file).unwrap()) {
+            for id in words(&text).filter(|word| ids.contains(*word)) {
+                match OTHER_MEANINGS.iter().find(|(path, word, _)| *path == inside && *word == id) {
+                    Some(meaning) => {
+                        met.insert(*meaning);
+                    }
+                    None => found.push(format!("{inside}:{line}: {id} in {text:?}")),
+                }
+            }
         }
     }
     assert!(found.is_empty(), "architectures named in the core:\n{}", found.join("\n"));
+    assert_eq!(
+        met,
+        OTHER_MEANINGS.into_iter().collect(),
+        "the list of other meanings holds what is not there"
+    );
+}
+
+/// The ids of `specs/*.toml`.
+fn built_in_ids() -> BTreeSet<String> {
+    let entries = std::fs::read_dir(root().join("specs")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    // `models.toml` is the catalogue of models, no architecture.
+    let ids = names.filter_map(|name| name.strip_suffix(".toml").map(str::to_owned));
+    ids.filter(|id| id != "models").collect()
+}
+
+/// The words of a text; `llama.cpp` is a program, not an architecture.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split("llama.cpp");
+    let words = parts.flat_map(|part| part.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-'));
+    words.filter(|word| !word.is_empty())
+}
+
+/// The string literals of a file outside test items and documentation, with their lines.
+fn texts_of_code(source: &str) -> Vec<(usize, String)> {
+    let mut texts = Vec::new();
+    literals(source.parse().unwrap(), &mut texts);
+    texts
+}
+
+fn literals(tokens: TokenStream, out: &mut Vec<(usize, String)>) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(hash) if hash.as_char() == '#' => {
+                tokens.next_if(|next| matches!(next, TokenTree::Punct(inner) if inner.as_char() == '!'));
+                let attribute = tokens.next_if(|next| matches!(next, TokenTree::Group(_)));
+                if attribute.is_some_and(|attribute| attribute.to_string().replace(' ', "") == "[cfg(test)]")
+                {
+                    let ends = |token: &TokenTree| match token {
+                        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+                        TokenTree::Punct(punct) => punct.as_char() == ';',
+                        _ => false,
+                    };
+                    tokens.by_ref().find(ends);
+                }
+            }
+            TokenTree::Group(group) => literals(group.stream(), out),
+            TokenTree::Literal(literal) if literal.to_string().contains('"') => {
+                out.push((literal.span().start().line, literal.to_string()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The test above reads what it should: texts of code, not of attributes, documentation, comments or tests.
+#[test]
+fn texts_of_code_are_found() {
+    let source = r##"//! "a"
+        // "b"
+        #[cfg(test)]
+        mod tests;
+        /// "c"
+        const X: &str = "d";
+        #[cfg(test)]
+        mod more { const Y: &str = "e"; }
+        fn f() { g(r#"f"#, b"g", 'h'); }"##;
+    let texts: Vec<String> = texts_of_code(source).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["\"d\"", "r#\"f\"#", "b\"g\""]);
+    assert_eq!(words("`llama` as llama.cpp, llama3").collect::<Vec<_>>(), ["llama", "as", "llama3"]);
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {

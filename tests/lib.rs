@@ -1,12 +1,15 @@
-//! Conformance suites, a binary each (see the `[[test]]` entries of `Cargo.toml`), and what they share: fixtures and
-//! the distance between logits.
+//! Conformance suites, a binary each (see the `[[test]]` entries of `Cargo.toml`), and what they share: fixtures, the
+//! distance between logits, and the [`suite`]s that every backend runs.
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::kernels::Arithmetic;
-use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+pub mod suite;
+
+use menagerie::pipeline::{Arithmetic, Device, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie_candle::CandleBackend;
 use safetensors::SafeTensors;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 // Without this line no architecture is linked in.
 use menagerie_all as _;
@@ -60,6 +63,12 @@ pub fn options(arithmetic: Arithmetic) -> LoadOptions {
     LoadOptions { arithmetic, threads: Some(1), ..LoadOptions::default() }
 }
 
+/// The same on candle's CPU device.
+pub fn on_candle(options: LoadOptions) -> LoadOptions {
+    let backend = CandleBackend::open("candle").unwrap_or_else(|e| panic!("{e}"));
+    LoadOptions { device: Device::Given(Arc::new(backend)), ..options }
+}
+
 /// Logits of every position, row by row.
 pub fn rows(pipeline: &TextPipeline, tokens: &[u32], options: &LogitsOptions) -> Vec<Vec<f32>> {
     let logits = pipeline.logits(tokens, options).unwrap_or_else(|e| panic!("{e}"));
@@ -67,14 +76,14 @@ pub fn rows(pipeline: &TextPipeline, tokens: &[u32], options: &LogitsOptions) ->
     logits.values.chunks_exact(logits.vocabulary).map(<[f32]>::to_vec).collect()
 }
 
-/// Largest absolute difference between rows and a flat reference.
+/// Largest absolute difference between rows and a flat reference; not a number where any value is none.
 pub fn distance(rows: &[Vec<f32>], reference: &[f32]) -> f32 {
     let flat: Vec<f32> = rows.concat();
     assert_eq!(flat.len(), reference.len(), "rows and reference differ in size");
     flat.iter()
         .zip(reference)
         .map(|(a, b)| (a - b).abs())
-        .fold(0.0, |worst, d| if d.is_nan() { f32::NAN } else { worst.max(d) })
+        .fold(0.0, |worst: f32, d| if worst.is_nan() || d.is_nan() { f32::NAN } else { worst.max(d) })
 }
 
 /// Mean over rows of KL(reference || ours), in nats.

@@ -4,7 +4,7 @@
 //! # Load
 //!
 //! ```no_run
-//! use menagerie::pipeline::{Autoregressive, LoadOptions, TextPipeline};
+//! use menagerie::pipeline::{LoadOptions, TextPipeline};
 //! # // In an application: `use menagerie_all as _;`, or no architecture is linked in.
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let pipeline = TextPipeline::open("model.gguf".as_ref(), &LoadOptions::default())?;
@@ -24,7 +24,7 @@
 //! # Run
 //!
 //! ```no_run
-//! use menagerie::pipeline::{Autoregressive, Event, LoadOptions, Request, TextPipeline};
+//! use menagerie::pipeline::{Event, LoadOptions, Request, TextPipeline};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let pipeline = TextPipeline::open("model.gguf".as_ref(), &LoadOptions::default())?;
 //! let prompt = pipeline.tokenizer()?.encode_prompt("The capital of France is")?;
@@ -92,6 +92,10 @@
 
 pub use gguf_file as gguf;
 pub use menagerie_assembly as assembly;
+#[cfg(feature = "candle")]
+pub use menagerie_candle as candle;
+pub use menagerie_cpu as cpu;
+#[cfg(feature = "hub")]
 pub use menagerie_hub as hub;
 pub use menagerie_kernels as kernels;
 pub use menagerie_loaders as loaders;
@@ -99,4 +103,5 @@ pub use menagerie_model as model;
 pub use menagerie_pipeline as pipeline;
 pub use menagerie_registry as registry;
 pub use menagerie_spec as spec;
+#[cfg(feature = "synth")]
 pub use menagerie_synth as synth;

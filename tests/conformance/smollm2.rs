@@ -4,7 +4,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::hub::{Environment, Hub, ModelReference};
-use menagerie::kernels::Arithmetic;
+use menagerie::pipeline::Arithmetic;
 use menagerie::pipeline::{ChatMessage, LoadOptions, LogitsOptions, RenderOptions, TextPipeline};
 use menagerie_conformance::{fixtures, options};
 use serde_json::Value;

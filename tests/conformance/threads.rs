@@ -2,8 +2,8 @@
 //! (candle's matmuls and casts would). A binary without the test harness, whose threads would count.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::kernels::Arithmetic;
-use menagerie::pipeline::{Autoregressive, LoadOptions, Request, SamplingOptions, TextPipeline};
+use menagerie::pipeline::Arithmetic;
+use menagerie::pipeline::{LoadOptions, Request, SamplingOptions, TextPipeline};
 use menagerie_conformance::{fixtures, options};
 use std::time::{Duration, Instant};
 

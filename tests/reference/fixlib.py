@@ -17,8 +17,9 @@ quiet()
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.environ.get("FIXTURES", os.path.normpath(HERE + "/../fixtures"))  # where the fixtures are written
 VENDOR = os.environ["LLAMA_CPP"]  # llama.cpp source tree
-BUILD = os.environ["LLAMA_CPP_BUILD"]  # its build/bin
+BUILD = os.environ.get("LLAMA_CPP_BUILD")  # its build/bin; without it make.py compares nothing with llama.cpp
 V = 384          # vocabulary of every tokenizer here
+V_TINY = 264     # of tiny_bpe
 N_PROMPT, N_GREEDY, N_LONG, LONG_ROWS = 48, 16, 300, 8
 
 # ---------------------------------------------------------------- tokenizers
@@ -84,7 +85,26 @@ def train_tokenizers():
         except Exception as e: print("spm fast:", repr(e)[:300])
         shutil.rmtree(d + "/_x", ignore_errors=True)
 
+def tiny_bpe(d):
+    """Byte-level BPE of 264 tokens: the specials, the bytes, three merges. Made anew each time, kept nowhere."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, decoders, trainers
+    from transformers import PreTrainedTokenizerFast
+    tk = Tokenizer(models.BPE()); tk.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True); tk.decoder = decoders.ByteLevel()
+    tk.train_from_iterator(["the zoo then the end"], trainers.BpeTrainer(vocab_size=V_TINY, special_tokens=SPECIALS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    assert tk.get_vocab_size() == V_TINY
+    PreTrainedTokenizerFast(tokenizer_object=tk, clean_up_tokenization_spaces=False, model_max_length=1024, unk_token="<unk>", bos_token="<s>", eos_token="</s>").save_pretrained(d)
+    c = json.load(open(d + "/tokenizer_config.json")); c["tokenizer_class"] = "PreTrainedTokenizerFast"
+    json.dump(c, open(d + "/tokenizer_config.json", "w"), indent=1)
+
+def tiny_wordpiece(d):
+    """WordPiece of 96 tokens: the specials, printable ASCII without capitals, some word ends."""
+    from transformers import BertTokenizer
+    t = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [chr(x) for x in range(33, 127) if not chr(x).isupper()]
+    t += ["##" + chr(x) for x in range(97, 123)]
+    BertTokenizer(vocab={x: i for i, x in enumerate(t[:96])}).save_pretrained(d)
+
 def put_tokenizer(kind, d):
+    if kind.startswith("tiny"): return globals()[kind](d)
     for f in os.listdir(os.path.join(ROOT, "tok", kind)):
         shutil.copy(os.path.join(ROOT, "tok", kind, f), d)
 
@@ -136,9 +156,10 @@ def tokens_for(seed, vocab=V, first=None, attempt=0):
 # ---------------------------------------------------------------- GGUF
 _conv = None
 _load_hparams = None
-def convert(hf_dir, out, pre, outtype="f32", extra=(), patch=None):
-    """llama.cpp's own convert_hf_to_gguf.py, with get_vocab_base_pre answering `pre`."""
-    global _conv
+_prepare_metadata = None
+def convert(hf_dir, out, pre, outtype="f32", extra=(), patch=None, after=None):
+    """llama.cpp's own convert_hf_to_gguf.py, with get_vocab_base_pre answering `pre`; `after(model)` runs before the file is written."""
+    global _conv, _prepare_metadata
     if _conv is None:
         sys.path.insert(0, VENDOR); sys.path.insert(0, VENDOR + "/gguf-py")
         import importlib; _conv = importlib.import_module("convert_hf_to_gguf")
@@ -165,7 +186,14 @@ def convert(hf_dir, out, pre, outtype="f32", extra=(), patch=None):
         StableLMModel.modify_tensors = mt; StableLMModel._fixed = True
         from conversion.hunyuan import HunYuanMoEModel      # its set_vocab wants a tiktoken tokenizer with mergeable_ranks
         HunYuanMoEModel.set_vocab = TextModel._set_vocab_gpt2
+        from conversion.gemma import Gemma4Model            # its set_vocab wants a "gemma4" tokenizer
+        Gemma4Model.set_vocab = TextModel._set_vocab_gpt2
     TextModel.get_vocab_base_pre = lambda self, tok: pre
+    if _prepare_metadata is None: _prepare_metadata = TextModel.prepare_metadata
+    def pm(self, *a, **k):
+        _prepare_metadata(self, *a, **k)
+        if after: after(self)
+    TextModel.prepare_metadata = pm
     old = sys.argv; sys.argv = ["convert_hf_to_gguf.py", hf_dir, "--outtype", outtype, "--outfile", out, *extra]
     lv = logging.root.manager.disable; logging.disable(logging.WARNING)
     try: _conv.main()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Builds the reference fixtures.   make.py base|dropin [name ...]     (no names: all of the group)
-Layout: <group>/<name>/: hf/, model-f32.gguf, reference.safetensors, fixture.json; manifest.json per group."""
+"""Builds the reference fixtures.   make.py base|dropin|zoo [name ...]     (no names: all of the group)
+Layout: <group>/<name>/: hf/, model-f32.gguf, reference.safetensors, fixture.json; manifest.json per group.
+zoo: no hf/ and no fixture.json, what it says is the model's line of manifest.json."""
 from fixlib import *
 import traceback, time, zlib
 from transformers import *  # noqa: config classes by name
@@ -9,8 +10,8 @@ quiet()
 SPECS = {}
 def spec(name, group="base", **kw):
     def deco(f):
-        assert name not in SPECS, name
-        SPECS[name] = dict(name=name, group=group, make=f, **{**dict(pre="gpt-2", tok="gpt2", seed=len(SPECS) + 11 if group == "base" else zlib.crc32(name.encode()) % 100000, dtype="f32", notes=[], cls="AutoModelForCausalLM", cmp=True, long=True, nctx_short=256, variants={}), **kw})
+        assert (group, name) not in SPECS, name
+        SPECS[group, name] = dict(name=name, group=group, make=f, **{**dict(pre="gpt-2", tok="gpt2", seed=len(SPECS) + 11 if group == "base" else zlib.crc32(name.encode()) % 100000, dtype="f32", notes=[], cls="AutoModelForCausalLM", cmp=True, long=True, nctx_short=256, variants={}), **kw})
         return f
     return deco
 
@@ -51,9 +52,121 @@ def _(): return Ministral3Config(**c(head_dim=32, max_position_embeddings=512, t
 def _(): return Gemma3TextConfig(**c(num_hidden_layers=7, intermediate_size=80, num_key_value_heads=1, head_dim=16, sliding_window=32, query_pre_attn_scalar=16, rms_norm_eps=1e-6, layer_types=["sliding_attention"] * 5 + ["full_attention", "sliding_attention"], pad_token_id=0,
     rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0), sliding_attention=dict(rope_type="default", rope_theta=10000.0))))
 
-# ------------------------------------------------------------------ dropped in: an id that is not built in (its spec is fixtures/dropin/<name>.toml)
+# ------------------------------------------------------------------ held out: no spec was built in when the fixture was made
 @spec("smollm3", group="dropin", pre="llama-bpe", tok="llama3", dtype="bf16", notes=["llama without rope on every fourth layer: layer 3 of these four has none (HF no_rope_layers 1,1,1,0; the GGUF says nothing, llama.cpp takes a step of 4)", "q/k rows of every layer are permuted in the GGUF, also where there is no rope", "tied, GQA 4/2, theta 2e6"])
 def _(): return SmolLM3Config(**c(num_hidden_layers=4, tie_word_embeddings=True, use_sliding_window=False, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=2000000.0)))
+
+# ------------------------------------------------------------------ zoo: small ones for specs that are not built in (core/spec/tests/specs, zoo/*.toml)
+Z = dict(vocab_size=V_TINY, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+         max_position_embeddings=1024, bos_token_id=1, eos_token_id=2, pad_token_id=None)
+def z(**k): return {**Z, **k}
+def zoo(name, **kw): return spec(name, group="zoo", **{**dict(tok="tiny_bpe", vocab=V_TINY, arch_spec=name), **kw})
+def rope(theta=10000.0, **k): return dict(rope_type="default", rope_theta=theta, **k)
+def near(value, *parts):    # norm weights that init_weights would take for matrices, or that 1 would not suit
+    def hook(n, p, r):
+        if not any(x in n for x in parts): return False
+        p.copy_(value * (1 + 0.3 * r(p))); return True
+    return hook
+def setting(path, value):   # a sensitivity: an attribute of every module whose name ends so
+    mod, attr = path.rsplit(".", 1)
+    def change(m):
+        hit = [x for n, x in m.named_modules() if n.endswith(mod) and hasattr(x, attr)]
+        assert hit, path
+        for x in hit: setattr(x, attr, value(getattr(x, attr)) if callable(value) else value)
+    return change
+def zeroed(*parts):         # a sensitivity: parameters set to nothing
+    def change(m):
+        hit = [p for n, p in m.named_parameters() if any(x in n for x in parts)]
+        assert hit, parts
+        with torch.no_grad():
+            for p in hit: p.zero_()
+    return change
+def ones(*parts):
+    def change(m):
+        hit = [p for n, p in m.named_parameters() if any(x in n for x in parts)]
+        assert hit, parts
+        with torch.no_grad():
+            for p in hit: p.fill_(1)
+    return change
+
+@zoo("command-r", hook=near(1, "q_norm", "k_norm"), init=dict(final_norm=12.0), sens={"no logit scale": dict(logit_scale=1.0), "logit scale 1/16": dict(logit_scale=0.0625), "qk norm weights = 1": ones("q_norm", "k_norm"), "theta 1e4": dict(rope_parameters=rope()), "eps x10": dict(layer_norm_eps=1e-4)},
+     notes=["parallel on one norm without bias; qk norm (LayerNorm, a weight per head); logits times 0.25; rope over adjacent pairs, not permuted; tied"])
+def _(): return CohereConfig(**z(logit_scale=0.25, use_qk_norm=True, layer_norm_eps=1e-5, tie_word_embeddings=True, rope_parameters=rope(50000.0)))
+
+@zoo("cohere2", patch=lambda h: h.setdefault("rotary_pct", 1.0), init=dict(final_norm=12.0), sens={"window 15": dict(sliding_window=15), "window 17": dict(sliding_window=17), "all full": dict(layer_types=["full_attention"] * 5), "rope everywhere": lambda m: [setattr(l.self_attn, "sliding_window", l.self_attn.sliding_window or 10000) for l in m.model.layers], "logit scale 1/16": dict(logit_scale=0.0625), "eps x10": dict(layer_norm_eps=1e-4)},
+     notes=["5 layers: 3 windowed (16) with rope, 1 full without, 1 windowed; logits times 0.25", "the GGUF has no pattern key (llama.cpp takes a step of 4)"])
+def _(): return Cohere2Config(**z(num_hidden_layers=5, intermediate_size=32, logit_scale=0.25, sliding_window=16, layer_norm_eps=1e-5, tie_word_embeddings=True, layer_types=["sliding_attention"] * 3 + ["full_attention", "sliding_attention"], rope_parameters=rope()))
+
+def falcon(**k): return FalconConfig(vocab_size=V_TINY, hidden_size=32, num_attention_heads=4, bos_token_id=1, eos_token_id=2, alibi=False, bias=False, parallel_attn=True, max_position_embeddings=2048, layer_norm_epsilon=1e-5, rope_parameters=rope(), **k)
+GELU = {"tanh gelu": dict(activation="gelu_pytorch_tanh"), "eps x10": dict(layer_norm_epsilon=1e-4), "theta 2e4": dict(rope_parameters=rope(20000.0))}
+@zoo("falcon", sens=GELU, notes=["Falcon 7B: multi-query, one norm for both branches, erf GELU, no biases but the norms', untied", "num_kv_heads is 1 in config.json because transformers 5 writes the number of heads and the converter believes it"])
+def _(): return falcon(num_hidden_layers=3, multi_query=True, num_kv_heads=1, new_decoder_architecture=False, tie_word_embeddings=False)
+@zoo("falcon-40b", arch_spec="falcon", sens={**GELU, "norms exchanged": lambda m: [setattr(l, "ln_attn", b) or setattr(l, "ln_mlp", a) for l in m.transformer.h for a, b in [(l.ln_attn, l.ln_mlp)]]}, notes=["Falcon 40B: two norms (ln_attn, ln_mlp), grouped queries 4/2 interleaved in HF, erf GELU, tied"])
+def _(): return falcon(num_hidden_layers=3, num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=2, tie_word_embeddings=True)
+
+@zoo("gemma3", init=dict(embed_std=0.06, final_norm=6.0), sens={"window 15": dict(sliding_window=15), "window 17": dict(sliding_window=17), "no softcap": dict(final_logit_softcapping=None), "scale 1/sqrt(hidden/heads)": dict(query_pre_attn_scalar=16), "no embedding scale": setting("embed_tokens.embed_scale", lambda t: t * 0 + 1), "erf gelu": dict(hidden_activation="gelu"), "qk norm weights = 0": zeroed("q_norm", "k_norm"), "eps x10": dict(rms_norm_eps=1e-5)},
+     notes=["7 layers: 5 windowed (16, theta 1e4), 1 full (theta 1e6, linear factor 8), 1 windowed; q/k norm; 4 norms a layer with (1+w); embedding times sqrt(32); head_dim 20 of hidden/heads 16; kv heads 1; final softcap 4 (the published ones have none); tied"])
+def _(): return Gemma3TextConfig(**z(num_hidden_layers=7, intermediate_size=16, num_attention_heads=2, num_key_value_heads=1, head_dim=20, sliding_window=16, query_pre_attn_scalar=20, rms_norm_eps=1e-6, final_logit_softcapping=4.0, hidden_activation="gelu_pytorch_tanh", layer_types=["sliding_attention"] * 5 + ["full_attention", "sliding_attention"], pad_token_id=0,
+    rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000000.0), sliding_attention=rope())))
+
+@zoo("gpt2", patch=lambda h: h.setdefault("n_ctx", h["n_positions"]), init=dict(std=0.2), sens={"no positions": zeroed("wpe"), "erf gelu": dict(activation_function="gelu"), "no qkv bias": zeroed("c_attn.bias"), "no output bias": zeroed("attn.c_proj.bias"), "no feed-forward bias": zeroed("mlp.c_proj.bias"), "eps x10": dict(layer_norm_epsilon=1e-4)},
+     notes=["learned positions (320), no rope; biases everywhere; fused qkv stored transposed in HF; tanh GELU; tied"])
+def _(): return GPT2Config(vocab_size=V_TINY, n_positions=320, n_embd=32, n_layer=2, n_head=4, bos_token_id=1, eos_token_id=2, activation_function="gelu_new", layer_norm_epsilon=1e-5, tie_word_embeddings=True)
+
+GRANITE = dict(embedding_multiplier=6.0, attention_multiplier=0.2, residual_multiplier=0.35, logits_scaling=0.5)
+GRANITE_INIT = dict(embed_std=0.03, final_norm=6.0)      # a larger embedding would drown the residuals and make every step repeat its token
+GRANITE_SENS = {"embedding multiplier 5.9": dict(embedding_multiplier=5.9), "attention scale 1/sqrt(d)": dict(attention_multiplier=8 ** -0.5), "residual multiplier 0.36": dict(residual_multiplier=0.36), "logits times 0.5": dict(logits_scaling=2.0), "eps x10": dict(rms_norm_eps=1e-4), "theta 1e4": dict(rope_parameters=rope())}
+@zoo("granite", init=GRANITE_INIT, sens=GRANITE_SENS, notes=["llama with four multipliers: embedding 6, attention scale 0.2, residual 0.35, logits divided by 0.5; tied; q/k rows permuted in the GGUF"])
+def _(): return GraniteConfig(**z(**GRANITE, rms_norm_eps=1e-5, tie_word_embeddings=True, attention_bias=False, mlp_bias=False, rope_parameters=rope(50000.0)))
+@zoo("granitemoe", arch_spec="granite", init=GRANITE_INIT, sens={**GRANITE_SENS, "top 1": dict(num_experts_per_tok=1), "no shared expert": zeroed("shared_mlp.output_linear")}, notes=["GraniteMoeShared: 4 experts, top 2, softmax over the chosen, a shared expert of width 24 beside them, the four multipliers", "converter: router and input_linear split into gate and up"])
+def _(): return GraniteMoeSharedConfig(**z(**GRANITE, num_hidden_layers=2, intermediate_size=16, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=24, rms_norm_eps=1e-5, tie_word_embeddings=True, attention_bias=False, rope_parameters=rope(50000.0)))
+
+@zoo("olmo2", sens={"q/k norm weights = 1": ones("q_norm", "k_norm"), "theta 1e4": dict(rope_parameters=rope()), "eps x10": dict(rms_norm_eps=1e-4)}, notes=["norms on the branches' outputs, none before; q/k RMS norm over all heads together; halves, not permuted; untied"])
+def _(): return Olmo2Config(**z(rms_norm_eps=1e-5, tie_word_embeddings=False, attention_bias=False, rope_parameters=rope(500000.0)))
+@zoo("olmo3", arch_spec="olmo2", hub_keep=True, sens={"yarn everywhere": lambda m: (m.model.rotary_emb.sliding_attention_inv_freq.copy_(m.model.rotary_emb.full_attention_inv_freq), setattr(m.model.rotary_emb, "sliding_attention_attention_scaling", m.model.rotary_emb.full_attention_attention_scaling)), "yarn nowhere": lambda m: (m.model.rotary_emb.full_attention_inv_freq.copy_(m.model.rotary_emb.sliding_attention_inv_freq), setattr(m.model.rotary_emb, "full_attention_attention_scaling", 1.0)), "yarn magnitude 1": lambda m: setattr(m.model.rotary_emb, "full_attention_attention_scaling", 1.0), "window 15": dict(sliding_window=15), "window 17": dict(sliding_window=17), "all full": dict(layer_types=["full_attention"] * 4), "eps x10": dict(rms_norm_eps=1e-4)}, notes=["Olmo3ForCausalLM, GGUF arch olmo2: 4 layers, 3 windowed (16) and 1 full by the pattern array of the GGUF; yarn (factor 8, orig 64, the attention factor written out as published) on the full layer only", "llama.cpp rotates all layers with the scaled rope; HF is the truth"])
+def _(): return Olmo3Config(**z(num_hidden_layers=4, intermediate_size=48, sliding_window=16, rms_norm_eps=1e-5, tie_word_embeddings=True, attention_bias=False, layer_types=["sliding_attention"] * 3 + ["full_attention"],
+    rope_parameters=dict(sliding_attention=rope(10000.0), full_attention=dict(rope_type="yarn", rope_theta=10000.0, factor=8.0, original_max_position_embeddings=64, beta_fast=4.0, beta_slow=0.5, attention_factor=1.2079441541679836))))
+
+@zoo("stablelm", sens={"no qkv bias": zeroed("q_proj.bias", "k_proj.bias", "v_proj.bias"), "norm bias 0": zeroed("layernorm.bias", "norm.bias"), "eps x10": dict(layer_norm_eps=1e-4)}, notes=["StableLM 2 1.6B: sequential, LayerNorm with bias, q/k/v biases, rope over the first 4 of 8 dims, untied"])
+def _(): return StableLmConfig(**z(use_qkv_bias=True, qk_layernorm=False, use_parallel_residual=False, layer_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope(partial_rotary_factor=0.5)))
+@zoo("stablelm-12b", arch_spec="stablelm", sens={"q/k norm weights = 1": ones("q_layernorm", "k_layernorm"), "eps x10": dict(layer_norm_eps=1e-4)}, hook=near(1, "q_layernorm", "k_layernorm"), notes=["StableLM 2 12B: parallel on one norm, LayerNorm per head on q and k with a weight per head, no q/k/v bias, rope over the first 2 of 8 dims", "the converter loses the per-head norms, repaired in fixlib.convert"])
+def _(): return StableLmConfig(**z(use_qkv_bias=False, qk_layernorm=True, use_parallel_residual=True, layer_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope(partial_rotary_factor=0.25)))
+
+def llama4_keys(model):     # llama.cpp holds these as constants (8192, 0.1, 8192): far beyond any small fixture
+    w, a = model.gguf_writer, "llama4.attention."
+    w.add_uint32(a + "chunk_size", 16); w.add_float32(a + "temperature_scale", 0.3); w.add_uint32(a + "temperature_length", 8)
+@zoo("llama4", after=llama4_keys, sens={"chunk 15": dict(attention_chunk_size=15), "no temperature": dict(attn_temperature_tuning=False), "temperature length 9": dict(floor_scale=9), "no qk norm": dict(use_qk_norm=False), "rope everywhere": dict(no_rope_layers=[1, 1, 1, 1], layer_types=["chunked_attention"] * 3 + ["full_attention"]), "no shared expert": zeroed("shared_expert.down_proj"), "eps x10": dict(rms_norm_eps=1e-4)},
+     notes=["text only; 4 layers: 3 chunked (16) with rope, 1 full without; experts in layers 1 and 3 (4, top 1, sigmoid applied to the input, a shared expert), dense in 0 and 2; weightless q/k norm after rope; temperature 0.3 over 8 on the layer without rope",
+            "attention.chunk_size, .temperature_scale and .temperature_length are added to what the converter writes: llama.cpp has 8192, 0.1, 8192 as constants"])
+def _(): return Llama4TextConfig(**z(num_hidden_layers=4, head_dim=8, intermediate_size=12, intermediate_size_mlp=32, num_local_experts=4, num_experts_per_tok=1, interleave_moe_layer_step=2, attention_chunk_size=16, floor_scale=8, attn_scale=0.3, attn_temperature_tuning=True, rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope(50000.0)))
+
+@zoo("lfm2", sens={"kernel reversed": lambda m: [l.conv.conv.weight.data.copy_(l.conv.conv.weight.data.flip(-1)) for l in m.model.layers if hasattr(l, "conv")], "oldest tap 0": lambda m: [l.conv.conv.weight.data[..., 0].zero_() for l in m.model.layers if hasattr(l, "conv")], "qk norm weights = 1": ones("q_layernorm", "k_layernorm"), "theta 1e4": dict(rope_parameters=rope()), "eps x10": dict(norm_eps=1e-4)},
+     notes=["5 layers: short convolution (4 taps) in 0, 1 and 3, attention in 2 and 4; the convolution's input is B*x, its output is gated by C, order B, C, x; q/k norm per head before rope; the output norm is the tensor token_embd_norm; tied", "feed-forward of 57 adjusted to 40 = 8 * ceil(int(2 * 57 / 3) / 8)"])
+def _(): return Lfm2Config(**z(num_hidden_layers=5, intermediate_size=57, block_auto_adjust_ff_dim=True, block_ffn_dim_multiplier=1.0, block_multiple_of=8, conv_L_cache=4, conv_bias=False, norm_eps=1e-5, layer_types=["conv", "conv", "full_attention", "conv", "full_attention"], tie_word_embeddings=True, rope_parameters=rope(100000.0)))
+
+def gemma4_scalars(model):  # llama.cpp: a layer without the scalar has 1
+    for tensors in model.gguf_writer.tensors:
+        for n in [n for n in tensors if "layer_output_scale" in n]:
+            del tensors[n]
+@zoo("gemma4", patch=lambda h: h.update(global_head_dim=16), hub_keep=True, after=gemma4_scalars, hook=near(0.5, "q_norm", "k_norm"), init=dict(embed_std=0.06, final_norm=6.0), sens={"no v norm": lambda m: [setattr(l.self_attn, "v_norm", torch.nn.Identity()) for l in m.model.layers], "window 15": dict(sliding_window=15), "window 17": dict(sliding_window=17), "no softcap": dict(final_logit_softcapping=None), "no embedding scale": setting("embed_tokens.embed_scale", lambda t: t * 0 + 1), "qk norm weights = 1": ones("q_norm", "k_norm"), "scale 1/sqrt(d)": setting("self_attn.scaling", lambda x: 0.25), "whole rope": lambda m: m.model.rotary_emb.full_attention_inv_freq.copy_(1 / 1e6 ** (torch.arange(0, 16, 2).float() / 16)), "erf gelu": dict(hidden_activation="gelu"), "eps x10": dict(rms_norm_eps=1e-5)},
+     notes=["Gemma 4 dense without its novelties: no per-layer inputs, no shared KV, no K = V, no experts, equal head sizes. What is left: weightless RMS norm on the values, attention scale 1, proportional rope on full layers (half of the pairs turn: tensor rope_freqs, 1 and 1e30), window 16, softcap 5, norm weights without offset",
+            "layer_output_scale is 1 in every layer (HF's default) and removed from the GGUF, where absent means 1; the vocabulary is written as gpt2 instead of gemma4"])
+def _(): return Gemma4TextConfig(**z(num_hidden_layers=4, intermediate_size=40, num_attention_heads=4, num_key_value_heads=2, head_dim=16, global_head_dim=16, sliding_window=16, hidden_size_per_layer_input=0, vocab_size_per_layer_input=V_TINY, num_kv_shared_layers=0, attention_k_eq_v=False, enable_moe_block=False, final_logit_softcapping=5.0, rms_norm_eps=1e-6, pad_token_id=0, tie_word_embeddings=True, layer_types=["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"],
+    rope_parameters=dict(full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=1000000.0), sliding_attention=rope())))
+
+def pooled_mean(hf):        # the way sentence-transformers says it; the converter writes pooling_type 1
+    os.makedirs(hf + "/1_Pooling"); json.dump(dict(pooling_mode_mean_tokens=True, pooling_mode_cls_token=False), open(hf + "/1_Pooling/config.json", "w"))
+    json.dump([dict(idx=1, name="1", path="1_Pooling", type="sentence_transformers.models.Pooling")], open(hf + "/modules.json", "w"))
+@torch.inference_mode()
+def encoded(m, ref, toks, long, info):
+    ref["tokens_long"] = long
+    for k, t in (("prompt", toks), ("long", long)):
+        h = m(input_ids=torch.tensor(t[None])).last_hidden_state[0].numpy()
+        ref["hidden_" + k] = h if k == "prompt" else h[-LONG_ROWS:]; ref["mean_" + k] = h.mean(0); ref["first_" + k] = h[0]
+    ref["positions_long"] = np.arange(N_LONG - LONG_ROWS, N_LONG, dtype=np.int64); info["hidden_std"] = float(ref["hidden_prompt"].std())
+@zoo("bert", cls="AutoModel", pre="bert-bge", tok="tiny_wordpiece", vocab=96, embedding=encoded, after_save=pooled_mean, sens={"no token types": zeroed("token_type"), "no positions": zeroed("position_embeddings"), "tanh gelu": dict(hidden_act="gelu_pytorch_tanh"), "eps x10": dict(layer_norm_eps=1e-4)},
+     notes=["encoder: bidirectional, learned positions (320), token types (row 0), norms after the residual, erf GELU, biases everywhere; no head, no logits", "hidden_* is the last hidden state, mean_* its mean over the tokens (pooling_type 1 in the GGUF), first_* its first row; none is scaled to length 1"])
+def _(): return BertConfig(vocab_size=96, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=64, max_position_embeddings=320, type_vocab_size=2, hidden_act="gelu", layer_norm_eps=1e-5, pad_token_id=0)
 
 
 WHY = dict(
@@ -70,6 +183,35 @@ WHY = dict(
     qwen3moe_nonorm="llama.cpp always renormalises the top-k weights in qwen3moe and the GGUF has no key for it; HF with norm_topk_prob=false does not")
 # ------------------------------------------------------------------ building
 NOISE = 2e-3      # max abs logit difference called float noise (logits have a std of 2 to 5)
+
+def sensitivity(s, hf, cls, ref):
+    """How far the logits (or hidden states) of prompt and long input move when one thing is done wrong in HF."""
+    def out(over):
+        m = hf_load(hf, cls, **(over if isinstance(over, dict) else {}))
+        with torch.no_grad(): callable(over) and over(m)
+        if not s.get("embedding"): return hf_logits(m, ref["tokens_prompt"]), hf_logits(m, ref["tokens_long"], LONG_ROWS)
+        with torch.inference_mode(): a, b = (m(input_ids=torch.tensor(t[None])).last_hidden_state[0].numpy() for t in (ref["tokens_prompt"], ref["tokens_long"]))
+        return a, b[-LONG_ROWS:]
+    what = "hidden" if s.get("embedding") else "logits"
+    return {n: [float(f"{np.abs(a - ref[f'{what}_{k}']).max():.1e}") for a, k in zip(out(o), ("prompt", "long"))] for n, o in s["sens"].items()}
+
+def slim(d, info, s):
+    """A zoo fixture: no hf folder, its line for the manifest."""
+    shutil.rmtree(d + "/hf")
+    noise = {k: float(f"{info[k]:.1e}") for k in ("hf_decode_vs_full_max_abs", "hf_f32_vs_f64_max_abs") if info.get(k) is not None}
+    size = {k: round(info[k], 3) for k in ("logits_std", "hidden_std", "greedy_min_margin", "prompt_min_margin") if k in info}
+    keep = dict(name=info["name"], spec=s["arch_spec"], arch=info.get("arch"), hf_class=info["hf_class"], transformers=info["transformers"], torch=info["torch"], seed=info["seed"], parameters=info["parameters"], pre=s["pre"],
+                notes=info["notes"], **size, **noise, greedy_distinct=info.get("greedy_distinct"), argmax_is_input=info.get("argmax_is_input"), sensitivity=info.get("sensitivity"), llamacpp=info.get("llamacpp"))
+    keep["sha256"] = {f: sha(d + "/" + f) for f in sorted(os.listdir(d))}
+    return {k: v for k, v in keep.items() if v is not None}
+
+def zoo_manifest(line):
+    """manifest.json with this fixture's line in its place."""
+    p = os.path.join(ROOT, "zoo", "manifest.json")
+    lines = {x["name"]: x for x in (json.load(open(p))["fixtures"] if os.path.exists(p) else [])}
+    lines[line["name"]] = line
+    body = ",\n".join(json.dumps(lines[n], default=str) for n in sorted(lines) if os.path.isdir(os.path.join(ROOT, "zoo", n)))
+    open(p, "w").write('{"group": "zoo", "fixtures": [\n' + body + "\n]}\n")
 
 def build(s):
     t0 = time.time(); name = s["name"]; d = os.path.join(ROOT, s["group"], name); hf = d + "/hf"
@@ -95,7 +237,7 @@ def build(s):
     if s.get("after_save"): s["after_save"](hf)
     m = hf_load(hf, cls)
     nparam = sum(p.numel() for p in m.parameters())
-    toks, long = tokens_for(s["seed"], cfg.vocab_size if s.get("own_vocab") else V, s.get("first"))
+    toks, long = tokens_for(s["seed"], s.get("vocab", V), s.get("first"))
     ref = dict(tokens_prompt=toks)
     info = dict(name=name, group=s["group"], hf_class=type(m).__name__, model_type=cfg.model_type, transformers=transformers.__version__, torch=torch.__version__, seed=s["seed"], parameters=nparam,
                 hf_dtype=s["dtype"], tokenizer=s["tok"], pre=s["pre"], notes=list(s["notes"]), init="fixlib.init_weights")
@@ -105,7 +247,7 @@ def build(s):
     if not emb:
         best = None
         for at in range(12):       # a prompt whose greedy path has no near tie, so that token-exact comparison is fair
-            ta, tb = tokens_for(s["seed"], cfg.vocab_size if s.get("own_vocab") else V, s.get("first"), at)
+            ta, tb = tokens_for(s["seed"], s.get("vocab", V), s.get("first"), at)
             gt, gl = hf_greedy(m, ta)
             sc = min(margin(gl), 0.05) / 0.05 + min(len(set(gt.tolist())), 6) / 6
             if best is None or sc > best[0]: best = (sc, ta, tb, gt, gl)
@@ -137,8 +279,9 @@ def build(s):
             info["hf_f32_vs_f64_max_abs"] = float(np.abs(d64 - ref["logits_prompt"]).max()); del m64
         except Exception as e: info["hf_f32_vs_f64_max_abs"] = None
     else: emb(m, ref, toks, long, info)
+    if s.get("sens"): info["sensitivity"] = sensitivity(s, hf, cls, ref)
     gg = d + "/model-f32.gguf"
-    try: convert(hf, gg, s["pre"], extra=s.get("conv_extra", ()), patch=s.get("patch"))
+    try: convert(hf, gg, s["pre"], extra=s.get("conv_extra", ()), patch=s.get("patch"), after=s.get("after"))
     except BaseException as e:
         info["llamacpp"] = dict(error="convert: " + repr(e)[:500]); gg = None
         info["notes"].append("no GGUF: the converter of this llama.cpp refuses it")
@@ -146,6 +289,7 @@ def build(s):
     if gg:
         kv, tens = gguf_info(gg); info["arch"] = kv["general.architecture"]
         info["gguf_kv"] = {k: v for k, v in kv.items() if not k.startswith("general.") and "chat_template" not in k}
+    if gg and BUILD:
         try:
             if emb: jobs = [("prompt", 256, len(toks), 1, 0, toks), ("long", 512, len(long), 1, 0, long)]
             else:
@@ -188,10 +332,12 @@ def build(s):
     save_file({k: np.ascontiguousarray(v) for k, v in ref.items()}, d + "/reference.safetensors")
     info["sha256"] = {os.path.relpath(os.path.join(r, f), d): sha(os.path.join(r, f)) for r, _, fs in os.walk(d) for f in sorted(fs) if f != "fixture.json"}
     info["bytes"] = sum(os.path.getsize(os.path.join(r, f)) for r, _, fs in os.walk(d) for f in fs)
-    json.dump(info, open(d + "/fixture.json", "w"), indent=1, default=str)
+    if s["group"] == "zoo": zoo_manifest(slim(d, info, s))
+    else: json.dump(info, open(d + "/fixture.json", "w"), indent=1, default=str)
     def sh(x): return " ".join(f"{j}:{v['max_abs']:.1e}/{v['argmax']:.2f}" for j, v in x.items()) if isinstance(x, dict) else x
     l = info.get("llamacpp", {})
-    print(f"{name:22s} {info.get('arch','-'):12s} std={info.get('logits_std',0):.2f} {'AGREE' if info.get('agrees') else 'DIFFER' if info.get('agrees') is False else 'FAIL'} exact[{sh(l.get('exact',{}))}] stock[{sh(l.get('stock',{}))}] {l.get('error','')} dec={info.get('hf_decode_vs_full_max_abs',0):.1e} f64={info.get('hf_f32_vs_f64_max_abs') or -1:.0e} marg={info.get('greedy_min_margin',0):.3f} dist={info.get('greedy_distinct')} self={info.get('argmax_is_input',0):.2f} hub={info['hub_style_config_reloads_equal']} {info['bytes']/1e6:.2f}MB {time.time()-t0:.1f}s", flush=True)
+    for n, x in info.get("sensitivity", {}).items(): print(f"    {n}: {x}")
+    print(f"{name:22s} {info.get('arch','-'):12s} std={info.get('logits_std',0):.2f} {'AGREE' if info.get('agrees') else 'DIFFER' if info.get('agrees') is False else 'FAIL' if BUILD or not gg else 'not compared'} exact[{sh(l.get('exact',{}))}] stock[{sh(l.get('stock',{}))}] {l.get('error','')} dec={info.get('hf_decode_vs_full_max_abs',0):.1e} f64={info.get('hf_f32_vs_f64_max_abs') or -1:.0e} marg={info.get('greedy_min_margin',0):.3f} dist={info.get('greedy_distinct')} self={info.get('argmax_is_input',0):.2f} hub={info['hub_style_config_reloads_equal']} {info['bytes']/1e6:.2f}MB {time.time()-t0:.1f}s", flush=True)
 
 def manifest(group):
     g = os.path.join(ROOT, group); out = []
@@ -201,12 +347,12 @@ def manifest(group):
     json.dump(dict(group=group, fixtures=out), open(g + "/manifest.json", "w"), indent=1)
 
 if __name__ == "__main__":
-    train_tokenizers()
     grp = sys.argv[1] if len(sys.argv) > 1 else "base"; want = sys.argv[2:]
+    if grp != "zoo": train_tokenizers()
     for s in list(SPECS.values()):
         if s["group"] != grp or (want and s["name"] not in want): continue
         try: build(s)
         except Exception as e:
             print(f"{s['name']:22s} ERROR {type(e).__name__}: {str(e)[:600]}", flush=True)
             if os.environ.get("FIX_TB"): traceback.print_exc()
-    manifest(grp)
+    if grp != "zoo": manifest(grp)

@@ -8,4 +8,5 @@ use menagerie_phi3 as _;
 use menagerie_qwen2 as _;
 use menagerie_qwen3 as _;
 use menagerie_qwen3moe as _;
+use menagerie_specs as _;
 use menagerie_starcoder2 as _;

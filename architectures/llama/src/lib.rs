@@ -8,6 +8,6 @@ pub const LLAMA: GGUFArchitecture = GGUFArchitecture::from_static("llama");
 
 register!(Architecture {
     name: LLAMA,
-    spec: include_str!("../../../specs/llama.toml"),
+    spec: include_str!("../llama.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

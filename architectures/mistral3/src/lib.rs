@@ -8,6 +8,6 @@ pub const MISTRAL3: GGUFArchitecture = GGUFArchitecture::from_static("mistral3")
 
 register!(Architecture {
     name: MISTRAL3,
-    spec: include_str!("../../../specs/mistral3.toml"),
+    spec: include_str!("../mistral3.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

@@ -8,6 +8,6 @@ pub const PHI2: GGUFArchitecture = GGUFArchitecture::from_static("phi2");
 
 register!(Architecture {
     name: PHI2,
-    spec: include_str!("../../../specs/phi2.toml"),
+    spec: include_str!("../phi2.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

@@ -8,6 +8,6 @@ pub const PHI3: GGUFArchitecture = GGUFArchitecture::from_static("phi3");
 
 register!(Architecture {
     name: PHI3,
-    spec: include_str!("../../../specs/phi3.toml"),
+    spec: include_str!("../phi3.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

@@ -8,6 +8,6 @@ pub const QWEN2: GGUFArchitecture = GGUFArchitecture::from_static("qwen2");
 
 register!(Architecture {
     name: QWEN2,
-    spec: include_str!("../../../specs/qwen2.toml"),
+    spec: include_str!("../qwen2.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

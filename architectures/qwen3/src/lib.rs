@@ -8,6 +8,6 @@ pub const QWEN3: GGUFArchitecture = GGUFArchitecture::from_static("qwen3");
 
 register!(Architecture {
     name: QWEN3,
-    spec: include_str!("../../../specs/qwen3.toml"),
+    spec: include_str!("../qwen3.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

@@ -8,6 +8,6 @@ pub const QWEN3MOE: GGUFArchitecture = GGUFArchitecture::from_static("qwen3moe")
 
 register!(Architecture {
     name: QWEN3MOE,
-    spec: include_str!("../../../specs/qwen3moe.toml"),
+    spec: include_str!("../qwen3moe.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

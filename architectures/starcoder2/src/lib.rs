@@ -8,6 +8,6 @@ pub const STARCODER2: GGUFArchitecture = GGUFArchitecture::from_static("starcode
 
 register!(Architecture {
     name: STARCODER2,
-    spec: include_str!("../../../specs/starcoder2.toml"),
+    spec: include_str!("../starcoder2.toml"),
     registered_by: env!("CARGO_PKG_NAME"),
 });

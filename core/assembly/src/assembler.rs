@@ -1,14 +1,20 @@
 //! [`Assembler`]: takes tensors by role, checks their shapes, and notes every fault instead of stopping at the first.
 
 use crate::claims::Claims;
-use crate::dims::{Dim, fits, written};
+use crate::dims::{fits, written};
 use crate::fault::AssemblyFaults;
-use crate::source::{Part, WeightSource};
+use crate::options::AssembleOptions;
+use crate::source::WeightSource;
 use menagerie_model::components::RopeDeclarations;
-use menagerie_model::{DenseLinear, Linear, StateDeclarations, Weight};
+use menagerie_model::{
+    Backend, DenseExperts, DenseLinear, ExpertLinear, Linear, LinearSite, Param, StateDeclarations, Weight,
+};
+use menagerie_registry::Part;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::BiasRule;
+use menagerie_spec::kind::Dim;
 use menagerie_spec::nearest::nearest;
+use std::ops::Range;
 
 /// A place in the model that wants a tensor.
 #[derive(Clone, Copy, Debug)]
@@ -29,22 +35,31 @@ struct Missing {
 pub(crate) struct Assembler<'a> {
     pub(crate) config: &'a ModelConfig,
     pub(crate) source: &'a dyn WeightSource,
+    pub(crate) options: &'a AssembleOptions<'a>,
     pub(crate) faults: AssemblyFaults,
     pub(crate) claims: Claims,
     pub(crate) states: StateDeclarations,
     pub(crate) ropes: RopeDeclarations,
+    /// The token embedding, once it was taken in.
+    pub(crate) token_table: Option<Param>,
     missing: Vec<Missing>,
 }
 
 impl<'a> Assembler<'a> {
-    pub(crate) fn new(config: &'a ModelConfig, source: &'a dyn WeightSource) -> Self {
+    pub(crate) fn new(
+        config: &'a ModelConfig,
+        source: &'a dyn WeightSource,
+        options: &'a AssembleOptions<'a>,
+    ) -> Self {
         Self {
             config,
             source,
+            options,
             faults: AssemblyFaults::new(source.file(), &config.architecture),
             claims: Claims::new(source.entries().len()),
             states: StateDeclarations::default(),
             ropes: RopeDeclarations::default(),
+            token_table: None,
             missing: Vec::new(),
         }
     }
@@ -54,24 +69,29 @@ impl<'a> Assembler<'a> {
         self.config.embedding_length
     }
 
+    /// Where the model will compute.
+    pub(crate) fn backend(&self) -> &'a dyn Backend {
+        &*self.options.compute.backend
+    }
+
     /// Notes a fault of a layer or of the whole model.
     pub(crate) fn fault(&mut self, layer: Option<usize>, text: &str) {
         self.faults.push(layer, text);
     }
 
     /// Whether the file has a role's tensor.
-    pub(crate) fn has(&self, role: &str, layer: Option<usize>) -> bool {
-        self.source.find(role, layer, Part::Main).is_some()
+    pub(crate) fn has(&self, site: Site, part: Part) -> bool {
+        self.source.find(site.role, site.layer, part).is_some()
     }
 
     /// Dimensions of a role's tensor, fastest first, without claiming it.
-    pub(crate) fn dims(&self, role: &str, layer: Option<usize>) -> Option<&'a [u64]> {
-        let index = self.source.find(role, layer, Part::Main)?;
+    pub(crate) fn dims(&self, site: Site) -> Option<&'a [u64]> {
+        let index = self.source.find(site.role, site.layer, Part::Main)?;
         Some(&self.source.entries().get(index)?.dims)
     }
 
     /// The tensor of a site, claimed and of the right shape, as weight.
-    fn take(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<Weight> {
+    pub(crate) fn take(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<Weight> {
         let Some(index) = self.source.find(site.role, site.layer, part) else {
             let name = self.source.name_of(site.role, site.layer, part);
             self.missing.push(Missing { name, layer: site.layer });
@@ -101,50 +121,74 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// A matrix or a stack of matrices.
-    pub(crate) fn weight(&mut self, site: Site, expected: &[Dim]) -> Option<Weight> {
-        self.take(site, Part::Main, expected)
+    /// A weight taken in by the backend.
+    pub(crate) fn param(&mut self, layer: Option<usize>, weight: &Weight) -> Option<Param> {
+        let made = self.backend().matrix(weight, self.options.compute.arithmetic);
+        self.ok(layer, made)
+    }
+
+    /// Values taken in by the backend as a vector.
+    pub(crate) fn vector(&mut self, site: Site, values: Vec<f32>) -> Option<Param> {
+        let name = self.source.name_of(site.role, site.layer, Part::Main);
+        let made = self.backend().vector(&name, values);
+        self.ok(site.layer, made)
     }
 
     /// A tensor of numbers that are not multiplied as a matrix, as f32 in the order of the file.
     pub(crate) fn values(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<Vec<f32>> {
         let weight = self.take(site, part, expected)?;
-        match weight.to_f32() {
-            Ok(values) => Some(values),
-            Err(error) => {
-                self.fault(site.layer, &format!("tensor \"{}\": {error}", weight.name()));
-                None
-            }
-        }
+        let values = self.backend().values(&weight);
+        self.ok(site.layer, values)
     }
 
     /// A bias as the rule says; the outer `None` is a fault.
     #[allow(clippy::option_option)]
     pub(crate) fn bias(&mut self, site: Site, rule: BiasRule, expected: &[Dim]) -> Option<Option<Vec<f32>>> {
-        let present = self.source.find(site.role, site.layer, Part::Bias).is_some();
         match rule {
             BiasRule::None => Some(None),
-            BiasRule::IfPresent if !present => Some(None),
+            BiasRule::IfPresent if !self.has(site, Part::Bias) => Some(None),
             BiasRule::IfPresent | BiasRule::Required => self.values(site, Part::Bias, expected).map(Some),
         }
     }
 
-    /// A linear of its own tensors.
-    pub(crate) fn linear(&mut self, site: Site, dims: [Dim; 2], rule: BiasRule) -> Option<DenseLinear> {
-        let weight = self.weight(site, &dims);
-        let bias = self.bias(site, rule, &dims[1..]);
-        self.dense(site.layer, weight?, bias?)
+    /// The one place that makes linears: over rows of a stored weight, with a bias, and whatever is put around it.
+    pub(crate) fn linear(
+        &mut self,
+        site: Site,
+        rows: Range<usize>,
+        weight: Param,
+        bias: Option<Vec<f32>>,
+    ) -> Option<Box<dyn Linear>> {
+        let bias = match bias {
+            Some(bias) => Some(self.vector(site, bias)?),
+            None => None,
+        };
+        let linear = self.ok(site.layer, DenseLinear::new(weight, bias))?;
+        let linear: Box<dyn Linear> = Box::new(linear);
+        Some(match self.options.wrapper {
+            Some(wrapper) => wrapper.linear(&linear_site(site, rows), linear),
+            None => linear,
+        })
     }
 
-    /// A linear of a weight and a bias that were taken.
-    pub(crate) fn dense(
+    /// The one place that makes stacks of linears.
+    pub(crate) fn expert_linear(
         &mut self,
-        layer: Option<usize>,
-        weight: Weight,
+        site: Site,
+        rows: Range<usize>,
+        weight: Param,
         bias: Option<Vec<f32>>,
-    ) -> Option<DenseLinear> {
-        let linear = DenseLinear::new(weight, bias);
-        self.ok(layer, linear)
+    ) -> Option<Box<dyn ExpertLinear>> {
+        let bias = match bias {
+            Some(bias) => Some(self.vector(site, bias)?),
+            None => None,
+        };
+        let experts = self.ok(site.layer, DenseExperts::new(weight, bias))?;
+        let experts: Box<dyn ExpertLinear> = Box::new(experts);
+        Some(match self.options.wrapper {
+            Some(wrapper) => wrapper.experts(&linear_site(site, rows), experts),
+            None => experts,
+        })
     }
 
     /// The value, or a fault.
@@ -229,7 +273,6 @@ fn advice(name: &str) -> &'static str {
     }
 }
 
-/// A linear as the components hold it.
-pub(crate) fn boxed(linear: DenseLinear) -> Box<dyn Linear> {
-    Box::new(linear)
+fn linear_site(site: Site, rows: Range<usize>) -> LinearSite {
+    LinearSite { role: site.role.to_owned(), layer: site.layer, rows }
 }

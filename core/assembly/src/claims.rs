@@ -1,6 +1,7 @@
 //! Claims: which role wants which tensor. Every tensor is claimed by one role, or ignored with a reason.
 
-use crate::source::{Part, TensorEntry, WeightSource};
+use crate::source::{TensorEntry, WeightSource};
+use menagerie_registry::Part;
 
 /// A tensor and the role that wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]

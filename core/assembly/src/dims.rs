@@ -1,29 +1,22 @@
-//! [`Dim`]: a dimension with its symbol, for checks whose messages can be read.
+//! Dims of tensors with their symbols, for checks whose messages can be read.
 
-/// A dimension a tensor must have; without a size it is taken from the tensor.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dim {
-    symbol: &'static str,
-    size: Option<usize>,
+use menagerie_spec::kind::Dim;
+
+/// A dimension of known size.
+pub(crate) fn of(text: &'static str, size: usize) -> Dim {
+    Dim { text, size: Some(size as u64) }
 }
 
-impl Dim {
-    /// A dimension of known size.
-    pub(crate) fn of(symbol: &'static str, size: usize) -> Self {
-        Self { symbol, size: Some(size) }
-    }
-
-    /// A dimension that the tensor decides.
-    pub(crate) fn free(symbol: &'static str) -> Self {
-        Self { symbol, size: None }
-    }
+/// A dimension that the tensor decides.
+pub(crate) fn free(text: &'static str) -> Dim {
+    Dim { text, size: None }
 }
 
 /// Whether `found` (fastest first) has these dimensions; trailing ones do not count.
 pub(crate) fn fits(expected: &[Dim], found: &[u64]) -> bool {
     let size = |at: usize| found.get(at).copied().unwrap_or(1);
     let inside = expected.iter().enumerate().all(|(at, dim)| match dim.size {
-        Some(wanted) => size(at) == wanted as u64,
+        Some(wanted) => size(at) == wanted,
         None => size(at) > 0,
     });
     inside && found.iter().skip(expected.len()).all(|size| *size == 1)
@@ -31,11 +24,23 @@ pub(crate) fn fits(expected: &[Dim], found: &[u64]) -> bool {
 
 /// `[D=2048, F=768, E]`.
 pub(crate) fn written(expected: &[Dim]) -> String {
-    let dims: Vec<String> = expected
-        .iter()
-        .map(|dim| dim.size.map_or_else(|| dim.symbol.to_owned(), |size| format!("{}={size}", dim.symbol)))
-        .collect();
-    format!("[{}]", dims.join(", "))
+    let dim = |dim: &Dim| match dim.size {
+        Some(size) if dim.text == size.to_string() => size.to_string(),
+        Some(size) => format!("{}={size}", dim.text),
+        None => dim.text.to_owned(),
+    };
+    format!("[{}]", expected.iter().map(dim).collect::<Vec<_>>().join(", "))
+}
+
+/// The size of the free symbol in a dim (`F`, `2*F`) that makes the dim `size`, if there is one.
+pub(crate) fn solve(text: &'static str, size: u64) -> Option<(&'static str, u64)> {
+    match text.split_once('*') {
+        None => Some((text, size)),
+        Some((factor, symbol)) => {
+            let factor: u64 = factor.parse().ok()?;
+            (factor > 0 && size.is_multiple_of(factor)).then(|| (symbol, size / factor))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -44,9 +49,16 @@ mod tests {
 
     #[test]
     fn free_dimensions_take_any_size_and_trailing_ones_do_not_count() {
-        let expected = [Dim::of("D", 64), Dim::free("F")];
+        let expected = [of("D", 64), free("F")];
         assert!(fits(&expected, &[64, 7]) && fits(&expected, &[64, 7, 1]) && fits(&expected, &[64]));
         assert!(!fits(&expected, &[63, 7]) && !fits(&expected, &[64, 7, 2]) && !fits(&expected, &[64, 0]));
         assert_eq!(written(&expected), "[D=64, F]");
+    }
+
+    #[test]
+    fn a_multiple_of_a_free_size_gives_the_size() {
+        assert_eq!(solve("F", 7), Some(("F", 7)));
+        assert_eq!(solve("2*F", 14), Some(("F", 7)));
+        assert_eq!(solve("2*F", 15), None);
     }
 }

@@ -1,10 +1,9 @@
 //! [`GgufSource`]: the tensors of a GGUF file by role.
 
-use crate::source::{Part, TensorEntry, WeightSource};
+use crate::source::{TensorEntry, WeightSource};
 use gguf_file::{GgufFile, TensorInfo};
-use menagerie_kernels::BlockType;
-use menagerie_model::stack::WeightGuard;
-use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
+use menagerie_model::{ModelError, Weight, WeightBytes, WeightGuard, WeightShape};
+use menagerie_registry::Part;
 use menagerie_spec::{ArchSpec, RoleSource};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +15,26 @@ pub trait TensorNaming {
 
     /// Why a tensor is ignored, if it is; `layers` is the number of blocks that are run.
     fn ignored(&self, name: &str, layers: usize) -> Option<String>;
+}
+
+impl<T: TensorNaming + ?Sized> TensorNaming for &T {
+    fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
+        (**self).stored_name(role, layer)
+    }
+
+    fn ignored(&self, name: &str, layers: usize) -> Option<String> {
+        (**self).ignored(name, layers)
+    }
+}
+
+impl<T: TensorNaming + ?Sized> TensorNaming for Arc<T> {
+    fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
+        (**self).stored_name(role, layer)
+    }
+
+    fn ignored(&self, name: &str, layers: usize) -> Option<String> {
+        (**self).ignored(name, layers)
+    }
 }
 
 impl TensorNaming for ArchSpec {
@@ -43,16 +62,16 @@ impl TensorNaming for PlainNames {
 }
 
 /// The tensors of a GGUF file, named by a spec.
-pub struct GgufSource<'a> {
+pub struct GgufSource<N> {
     file: Arc<GgufFile>,
-    naming: &'a dyn TensorNaming,
+    naming: N,
     entries: Vec<TensorEntry>,
     index: HashMap<String, usize>,
 }
 
-impl<'a> GgufSource<'a> {
+impl<N: TensorNaming> GgufSource<N> {
     /// The tensors of `file` under the names of `naming`.
-    pub fn new(file: Arc<GgufFile>, naming: &'a dyn TensorNaming) -> Self {
+    pub fn new(file: Arc<GgufFile>, naming: N) -> Self {
         let entries: Vec<TensorEntry> = file.tensors().iter().map(entry).collect();
         let index = entries.iter().enumerate().map(|(index, entry)| (entry.name.clone(), index)).collect();
         Self { file, naming, entries, index }
@@ -78,7 +97,7 @@ fn has_suffix(role: &str) -> bool {
     role.ends_with(".weight") || role.ends_with(".bias")
 }
 
-impl WeightSource for GgufSource<'_> {
+impl<N: TensorNaming> WeightSource for GgufSource<N> {
     fn file(&self) -> String {
         self.file.paths().first().map_or_else(|| "model".to_owned(), |path| path.display().to_string())
     }
@@ -109,12 +128,6 @@ impl WeightSource for GgufSource<'_> {
     fn weight(&self, index: usize) -> Result<Weight, ModelError> {
         let missing = || ModelError::Weights(format!("tensor {index} is not in the file"));
         let info = self.file.tensors().get(index).ok_or_else(missing)?;
-        let Some(block) = BlockType::from_ggml_id(info.kind().id()) else {
-            return Err(ModelError::Unsupported(format!(
-                "type {} cannot be computed with; quantise the model again as one of the common types",
-                info.kind()
-            )));
-        };
         let size = |at: usize| info.dims().get(at).map_or(Ok(1), |dim| usize::try_from(*dim));
         let (Ok(cols), Ok(rows), Ok(third), Ok(fourth)) = (size(0), size(1), size(2), size(3)) else {
             return Err(ModelError::Weights(format!(
@@ -124,7 +137,7 @@ impl WeightSource for GgufSource<'_> {
         };
         let bytes = self.file.data(info).map_err(|error| ModelError::Weights(error.to_string()))?;
         let shape = WeightShape { count: third.saturating_mul(fourth), rows, cols };
-        Weight::new(info.name(), WeightBytes::Mapped(bytes), block, shape)
+        Weight::new(info.name(), WeightBytes::Mapped(bytes), info.kind(), shape)
     }
 
     fn ignored(&self, index: usize, layers: usize) -> Option<String> {
@@ -140,7 +153,7 @@ impl WeightSource for GgufSource<'_> {
     }
 }
 
-impl RoleSource for GgufSource<'_> {
+impl<N: TensorNaming> RoleSource for GgufSource<N> {
     fn has(&self, role: &str, layer: Option<usize>) -> bool {
         self.find(role, layer, Part::Main).is_some()
     }

@@ -1,25 +1,28 @@
-//! [`ModelConfig`](menagerie_spec::ModelConfig) and weights to a model: maps each kind to a type, claims every tensor of
-//! the file, and reports all faults at once.
+//! [`ModelConfig`](menagerie_spec::ModelConfig) and weights to a model: looks the factory of each kind up, claims every
+//! tensor of the file, and reports all faults at once.
 //!
-//! Start at [`assemble`]. [`WeightSource`] gives tensors by role, [`GgufSource`] is the one over a GGUF file.
+//! Start at [`assemble`]; `kinds/` has the factories of the built-in kinds, registered like those of any other crate. [`WeightSource`] gives tensors by role, [`GgufSource`] is the one over a GGUF file.
 #![forbid(unsafe_code)]
 
 mod assembler;
-mod attention;
 mod claims;
 mod dims;
 mod ends;
 mod fault;
-mod feed_forward;
+mod gguf_model;
 mod gguf_source;
+mod kinds;
 mod model;
-mod moe;
-mod norm;
-mod rope;
+mod model_file;
+mod options;
+mod place;
 mod source;
 
 pub use claims::{Claim, IgnoredTensor};
 pub use fault::{AssemblyFault, AssemblyFaults};
+pub use gguf_model::GgufModel;
 pub use gguf_source::{GgufSource, PlainNames, TensorNaming};
-pub use model::{AssembleOptions, AssembledModel, Assembly, assemble};
-pub use source::{Part, TensorEntry, WeightSource};
+pub use model::{AssembledModel, Assembly, assemble};
+pub use model_file::{ModelFile, ModelTensors, bytes_on_disk, open_model};
+pub use options::AssembleOptions;
+pub use source::{TensorEntry, WeightSource};

@@ -3,30 +3,18 @@
 use crate::assembler::Assembler;
 use crate::claims::{Claim, IgnoredTensor};
 use crate::fault::AssemblyFaults;
+use crate::options::AssembleOptions;
+use crate::place::Place;
 use crate::source::WeightSource;
-use candle_core::Device;
 use menagerie_model::{
-    BlockStack, Branch, DynBlock, FirstStage, LanguageModel, LastStage, MiddleStage, ModelShape, Reads,
-    StageBody, StagePosition, TransformerBlock, TransformerModel, WholeModel,
+    BlockStack, Branch, DynBlock, EmbeddingModel, Executor, FirstStage, LastStage, MiddleStage, ModelShape,
+    Norm, PreNorm, Reads, StageBody, StagePosition, TransformerBlock, WholeModel,
 };
+use menagerie_registry::Build;
 use menagerie_spec::ModelConfig;
-use menagerie_spec::config::{self, BranchConfig, LayerConfig, MixerConfig, RopeScaling};
+use menagerie_spec::config::{self, AttentionConfig, BranchConfig, HeadKind, LayerConfig, RopeScaling};
+use menagerie_spec::kind::Component as Config;
 use std::ops::Range;
-
-/// Which part of a model to assemble.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssembleOptions {
-    /// Where the part lies; says whether it has an embedding and a head.
-    pub position: StagePosition,
-    /// Its layers; absent = all.
-    pub layers: Option<Range<usize>>,
-}
-
-impl Default for AssembleOptions {
-    fn default() -> Self {
-        Self { position: StagePosition::Only, layers: None }
-    }
-}
 
 /// What was assembled; the types differ in what they have.
 pub enum AssembledModel {
@@ -38,6 +26,8 @@ pub enum AssembledModel {
     Middle(MiddleStage),
     /// The last layers and the head.
     Last(LastStage),
+    /// Embedding, all layers and a pooling: a model without a head.
+    Encoder(EmbeddingModel),
 }
 
 /// A model, and which tensors it took.
@@ -51,21 +41,22 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// The model as a whole one; `None` for a stage.
-    pub fn into_language_model(self) -> Option<Box<dyn LanguageModel>> {
+    /// The model as what a pipeline runs; `None` for a stage or an encoder.
+    pub fn into_executor(self) -> Option<Box<dyn Executor>> {
         match self.model {
             AssembledModel::Whole(model) => Some(Box::new(model)),
             _ => None,
         }
     }
 
-    /// What every model and stage can do.
-    pub fn transformer(&self) -> &dyn TransformerModel {
+    /// What every model and stage has.
+    pub fn body(&self) -> &StageBody {
         match &self.model {
-            AssembledModel::Whole(model) => model,
-            AssembledModel::First(stage) => stage,
-            AssembledModel::Middle(stage) => stage,
-            AssembledModel::Last(stage) => stage,
+            AssembledModel::Whole(model) => &model.body,
+            AssembledModel::First(stage) => &stage.body,
+            AssembledModel::Middle(stage) => &stage.body,
+            AssembledModel::Last(stage) => &stage.body,
+            AssembledModel::Encoder(model) => &model.body,
         }
     }
 
@@ -95,7 +86,7 @@ pub fn assemble(
     source: &dyn WeightSource,
     options: &AssembleOptions,
 ) -> Result<Assembly, AssemblyFaults> {
-    let mut assembler = Assembler::new(config, source);
+    let mut assembler = Assembler::new(config, source, options);
     let range = options.layers.clone().unwrap_or(0..config.layers.len());
     assembler.check_range(&range, options.position);
     let built = assembler.build(&range, options.position);
@@ -141,24 +132,34 @@ impl Assembler<'_> {
     }
 
     fn build(&mut self, range: &Range<usize>, position: StagePosition) -> Option<AssembledModel> {
-        let (embeds, heads) = match position {
+        let encoder = self.config.output.head == HeadKind::None;
+        let (embeds, ends) = match position {
             StagePosition::Only => (true, true),
             StagePosition::First => (true, false),
             StagePosition::Middle => (false, false),
             StagePosition::Last => (false, true),
         };
+        if encoder && position != StagePosition::Only {
+            self.fault(None, "an encoder cannot be split into stages");
+            return None;
+        }
         let embedding = embeds.then(|| self.embedding()).flatten();
-        let layers = self.config.layers.get(range.clone()).unwrap_or(&[]);
+        let config = self.config;
+        let layers = config.layers.get(range.clone()).unwrap_or(&[]);
         let blocks: Vec<Option<DynBlock>> = layers.iter().map(|layer| self.block(layer)).collect();
-        let head = heads.then(|| self.head()).flatten();
+        let head = (ends && !encoder).then(|| self.head()).flatten();
+        let pooling = (ends && encoder).then(|| self.pooling()).flatten();
         let blocks = blocks.into_iter().collect::<Option<Vec<_>>>()?;
-        let stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
-        let mut stack = self.ok(None, stack)?;
+        let mut stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
         if let Some(guard) = self.source.guard() {
             stack = stack.with_guard(guard);
         }
-        let body = StageBody { shape: self.model_shape(), device: Device::Cpu, stack: Box::new(stack) };
+        let body = StageBody { shape: self.model_shape(), stack: Box::new(stack) };
         Some(match position {
+            StagePosition::Only if encoder => {
+                let (norm, pooling) = pooling?;
+                AssembledModel::Encoder(EmbeddingModel { body, embedding: embedding?, norm, pooling })
+            }
             StagePosition::Only => {
                 AssembledModel::Whole(WholeModel { body, embedding: embedding?, head: head? })
             }
@@ -169,10 +170,8 @@ impl Assembler<'_> {
     }
 
     fn model_shape(&self) -> ModelShape {
-        let ropes = self.config.layers.iter().filter_map(|layer| match &layer.mixer {
-            MixerConfig::Attention(attention) => attention.rope.as_ref(),
-            _ => None,
-        });
+        let mixers = self.config.layers.iter().filter_map(|layer| layer.mixer.as_ref());
+        let ropes = mixers.filter_map(|mixer| mixer.downcast_ref::<AttentionConfig>()?.rope.as_ref());
         let limits = ropes.filter_map(|rope| match &rope.scaling {
             RopeScaling::LongRope { original_context, .. } => Some(*original_context),
             _ => None,
@@ -186,28 +185,30 @@ impl Assembler<'_> {
     }
 
     fn block(&mut self, config: &LayerConfig) -> Option<DynBlock> {
-        let layer = config.index;
-        let mixer = match &config.mixer {
-            MixerConfig::Attention(attention) => {
-                let part = self.attention(attention, layer);
-                Some(self.branch(&config.mixer_branch, part, layer))
-            }
-            MixerConfig::None => None,
-            other => {
-                self.fault(Some(layer), &format!("mixer {other:?}: this build has no such component"));
-                return None;
-            }
-        };
-        let feed_forward = match self.feed_forward(&config.feed_forward, layer) {
-            Some(None) => None,
-            Some(Some(part)) => Some(self.branch(&config.feed_forward_branch, Some(part), layer)),
-            None => Some(self.branch(&config.feed_forward_branch, None, layer)),
-        };
-        let shares = shares_pre(config) && mixer.is_some();
+        let LayerConfig { index, mixer, mixer_branch, feed_forward, feed_forward_branch } = config;
+        let layer = *index;
+        let mixer = mixer.as_ref().map(|config| {
+            let part = match self.factory(config) {
+                Some(Build::Mixer(build)) => build(config, &mut Place::of_block(self, layer, config)),
+                _ => self.no_factory(config, Some(layer)),
+            };
+            self.branch(mixer_branch, part, layer)
+        });
+        let feed_forward = feed_forward.as_ref().map(|config| {
+            let part = match self.factory(config) {
+                Some(Build::FeedForward(build)) => build(config, &mut Place::of_block(self, layer, config)),
+                _ => self.no_factory(config, Some(layer)),
+            };
+            self.branch(feed_forward_branch, part, layer)
+        });
+        let pre = shared_pre(config);
         let mixer = mixer.map_or(Some(None), |branch| branch.map(Some))?;
         let feed_forward = feed_forward.map_or(Some(None), |branch| branch.map(Some))?;
-        let block = TransformerBlock::new(mixer, feed_forward);
-        Some(if shares { block.sharing_pre() } else { block })
+        Some(TransformerBlock::new(mixer, feed_forward).with_pre(pre))
+    }
+
+    fn factory(&self, config: &Config) -> Option<Build> {
+        self.options.components.get(config.kind()).map(|component| component.build)
     }
 
     /// A branch around `part`; its norms are taken even where the part has a fault, so that all faults are seen.
@@ -216,20 +217,22 @@ impl Assembler<'_> {
         config: &BranchConfig,
         part: Option<P>,
         layer: usize,
-    ) -> Option<Branch<Box<dyn menagerie_model::Norm>, P>> {
-        let pre = self.optional_norm(config.pre.as_ref(), Some(layer));
-        let post = self.optional_norm(config.post.as_ref(), Some(layer));
-        let after = self.optional_norm(config.after.as_ref(), Some(layer));
-        let reads = match config.reads {
+    ) -> Option<Branch<Box<dyn Norm>, P>> {
+        let BranchConfig { pre, post, after, reads, scale } = config;
+        let pre = self.site_norm(pre.as_ref(), Some(layer));
+        let post = self.site_norm(post.as_ref(), Some(layer));
+        let after = self.site_norm(after.as_ref(), Some(layer));
+        let reads = match reads {
             config::Reads::Stream => Reads::Stream,
             config::Reads::BlockInput => Reads::BlockInput,
         };
-        Some(Branch { pre: pre?, part: part?, post: post?, after: after?, reads, scale: config.scale })
+        Some(Branch { pre: pre?, part: part?, post: post?, after: after?, reads, scale: *scale })
     }
 }
 
 /// Whether both branches read the block's input through the same norm.
-fn shares_pre(config: &LayerConfig) -> bool {
+fn shared_pre(config: &LayerConfig) -> PreNorm {
     let (mixer, feed_forward) = (&config.mixer_branch, &config.feed_forward_branch);
-    feed_forward.reads == config::Reads::BlockInput && mixer.pre.is_some() && mixer.pre == feed_forward.pre
+    let same = feed_forward.reads == config::Reads::BlockInput && mixer.pre == feed_forward.pre;
+    if same && config.mixer.is_some() && mixer.pre.is_some() { PreNorm::Shared } else { PreNorm::Own }
 }

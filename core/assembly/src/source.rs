@@ -1,16 +1,8 @@
 //! [`WeightSource`]: the tensors of a model by role.
 
-use menagerie_model::stack::WeightGuard;
-use menagerie_model::{ModelError, Weight};
-
-/// Which tensor of a role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// The weight, or the tensor a role with a suffix names.
-    Main,
-    /// The bias.
-    Bias,
-}
+use gguf_file::GgmlType;
+use menagerie_model::{Compute, ModelError, Weight, WeightGuard};
+use menagerie_registry::Part;
 
 /// What the directory says of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +17,15 @@ pub struct TensorEntry {
     pub bytes: u64,
     /// The block it belongs to, if it belongs to one.
     pub layer: Option<usize>,
+}
+
+impl TensorEntry {
+    /// Bytes that the tensor takes of the device's memory once it is taken in; 0 where it is read in place.
+    pub fn bytes_taken(&self, compute: &Compute) -> u64 {
+        let block = GgmlType::from_name(&self.kind);
+        let elements = self.dims.iter().product();
+        block.map_or(0, |block| compute.backend.bytes_taken(block, elements, compute.arithmetic))
+    }
 }
 
 /// The tensors of a model by role, whatever the file format.

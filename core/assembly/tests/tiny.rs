@@ -6,20 +6,30 @@ mod config;
 use config::tiny_config;
 use gguf_file::{GgmlType, GgufFile, GgufWriter};
 use menagerie_assembly::{
-    AssembleOptions, AssembledModel, Assembly, AssemblyFaults, GgufSource, PlainNames, TensorNaming, assemble,
+    AssembleOptions, AssembledModel, Assembly, AssemblyFaults, GgufSource, PlainNames, TensorNaming,
+    WeightSource, assemble,
 };
-use menagerie_kernels::{Arithmetic, Cpu, KvType};
 use menagerie_model::{
-    Compute, InferenceStep, RopeRegime, SequenceId, SequenceLayout, SequenceRows, StagePosition, StateStore,
-    TransformContext, ops,
+    Arithmetic, Compute, InferenceStep, KvType, PoolOptions, RopeRegime, Rows, SequenceId, SequenceLayout,
+    SequenceRows, StagePosition, StatePool, StepInput, TransformContext,
 };
+use menagerie_registry::Components;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::RoleSource;
-use menagerie_spec::config::{BiasRule, FeedForwardConfig, MixerConfig};
+use menagerie_spec::config::{AttentionConfig, BiasRule, GatedConfig};
+use menagerie_spec::kind::Component;
 use menagerie_testkit::{
-    Session, TinyModel, TinyShape, assert_close, assert_equal_bits, naive, random::Random,
+    Session, TinyModel, TinyShape, assert_close, assert_equal_bits, cpu_backend, naive, random::Random,
 };
+use std::ops::Range;
 use std::sync::Arc;
+
+/// A stage and its layers; none: the whole model.
+type Part = Option<(StagePosition, Range<usize>)>;
+
+fn compute() -> Compute {
+    Compute::new(cpu_backend(1).unwrap(), Arithmetic::Exact)
+}
 
 fn tiny() -> TinyModel {
     TinyModel::new(TinyShape::default(), 7)
@@ -29,28 +39,46 @@ fn tokens(count: usize) -> Vec<u32> {
     Random::new(5).tokens(count, TinyShape::default().vocabulary)
 }
 
-fn assembled(
-    model: &TinyModel,
-    config: &ModelConfig,
-    options: &AssembleOptions,
-) -> Result<Assembly, AssemblyFaults> {
+fn assembled(model: &TinyModel, config: &ModelConfig, part: Part) -> Result<Assembly, AssemblyFaults> {
     let file = GgufFile::from_bytes("tiny.gguf", model.to_gguf().unwrap()).unwrap();
-    assemble(config, &GgufSource::new(Arc::new(file), &PlainNames), options)
+    assemble_part(config, &GgufSource::new(Arc::new(file), &PlainNames), part)
+}
+
+fn assemble_part(
+    config: &ModelConfig,
+    source: &dyn WeightSource,
+    part: Part,
+) -> Result<Assembly, AssemblyFaults> {
+    let (compute, components) = (compute(), Components::linked().unwrap());
+    let options = AssembleOptions::whole(&compute, &components);
+    let options = match part {
+        Some((position, layers)) => options.stage(position, layers),
+        None => options,
+    };
+    assemble(config, source, &options)
+}
+
+/// The config of every layer's component `C` changed.
+fn change<C: menagerie_spec::kind::Definition>(
+    component: &mut Option<Component>,
+    change: impl FnOnce(&mut C),
+) {
+    *component = Some(component.as_ref().unwrap().map::<C>(change).unwrap());
 }
 
 fn whole(model: &TinyModel, config: &ModelConfig) -> Assembly {
-    assembled(model, config, &AssembleOptions::default()).unwrap_or_else(|error| panic!("{error}"))
+    assembled(model, config, None).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn faults(model: &TinyModel, config: &ModelConfig) -> String {
-    match assembled(model, config, &AssembleOptions::default()) {
+    match assembled(model, config, None) {
         Ok(_) => panic!("nothing was refused"),
         Err(faults) => faults.to_string(),
     }
 }
 
 fn logits(assembly: Assembly, tokens: &[u32]) -> Vec<f32> {
-    let model = assembly.into_language_model().unwrap();
+    let model = assembly.into_executor().unwrap();
     let mut session = Session::exact(&*model, 2, 64, 64).unwrap();
     let sequence = session.states.create().unwrap();
     session.feed(sequence, tokens).unwrap().concat()
@@ -68,23 +96,23 @@ fn the_whole_model_is_the_naive_one() {
 /// One stage's store and what it needs to run a step.
 struct Stage {
     assembly: Assembly,
-    states: StateStore,
+    states: StatePool,
     sequence: SequenceId,
 }
 
 impl Stage {
     fn new(model: &TinyModel, position: StagePosition, layers: std::ops::Range<usize>) -> Self {
-        let options = AssembleOptions { position, layers: Some(layers) };
-        let assembly =
-            assembled(model, &tiny_config(model), &options).unwrap_or_else(|error| panic!("{error}"));
-        let specs = assembly.transformer().stack().states().to_vec();
-        let mut states = StateStore::new(specs, KvType::F32, 64, 64).unwrap();
+        let part = Some((position, layers));
+        let assembly = assembled(model, &tiny_config(model), part).unwrap_or_else(|error| panic!("{error}"));
+        let specs = assembly.body().stack.states().to_vec();
+        let options = PoolOptions::one_sequence(KvType::F32, 64);
+        let mut states = StatePool::new(&*compute().backend, specs, options).unwrap();
         let sequence = states.create().unwrap();
         Self { assembly, states, sequence }
     }
 
-    fn step(&mut self, hidden: Option<candle_core::Tensor>, tokens: &[u32]) -> candle_core::Tensor {
-        let compute = Compute::cpu(Cpu::new(Some(1)).unwrap(), Arithmetic::Exact);
+    fn step(&mut self, hidden: Option<Rows>, tokens: &[u32]) -> Rows {
+        let compute = compute();
         let first_position = self.states.len(self.sequence).unwrap();
         let rows = SequenceRows {
             sequence: self.sequence,
@@ -96,7 +124,8 @@ impl Stage {
             adapters: None,
         };
         let layout = SequenceLayout::new(vec![rows]).unwrap();
-        let mut context = TransformContext::new(&compute, &layout, tokens, &mut self.states);
+        let mut context =
+            TransformContext::new(&compute, &layout, StepInput::Tokens(tokens), &mut self.states);
         let out = match (&self.assembly.model, hidden) {
             (AssembledModel::First(stage), None) => stage.forward(&mut context).unwrap(),
             (AssembledModel::Middle(stage), Some(hidden)) => stage.forward(hidden, &mut context).unwrap(),
@@ -122,9 +151,9 @@ fn stages_are_the_whole() {
         for stage in &mut stages {
             hidden = Some(stage.step(hidden, part));
         }
-        found.extend_from_slice(&ops::values(&hidden.unwrap()).unwrap());
+        found.extend_from_slice(&compute().backend.read(&hidden.unwrap()).unwrap());
     }
-    let built = whole(&model, &tiny_config(&model)).into_language_model().unwrap();
+    let built = whole(&model, &tiny_config(&model)).into_executor().unwrap();
     let mut session = Session::exact(&*built, 1, 64, 64).unwrap();
     let sequence = session.states.create().unwrap();
     let mut expected = session.feed(sequence, &tokens[..7]).unwrap();
@@ -141,8 +170,8 @@ fn a_stage_that_is_none_is_refused() {
         (StagePosition::Last, 1..2),
         (StagePosition::Only, 0..2),
     ] {
-        let options = AssembleOptions { position, layers: Some(layers) };
-        let error = assembled(&model, &tiny_config(&model), &options).err().unwrap().to_string();
+        let error =
+            assembled(&model, &tiny_config(&model), Some((position, layers))).err().unwrap().to_string();
         assert!(error.contains("stage of 3 layers"), "{error}");
     }
 }
@@ -225,8 +254,7 @@ fn ignored_tensors_are_listed_with_their_reason() {
     model.tensors.insert("extra.weight".to_owned(), (vec![3], vec![0.0; 3]));
     let file = Arc::new(GgufFile::from_bytes("tiny.gguf", model.to_gguf().unwrap()).unwrap());
     let source = GgufSource::new(file, &IgnoresExtra);
-    let assembly = assemble(&tiny_config(&model), &source, &AssembleOptions::default())
-        .unwrap_or_else(|e| panic!("{e}"));
+    let assembly = assemble_part(&tiny_config(&model), &source, None).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(assembly.ignored.len(), 1);
     assert_eq!(
         (&*assembly.ignored[0].tensor.name, &*assembly.ignored[0].reason),
@@ -254,8 +282,7 @@ fn types_that_cannot_be_computed_with_are_refused() {
     }
     let file = GgufFile::from_bytes("tiny.gguf", writer.to_bytes().unwrap()).unwrap();
     let source = GgufSource::new(Arc::new(file), &PlainNames);
-    let error =
-        assemble(&tiny_config(&model), &source, &AssembleOptions::default()).err().unwrap().to_string();
+    let error = assemble_part(&tiny_config(&model), &source, None).err().unwrap().to_string();
     assert!(error.contains("\"blk.0.ffn_up.weight\": type I8 cannot be computed with"), "{error}");
 }
 
@@ -265,9 +292,9 @@ fn impossible_heads_are_refused() {
     for (heads, kv_heads, key_dim) in [(4, 3, 10), (4, 0, 10), (usize::MAX, 1, usize::MAX), (4, 2, 0)] {
         let mut config = tiny_config(&model);
         for layer in &mut config.layers {
-            if let MixerConfig::Attention(attention) = &mut layer.mixer {
+            change::<AttentionConfig>(&mut layer.mixer, |attention| {
                 (attention.heads, attention.kv_heads, attention.key_dim) = (heads, kv_heads, key_dim);
-            }
+            });
         }
         let text = faults(&model, &config);
         assert!(text.contains("layers 0-2, attention: "), "{text}");
@@ -279,12 +306,8 @@ fn biases_follow_their_rule() {
     let mut model = tiny();
     let mut config = tiny_config(&model);
     for layer in &mut config.layers {
-        if let MixerConfig::Attention(attention) = &mut layer.mixer {
-            attention.qkv_bias = BiasRule::Required;
-        }
-        if let FeedForwardConfig::Gated { bias, .. } = &mut layer.feed_forward {
-            *bias = BiasRule::IfPresent;
-        }
+        change::<AttentionConfig>(&mut layer.mixer, |attention| attention.qkv_bias = BiasRule::Required);
+        change::<GatedConfig>(&mut layer.feed_forward, |gated| gated.bias = BiasRule::IfPresent);
     }
     let text = faults(&model, &config);
     assert!(text.contains("layers 0-2, tensor \"blk.*.attn_q.bias\": missing"), "{text}");
@@ -333,7 +356,7 @@ fn fused_experts_are_the_split_ones() {
         fused.tensors.insert(name("ffn_gate_up_exps"), (vec![width, 2 * inner, experts], both));
     }
     for layer in &mut config.layers {
-        layer.feed_forward = FeedForwardConfig::Moe(Box::new(config::softmax_of_two()));
+        layer.feed_forward = Some(config::softmax_of_two().into());
     }
     let expected = logits(whole(&model, &config), &tokens(9));
     assert_equal_bits("fused experts", &logits(whole(&fused, &config), &tokens(9)), &expected);
@@ -342,6 +365,6 @@ fn fused_experts_are_the_split_ones() {
     down.1.truncate(inner * (width - 1) * experts);
     let text = faults(&model, &config);
     let expected =
-        "layer 1, tensor \"blk.1.ffn_down_exps.weight\": expected [F=8, D=24, E=5], found [8, 23, 5]";
+        "layer 1, tensor \"blk.1.ffn_down_exps.weight\": expected [EF=8, D=24, E=5], found [8, 23, 5]";
     assert!(text.contains(expected), "{text}");
 }

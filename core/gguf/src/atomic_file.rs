@@ -1,53 +1,76 @@
 //! A file that appears whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::NamedTempFile;
 
 use crate::error::{GgufError, GgufErrorKind};
 
 /// Writes to a hidden file beside the target, which [`Self::commit`] renames over the target; readers that have the
 /// old file mapped keep it. Dropped without commit, the hidden file is removed and the target stays as it was.
+///
+/// For any output that must not be seen half-written, not only GGUF files:
+///
+/// ```
+/// use gguf_file::AtomicFile;
+/// use std::io::Write;
+///
+/// let folder = tempfile::tempdir()?;
+/// let target = folder.path().join("notes.txt");
+/// let mut file = AtomicFile::create(&target)?;
+/// file.write_all(b"whole")?;
+/// assert!(!target.exists());
+/// file.commit()?;
+/// assert_eq!(std::fs::read(&target)?, b"whole");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct AtomicFile {
-    writer: BufWriter<File>,
-    hidden: PathBuf,
+    writer: BufWriter<NamedTempFile>,
     target: PathBuf,
-    committed: bool,
 }
 
 impl AtomicFile {
-    /// Begins a file that will be at `target`. Errors: no file name, the folder cannot be written.
+    /// Begins a file that will be at `target`, with the permissions of any new file.
+    ///
+    /// # Errors
+    /// The path has no file name, or the folder cannot be written.
     pub fn create(target: &Path) -> Result<Self, GgufError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let Some(name) = target.file_name() else {
             let kind = GgufErrorKind::write("the path does not end in a file name");
             return Err(GgufError::new(target.display().to_string(), kind));
         };
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-        let hidden = target.with_file_name(hidden);
-        let file = File::options().write(true).create_new(true).open(&hidden);
-        let file = file.map_err(|source| failed(&hidden, "create the file", source))?;
-        let writer = BufWriter::with_capacity(1 << 20, file);
-        Ok(Self { writer, hidden, target: target.into(), committed: false })
+        let mut prefix = OsString::from(".");
+        prefix.push(name);
+        prefix.push(".");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(".part");
+        // Not the 0600 of temporary files: the mode is that of any new file, less what the process masks.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let file = builder.tempfile_in(folder(target));
+        let file = file.map_err(|source| failed(target, "create the file", source))?;
+        Ok(Self { writer: BufWriter::with_capacity(1 << 20, file), target: target.into() })
     }
 
     /// Makes the content durable and renames the file to its target.
     ///
-    /// Errors: the disk is full, the target is a folder; the hidden file is removed then.
-    pub fn commit(mut self) -> Result<(), GgufError> {
-        self.writer.flush().map_err(|source| failed(&self.hidden, "write the file", source))?;
-        let synced = self.writer.get_ref().sync_all();
-        synced.map_err(|source| failed(&self.hidden, "write the file to the disk", source))?;
-        fs::rename(&self.hidden, &self.target)
-            .map_err(|source| failed(&self.target, "rename the finished file to its name", source))?;
-        self.committed = true;
-        sync_folder(&self.target)
-            .map_err(|source| failed(&self.target, "write the folder to the disk", source))
+    /// # Errors
+    /// The disk is full, or the target is a folder; the hidden file is removed then.
+    pub fn commit(self) -> Result<(), GgufError> {
+        let target = self.target;
+        let file = self
+            .writer
+            .into_inner()
+            .map_err(|error| failed(&target, "write the file", error.into_error()))?;
+        let synced = file.as_file().sync_all();
+        synced.map_err(|source| failed(&target, "write the file to the disk", source))?;
+        file.persist(&target)
+            .map_err(|error| failed(&target, "rename the finished file to its name", error.error))?;
+        sync_folder(&target).map_err(|source| failed(&target, "write the folder to the disk", source))
     }
 }
 
@@ -55,10 +78,14 @@ fn failed(path: &Path, action: &'static str, source: io::Error) -> GgufError {
     GgufError::new(path.display().to_string(), GgufErrorKind::io(action, source))
 }
 
+/// The folder of a file.
+fn folder(target: &Path) -> &Path {
+    target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 #[cfg(unix)]
 fn sync_folder(target: &Path) -> io::Result<()> {
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match File::open(folder)?.sync_all() {
+    match File::open(folder(target))?.sync_all() {
         // Some file systems cannot sync folders.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         other => other,
@@ -80,10 +107,40 @@ impl Write for AtomicFile {
     }
 }
 
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        if !self.committed {
-            let _ = fs::remove_file(&self.hidden);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn nothing_is_left_of_a_file_that_was_not_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        fs::write(&target, "old").unwrap();
+        let mut file = AtomicFile::create(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        drop(file);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        // A folder cannot be replaced by a file; what was written goes.
+        let blocked = folder.path().join("b");
+        fs::create_dir(&blocked).unwrap();
+        let file = AtomicFile::create(&blocked).unwrap();
+        assert!(file.commit().unwrap_err().to_string().contains("rename"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert!(AtomicFile::create(Path::new("/")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_those_of_any_new_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, atomic) = (folder.path().join("plain"), folder.path().join("atomic"));
+        fs::write(&plain, "").unwrap();
+        AtomicFile::create(&atomic).unwrap().commit().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&atomic), mode(&plain));
     }
 }

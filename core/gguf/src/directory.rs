@@ -7,7 +7,10 @@ use crate::header::{Header, MAX_DIMS};
 use crate::tensor::TensorInfo;
 
 /// Reads the tensors of one part into `out`, which has room for them. The header was scanned; `len` is the part's
-/// length in bytes. Errors: impossible dimensions, cut blocks, misplaced, overlapping or missing bytes.
+/// length in bytes.
+///
+/// # Errors
+/// Impossible dimensions, cut blocks, misplaced, overlapping or missing bytes.
 pub(crate) fn read(
     header: &[u8],
     shape: &Header,

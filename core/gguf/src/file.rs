@@ -42,8 +42,9 @@ fn of(path: &Path) -> impl Fn(GgufErrorKind) -> GgufError {
 impl GgufFile {
     /// Opens the model at `path`; for a part of a split model, all parts.
     ///
-    /// Errors: anything that is not a whole, consistent GGUF file of version 2 or 3, little-endian, with every tensor
-    /// inside it. A tensor type that is not known is no error here, but in [`Self::data`].
+    /// # Errors
+    /// Anything that is not a whole, consistent GGUF file of version 2 or 3, little-endian, with every tensor inside
+    /// it. A tensor type that is not known is no error here, but in [`Self::data`].
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, GgufError> {
         let given = Part::open(path, options.mmap).map_err(of(path))?;
         let metadata = Metadata::build(given.header.clone(), &given.shape).map_err(of(path))?;
@@ -70,7 +71,8 @@ impl GgufFile {
 
     /// Opens a whole model held in memory; `name` stands for its path in errors.
     ///
-    /// Errors: as [`Self::open`], and a part of a split model.
+    /// # Errors
+    /// As [`Self::open`], and a part of a split model.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, GgufError> {
         let path = Path::new(name);
         let part = Part::in_memory(Storage::Given(bytes)).map_err(of(path))?;
@@ -144,7 +146,8 @@ impl GgufFile {
 
     /// The bytes of a tensor of this model, blocks as in the file.
     ///
-    /// Errors: a type whose size is not known (named), a tensor of another file, a poisoned file.
+    /// # Errors
+    /// A type whose size is not known (named), a tensor of another file, a poisoned file.
     pub fn data(&self, tensor: &TensorInfo) -> Result<TensorBytes, GgufError> {
         let path = self.paths.get(tensor.part()).map_or(Path::new(""), PathBuf::as_path);
         if !tensor.kind().is_known() {
@@ -171,9 +174,11 @@ impl GgufFile {
         self.parts.iter().any(|part| part.poisoned())
     }
 
-    /// An error where a mapped file is poisoned, shorter than it was, or was written to since it was opened.
+    /// Whether the bytes are still those that were opened. One system call per part; a file read into memory, renamed
+    /// over or deleted is fine.
     ///
-    /// One system call per part; a file read into memory, renamed over or deleted is fine.
+    /// # Errors
+    /// A mapped file is poisoned, shorter than it was, or was written to since it was opened.
     pub fn check_alive(&self) -> Result<(), GgufError> {
         for (part, path) in self.parts.iter().zip(&self.paths) {
             part.check_alive().map_err(of(path))?;
@@ -181,23 +186,13 @@ impl GgufFile {
         Ok(())
     }
 
-    /// Tells the system how all mapped bytes will be read. Errors: the system refuses the hint.
+    /// Tells the system how all mapped bytes will be read.
+    ///
+    /// # Errors
+    /// The system refuses the hint.
     pub fn advise(&self, advice: Advice) -> Result<(), GgufError> {
         for (part, path) in self.parts.iter().zip(&self.paths) {
             let told = part.advise(advice, 0, part.bytes().len());
-            told.map_err(|source| of(path)(GgufErrorKind::io("advise the system", source)))?;
-        }
-        Ok(())
-    }
-
-    /// Tells the system how the bytes of one tensor will be read. Errors: the system refuses the hint.
-    pub fn advise_tensor(&self, tensor: &TensorInfo, advice: Advice) -> Result<(), GgufError> {
-        let path = self.paths.get(tensor.part()).map_or(Path::new(""), PathBuf::as_path);
-        let range = usize::try_from(tensor.offset()).ok().zip(usize::try_from(tensor.bytes()).ok());
-        if let (Some(part), Some((start, len))) = (self.parts.get(tensor.part()), range)
-            && start.checked_add(len).is_some_and(|end| end <= part.bytes().len())
-        {
-            let told = part.advise(advice, start, len);
             told.map_err(|source| of(path)(GgufErrorKind::io("advise the system", source)))?;
         }
         Ok(())

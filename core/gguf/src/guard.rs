@@ -14,7 +14,10 @@ use crate::GgufError;
 /// ([`crate::GgufFile::poisoned`]); every other SIGBUS goes to the handler that was there before.
 ///
 /// For applications, once, at their start: opening a file never installs it. Calling it again does nothing. Where
-/// mapped files cannot be truncated (Windows) it does nothing. Errors: the system refuses the handler.
+/// mapped files cannot be truncated (Windows) it does nothing.
+///
+/// # Errors
+/// The system refuses the handler.
 pub fn install_fault_guard() -> Result<(), GgufError> {
     #[cfg(unix)]
     return bus::install().map_err(|source| GgufError::new("SIGBUS", crate::GgufErrorKind::Guard { source }));

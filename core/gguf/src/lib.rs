@@ -35,6 +35,7 @@ mod cursor;
 mod directory;
 mod error;
 mod file;
+mod file_type;
 mod foreign;
 mod ggml_type;
 mod guard;
@@ -53,6 +54,7 @@ pub use array::ArrayView;
 pub use atomic_file::AtomicFile;
 pub use error::{GgufError, GgufErrorKind};
 pub use file::{GgufFile, OpenOptions};
+pub use file_type::FileType;
 pub use ggml_type::GgmlType;
 pub use guard::install_fault_guard;
 pub use metadata::Metadata;
@@ -65,3 +67,8 @@ pub use writer::GgufWriter;
 
 /// Alignment of tensor data where `general.alignment` is absent, in bytes (gguf.md).
 pub const DEFAULT_ALIGNMENT: u64 = 32;
+
+/// The examples of the README are run with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

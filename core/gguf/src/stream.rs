@@ -43,13 +43,18 @@ impl<W: Write> TensorStream<W> {
         self.plan.as_slice().first().map(|next| (next.name.as_str(), next.bytes))
     }
 
-    /// Writes the data of the next tensor, which must be `name`. Errors: another tensor's turn, another length, the
-    /// sink's.
+    /// Writes the data of the next tensor, which must be `name`.
+    ///
+    /// # Errors
+    /// Another tensor's turn, another length, the sink's.
     pub fn tensor(&mut self, name: &str, data: &[u8]) -> Result<(), GgufError> {
         self.tensor_with(name, |out| out.write_all(data))
     }
 
-    /// Writes the data of the next tensor, which must be `name`, chunk by chunk. Errors: as [`Self::tensor`].
+    /// Writes the data of the next tensor, which must be `name`, chunk by chunk.
+    ///
+    /// # Errors
+    /// As [`Self::tensor`].
     pub fn tensor_chunks<B: AsRef<[u8]>>(
         &mut self,
         name: &str,
@@ -58,7 +63,10 @@ impl<W: Write> TensorStream<W> {
         self.tensor_with(name, |out| chunks.into_iter().try_for_each(|chunk| out.write_all(chunk.as_ref())))
     }
 
-    /// Lets `fill` write the data of the next tensor, which must be `name`. Errors: as [`Self::tensor`].
+    /// Lets `fill` write the data of the next tensor, which must be `name`.
+    ///
+    /// # Errors
+    /// As [`Self::tensor`].
     pub fn tensor_with(
         &mut self,
         name: &str,
@@ -109,7 +117,10 @@ impl<W: Write> TensorStream<W> {
         Ok(())
     }
 
-    /// Flushes and gives the sink back. Errors: tensors are missing; the sink's.
+    /// Flushes and gives the sink back.
+    ///
+    /// # Errors
+    /// Tensors are missing; the sink's.
     pub fn finish(mut self) -> Result<W, GgufError> {
         self.check_whole()?;
         if let Some((name, _)) = self.next_tensor() {
@@ -124,7 +135,10 @@ impl<W: Write> TensorStream<W> {
 }
 
 impl TensorStream<AtomicFile> {
-    /// Finishes the file and lets it appear at its path. Errors: tensors are missing; the system's.
+    /// Finishes the file and lets it appear at its path.
+    ///
+    /// # Errors
+    /// Tensors are missing; the system's.
     pub fn commit(self) -> Result<(), GgufError> {
         self.finish()?.commit()
     }

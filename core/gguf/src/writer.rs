@@ -58,8 +58,11 @@ impl GgufWriter {
         Self { keys: Vec::new(), tensors: Vec::new(), names: HashSet::new(), alignment: DEFAULT_ALIGNMENT }
     }
 
-    /// Adds a key. Errors: the key is empty, too long or there already; arrays nested too deep; a bad
-    /// `general.alignment`, which is the same as [`Self::alignment`].
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// The key is empty, too long or there already; arrays nested too deep; a bad `general.alignment`, which is the
+    /// same as [`Self::alignment`].
     pub fn metadata(&mut self, key: &str, value: impl Into<OwnedValue>) -> Result<&mut Self, GgufError> {
         let value = value.into();
         check_name("a metadata key", key)?;
@@ -83,7 +86,9 @@ impl GgufWriter {
     }
 
     /// Puts tensor data on other boundaries than 32 bytes and writes `general.alignment`.
-    /// Errors: not a power of two from 8 to 16 MiB.
+    ///
+    /// # Errors
+    /// Not a power of two from 8 to 16 MiB.
     pub fn alignment(&mut self, alignment: u64) -> Result<&mut Self, GgufError> {
         let value = u32::try_from(alignment).ok().filter(|_| alignment_is_sane(alignment));
         let Some(value) = value else {
@@ -98,7 +103,9 @@ impl GgufWriter {
     }
 
     /// Adds a tensor with its data; `dims` in ggml's order, contiguous first. Any type id is written, also unknown ones.
-    /// Errors: a name that is there, impossible dimensions, data that is not as long as type and dimensions say.
+    ///
+    /// # Errors
+    /// A name that is there, impossible dimensions, data that is not as long as type and dimensions say.
     pub fn tensor(
         &mut self,
         name: &str,
@@ -119,8 +126,10 @@ impl GgufWriter {
         Ok(self.push(name, dims, kind, bytes, Some(data)))
     }
 
-    /// Adds a tensor whose data is written later, through [`Self::begin`]. Errors: as [`Self::tensor`], and a type
-    /// whose size is not known.
+    /// Adds a tensor whose data is written later, through [`Self::begin`].
+    ///
+    /// # Errors
+    /// As [`Self::tensor`], and a type whose size is not known.
     pub fn declare(&mut self, name: &str, dims: &[u64], kind: GgmlType) -> Result<&mut Self, GgufError> {
         let bytes = self.check_tensor(name, dims, kind)?;
         if !kind.is_known() {
@@ -188,13 +197,18 @@ impl GgufWriter {
     }
 
     /// Writes the header to `sink`; the tensors' data follows through the stream, in the order they were added.
-    /// Errors: the sink's.
+    ///
+    /// # Errors
+    /// The sink's.
     pub fn begin_into<W: Write>(&self, sink: W) -> Result<TensorStream<W>, GgufError> {
         let (header, plan) = self.encode()?;
         TensorStream::begin(sink, &header, plan, self.alignment)
     }
 
     /// As [`Self::begin_into`], to a file that appears at `path` with [`TensorStream::commit`].
+    ///
+    /// # Errors
+    /// As [`AtomicFile::create`] and [`Self::begin_into`].
     pub fn begin(&self, path: &Path) -> Result<TensorStream<AtomicFile>, GgufError> {
         self.begin_into(AtomicFile::create(path)?)
     }
@@ -212,15 +226,20 @@ impl GgufWriter {
         Ok(())
     }
 
-    /// The whole file in memory. Errors: a tensor was declared without data.
+    /// The whole file in memory.
+    ///
+    /// # Errors
+    /// A tensor was declared without data.
     pub fn to_bytes(&self) -> Result<Vec<u8>, GgufError> {
         let mut stream = self.begin_into(Vec::new())?;
         self.fill(&mut stream)?;
         stream.finish()
     }
 
-    /// Writes the whole file to `path`: written beside it, made durable, renamed. Errors: a tensor was declared
-    /// without data; the system's, and then `path` is as it was.
+    /// Writes the whole file to `path`: written beside it, made durable, renamed.
+    ///
+    /// # Errors
+    /// A tensor was declared without data; the system's, and then `path` is as it was.
     pub fn write(&self, path: &Path) -> Result<(), GgufError> {
         let mut stream = self.begin(path)?;
         self.fill(&mut stream)?;
@@ -229,7 +248,9 @@ impl GgufWriter {
 
     /// Writes a split model with at most `per_part` tensors in each part, beside `path` (`big.gguf` becomes
     /// `big-00001-of-00003.gguf` and so on), and gives the parts' paths. The metadata is in the first part.
-    /// Errors: as [`Self::write`]; more than 65535 parts; split keys are among the metadata.
+    ///
+    /// # Errors
+    /// As [`Self::write`]; more than 65535 parts; split keys are among the metadata.
     pub fn write_split(&self, path: &Path, per_part: usize) -> Result<Vec<PathBuf>, GgufError> {
         let count = self.tensors.len().div_ceil(per_part.max(1)).max(1);
         let number_of_parts =
@@ -258,7 +279,10 @@ impl GgufWriter {
         Ok(paths)
     }
 
-    /// Adds an array of strings that need not be UTF-8. Errors: as [`Self::metadata`].
+    /// Adds an array of strings that need not be UTF-8.
+    ///
+    /// # Errors
+    /// As [`Self::metadata`].
     pub fn strings<S: AsRef<[u8]>>(
         &mut self,
         key: &str,

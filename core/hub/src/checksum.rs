@@ -1,20 +1,71 @@
-//! SHA-256 of files.
+//! [`Checksum`]: what the bytes of a file must add up to.
 
 use crate::{HubError, Progress};
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::Path;
 
-/// The file's SHA-256, lower-case hexadecimal.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn sha256(path: &Path, progress: &mut dyn Progress) -> Result<String, HubError> {
+/// A checksum that somebody promised, lower-case hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// SHA-256 of the bytes: the hub's name of a large file.
+    Sha256(String),
+    /// SHA-1 of `blob LENGTH\0` and the bytes, as git names a blob: the hub's name of a small file.
+    GitBlob(String),
+}
+
+impl Checksum {
+    /// What the name of a blob (its ETag on the hub) promises about its bytes; `None` if nothing.
+    ///
+    /// ```
+    /// use menagerie_hub::Checksum;
+    ///
+    /// assert!(matches!(Checksum::of_name(&"ab".repeat(32)), Some(Checksum::Sha256(_))));
+    /// assert!(matches!(Checksum::of_name(&"ab".repeat(20)), Some(Checksum::GitBlob(_))));
+    /// assert_eq!(Checksum::of_name("686897696a7c876b7e"), None);
+    /// ```
+    pub fn of_name(name: &str) -> Option<Self> {
+        let lower = name.to_ascii_lowercase();
+        if !lower.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        match lower.len() {
+            64 => Some(Self::Sha256(lower)),
+            40 => Some(Self::GitBlob(lower)),
+            _ => None,
+        }
+    }
+
+    /// Compares a file's bytes; `name` is what a person calls the file.
+    ///
+    /// # Errors
+    /// [`HubError::Checksum`], or the file cannot be read.
+    pub fn check(&self, path: &Path, name: &str, progress: &mut dyn Progress) -> Result<(), HubError> {
+        let (kind, expected, found) = match self {
+            Self::Sha256(expected) => ("sha256", expected, digest::<Sha256>(path, name, false, progress)?),
+            Self::GitBlob(expected) => ("git sha1", expected, digest::<Sha1>(path, name, true, progress)?),
+        };
+        if found == *expected {
+            return Ok(());
+        }
+        Err(HubError::Checksum { path: path.to_owned(), kind, expected: expected.clone(), found })
+    }
+}
+
+fn digest<D: Digest>(
+    path: &Path,
+    name: &str,
+    as_git: bool,
+    progress: &mut dyn Progress,
+) -> Result<String, HubError> {
     let mut file = std::fs::File::open(path).map_err(HubError::io(path))?;
     let total = file.metadata().map_err(HubError::io(path))?.len();
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    progress.begin(&format!("verifying {name}"), Some(total));
-    let mut hash = Sha256::new();
+    progress.begin(&format!("verifying {name}"), Some(total), 0);
+    let mut hash = D::new();
+    if as_git {
+        hash.update(format!("blob {total}\0"));
+    }
     let mut buffer = vec![0u8; 1 << 20];
     loop {
         let read = file.read(&mut buffer).map_err(HubError::io(path))?;
@@ -28,19 +79,26 @@ pub fn sha256(path: &Path, progress: &mut dyn Progress) -> Result<String, HubErr
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Compares the file's SHA-256 with the expected one.
-///
-/// # Errors
-/// [`HubError::Checksum`], or the file cannot be read.
-pub fn check(path: &Path, expected: &str, progress: &mut dyn Progress) -> Result<(), HubError> {
-    let found = sha256(path, progress)?;
-    if found.eq_ignore_ascii_case(expected) {
-        return Ok(());
-    }
-    Err(HubError::Checksum { path: path.to_owned(), expected: expected.to_owned(), found })
-}
+#[cfg(test)]
+mod tests {
+    use super::Checksum;
+    use crate::Silent;
 
-/// Whether a text looks like a SHA-256 (the hub names blobs of large files so).
-pub fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    /// From `printf hello | sha256sum` and `printf hello | git hash-object --stdin`.
+    #[test]
+    fn both_kinds_are_those_of_the_tools() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hello");
+        std::fs::write(&path, "hello").unwrap();
+        for name in [
+            "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+            "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
+        ] {
+            let checksum = Checksum::of_name(name).unwrap();
+            checksum.check(&path, "hello", &mut Silent).unwrap();
+            std::fs::write(folder.path().join("other"), "hellO").unwrap();
+            let error = checksum.check(&folder.path().join("other"), "other", &mut Silent).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
 }

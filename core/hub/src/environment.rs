@@ -1,21 +1,47 @@
 //! [`Environment`]: the hub's variables and folders, read once.
 
+use crate::HubError;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a silent hub is waited for, and how often it is asked again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Longest wait for a connection.
+    pub connect: Duration,
+    /// Longest silence within a connection (`HF_HUB_DOWNLOAD_TIMEOUT`, seconds).
+    pub silence: Duration,
+    /// Times a transfer is begun again without having got further.
+    pub retries: u32,
+    /// Wait before the first of those; it doubles each time.
+    pub pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { connect: seconds(10), silence: seconds(30), retries: 3, pause: seconds(1) }
+    }
+}
 
 /// Where models are fetched from and kept.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Environment {
     /// Hub address (`HF_ENDPOINT`).
     pub endpoint: String,
-    /// Hub cache: `HF_HUB_CACHE`, else `$HF_HOME/hub`.
-    pub hub_cache: PathBuf,
-    /// Our own models: `$XDG_CACHE_HOME/menagerie/models`.
-    pub models: PathBuf,
+    /// Hub cache: `HF_HUB_CACHE`, else `$HF_HOME/hub`; `None` where no home is known.
+    pub hub_cache: Option<PathBuf>,
+    /// Our own files: `$XDG_CACHE_HOME/menagerie`; `None` where no home is known.
+    pub own_cache: Option<PathBuf>,
     /// `HF_TOKEN`, else the file `HF_TOKEN_PATH` or `$HF_HOME/token`.
     pub token: Option<String>,
     /// `HF_HUB_OFFLINE` is set to 1, true, yes or on.
     pub offline: bool,
+    /// Certificates to trust instead of the built-in ones, a PEM file (`SSL_CERT_FILE`).
+    pub certificates: Option<PathBuf>,
+    /// How long the hub is waited for.
+    pub patience: Patience,
 }
 
 impl std::fmt::Debug for Environment {
@@ -23,17 +49,26 @@ impl std::fmt::Debug for Environment {
         f.debug_struct("Environment")
             .field("endpoint", &self.endpoint)
             .field("hub_cache", &self.hub_cache)
-            .field("models", &self.models)
+            .field("own_cache", &self.own_cache)
             .field("token", &self.token.as_ref().map(|_| "(set)"))
             .field("offline", &self.offline)
+            .field("certificates", &self.certificates)
+            .field("patience", &self.patience)
             .finish()
     }
 }
 
 impl Environment {
-    /// Reads the variables of this process.
+    /// Reads the variables of this process; without `HOME`, the home of its user.
     pub fn of_process() -> Self {
-        Self::from_variables(|name| std::env::var_os(name))
+        Self::from_variables(|name| {
+            let set = std::env::var_os(name);
+            if name == "HOME" {
+                set.or_else(|| std::env::home_dir().map(PathBuf::into_os_string))
+            } else {
+                set
+            }
+        })
     }
 
     /// Reads variables through `get`; empty ones count as absent.
@@ -41,24 +76,51 @@ impl Environment {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         let path = |name: &str| get(name).map(PathBuf::from);
         let text = |name: &str| get(name).and_then(|value| value.into_string().ok());
-        let home = path("HOME").unwrap_or_else(|| PathBuf::from("."));
-        let cache = path("XDG_CACHE_HOME").filter(|p| p.is_absolute()).unwrap_or_else(|| home.join(".cache"));
-        let hf_home = path("HF_HOME").unwrap_or_else(|| cache.join("huggingface"));
+        let cache = path("XDG_CACHE_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| path("HOME").map(|home| home.join(".cache")));
+        let hf_home = path("HF_HOME").or_else(|| cache.as_ref().map(|cache| cache.join("huggingface")));
         let hub_cache = path("HF_HUB_CACHE")
             .or_else(|| path("HUGGINGFACE_HUB_CACHE"))
-            .unwrap_or_else(|| hf_home.join("hub"));
-        let token_file = path("HF_TOKEN_PATH").unwrap_or_else(|| hf_home.join("token"));
-        let token = text("HF_TOKEN").or_else(|| std::fs::read_to_string(token_file).ok());
+            .or_else(|| hf_home.as_ref().map(|home| home.join("hub")));
+        let token_file = path("HF_TOKEN_PATH").or_else(|| hf_home.as_ref().map(|home| home.join("token")));
+        let stored = || token_file.and_then(|file| std::fs::read_to_string(file).ok());
         let offline = text("HF_HUB_OFFLINE")
             .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"));
+        let seconds = text("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|value| value.parse().ok());
+        let patience = Patience::default();
         Self {
             endpoint: text("HF_ENDPOINT")
                 .map_or_else(|| "https://huggingface.co".to_owned(), |e| e.trim_end_matches('/').to_owned()),
             hub_cache,
-            models: cache.join("menagerie").join("models"),
-            token: token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
+            own_cache: cache.map(|cache| cache.join("menagerie")),
+            token: text("HF_TOKEN")
+                .or_else(stored)
+                .map(|token| token.trim().to_owned())
+                .filter(|token| !token.is_empty()),
             offline,
+            certificates: path("SSL_CERT_FILE"),
+            patience: Patience {
+                silence: seconds.filter(|&s| s > 0).map_or(patience.silence, Duration::from_secs),
+                ..patience
+            },
         }
+    }
+
+    /// The hub cache.
+    ///
+    /// # Errors
+    /// [`HubError::NoHome`].
+    pub(crate) fn hub_folder(&self) -> Result<&Path, HubError> {
+        self.hub_cache.as_deref().ok_or(HubError::NoHome { variable: "HF_HOME" })
+    }
+
+    /// Our own folder.
+    ///
+    /// # Errors
+    /// [`HubError::NoHome`].
+    pub(crate) fn own_folder(&self) -> Result<&Path, HubError> {
+        self.own_cache.as_deref().ok_or(HubError::NoHome { variable: "XDG_CACHE_HOME" })
     }
 }
 
@@ -75,10 +137,10 @@ mod tests {
     #[test]
     fn defaults_follow_xdg_and_home() {
         let plain = environment(&[("HOME", "/h")]);
-        assert_eq!(plain.hub_cache, PathBuf::from("/h/.cache/huggingface/hub"));
-        assert_eq!(plain.models, PathBuf::from("/h/.cache/menagerie/models"));
+        assert_eq!(plain.hub_cache, Some("/h/.cache/huggingface/hub".into()));
+        assert_eq!(plain.own_cache, Some("/h/.cache/menagerie".into()));
         let xdg = environment(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]);
-        assert_eq!(xdg.hub_cache, PathBuf::from("/c/huggingface/hub"));
+        assert_eq!(xdg.hub_cache, Some("/c/huggingface/hub".into()));
         assert!(!xdg.offline);
     }
 
@@ -90,11 +152,21 @@ mod tests {
             ("HF_TOKEN", " secret\n"),
             ("HF_HUB_OFFLINE", "1"),
             ("HF_ENDPOINT", "http://localhost:1/"),
+            ("HF_HUB_DOWNLOAD_TIMEOUT", "7"),
         ]);
-        assert_eq!(set.hub_cache, PathBuf::from("/cache"));
+        assert_eq!(set.hub_cache, Some("/cache".into()));
         assert_eq!(set.token.as_deref(), Some("secret"));
         assert!(set.offline);
         assert_eq!(set.endpoint, "http://localhost:1");
+        assert_eq!(set.patience.silence, Duration::from_secs(7));
         assert!(!format!("{set:?}").contains("secret"));
+    }
+
+    /// A39: the current folder is nobody's home.
+    #[test]
+    fn without_a_home_there_is_no_folder() {
+        let none = environment(&[]);
+        assert_eq!((none.hub_cache.clone(), none.own_cache.clone()), (None, None));
+        assert!(none.own_folder().unwrap_err().to_string().contains("HOME"));
     }
 }

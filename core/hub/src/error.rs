@@ -1,5 +1,6 @@
 //! [`HubError`]: a model that cannot be found or fetched, and what to do about it.
 
+use crate::Cause;
 use std::path::PathBuf;
 
 /// Why a model could not be found, fetched or removed.
@@ -8,15 +9,15 @@ use std::path::PathBuf;
 pub enum HubError {
     /// What was typed is not a model reference.
     #[error(
-        "`{text}` is not a model: {reason}; expected a path to a .gguf file, `org/repo`, `org/repo:QUANT`, `org/repo@revision`, `hf:org/repo/file.gguf`, or an alias ({aliases})"
+        "`{text}` is not a model: {reason}; expected a path to a .gguf file, `org/repo`, `org/repo:QUANT`, `org/repo@revision`, `hf:org/repo/file.gguf`, or a short name ({names})"
     )]
     Reference {
         /// What was typed.
         text: String,
         /// What is wrong with it.
         reason: String,
-        /// Known aliases.
-        aliases: String,
+        /// Known short names.
+        names: String,
     },
     /// The model is not on this machine and may not be fetched.
     #[error("{model} is not on this machine: {advice}")]
@@ -25,6 +26,22 @@ pub enum HubError {
         model: String,
         /// What to do.
         advice: String,
+    },
+    /// A path where a name is wanted.
+    #[error("{} is a path, and only names can be fetched; {advice}", .path.display())]
+    NotAName {
+        /// The path.
+        path: PathBuf,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// Several models fit.
+    #[error("`{name}` fits several: {}; name one of them", .candidates.join(", "))]
+    Unclear {
+        /// What was typed.
+        name: String,
+        /// What fits, as it can be typed.
+        candidates: Vec<String>,
     },
     /// The repository has no file that fits.
     #[error("{repository} has no GGUF file for {wanted}; it has: {available}")]
@@ -36,21 +53,21 @@ pub enum HubError {
         /// What is there.
         available: String,
     },
-    /// The hub did not answer as expected.
-    #[error("{what} from {endpoint}: {reason}; {advice}")]
+    /// The hub did not give what it was asked for.
+    #[error("{what} from {endpoint}: {cause}; {}{kept}", .cause.advice())]
     Remote {
         /// What was asked for.
         what: String,
         /// Where.
         endpoint: String,
-        /// What came back.
-        reason: String,
-        /// What to do.
-        advice: String,
+        /// Why not.
+        cause: Cause,
+        /// What is kept of an interrupted transfer, else empty.
+        kept: String,
     },
-    /// Not enough room.
+    /// Not enough room, found out beforehand.
     #[error(
-        "{} has {available} free, {model} needs {needed}; free some room or point HF_HOME (hub) or XDG_CACHE_HOME (packages) elsewhere",
+        "{} has {available} free, {model} needs {needed} more; free some room or point HF_HOME (hub) or XDG_CACHE_HOME (packages) elsewhere",
         .folder.display()
     )]
     DiskSpace {
@@ -63,14 +80,56 @@ pub enum HubError {
         /// Bytes needed, readable.
         needed: String,
     },
+    /// Not enough room, found out while writing.
+    #[error(
+        "{}: the disk is full ({source}); {kept} are kept: free some room, and the next pull goes on from there",
+        .path.display()
+    )]
+    DiskFull {
+        /// The file that was written.
+        path: PathBuf,
+        /// Bytes kept, readable.
+        kept: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The bytes are not those that were promised.
-    #[error("{}: sha256 is {found}, expected {expected}; remove it (`menagerie models remove`) and pull again", .path.display())]
+    #[error("{}: {kind} is {found}, expected {expected}", .path.display())]
     Checksum {
         /// The file.
         path: PathBuf,
+        /// `sha256` or `git sha1`.
+        kind: &'static str,
         /// What was promised.
         expected: String,
         /// What is there.
+        found: String,
+    },
+    /// What came is not what was promised; it was put aside.
+    #[error(
+        "{file}: what was fetched is damaged, or another file ({reason}); it is put aside as {}: delete it, or look at it; pull again",
+        .aside.display()
+    )]
+    Damaged {
+        /// The file of the repository.
+        file: String,
+        /// How it differs.
+        reason: String,
+        /// Where the bytes are now.
+        aside: PathBuf,
+    },
+    /// The hub promises other bytes than the table of models.
+    #[error(
+        "{file} of {repository}: the table of models expects sha256 {expected}, the hub has {found}: the file was replaced there; `hf:{repository}/{file}` takes it as it is"
+    )]
+    Replaced {
+        /// The file.
+        file: String,
+        /// The repository.
+        repository: String,
+        /// The table's checksum.
+        expected: String,
+        /// The hub's.
         found: String,
     },
     /// pip or Python failed.
@@ -83,6 +142,20 @@ pub enum HubError {
         /// What to do.
         advice: String,
     },
+    /// No folder to keep models in.
+    #[error("there is no folder for models: neither HOME nor {variable} is set; set one of them")]
+    NoHome {
+        /// The other variable.
+        variable: &'static str,
+    },
+    /// A folder of the cache cannot be used.
+    #[error("{}: {source}; models cannot be kept there: point HF_HOME (hub) or XDG_CACHE_HOME (packages) at a folder of yours", .path.display())]
+    Folder {
+        /// Which one.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// A file or folder.
     #[error("{}: {source}", .path.display())]
     Io {
@@ -91,6 +164,14 @@ pub enum HubError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The table of models has a fault.
+    #[error("{place}: {problem}")]
+    Catalog {
+        /// File and entry.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 impl HubError {
@@ -98,5 +179,16 @@ impl HubError {
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
+    }
+
+    /// A folder that cannot be made or written.
+    pub(crate) fn folder(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Folder { path, source }
+    }
+
+    /// Whether no hub was there to ask.
+    pub(crate) fn no_answer(&self) -> bool {
+        matches!(self, Self::Remote { cause, .. } if cause.no_answer())
     }
 }

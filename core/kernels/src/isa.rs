@@ -1,8 +1,15 @@
 //! Instruction sets: what this processor has, found at run time.
 
+mod level;
+
 use crate::error::KernelError;
 
-/// The families of kernels; one is chosen when a `Cpu` is made.
+pub(crate) use level::*;
+
+/// The environment variable that names the family to use.
+const VARIABLE: &str = "MENAGERIE_ISA";
+
+/// The families of kernels; one is chosen when a [`Cpu`](crate::Cpu) is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Isa {
     /// Plain Rust, whatever the target's baseline is.
@@ -31,12 +38,7 @@ impl Isa {
 
     /// Whether this processor can run the family.
     pub fn is_available(self) -> bool {
-        match self {
-            Isa::Portable => true,
-            Isa::Avx2 => has_avx2(),
-            Isa::Avx512 => has_avx512(),
-            Isa::Neon => cfg!(target_arch = "aarch64"),
-        }
+        Level::of(self).is_some()
     }
 
     /// The name as `MENAGERIE_ISA` and `doctor` write it.
@@ -49,14 +51,30 @@ impl Isa {
         }
     }
 
-    /// The family of that name, if it can run here; an unknown or unavailable name is an error that lists
-    /// what there is.
+    /// The family of that name.
+    ///
+    /// # Errors
+    /// [`KernelError::Isa`] if the name is unknown or the family cannot run here; it lists those that can.
     pub fn from_name(name: &str) -> Result<Isa, KernelError> {
-        let available = Isa::available();
-        available.iter().copied().find(|isa| isa.name() == name).ok_or_else(|| KernelError::Isa {
-            wanted: name.to_owned(),
-            available: available.iter().map(|isa| isa.name()).collect::<Vec<_>>().join(", "),
-        })
+        Isa::available().into_iter().find(|isa| isa.name() == name).ok_or_else(|| unavailable(name))
+    }
+
+    /// The error that this family cannot run here.
+    pub(crate) fn unavailable(self) -> KernelError {
+        unavailable(self.name())
+    }
+
+    /// The family that the environment variable `MENAGERIE_ISA` names, or the best if it is not set. For applications:
+    /// nothing in this crate reads the environment by itself.
+    ///
+    /// # Errors
+    /// [`KernelError::Isa`] if the name is unknown or the family cannot run here.
+    pub fn from_environment() -> Result<Isa, KernelError> {
+        match std::env::var(VARIABLE) {
+            Ok(name) => Isa::from_name(&name),
+            Err(std::env::VarError::NotPresent) => Ok(Isa::detect()),
+            Err(std::env::VarError::NotUnicode(raw)) => Isa::from_name(&raw.to_string_lossy()),
+        }
     }
 
     /// The processor features seen that kernels could use, in the names of Rust's target features.
@@ -65,35 +83,15 @@ impl Isa {
     }
 }
 
+fn unavailable(name: &str) -> KernelError {
+    let available: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
+    KernelError::Isa { wanted: name.to_owned(), available: available.join(", ") }
+}
+
 impl std::fmt::Display for Isa {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_avx2() -> bool {
-    false
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_avx512() -> bool {
-    has_avx2()
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vnni")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn has_avx512() -> bool {
-    false
 }
 
 #[cfg(target_arch = "x86_64")]

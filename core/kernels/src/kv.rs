@@ -1,9 +1,12 @@
 //! Keys and values of a sequence as attention reads them, and how f32 rows get into that format.
 
+use std::ops::Range;
+
 use half::f16;
 
 use crate::error::KernelError;
-use crate::simd::{Kernel, LANES, Simd, dispatch_best};
+use crate::isa::Level;
+use crate::simd::{Kernel, LANES, Simd, dispatch_at};
 
 /// Elements of a `Q8_0` block.
 pub(crate) const Q8_0_LEN: usize = 32;
@@ -47,8 +50,9 @@ impl KvType {
 }
 
 /// Keys or values of one sequence inside a store's buffer: token `p` is the row
-/// `pages[p / page_len] * page_len + p % page_len` of `bytes`, rows having `heads * head_dim` elements. A
-/// contiguous cache is one page.
+/// `pages[p / page_len - first_page] * page_len + p % page_len` of `bytes`, rows having `heads * head_dim` elements.
+/// A contiguous cache is one page. A window's cache has dropped the pages before `first_page`, none of whose tokens
+/// a query may see.
 #[derive(Debug, Clone, Copy)]
 pub struct KvRows<'a> {
     /// The format of the elements.
@@ -61,12 +65,17 @@ pub struct KvRows<'a> {
     pub bytes: &'a [u8],
     /// Rows per page.
     pub page_len: usize,
-    /// The pages of the sequence, in order.
+    /// The pages of the sequence that are still held, in order.
     pub pages: &'a [u32],
+    /// How many pages came before them: `pages[i]` is page `first_page + i` of the sequence.
+    pub first_page: usize,
 }
 
 impl KvRows<'_> {
-    /// Bytes of one row. Error: a head that is not whole blocks of the format.
+    /// Bytes of one row.
+    ///
+    /// # Errors
+    /// [`KernelError::Unsupported`]: a head that is not whole blocks of the format.
     pub fn row_bytes(&self) -> Result<usize, KernelError> {
         let head = self.kind.row_bytes(self.head_dim).ok_or_else(|| {
             let detail =
@@ -76,19 +85,34 @@ impl KvRows<'_> {
         head.checked_mul(self.heads).ok_or_else(|| KernelError::shape("KvRows", "a row larger than memory"))
     }
 
-    /// Checks that the rows of positions `0..positions` lie inside the buffer.
-    pub(crate) fn check(&self, what: &'static str, positions: usize) -> Result<(), KernelError> {
+    /// The first position that is held.
+    pub(crate) fn first_position(&self) -> usize {
+        self.first_page.saturating_mul(self.page_len)
+    }
+
+    /// Checks that the rows of `positions` are held and lie inside the buffer, and with them all others from the first
+    /// that is held up to the end of `positions`.
+    pub(crate) fn check(&self, what: &'static str, positions: Range<usize>) -> Result<(), KernelError> {
         let row_bytes = self.row_bytes()?;
-        if positions == 0 {
+        if positions.is_empty() {
             return Ok(());
         }
-        if self.page_len == 0 || self.pages.len() < positions.div_ceil(self.page_len) {
+        let held = self.pages.len();
+        if self.page_len == 0 || self.first_page.saturating_add(held) < positions.end.div_ceil(self.page_len)
+        {
+            let (before, end) = (self.first_page, positions.end);
             let detail =
-                format!("{} pages of {} rows hold no {positions} positions", self.pages.len(), self.page_len);
+                format!("{held} pages of {} rows after {before} hold no {end} positions", self.page_len);
             return Err(KernelError::shape(what, detail));
         }
-        for (index, &page) in self.pages[..positions.div_ceil(self.page_len)].iter().enumerate() {
-            let used = self.page_len.min(positions - index * self.page_len);
+        if positions.start < self.first_position() {
+            let (first, seen) = (self.first_position(), positions.start);
+            let detail = format!("position {seen} is seen, but those before {first} have been dropped");
+            return Err(KernelError::shape(what, detail));
+        }
+        let rows = positions.end - self.first_position();
+        for (index, &page) in self.pages[..rows.div_ceil(self.page_len)].iter().enumerate() {
+            let used = self.page_len.min(rows - index * self.page_len);
             let end = (page as usize)
                 .checked_mul(self.page_len)
                 .and_then(|row| row.checked_add(used))
@@ -106,12 +130,16 @@ impl KvRows<'_> {
     /// The row of the buffer that holds position `position`, which `check` covered.
     #[inline(always)]
     pub(crate) fn row_of(&self, position: usize) -> usize {
-        self.pages[position / self.page_len] as usize * self.page_len + position % self.page_len
+        let page = self.pages[position / self.page_len - self.first_page];
+        page as usize * self.page_len + position % self.page_len
     }
 }
 
 /// Writes f32 elements in the cache's format; the result is the same bits on every instruction set. `src` may be
-/// any number of rows (for `Q8_0` whole blocks). Error: `dst` is not exactly as long as the result.
+/// any number of rows (for `Q8_0` whole blocks).
+///
+/// # Errors
+/// [`KernelError::Shape`]: `dst` is not exactly as long as the result.
 pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), KernelError> {
     let wanted = kind.row_bytes(src.len()).ok_or_else(|| {
         KernelError::shape(
@@ -131,8 +159,8 @@ pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), Kerne
                 *word = value.to_ne_bytes();
             }
         }
-        KvType::F16 => dispatch_best(StoreF16 { src, dst }),
-        KvType::Q8_0 => dispatch_best(StoreQ8 { src, dst }),
+        KvType::F16 => dispatch_at(Level::best(), StoreF16 { src, dst }),
+        KvType::Q8_0 => dispatch_at(Level::best(), StoreQ8 { src, dst }),
     }
     Ok(())
 }
@@ -252,13 +280,26 @@ mod tests {
     #[test]
     fn pages_outside_the_buffer_are_refused() {
         let bytes = vec![0u8; 4 * 2 * 6];
-        let rows =
-            |pages| KvRows { kind: KvType::F32, heads: 1, head_dim: 2, bytes: &bytes, page_len: 2, pages };
-        assert!(rows(&[2, 0]).check("keys", 4).is_ok());
-        assert!(rows(&[0, 2]).check("keys", 3).is_ok());
-        assert!(rows(&[3]).check("keys", 1).is_err());
-        assert!(rows(&[0]).check("keys", 3).is_err());
-        assert_eq!(rows(&[2, 0]).row_of(1), 5);
-        assert!(KvRows { kind: KvType::Q8_0, ..rows(&[0]) }.check("keys", 1).is_err());
+        let rows = |pages, first_page| KvRows {
+            kind: KvType::F32,
+            heads: 1,
+            head_dim: 2,
+            bytes: &bytes,
+            page_len: 2,
+            pages,
+            first_page,
+        };
+        assert!(rows(&[2, 0], 0).check("keys", 0..4).is_ok());
+        assert!(rows(&[0, 2], 0).check("keys", 0..3).is_ok());
+        assert!(rows(&[3], 0).check("keys", 0..1).is_err());
+        assert!(rows(&[0], 0).check("keys", 0..3).is_err());
+        assert_eq!(rows(&[2, 0], 0).row_of(1), 5);
+        assert!(KvRows { kind: KvType::Q8_0, ..rows(&[0], 0) }.check("keys", 0..1).is_err());
+        // Of a window's cache the first pages are gone.
+        assert!(rows(&[2, 0], 3).check("keys", 6..10).is_ok());
+        assert_eq!(rows(&[2, 0], 3).row_of(8), 0);
+        assert!(rows(&[2, 0], 3).check("keys", 5..10).is_err());
+        assert!(rows(&[2, 0], 3).check("keys", 6..11).is_err());
+        assert!(rows(&[2, 0], usize::MAX).check("keys", 6..10).is_err());
     }
 }

@@ -5,16 +5,16 @@
     reason = "loops over registers of constant number read better by index"
 )]
 
-#[cfg(test)]
-mod tests;
-
 use crate::cpu::Cpu;
-use crate::elementwise::{check_rows, for_rows, load_part, store_part};
 use crate::error::{KernelError, check_len};
+use crate::pointwise::{check_rows, for_rows, load_part, store_part};
 use crate::simd::{Kernel, LANES, Simd, dispatch};
 
 /// Root mean square norm (Zhang and Sennrich 2019): `out = x / sqrt(mean(x^2) + eps) * weight`, per row of
-/// `width`. Error: lengths that do not fit.
+/// `width`.
+///
+/// # Errors
+/// [`KernelError::Shape`]: lengths that do not fit.
 pub fn rms_norm(
     cpu: &Cpu,
     x: &[f32],
@@ -57,7 +57,10 @@ pub struct LayerNorm<'a> {
 }
 
 /// Layer norm (Ba et al. 2016): `out = (x - mean) / sqrt(variance + eps) * weight + bias`, per row of `width`;
-/// the variance is taken in a second pass. Error: lengths that do not fit.
+/// the variance is taken in a second pass.
+///
+/// # Errors
+/// [`KernelError::Shape`]: lengths that do not fit.
 pub fn layer_norm(
     cpu: &Cpu,
     norm: &LayerNorm,

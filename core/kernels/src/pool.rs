@@ -17,16 +17,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::affinity;
 use crate::error::KernelError;
+use crate::memory::{Buffers, Scratch};
 use gate::Gate;
 use queue::Queue;
 
 /// The most threads a pool may have: the gate counts workers in 14 bits.
 const MOST_THREADS: usize = 8192;
 
-/// A job of a region: called once for every task number.
-type Job<'a> = dyn Fn(usize) + Sync + 'a;
+/// A job of a region: called once for every task number, with the room of the thread that took it.
+type Job<'a> = dyn Fn(usize, &mut Scratch) + Sync + 'a;
 
 thread_local! {
     /// Whether this thread is inside a region (of any pool): a nested region then runs inline.
@@ -38,6 +38,15 @@ pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     queue: Queue,
+    /// Room for those who work outside a region.
+    spare: Mutex<Vec<Scratch>>,
+    buffers: Arc<Buffers>,
+}
+
+/// The number of threads to use when nobody says: what the standard library knows of the affinity mask and the
+/// control groups' quota.
+pub(crate) fn usable_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
 /// On a cache line (and its neighbour) of its own, so that counting tasks does not disturb the gate.
@@ -66,7 +75,10 @@ unsafe impl Send for Shared {}
 
 impl Pool {
     /// A pool of `threads`, the caller of `run` being one of them: `threads - 1` are started, named
-    /// `menagerie-1` and so on. Errors: no threads, more than 8192, or the system refuses one.
+    /// `menagerie-1` and so on.
+    ///
+    /// # Errors
+    /// [`KernelError::Threads`]: no threads, more than 8192, or the system refuses one.
     pub fn new(threads: usize) -> Result<Pool, KernelError> {
         if threads == 0 || threads > MOST_THREADS {
             return Err(KernelError::Threads(format!(
@@ -74,12 +86,13 @@ impl Pool {
             )));
         }
         let shared = Arc::new(Shared {
-            gate: Gate::new(threads <= affinity::allowed_cpus()),
+            gate: Gate::new(threads <= usable_threads()),
             next: Apart(AtomicUsize::new(0)),
             region: UnsafeCell::new(Region { job: None, tasks: 0 }),
             panic: Mutex::new(None),
         });
-        let mut pool = Pool { shared, workers: Vec::new(), queue: Queue::new() };
+        let (spare, buffers) = (Mutex::default(), Arc::default());
+        let mut pool = Pool { shared, workers: Vec::new(), queue: Queue::new(), spare, buffers };
         for index in 1..threads {
             let shared = Arc::clone(&pool.shared);
             let worker = std::thread::Builder::new().name(format!("menagerie-{index}"));
@@ -97,25 +110,49 @@ impl Pool {
     }
 
     /// Calls `job(i)` once for every `i` in `0..tasks`, taken dynamically in ascending order by all threads;
-    /// returns when all are done. A panicking job is the error `JobPanicked` (tasks not begun are skipped) and
-    /// the pool stays usable. Called from inside a job it runs inline; concurrent callers queue.
+    /// returns when all are done. Called from inside a job it runs inline; concurrent callers queue.
+    ///
+    /// # Errors
+    /// [`KernelError::JobPanicked`]: tasks not begun were skipped, the pool stays usable.
     pub fn run(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<(), KernelError> {
+        self.run_with_scratch(tasks, &|task, _| job(task))
+    }
+
+    /// The same; each call gets the room of its thread.
+    pub(crate) fn run_with_scratch(&self, tasks: usize, job: &Job) -> Result<(), KernelError> {
         // A single task is no region: what it runs in turn may use all threads.
         if tasks <= 1 || IN_REGION.get() {
-            return run_inline(tasks, job);
+            return self.with_scratch(|scratch| run_inline(tasks, job, scratch));
         }
-        let _turn = self.queue.enter();
+        let mut turn = self.queue.enter();
         if self.workers.is_empty() {
             IN_REGION.set(true);
-            let outcome = run_inline(tasks, job);
+            let outcome = run_inline(tasks, job, &mut turn);
             IN_REGION.set(false);
             return outcome;
         }
-        self.shared.run_region(tasks, job)
+        self.shared.run_region(tasks, job, &mut turn)
+    }
+
+    /// Calls `work` on this thread with room of its own.
+    pub(crate) fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
+        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = spare().pop().unwrap_or_default();
+        let result = work(&mut scratch);
+        spare().push(scratch);
+        result
+    }
+
+    /// Large buffers that are used again.
+    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
     }
 
     /// Cuts `data` into pieces of `chunk` elements (the last may be shorter) and calls `job(i, piece)` for each,
-    /// as `run` does. Error: `JobPanicked`, or a `chunk` of zero.
+    /// as `run` does.
+    ///
+    /// # Errors
+    /// [`KernelError::JobPanicked`]; [`KernelError::Shape`] if `chunk` is zero.
     pub fn run_chunks<T: Send>(
         &self,
         data: &mut [T],
@@ -174,16 +211,17 @@ impl Shared {
     /// A worker's life.
     fn serve(&self) {
         IN_REGION.set(true);
+        let mut scratch = Scratch::default();
         let mut seen = 0;
         while let Some(epoch) = self.gate.enter(seen) {
             seen = epoch;
-            self.work();
+            self.work(&mut scratch);
             self.gate.leave();
         }
     }
 
     /// Publishes the region, takes part and waits for the workers inside. The caller holds the queue.
-    fn run_region(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<(), KernelError> {
+    fn run_region(&self, tasks: usize, job: &Job, scratch: &mut Scratch) -> Result<(), KernelError> {
         // SAFETY: only the lifetime changes. The pointer is used by threads inside the gate, and this function
         // does not return (nor unwind: `work` catches) before the gate is closed and everyone has left.
         let erased = unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(job) };
@@ -192,7 +230,7 @@ impl Shared {
         self.next.0.store(0, Ordering::Relaxed);
         self.gate.open(tasks - 1);
         IN_REGION.set(true);
-        self.work();
+        self.work(scratch);
         IN_REGION.set(false);
         self.gate.close();
         match self.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -202,7 +240,7 @@ impl Shared {
     }
 
     /// Takes tasks until none is left. Called inside the gate, or by the caller while it holds it open.
-    fn work(&self) {
+    fn work(&self, scratch: &mut Scratch) {
         // SAFETY: inside the gate nobody writes the region (see `Sync for Shared`).
         let (job, tasks) = unsafe { ((*self.region.get()).job, (*self.region.get()).tasks) };
         let Some(job) = job else { return };
@@ -214,7 +252,7 @@ impl Shared {
                 if task >= tasks {
                     return;
                 }
-                job(task);
+                job(task, scratch);
             }
         }));
         if let Err(payload) = outcome {
@@ -226,8 +264,8 @@ impl Shared {
 }
 
 /// The region on this thread alone, a panic being an error as in a region on many.
-fn run_inline(tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<(), KernelError> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(job)));
+fn run_inline(tasks: usize, job: &Job, scratch: &mut Scratch) -> Result<(), KernelError> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(|task| job(task, scratch))));
     outcome.map_err(|payload| KernelError::JobPanicked(panic_message(payload.as_ref())))
 }
 

@@ -1,11 +1,8 @@
 //! Rotary position embedding: the cosines and sines of a step once, then every head of every layer.
 
-#[cfg(test)]
-mod tests;
-
 use crate::cpu::Cpu;
-use crate::elementwise::{check_rows, for_rows};
 use crate::error::{KernelError, check_len};
+use crate::pointwise::{check_rows, for_rows};
 use crate::simd::{Kernel, LANES, Simd, dispatch};
 
 /// Which elements of a head form the pairs that rotate.
@@ -66,7 +63,10 @@ impl RopeTable {
 }
 
 /// Rotates the heads of `x`, `[T, heads, head_dim]`, in place (Su et al. 2021). Where several tensors share
-/// positions, make a `RopeTable` and call `rope_with`. Errors: lengths that do not fit, more pairs than the head has.
+/// positions, make a `RopeTable` and call `rope_with`.
+///
+/// # Errors
+/// [`KernelError::Shape`]: lengths that do not fit, more pairs than the head has.
 pub fn rope(cpu: &Cpu, rope: &Rope, positions: &[u32], x: &mut [f32]) -> Result<(), KernelError> {
     check_table(rope.inv_freq.len(), positions.len(), rope.head_dim, x.len())?;
     let table = RopeTable::new(positions, rope.inv_freq, rope.magnitude);

@@ -22,13 +22,12 @@ pub(crate) use math::{erfc, exp, tanh};
 pub(crate) use product::Product;
 
 use crate::cpu::Cpu;
-use crate::isa::Isa;
+use crate::isa::Level;
 
 /// Lanes of one vector, the same for every family.
 pub(crate) const LANES: usize = 16;
 
-/// The operations kernels use. A value of the implementing type is proof that the processor has the family's
-/// instructions: it is only made in `dispatch`, from an `Isa` that was checked.
+/// The operations kernels use, implemented by the proofs of the instruction sets (`isa::level`).
 ///
 /// # Safety of the `_ptr` methods
 /// The pointer must be valid for sixteen elements (reads or writes); no alignment is needed.
@@ -141,26 +140,20 @@ pub(crate) trait Kernel {
 /// Runs the kernel with the instruction set of `cpu`.
 #[inline]
 pub(crate) fn dispatch<K: Kernel>(cpu: &Cpu, kernel: K) -> K::Output {
-    dispatch_checked(cpu.isa(), kernel)
+    dispatch_at(cpu.level(), kernel)
 }
 
-/// Runs the kernel with the best instruction set of this processor, for functions whose results are the same
-/// bits with any.
+/// Runs the kernel with the instruction set of a proof.
 #[inline]
-pub(crate) fn dispatch_best<K: Kernel>(kernel: K) -> K::Output {
-    static BEST: std::sync::OnceLock<Isa> = std::sync::OnceLock::new();
-    dispatch_checked(*BEST.get_or_init(Isa::detect), kernel)
-}
-
-#[inline]
-fn dispatch_checked<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-    match isa {
+pub(crate) fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
+    match level {
+        Level::Portable(isa) => kernel.run(isa),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the `Isa` came from a `Cpu` or from `detect`: both checked that this processor has it.
-        Isa::Avx512 => unsafe { avx512::enter(kernel) },
+        Level::Avx2(isa) => avx2::enter(isa, kernel),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx2 => unsafe { avx2::enter(kernel) },
-        _ => kernel.run(portable::Portable),
+        Level::Avx512(isa) => avx512::enter(isa, kernel),
+        // The compiler may use the baseline's Advanced SIMD for the plain form.
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon(_) => kernel.run(crate::isa::Portable),
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use gguf_file::{GgufFile, GgufWriter, OpenOptions, OwnedArray, OwnedValue};
-use menagerie_loaders::{Special, Tokenizer};
+use menagerie_loaders::{Special, Tokenizer, TokenizerOptions};
 
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog, 1234 times; naïve café 日本語 and some `code(x) + 1`.\n";
@@ -30,12 +30,12 @@ fn measure(name: &str, file: &GgufFile) -> Result<(), Box<dyn Error>> {
     let mut times = Vec::new();
     for _ in 0..5 {
         let start = Instant::now();
-        let tokenizer = Tokenizer::from_gguf(file.metadata(), None)?;
+        let tokenizer = Tokenizer::from_gguf(file.metadata(), &TokenizerOptions::default())?;
         times.push(start.elapsed().as_secs_f64());
         drop(tokenizer);
     }
     times.sort_by(f64::total_cmp);
-    let tokenizer = Tokenizer::from_gguf(file.metadata(), None)?;
+    let tokenizer = Tokenizer::from_gguf(file.metadata(), &TokenizerOptions::default())?;
     let text = TEXT.repeat(10_000);
     let start = Instant::now();
     let ids = tokenizer.encode(&text, Special::Plain)?;

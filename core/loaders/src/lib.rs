@@ -11,12 +11,14 @@
 mod loader;
 mod nearest;
 mod segment;
+mod tables;
 mod template;
 mod tokenizer;
 
 pub use loader::{CanonicalKeys, GgufLoader, LoadError, LoadOptions, SamplingDefaults};
 pub use segment::Segment;
+pub use tables::{ReasoningPair, TableError, TableFault, TokenizerTables};
 pub use template::{ChatTemplate, RenderOptions, TemplateError};
 pub use tokenizer::{
-    PreTokenizerTable, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer, TokenizerError,
+    Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer, TokenizerError, TokenizerOptions,
 };

@@ -18,7 +18,7 @@ pub use error::LoadError;
 pub use sampling_defaults::SamplingDefaults;
 
 use crate::template::ChatTemplate;
-use crate::tokenizer::{Tokenizer, TokenizerError};
+use crate::tokenizer::{Tokenizer, TokenizerOptions};
 
 const ARCHITECTURE: &str = "general.architecture";
 const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
@@ -45,6 +45,9 @@ pub struct GgufLoader {
 
 impl GgufLoader {
     /// Opens a file, and its other parts where it is the first of several.
+    ///
+    /// # Errors
+    /// Those of [`GgufFile::open`].
     pub fn open(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
         let file = GgufFile::open(path, &OpenOptions { mmap: options.mmap })?;
         Ok(Self::from_file(Arc::new(file)))
@@ -60,7 +63,10 @@ impl GgufLoader {
         &self.file
     }
 
-    /// `general.architecture`, which says what the prefix of the model's keys is. An error where it is absent.
+    /// `general.architecture`, which says what the prefix of the model's keys is.
+    ///
+    /// # Errors
+    /// The key is absent, empty or no string.
     pub fn architecture(&self) -> Result<&str, LoadError> {
         match self.file.metadata().get(ARCHITECTURE) {
             Some(Value::String(name)) if !name.is_empty() => Ok(name),
@@ -79,13 +85,19 @@ impl GgufLoader {
     }
 
     /// The metadata by canonical keys: those under the architecture's prefix without it, all others as they are.
+    ///
+    /// # Errors
+    /// As [`Self::architecture`].
     pub fn canonical_keys(&self) -> Result<CanonicalKeys, LoadError> {
         Ok(CanonicalKeys::new(Arc::clone(&self.file), self.architecture()?))
     }
 
-    /// The tokenizer; `spec_pre` is the pre-tokenizer where the file names none. See [`Tokenizer::from_gguf`].
-    pub fn tokenizer(&self, spec_pre: Option<&str>) -> Result<Tokenizer, LoadError> {
-        Tokenizer::from_gguf(self.file.metadata(), spec_pre)
+    /// The file's tokenizer.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::from_gguf`], with the file's name.
+    pub fn tokenizer(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError> {
+        Tokenizer::from_gguf(self.file.metadata(), options)
             .map_err(|source| LoadError::Tokenizer { file: self.name(), source })
     }
 
@@ -107,6 +119,9 @@ impl GgufLoader {
     }
 
     /// The source of a chat template (`default` or a name of [`Self::chat_template_names`]), if the file has it.
+    ///
+    /// # Errors
+    /// The key holds no string.
     pub fn chat_template_source(&self, name: &str) -> Result<Option<&str>, LoadError> {
         let named = format!("{CHAT_TEMPLATE}.{name}");
         let metadata = self.file.metadata();
@@ -120,13 +135,18 @@ impl GgufLoader {
         }
     }
 
-    /// The file's own chat template, compiled; `None` where it has none. `bos_token` and `eos_token` come from
-    /// `tokenizer`.
+    /// The file's own chat template; `None` where it has none. `bos_token` and `eos_token` come from `tokenizer`.
+    ///
+    /// # Errors
+    /// The file has one and it cannot be used: that is not the same as having none, and is to be shown.
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError> {
         self.named_chat_template("default", tokenizer)
     }
 
-    /// A chat template of the file by name (such as `tool_use`), compiled; `None` where it has none of that name.
+    /// A chat template of the file by name (such as `tool_use`); `None` where it has none of that name.
+    ///
+    /// # Errors
+    /// As [`Self::chat_template`].
     pub fn named_chat_template(
         &self,
         name: &str,
@@ -142,6 +162,9 @@ impl GgufLoader {
     }
 
     /// What the file says about sampling (`general.sampling.*`).
+    ///
+    /// # Errors
+    /// A key with a value of another type.
     pub fn sampling_defaults(&self) -> Result<SamplingDefaults, LoadError> {
         SamplingDefaults::read(self.file.metadata()).map_err(|(key, problem)| self.bad_key(key, &problem))
     }
@@ -162,15 +185,5 @@ impl GgufLoader {
 
     fn bad_key(&self, key: &str, problem: &str) -> LoadError {
         LoadError::BadKey { file: self.name(), key: key.to_owned(), problem: problem.to_owned() }
-    }
-}
-
-impl LoadError {
-    /// The tokenizer's error, if it is one.
-    pub fn tokenizer_error(&self) -> Option<&TokenizerError> {
-        match self {
-            Self::Tokenizer { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }

@@ -5,8 +5,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> V
     let limit = (name.chars().count() / 2).max(2);
     let mut found: Vec<(usize, &str)> = known
         .filter_map(|candidate| {
-            let distance =
-                if !name.is_empty() && candidate.starts_with(name) { 1 } else { distance(name, candidate) };
+            let begins = !name.is_empty() && candidate.starts_with(name);
+            let distance = if begins { 1 } else { strsim::levenshtein(name, candidate) };
             (distance <= limit).then_some((distance, candidate))
         })
         .collect();
@@ -25,37 +25,9 @@ pub(crate) fn nearest_clause(near: &[String]) -> String {
     }
 }
 
-/// Levenshtein distance in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            let above = *cell;
-            *cell = (diagonal + usize::from(x != *y)).min(above + 1).min(left + 1);
-            diagonal = above;
-            left = *cell;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_are_levenshtein() {
-        for (a, b, expected) in [("", "", 0), ("kitten", "sitting", 3), ("", "abc", 3), ("qwen2", "qwen3", 1)]
-        {
-            assert_eq!(distance(a, b), expected, "{a} {b}");
-        }
-    }
 
     #[test]
     fn a_prefix_is_near_and_strangers_are_not() {

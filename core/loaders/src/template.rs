@@ -1,26 +1,32 @@
 //! Chat templates: messages to prompt text, as transformers renders them.
 
+mod budget;
 mod clock;
 mod environment;
 mod error;
 mod filters;
 mod json;
 mod marks;
+mod operations;
+mod program;
 mod source;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, Value};
 
 pub use error::TemplateError;
 
 use crate::segment::Segment;
+use budget::Budget;
 use environment::Raised;
 use marks::{Extent, Marker};
+use program::Program;
 
 /// What a template is given beside the messages.
 #[derive(Debug, Clone)]
@@ -46,36 +52,56 @@ impl Default for RenderOptions {
     }
 }
 
-/// A compiled chat template.
+/// A chat template. It is bounded in what it makes and how long it takes, as it comes with a file: a rendering that
+/// doubles a text without end is an error within seconds, and takes no more than 64 MiB and 64 bytes for each byte it
+/// is given.
 pub struct ChatTemplate {
     name: String,
     source: String,
+    /// The source as minijinja is given it.
+    rewritten: String,
     bos: Option<String>,
     eos: Option<String>,
-    environment: Environment<'static>,
 }
 
 impl ChatTemplate {
-    /// Compiles a template; `bos` and `eos` are the texts of `bos_token` and `eos_token`, undefined where `None`.
+    /// Checks a template; `bos` and `eos` are the texts of `bos_token` and `eos_token`, undefined where `None`.
     /// `name` is for messages.
+    ///
+    /// # Errors
+    /// The source is no template that is understood, or never mentions `messages`: whatever was said would be dropped.
     pub fn new(
         name: &str,
         source: &str,
         bos: Option<&str>,
         eos: Option<&str>,
     ) -> Result<Self, TemplateError> {
-        let environment = environment::build(name, source).map_err(|error| TemplateError::Syntax {
-            template: name.to_owned(),
-            line: error.line(),
-            problem: words(&error),
-        })?;
+        let template = Self::fragment(name, source, bos, eos);
+        if !template.compile()?.mentions_messages() {
+            return Err(TemplateError::NoMessages { template: name.to_owned() });
+        }
+        Ok(template)
+    }
+
+    /// A template that is not checked.
+    fn fragment(name: &str, source: &str, bos: Option<&str>, eos: Option<&str>) -> Self {
         let owned = |text: Option<&str>| text.map(str::to_owned);
-        Ok(Self {
+        Self {
             name: name.to_owned(),
             source: source.to_owned(),
+            rewritten: source::rewrite(source),
             bos: owned(bos),
             eos: owned(eos),
-            environment,
+        }
+    }
+
+    fn compile(&self) -> Result<Program<'_>, TemplateError> {
+        let compiled =
+            environment::syntax().and_then(|syntax| Program::compile(&self.name, &self.rewritten, syntax));
+        compiled.map_err(|error| TemplateError::Syntax {
+            template: self.name.clone(),
+            line: error.line(),
+            problem: words(&error),
         })
     }
 
@@ -89,7 +115,10 @@ impl ChatTemplate {
         &self.source
     }
 
-    /// The prompt for a conversation. Errors: the template refuses it (`raise_exception`) or fails on it.
+    /// The prompt for a conversation.
+    ///
+    /// # Errors
+    /// The template refuses the conversation (`raise_exception`), fails on it, or wants too much.
     pub fn render(
         &self,
         messages: &[serde_json::Value],
@@ -103,8 +132,11 @@ impl ChatTemplate {
     /// `guarded` are the texts of the special tokens ([`crate::Tokenizer::guarded_texts`]). Everything that came from
     /// contents of messages and from tool descriptions is untrusted. The template renders texts whose characters bear
     /// marks; should that change what it does (it looks for words in the contents), only what is or could become a
-    /// special token bears marks. The parts always make exactly the text of [`Self::render`]; where no marking gives
-    /// that text (the template takes messages apart at a special token), it is an error.
+    /// special token bears marks. The parts always make exactly the text of [`Self::render`].
+    ///
+    /// # Errors
+    /// As [`Self::render`], and a conversation for which no marking gives that text: the template takes messages apart
+    /// at a special token.
     pub fn render_segments(
         &self,
         messages: &[serde_json::Value],
@@ -157,9 +189,9 @@ impl ChatTemplate {
             variables.extend(token.as_deref().map(|token| (name, Value::from(token))));
         }
         variables.extend(options.extra.iter().map(|(name, value)| (name.as_str(), convert(value))));
-        let context = Value::from_pairs(variables);
-        let template = self.environment.get_template(&self.name).map_err(|error| self.failure(&error))?;
-        template.render(context).map_err(|error| self.failure(&error))
+        let given = messages.iter().chain(tools.unwrap_or_default()).map(weight).sum();
+        let environment = environment::build(&Arc::new(Budget::new(given)));
+        self.compile()?.run(&environment, Value::from_pairs(variables)).map_err(|error| self.failure(&error))
     }
 
     fn failure(&self, error: &Error) -> TemplateError {
@@ -186,6 +218,18 @@ fn words(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),
         None => error.kind().to_string(),
+    }
+}
+
+/// About how many bytes a JSON value has.
+fn weight(value: &serde_json::Value) -> u64 {
+    match value {
+        serde_json::Value::String(text) => text.len() as u64,
+        serde_json::Value::Array(items) => items.iter().map(weight).sum::<u64>() + 1,
+        serde_json::Value::Object(map) => {
+            map.iter().map(|(key, value)| key.len() as u64 + weight(value)).sum()
+        }
+        _ => 1,
     }
 }
 

@@ -8,7 +8,6 @@ mod error;
 mod keys;
 mod kind;
 mod merges;
-mod pre_table;
 mod special;
 mod splitter;
 mod spm;
@@ -16,7 +15,7 @@ mod text_index;
 mod vocabulary;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,13 +27,14 @@ use gguf_file::Metadata;
 pub use decoder::{TextDecoder, TextDecoderOptions};
 pub use error::TokenizerError;
 pub use kind::TokenKind;
-pub use pre_table::PreTokenizerTable;
 pub use special::Special;
 
+use crate::nearest::nearest;
 use crate::segment::Segment;
+use crate::tables::{self, TokenizerTables, VocabularyKind};
 use bpe::Bpe;
-use pre_table::PreEntry;
 use special::{Fragment, SpecialTokens, Trust};
+pub(crate) use splitter::Splitter;
 use spm::Spm;
 use vocabulary::Vocabulary;
 
@@ -49,6 +49,7 @@ struct Parts {
     vocabulary: Vocabulary,
     special: SpecialTokens,
     algorithm: Algorithm,
+    tables: Arc<TokenizerTables>,
     model: String,
     pre: Option<String>,
     bos: Option<u32>,
@@ -62,93 +63,43 @@ enum Algorithm {
     Bpe(Bpe),
 }
 
+/// What a file's tokenizer is built with beside the file.
+#[derive(Debug, Clone, Default)]
+pub struct TokenizerOptions<'a> {
+    /// The pre-tokenizer that counts where the file names none (a spec's `[tokenizer] pre`).
+    pub pre: Option<&'a str>,
+    /// Pre-tokenizers, vocabulary kinds and texts; `None` is [`TokenizerTables::built_in`].
+    pub tables: Option<Arc<TokenizerTables>>,
+}
+
 impl Tokenizer {
     /// Builds the tokenizer of a file.
     ///
-    /// `spec_pre` is the pre-tokenizer that counts where the file names none (a spec's `[tokenizer] pre`).
-    /// Errors: an algorithm other than `llama` and `gpt2`, an unknown or missing pre-tokenizer, damaged lists.
-    pub fn from_gguf(metadata: &Metadata, spec_pre: Option<&str>) -> Result<Self, TokenizerError> {
+    /// # Errors
+    /// An algorithm that is not there, an unknown or missing pre-tokenizer, damaged lists.
+    pub fn from_gguf(metadata: &Metadata, options: &TokenizerOptions<'_>) -> Result<Self, TokenizerError> {
         let model = keys::text(metadata, keys::MODEL)?.ok_or(TokenizerError::MissingKey {
             key: keys::MODEL,
             advice: "the file holds no tokenizer; use one that does, or give token ids",
         })?;
-        match model {
-            "llama" => Self::build_spm(metadata, model),
-            "gpt2" => {
-                let pre = keys::text(metadata, keys::PRE)?.filter(|pre| !pre.is_empty()).or(spec_pre);
-                Self::build_bpe(metadata, model, pre.ok_or(TokenizerError::MissingPre)?)
-            }
-            "gemma4" => Self::build_bpe(metadata, model, "gemma4"),
-            other => Err(TokenizerError::UnsupportedModel { model: other.to_owned(), what: describe(other) }),
-        }
-    }
-
-    fn build_spm(metadata: &Metadata, model: &str) -> Result<Self, TokenizerError> {
-        if keys::flag(metadata, keys::REMOVE_EXTRA_WHITESPACES)? == Some(true) {
-            return Err(TokenizerError::BadKey {
-                key: keys::REMOVE_EXTRA_WHITESPACES.to_owned(),
-                problem: "removing white space is not supported for a `llama` vocabulary".to_owned(),
-            });
-        }
-        let mut vocabulary = Vocabulary::read(metadata, true)?;
-        let size = vocabulary.len();
-        // Ids that a file need not give: llama-vocab.cpp, "default special tokens".
-        let default = |id: u32| Some(id).filter(|id| usize::try_from(*id).is_ok_and(|id| id < size));
-        let bos = keys::token_id(metadata, keys::BOS, size)?.or(default(1));
-        let eos = keys::token_id(metadata, keys::EOS, size)?.or(default(2));
-        let unknown = keys::token_id(metadata, keys::UNKNOWN, size)?.or(default(0));
-        let ends = ends::find(metadata, &mut vocabulary, eos)?;
-        let space_prefix = keys::flag(metadata, keys::ADD_SPACE_PREFIX)?.unwrap_or(true);
-        let algorithm = Algorithm::Spm(Spm::new(&vocabulary, unknown, space_prefix));
-        Self::finish(
-            metadata,
-            vocabulary,
-            algorithm,
-            Settings { model, pre: None, bos, eos, add_bos: true, ends },
-        )
-    }
-
-    fn build_bpe(metadata: &Metadata, model: &str, pre: &str) -> Result<Self, TokenizerError> {
-        let entry: &PreEntry = PreTokenizerTable::built_in()?.entry(pre)?;
-        let mut vocabulary = Vocabulary::read(metadata, false)?;
-        let size = vocabulary.len();
-        let bos = keys::token_id(metadata, keys::BOS, size)?;
-        let eos = keys::token_id(metadata, keys::EOS, size)?;
-        let ends = ends::find(metadata, &mut vocabulary, eos)?;
-        let algorithm = Algorithm::Bpe(Bpe::new(metadata, &vocabulary, entry)?);
-        let add_bos = entry.add_bos && bos.is_some();
-        Self::finish(
-            metadata,
-            vocabulary,
-            algorithm,
-            Settings { model, pre: Some(pre), bos, eos, add_bos, ends },
-        )
-    }
-
-    fn finish(
-        metadata: &Metadata,
-        vocabulary: Vocabulary,
-        algorithm: Algorithm,
-        settings: Settings<'_>,
-    ) -> Result<Self, TokenizerError> {
-        let Settings { model, pre, bos, eos, add_bos, ends } = settings;
-        let add_bos = keys::flag(metadata, keys::ADD_BOS)?.unwrap_or(add_bos);
-        let add_eos = keys::flag(metadata, keys::ADD_EOS)?.unwrap_or(false);
-        for (add, id, key, of) in
-            [(add_bos, bos, keys::ADD_BOS, keys::BOS), (add_eos, eos, keys::ADD_EOS, keys::EOS)]
-        {
-            if add && id.is_none() {
-                let problem = format!("true, but `{of}` names no token of the vocabulary");
-                return Err(TokenizerError::BadKey { key: key.to_owned(), problem });
+        let tables = match &options.tables {
+            Some(tables) => Arc::clone(tables),
+            None => TokenizerTables::built_in()?,
+        };
+        let build = Build { metadata, model, tables };
+        let (algorithm, fixed) = match build.tables.vocabulary(model) {
+            Some(VocabularyKind::Known { algorithm, pre }) => (*algorithm, pre.clone()),
+            refused => return Err(unsupported(model, refused, &build.tables)),
+        };
+        keys::refuse_unsupported(metadata)?;
+        match algorithm {
+            tables::Algorithm::Spm => build.spm(),
+            tables::Algorithm::Bpe => {
+                let named = keys::text(metadata, keys::PRE)?.filter(|pre| !pre.is_empty());
+                let pre = fixed.as_deref().or(named).or(options.pre);
+                build.bpe(pre.ok_or(TokenizerError::MissingPre)?)
             }
         }
-        let name = keys::text(metadata, keys::GENERAL_NAME).ok().flatten().unwrap_or_default();
-        let strips = PreTokenizerTable::built_in()?.strips_after(name);
-        let strip_after = if strips { special::strips_after(&vocabulary) } else { Default::default() };
-        let special = SpecialTokens::new(&vocabulary, strip_after);
-        let (model, pre) = (model.to_owned(), pre.map(str::to_owned));
-        let parts = Parts { vocabulary, special, algorithm, model, pre, bos, eos, add_bos, add_eos };
-        Ok(Self { parts: Arc::new(parts), ends: ends.into_iter().collect() })
     }
 
     /// The same tokenizer with more end-of-generation tokens (a spec's `[tokenizer] end`); texts that the vocabulary
@@ -161,12 +112,16 @@ impl Tokenizer {
 
     /// The ids of a text, without beginning- and end-of-sequence tokens (see [`Self::frame`]).
     ///
-    /// Errors: a character that the vocabulary cannot express, a text on which the pre-tokenizer gives up.
+    /// # Errors
+    /// A character that the vocabulary cannot express, a text on which the pre-tokenizer gives up.
     pub fn encode(&self, text: &str, special: Special) -> Result<Vec<u32>, TokenizerError> {
         self.encode_fragments(text, Trust::Whole(special))
     }
 
     /// The ids of a prompt in parts, encoded as one text; only what lies wholly in trusted parts can name special tokens.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
     pub fn encode_segments(&self, segments: &[Segment]) -> Result<Vec<u32>, TokenizerError> {
         let mut text = String::with_capacity(segments.iter().map(|segment| segment.text.len()).sum());
         let mut trusted: Vec<Range<usize>> = Vec::new();
@@ -212,6 +167,9 @@ impl Tokenizer {
     }
 
     /// The text of ids from the start of a text; special tokens by name if `show_special`, else left out.
+    ///
+    /// # Errors
+    /// An id past the vocabulary.
     pub fn decode(&self, ids: &[u32], show_special: bool) -> Result<String, TokenizerError> {
         let mut decoder = TextDecoder::new(self, TextDecoderOptions { show_special, at_start: true });
         let mut text = String::new();
@@ -222,7 +180,12 @@ impl Tokenizer {
         Ok(text)
     }
 
-    /// What `tokenizer.ggml.model` says: `llama` (SPM), `gpt2` (byte-level BPE) or `gemma4`.
+    /// The tables it was built with.
+    pub fn tables(&self) -> &TokenizerTables {
+        &self.parts.tables
+    }
+
+    /// What `tokenizer.ggml.model` says.
     pub fn model(&self) -> &str {
         &self.parts.model
     }
@@ -278,16 +241,25 @@ impl Tokenizer {
     }
 
     /// The text of a token as the vocabulary spells it (`Ġthe`, `▁the`, `<0x0A>`).
+    ///
+    /// # Errors
+    /// An id past the vocabulary.
     pub fn token_text(&self, id: u32) -> Result<&str, TokenizerError> {
         self.parts.vocabulary.text(id).ok_or(TokenizerError::IdOutOfRange { id, size: self.vocab_size() })
     }
 
     /// The kind of a token.
+    ///
+    /// # Errors
+    /// An id past the vocabulary.
     pub fn token_kind(&self, id: u32) -> Result<TokenKind, TokenizerError> {
         self.token_text(id).map(|_| self.parts.vocabulary.kind(id))
     }
 
     /// The bytes that a token stands for, special tokens by name; unused places give none.
+    ///
+    /// # Errors
+    /// An id past the vocabulary.
     pub fn token_bytes(&self, id: u32) -> Result<Vec<u8>, TokenizerError> {
         let text = self.token_text(id)?;
         Ok(match self.parts.vocabulary.kind(id) {
@@ -307,6 +279,9 @@ impl Tokenizer {
     }
 
     /// The bytes of a token as text, incomplete characters as U+FFFD: for listings.
+    ///
+    /// # Errors
+    /// An id past the vocabulary.
     pub fn token_piece(&self, id: u32) -> Result<String, TokenizerError> {
         Ok(String::from_utf8_lossy(&self.token_bytes(id)?).into_owned())
     }
@@ -325,8 +300,14 @@ impl fmt::Debug for Tokenizer {
     }
 }
 
-struct Settings<'a> {
+/// A tokenizer under construction.
+struct Build<'a> {
+    metadata: &'a Metadata,
     model: &'a str,
+    tables: Arc<TokenizerTables>,
+}
+
+struct Settings<'a> {
     pre: Option<&'a str>,
     bos: Option<u32>,
     eos: Option<u32>,
@@ -334,21 +315,74 @@ struct Settings<'a> {
     ends: BTreeSet<u32>,
 }
 
+impl Build<'_> {
+    fn spm(self) -> Result<Tokenizer, TokenizerError> {
+        let metadata = self.metadata;
+        let mut vocabulary = Vocabulary::read(metadata, true)?;
+        let size = vocabulary.len();
+        // Ids that a file need not give: llama-vocab.cpp, "default special tokens".
+        let default = |id: u32| Some(id).filter(|id| usize::try_from(*id).is_ok_and(|id| id < size));
+        let bos = keys::token_id(metadata, keys::BOS, size)?.or(default(1));
+        let eos = keys::token_id(metadata, keys::EOS, size)?.or(default(2));
+        let unknown = keys::token_id(metadata, keys::UNKNOWN, size)?.or(default(0));
+        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let space_prefix = keys::flag(metadata, keys::ADD_SPACE_PREFIX)?.unwrap_or(true);
+        let algorithm = Algorithm::Spm(Spm::new(&vocabulary, unknown, space_prefix));
+        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: true, ends })
+    }
+
+    fn bpe(self, pre: &str) -> Result<Tokenizer, TokenizerError> {
+        let metadata = self.metadata;
+        let entry = self.tables.pre(pre).ok_or_else(|| TokenizerError::UnknownPre {
+            pre: pre.to_owned(),
+            near: nearest(pre, self.tables.pre_tokenizers()),
+        })?;
+        let mut vocabulary = Vocabulary::read(metadata, false)?;
+        let size = vocabulary.len();
+        let bos = keys::token_id(metadata, keys::BOS, size)?;
+        let eos = keys::token_id(metadata, keys::EOS, size)?;
+        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let algorithm = Algorithm::Bpe(Bpe::new(metadata, &vocabulary, entry)?);
+        let add_bos = entry.add_bos && bos.is_some();
+        self.finish(vocabulary, algorithm, Settings { pre: Some(pre), bos, eos, add_bos, ends })
+    }
+
+    fn finish(
+        self,
+        vocabulary: Vocabulary,
+        algorithm: Algorithm,
+        settings: Settings<'_>,
+    ) -> Result<Tokenizer, TokenizerError> {
+        let Self { metadata, model, tables } = self;
+        let Settings { pre, bos, eos, add_bos, ends } = settings;
+        let add_bos = keys::flag(metadata, keys::ADD_BOS)?.unwrap_or(add_bos);
+        let add_eos = keys::flag(metadata, keys::ADD_EOS)?.unwrap_or(false);
+        for (add, id, key, of) in
+            [(add_bos, bos, keys::ADD_BOS, keys::BOS), (add_eos, eos, keys::ADD_EOS, keys::EOS)]
+        {
+            if add && id.is_none() {
+                let problem = format!("true, but `{of}` names no token of the vocabulary");
+                return Err(TokenizerError::BadKey { key: key.to_owned(), problem });
+            }
+        }
+        let strip_after = special::strips_after(&vocabulary, model, tables.strip_after());
+        let special = SpecialTokens::new(&vocabulary, strip_after);
+        let (model, pre) = (model.to_owned(), pre.map(str::to_owned));
+        let parts = Parts { vocabulary, special, algorithm, tables, model, pre, bos, eos, add_bos, add_eos };
+        Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
+    }
+}
+
+fn unsupported(model: &str, kind: Option<&VocabularyKind>, tables: &TokenizerTables) -> TokenizerError {
+    let what = match kind {
+        Some(VocabularyKind::Refused { what }) => Some(what.clone()),
+        _ => None,
+    };
+    let supported = tables.usable_vocabularies().map(|name| format!("`{name}`")).collect();
+    TokenizerError::UnsupportedModel { model: model.to_owned(), what, supported }
+}
+
 /// The byte of a token written `<0xNN>`.
 fn byte_of(text: &str) -> Option<u8> {
     u8::from_str_radix(text.strip_prefix("<0x")?.strip_suffix('>')?, 16).ok()
-}
-
-/// What a known but unsupported `tokenizer.ggml.model` is.
-fn describe(model: &str) -> &'static str {
-    match model {
-        "bert" => " (WordPiece)",
-        "t5" => " (Unigram)",
-        "rwkv" => " (a greedy trie)",
-        "plamo2" => " (PLaMo-2's own segmentation)",
-        "hybriddna" => " (text and DNA k-mers)",
-        "whitespace" => " (whole words)",
-        "none" | "no_vocab" => " (the file holds no vocabulary)",
-        _ => "",
-    }
 }

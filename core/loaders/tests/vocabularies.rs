@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use gguf_file::{GgufFile, OpenOptions};
-use menagerie_loaders::{Special, Tokenizer};
+use menagerie_loaders::{Special, Tokenizer, TokenizerOptions};
 
 /// Run with `LLAMA_CPP=<source folder> cargo test -p menagerie-loaders --test vocabularies -- --ignored`.
 #[test]
@@ -24,7 +24,7 @@ fn ids_are_those_of_released_tokenizers() {
             continue;
         };
         let file = GgufFile::open(&path, &OpenOptions::default()).unwrap();
-        let tokenizer = match Tokenizer::from_gguf(file.metadata(), None) {
+        let tokenizer = match Tokenizer::from_gguf(file.metadata(), &TokenizerOptions::default()) {
             Ok(tokenizer) => tokenizer,
             Err(error) => {
                 println!("{name}: {error}");

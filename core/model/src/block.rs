@@ -1,11 +1,10 @@
 //! [`TransformerBlock`]: two branches on the residual stream.
 
+use crate::Result;
 use crate::context::TransformContext;
 use crate::hook::Checkpoint;
-use crate::state::StateSpec;
+use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, SequenceMixer};
-use crate::{Result, ops};
-use candle_core::Tensor;
 
 /// What a branch reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +14,16 @@ pub enum Reads {
     Stream,
     /// The input of the whole block (parallel blocks).
     BlockInput,
+}
+
+/// Whether the feed-forward norms its input itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreNorm {
+    /// Each branch has its own.
+    #[default]
+    Own,
+    /// The feed-forward reads what the mixer reads, through the mixer's `pre` norm, which is computed once.
+    Shared,
 }
 
 /// `h = reads; h = pre(h); h = part(h); h = post(h); x = x + scale * h; x = after(x)`.
@@ -44,41 +53,43 @@ impl<N, P> Branch<N, P> {
 }
 
 impl<N: Norm, P> Branch<N, P> {
-    fn enter(&self, x: &Tensor, context: &TransformContext) -> Result<Tensor> {
-        match &self.pre {
-            Some(norm) => norm.forward(x, context.compute),
-            None => Ok(x.clone()),
-        }
+    /// The normed rows; `None` where the part reads them as they are.
+    fn enter(&self, x: &Rows, context: &TransformContext) -> Result<Option<Rows>> {
+        self.pre.as_ref().map(|norm| norm.forward(x, context)).transpose()
     }
 
+    /// The stream with the branch added.
     fn leave(
         &self,
-        mut branch: Tensor,
-        stream: &Tensor,
+        mut branch: Rows,
+        stream: &Rows,
         checkpoint: Checkpoint,
         context: &TransformContext,
-    ) -> Result<Tensor> {
+    ) -> Result<Rows> {
         if let Some(norm) = &self.post {
-            branch = norm.forward(&branch, context.compute)?;
+            branch = norm.forward(&branch, context)?;
         }
-        if context.is_watched() {
-            context.checkpoint(checkpoint, &branch)?;
-            // A hook may have kept the tensor, which the sum below would change.
-            branch = ops::copy(&branch)?;
+        context.checkpoint(checkpoint, &branch)?;
+        let backend = &context.compute.backend;
+        if self.scale != 1.0 {
+            branch = backend.scale(branch, self.scale)?;
         }
-        let sum = ops::scale_and_add(branch, self.scale, stream, context.compute)?;
+        let sum = backend.add(branch, stream)?;
         match &self.after {
-            Some(norm) => norm.forward(&sum, context.compute),
+            Some(norm) => norm.forward(&sum, context),
             None => Ok(sum),
         }
     }
 }
 
 /// A mixer branch and a feed-forward branch; a block may lack either.
+///
+/// Generic, so that a model written by hand names its types:
+/// `TransformerBlock<RmsNorm, CausalAttention, GatedFeedForward>`; [`DynBlock`] is the one assembled from data.
 pub struct TransformerBlock<N, A, F> {
     mixer: Option<Branch<N, A>>,
     feed_forward: Option<Branch<N, F>>,
-    shares_pre: bool,
+    pre: PreNorm,
 }
 
 /// A block assembled from data.
@@ -87,63 +98,62 @@ pub type DynBlock = TransformerBlock<Box<dyn Norm>, Box<dyn SequenceMixer>, Box<
 impl<N: Norm, A: SequenceMixer, F: FeedForward> TransformerBlock<N, A, F> {
     /// A block of these branches, run in this order.
     pub fn new(mixer: Option<Branch<N, A>>, feed_forward: Option<Branch<N, F>>) -> Self {
-        Self { mixer, feed_forward, shares_pre: false }
+        Self { mixer, feed_forward, pre: PreNorm::Own }
     }
 
-    /// The feed-forward reads what the mixer reads, through the mixer's `pre` norm, which is computed once.
-    pub fn sharing_pre(mut self) -> Self {
-        self.shares_pre = true;
+    /// Says whether the feed-forward shares the mixer's `pre` norm.
+    pub fn with_pre(mut self, pre: PreNorm) -> Self {
+        self.pre = pre;
         self
     }
 }
 
 /// A layer of a stack.
 pub trait Layer: Send + Sync {
-    /// What it keeps between steps, in the order of the ids it was built with.
-    fn states(&self) -> Vec<StateSpec>;
-
     /// `[T, D]` to `[T, D]`.
     ///
     /// # Errors
     /// What a part returns.
-    fn forward(&self, hidden: Tensor, context: &mut TransformContext) -> Result<Tensor>;
+    fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows>;
+
+    /// Whether a token sees later ones of its sequence.
+    fn looks_ahead(&self) -> bool;
 }
 
 impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A, F> {
-    fn states(&self) -> Vec<StateSpec> {
-        let mixer = self.mixer.iter().flat_map(|branch| branch.part.states());
-        mixer.chain(self.feed_forward.iter().flat_map(|branch| branch.part.states())).collect()
+    fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
+        let (mut mixed, mut shared) = (None, None);
+        if let Some(branch) = &self.mixer {
+            let normed = branch.enter(&hidden, context)?;
+            let out = branch.part.forward(normed.as_ref().unwrap_or(&hidden), context)?;
+            mixed = Some(branch.leave(out, &hidden, Checkpoint::AttnOut, context)?);
+            shared = normed.filter(|_| self.pre == PreNorm::Shared);
+        }
+        let Some(branch) = &self.feed_forward else { return Ok(mixed.unwrap_or(hidden)) };
+        let stream = mixed.as_ref().unwrap_or(&hidden);
+        let read = match branch.reads {
+            Reads::Stream => stream,
+            Reads::BlockInput => &hidden,
+        };
+        let normed = match shared {
+            Some(normed) => Some(normed),
+            None => branch.enter(read, context)?,
+        };
+        let out = branch.part.forward(normed.as_ref().unwrap_or(read), &hidden, context)?;
+        branch.leave(out, stream, Checkpoint::FfnOut, context)
     }
 
-    fn forward(&self, hidden: Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        let block_input = hidden;
-        let mut stream = block_input.clone();
-        let mut shared = None;
-        if let Some(branch) = &self.mixer {
-            let normed = branch.enter(&block_input, context)?;
-            let mixed = branch.part.forward(&normed, context)?;
-            stream = branch.leave(mixed, &stream, Checkpoint::AttnOut, context)?;
-            shared = self.shares_pre.then_some(normed);
-        }
-        if let Some(branch) = &self.feed_forward {
-            let normed = match (shared, branch.reads) {
-                (Some(normed), _) => normed,
-                (None, Reads::Stream) => branch.enter(&stream, context)?,
-                (None, Reads::BlockInput) => branch.enter(&block_input, context)?,
-            };
-            let transformed = branch.part.forward(&normed, &block_input, context)?;
-            stream = branch.leave(transformed, &stream, Checkpoint::FfnOut, context)?;
-        }
-        Ok(stream)
+    fn looks_ahead(&self) -> bool {
+        self.mixer.as_ref().is_some_and(|branch| branch.part.looks_ahead())
     }
 }
 
 impl<L: Layer + ?Sized> Layer for Box<L> {
-    fn states(&self) -> Vec<StateSpec> {
-        (**self).states()
+    fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
+        (**self).forward(hidden, context)
     }
 
-    fn forward(&self, hidden: Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        (**self).forward(hidden, context)
+    fn looks_ahead(&self) -> bool {
+        (**self).looks_ahead()
     }
 }

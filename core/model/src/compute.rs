@@ -1,22 +1,30 @@
 //! [`Compute`]: where and how a forward computes.
 
-use candle_core::Device;
-use menagerie_kernels::{Arithmetic, Cpu};
+use crate::backend::Backend;
+use std::sync::Arc;
 
-/// Device, kernels, thread pool and arithmetic of a forward; cheap to clone.
+/// How products are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Arithmetic {
+    /// Quantised weights times activations quantised to 8 bits, as llama.cpp does.
+    #[default]
+    Fast,
+    /// Weights dequantised, products in f32.
+    Exact,
+}
+
+/// A backend and an arithmetic; cheap to clone.
 #[derive(Clone)]
 pub struct Compute {
-    /// Kernels and their thread pool.
-    pub cpu: Cpu,
-    /// `exact` or `fast`.
+    /// Where a forward computes.
+    pub backend: Arc<dyn Backend>,
+    /// How products are computed.
     pub arithmetic: Arithmetic,
-    /// Where tensors live.
-    pub device: Device,
 }
 
 impl Compute {
-    /// Computes on the CPU with these kernels.
-    pub fn cpu(cpu: Cpu, arithmetic: Arithmetic) -> Self {
-        Self { cpu, arithmetic, device: Device::Cpu }
+    /// Computes on `backend`.
+    pub fn new(backend: Arc<dyn Backend>, arithmetic: Arithmetic) -> Self {
+        Self { backend, arithmetic }
     }
 }

@@ -1,25 +1,56 @@
 //! [`TransformContext`]: everything a forward needs beyond weights.
 
-use crate::components::RopeTables;
+use crate::backend::StateStep;
 use crate::compute::Compute;
 use crate::hook::{Checkpoint, LayerHook};
 use crate::layout::SequenceLayout;
-use crate::state::StateStore;
+use crate::rope_tables::RopeTables;
+use crate::rows::Rows;
+use crate::state::StatePool;
 use crate::{ModelError, Result};
-use candle_core::Tensor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Travels through a forward: layout, token ids, state, hooks, cancellation and per-step tables.
+/// What goes into a step.
+#[derive(Clone, Copy, Debug)]
+pub enum StepInput<'a> {
+    /// Token ids, `[T]`.
+    Tokens(&'a [u32]),
+    /// Rows `[T, D]` in place of embedded tokens (images, soft prompts), row after row.
+    Embeddings(&'a [f32]),
+}
+
+/// Weights of adapters for every row, layer and adapter of a step, `[T, layers, adapters]` (X-LoRA).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scalings {
+    /// Layers, as adapters number them.
+    pub layers: usize,
+    /// Adapters.
+    pub adapters: usize,
+    /// The weights.
+    pub values: Vec<f32>,
+}
+
+impl Scalings {
+    /// Weights of all adapters for a row of the step in a layer; none past the last row or layer.
+    pub fn at(&self, row: usize, layer: usize) -> Option<&[f32]> {
+        let start = (row * self.layers + layer) * self.adapters;
+        self.values.get(start..start + self.adapters).filter(|_| layer < self.layers)
+    }
+}
+
+/// Travels through a forward: input, layout, state, adapters, hooks, cancellation and per-step tables.
 pub struct TransformContext<'a> {
-    /// Device, kernels and arithmetic.
+    /// Backend and arithmetic.
     pub compute: &'a Compute,
     /// Which rows belong to which sequence.
     pub layout: &'a SequenceLayout,
-    /// Token ids of the rows, `[T]` (some layers of some models want them, in every stage).
-    pub tokens: &'a [u32],
+    /// What goes in; token ids are there in every stage (some layers of some models want them).
+    pub input: StepInput<'a>,
     /// The state of the sequences, written and read through state ids.
-    pub states: &'a mut StateStore,
+    pub states: &'a mut StatePool,
+    /// Weights of adapters per row; absent = those of the adapter sets.
+    pub scalings: Option<&'a Scalings>,
     /// Hooks, called in order.
     pub hooks: &'a [Arc<dyn LayerHook>],
     /// Set from outside to end the forward at the next layer.
@@ -27,27 +58,33 @@ pub struct TransformContext<'a> {
     /// The layer being run, for errors and checkpoints.
     pub layer: usize,
     /// Rope tables of this step, by the id a rope component got at assembly.
-    pub rope_tables: RopeTables,
+    pub(crate) rope_tables: RopeTables,
 }
 
 impl<'a> TransformContext<'a> {
-    /// A context without hooks and cancellation.
+    /// A context without adapters, hooks and cancellation.
     pub fn new(
         compute: &'a Compute,
         layout: &'a SequenceLayout,
-        tokens: &'a [u32],
-        states: &'a mut StateStore,
+        input: StepInput<'a>,
+        states: &'a mut StatePool,
     ) -> Self {
         Self {
             compute,
             layout,
-            tokens,
+            input,
             states,
+            scalings: None,
             hooks: &[],
             cancelled: None,
             layer: 0,
             rope_tables: RopeTables::default(),
         }
+    }
+
+    /// Layout and states, for an operation over state.
+    pub fn state_step(&mut self) -> StateStep<'_> {
+        StateStep { layout: self.layout, states: self.states }
     }
 
     /// Whether a hook wants to be called for the current layer.
@@ -59,9 +96,9 @@ impl<'a> TransformContext<'a> {
     ///
     /// # Errors
     /// What a hook returns.
-    pub fn checkpoint(&self, checkpoint: Checkpoint, value: &Tensor) -> Result<()> {
+    pub fn checkpoint(&self, checkpoint: Checkpoint, value: &Rows) -> Result<()> {
         for hook in self.hooks.iter().filter(|hook| hook.layers().contains(&self.layer)) {
-            hook.at(self.layer, checkpoint, value)?;
+            hook.at(self.layer, checkpoint, value, self.compute)?;
         }
         Ok(())
     }

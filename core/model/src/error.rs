@@ -1,6 +1,6 @@
 //! [`ModelError`]: what can go wrong while a model is built or run.
 
-use menagerie_kernels::KernelError;
+use std::error::Error;
 
 /// An error of a component; the container adds the layer.
 #[derive(Debug, thiserror::Error)]
@@ -47,15 +47,22 @@ pub enum ModelError {
     /// The weights vanished while mapped, or could not be read.
     #[error("weights: {0}")]
     Weights(String),
-    /// A kernel refused.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
-    /// candle refused.
-    #[error("tensor: {0}")]
-    Candle(#[from] candle_core::Error),
+    /// A backend refused or failed.
+    #[error("{backend}: {source}")]
+    Backend {
+        /// The backend's name.
+        backend: String,
+        /// What it reports.
+        source: Box<dyn Error + Send + Sync>,
+    },
 }
 
 impl ModelError {
+    /// What a backend reports.
+    pub fn backend(backend: &str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Backend { backend: backend.to_owned(), source: source.into() }
+    }
+
     /// Adds the layer, once.
     pub fn in_layer(self, layer: usize) -> Self {
         match self {

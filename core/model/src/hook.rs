@@ -1,8 +1,9 @@
 //! Hooks into a forward: [`LayerHook`] around layers, [`Checkpoint`] inside a block.
 
 use crate::Result;
+use crate::compute::Compute;
 use crate::layout::SequenceLayout;
-use candle_core::Tensor;
+use crate::rows::Rows;
 use std::ops::Range;
 
 /// A named place inside a block where a hook may look; ids, no strings at run time.
@@ -36,8 +37,14 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn before_layer(&self, layer: usize, hidden: &Tensor, layout: &SequenceLayout) -> Result<Option<Tensor>> {
-        let _ = (layer, hidden, layout);
+    fn before_layer(
+        &self,
+        layer: usize,
+        hidden: &Rows,
+        layout: &SequenceLayout,
+        compute: &Compute,
+    ) -> Result<Option<Rows>> {
+        let _ = (layer, hidden, layout, compute);
         Ok(None)
     }
 
@@ -45,8 +52,14 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn after_layer(&self, layer: usize, hidden: &Tensor, layout: &SequenceLayout) -> Result<Option<Tensor>> {
-        let _ = (layer, hidden, layout);
+    fn after_layer(
+        &self,
+        layer: usize,
+        hidden: &Rows,
+        layout: &SequenceLayout,
+        compute: &Compute,
+    ) -> Result<Option<Rows>> {
+        let _ = (layer, hidden, layout, compute);
         Ok(None)
     }
 
@@ -54,8 +67,8 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Tensor) -> Result<()> {
-        let _ = (layer, checkpoint, value);
+    fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Rows, compute: &Compute) -> Result<()> {
+        let _ = (layer, checkpoint, value, compute);
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 use crate::state::SequenceId;
 use crate::step::{InferenceStep, RopeRegime};
 use crate::{ModelError, Result};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// Rows of one sequence in a step.
@@ -27,26 +28,96 @@ pub struct SequenceRows {
     pub adapters: Option<usize>,
 }
 
+impl SequenceRows {
+    /// Whether the step holds the whole sequence: a prompt in one piece.
+    pub fn is_whole(&self) -> bool {
+        let all = match self.step {
+            InferenceStep::Prefill { total_prompt_tokens, .. } => total_prompt_tokens,
+            InferenceStep::Decode { current_position } => current_position + 1,
+        };
+        self.first_position == 0 && self.rows.len() == all
+    }
+}
+
+/// Positions of rows as the caller gives them, `[T, axes]`: one axis for text, three for M-RoPE.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Positions {
+    axes: usize,
+    values: Vec<u32>,
+}
+
+impl Positions {
+    /// Positions of `values.len() / axes` rows.
+    ///
+    /// # Errors
+    /// [`ModelError::Layout`] if rows are cut.
+    pub fn new(axes: usize, values: Vec<u32>) -> Result<Self> {
+        if axes == 0 || !values.len().is_multiple_of(axes) {
+            return Err(ModelError::Layout(format!(
+                "{} positions are no whole rows of {axes} axes",
+                values.len()
+            )));
+        }
+        Ok(Self { axes, values })
+    }
+
+    /// Positions per row.
+    pub fn axes(&self) -> usize {
+        self.axes
+    }
+
+    /// T.
+    pub fn rows(&self) -> usize {
+        self.values.len().checked_div(self.axes).unwrap_or(0)
+    }
+
+    /// The only position of every row, `[T]`.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] if rows have several.
+    pub fn only_axis(&self) -> Result<&[u32]> {
+        if self.axes == 1 {
+            return Ok(&self.values);
+        }
+        Err(ModelError::Unsupported(format!(
+            "the step gives {} positions per row, and this model's rope takes one",
+            self.axes
+        )))
+    }
+}
+
 /// The rows of a step, sequence by sequence, without gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SequenceLayout {
     sequences: Vec<SequenceRows>,
-    positions: Vec<u32>,
+    positions: Positions,
+    rows: usize,
 }
 
 impl SequenceLayout {
-    /// Checks that the rows follow each other from 0 and that no sequence occurs twice.
+    /// Checks that the rows follow each other from 0 and that no sequence occurs twice; every row's position is its place
+    /// in its sequence.
     ///
     /// # Errors
     /// [`ModelError::Layout`] names the sequence that breaks the order.
     pub fn new(sequences: Vec<SequenceRows>) -> Result<Self> {
-        let mut positions = Vec::new();
+        let places = |rows: &SequenceRows| rows.first_position..rows.first_position + rows.rows.len();
+        let values = sequences.iter().flat_map(places).map(|place| place as u32).collect();
+        Self::with_positions(sequences, Positions::new(1, values)?)
+    }
+
+    /// The same with the positions of the rows given.
+    ///
+    /// # Errors
+    /// [`ModelError::Layout`] names the sequence that breaks the order; positions for another number of rows.
+    pub fn with_positions(sequences: Vec<SequenceRows>, positions: Positions) -> Result<Self> {
+        let mut seen = HashSet::with_capacity(sequences.len());
+        let mut next = 0;
         for (index, rows) in sequences.iter().enumerate() {
-            if rows.rows.start != positions.len() || rows.rows.is_empty() {
+            if rows.rows.start != next || rows.rows.is_empty() {
                 return Err(ModelError::Layout(format!(
-                    "sequence {index} has rows {:?}, expected a range that starts at {} and is not empty",
-                    rows.rows,
-                    positions.len()
+                    "sequence {index} has rows {:?}, expected a range that starts at {next} and is not empty",
+                    rows.rows
                 )));
             }
             if rows.logits.end > rows.rows.len() {
@@ -56,15 +127,18 @@ impl SequenceLayout {
                     rows.rows.len()
                 )));
             }
-            if sequences[..index].iter().any(|other| other.sequence == rows.sequence) {
+            if !seen.insert(rows.sequence) {
                 return Err(ModelError::Layout(format!(
                     "sequence {:?} occurs twice in one step",
                     rows.sequence
                 )));
             }
-            positions.extend((rows.first_position..rows.first_position + rows.rows.len()).map(|p| p as u32));
+            next = rows.rows.end;
         }
-        Ok(Self { sequences, positions })
+        if positions.rows() != next {
+            return Err(ModelError::Layout(format!("{} positions for {next} rows", positions.rows())));
+        }
+        Ok(Self { sequences, positions, rows: next })
     }
 
     /// The sequences, in row order.
@@ -72,18 +146,24 @@ impl SequenceLayout {
         &self.sequences
     }
 
-    /// Position of every row, `[T]`.
-    pub fn positions(&self) -> &[u32] {
+    /// Positions of every row, `[T, axes]`.
+    pub fn positions(&self) -> &Positions {
         &self.positions
     }
 
     /// T: rows of the step.
     pub fn rows(&self) -> usize {
-        self.positions.len()
+        self.rows
     }
 
     /// Rows that want logits, as indices into `[T, D]`, in row order.
-    pub fn logit_rows(&self) -> Vec<usize> {
-        self.sequences.iter().flat_map(|s| s.logits.clone().map(|i| s.rows.start + i)).collect()
+    pub fn logit_rows(&self) -> Vec<u32> {
+        self.sequences.iter().flat_map(|s| s.logits.clone().map(|i| (s.rows.start + i) as u32)).collect()
+    }
+
+    /// The sequence that a row of the step belongs to.
+    pub fn sequence_of(&self, row: usize) -> Option<&SequenceRows> {
+        let after = self.sequences.partition_point(|sequence| sequence.rows.end <= row);
+        self.sequences.get(after)
     }
 }

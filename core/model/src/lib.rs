@@ -1,44 +1,88 @@
-//! What a language model is made of: traits, blocks, components, state and linears. No file format, no spec.
+//! What a language model is made of: parts, blocks, state, linears, and the seam to devices. No file format, no spec.
 //!
-//! Start at [`traits`], then [`block`] and [`stack`]; [`context`] is what travels through a forward, [`state`] is the
-//! only mutable thing, and [`ops`] is the only place that computes.
+//! Three things stand on each other. A [`Backend`] computes: it takes weights in as [`Param`]s and changes [`Rows`] of
+//! activations. [`components`] are written once over it: norms, attention, feed-forwards, embedding and head; everything
+//! that multiplies is a [`Linear`] (or an [`ExpertLinear`]), which is what adapters wrap. A [`BlockStack`] of
+//! [`TransformerBlock`]s runs them; [`WholeModel`], the three stages and [`EmbeddingModel`] own what their place has.
+//!
+//! Models are stateless. What changes lives in a [`StatePool`], by the [`StateSpec`]s that components declare; what a
+//! forward needs beyond weights travels in a [`TransformContext`]. The example `hand_written` of the façade makes a whole
+//! model of these parts without any spec; one product is
+//!
+//! ```
+//! use menagerie_cpu::CpuBackend;
+//! use menagerie_kernels::Cpu;
+//! use menagerie_model::{Activated, Arithmetic, Backend, Product, Weight, WeightShape};
+//!
+//! let backend = CpuBackend::new(Cpu::new(Some(1))?);
+//! let weight = Weight::from_f32("w", &[1.0, 2.0, 3.0, 4.0], WeightShape { count: 1, rows: 2, cols: 2 })?;
+//! let weight = backend.matrix(&weight, Arithmetic::Exact)?;
+//! let x = backend.upload(vec![1.0, 1.0], 2)?;
+//! let product = Product { weight: &weight, bias: None };
+//! let y = backend.products(&[product], &Activated::new(&x), Arithmetic::Exact)?;
+//! assert_eq!(*backend.read(&y[0])?, [3.0, 7.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
-pub mod activation;
-pub mod block;
+mod activated;
+mod attention_shape;
+mod backend;
+mod block;
 pub mod components;
-pub mod compute;
-pub mod context;
-pub mod error;
-pub mod hook;
-pub mod layout;
-pub mod linear;
-pub mod ops;
-pub mod stack;
-pub mod stage;
-pub mod state;
-pub mod step;
-pub mod traits;
-pub mod weight;
+mod compute;
+mod context;
+mod error;
+mod executor;
+mod experts;
+mod hook;
+mod layout;
+mod linear;
+mod param;
+mod pointwise;
+mod pooling;
+mod rope_tables;
+mod router;
+mod rows;
+mod stack;
+mod stage;
+mod state;
+mod step;
+mod traits;
+mod weight;
+mod wrapper;
 
-pub use activation::Activated;
-pub use block::{Branch, DynBlock, Layer, Reads, TransformerBlock};
-pub use compute::Compute;
-pub use context::TransformContext;
+pub use activated::Activated;
+pub use attention_shape::{AttentionShape, Mask};
+pub use backend::{AttentionStates, Backend, Operation, Product, RopeTable, Rotation, StateStep};
+pub use block::{Branch, DynBlock, Layer, PreNorm, Reads, TransformerBlock};
+pub use compute::{Arithmetic, Compute};
+pub use context::{Scalings, StepInput, TransformContext};
 pub use error::ModelError;
+pub use executor::Executor;
+pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
 pub use hook::{Checkpoint, LayerHook};
-pub use layout::{SequenceLayout, SequenceRows};
-pub use linear::DenseLinear;
-pub use stack::BlockStack;
-pub use stage::{FirstStage, LastStage, MiddleStage, ModelShape, StageBody, StagePosition, WholeModel};
-pub use state::{SequenceId, StateDeclarations, StateId, StateSpec, StateStore};
-pub use step::{InferenceStep, RopeRegime};
-pub use traits::{
-    FeedForward, LanguageModel, LayerStack, Linear, Model, Norm, OutputHead, SequenceMixer, TokenEmbedding,
-    TransformerModel,
+pub use layout::{Positions, SequenceLayout, SequenceRows};
+pub use linear::{DenseLinear, Linear, linear_many};
+pub use param::{Param, WeightShape};
+pub use pointwise::{Activation, RopePairs};
+pub use pooling::Pooling;
+pub use router::{
+    GroupScore, GroupSelection, RouterRule, RouterScore, RouterWeights, Routing, SelectBy, route,
 };
-
-pub use weight::{Weight, WeightBytes, WeightShape};
+pub use rows::Rows;
+pub use stack::{BlockStack, WeightGuard};
+pub use stage::{
+    EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, StageBody, StagePosition, WholeModel,
+};
+pub use state::{
+    KvType, Pages, PoolOptions, Run, SequenceId, Snapshot, StateBacking, StateDeclarations, StateId,
+    StatePlan, StatePool, StateRoom, StateSpec, StateTables,
+};
+pub use step::{InferenceStep, RopeRegime};
+pub use traits::{FeedForward, LayerStack, Norm, OutputHead, SequenceMixer, TokenEmbedding};
+pub use weight::{Weight, WeightBytes};
+pub use wrapper::{LinearSite, LinearWrapper};
 
 /// Result of everything in this crate.
 pub type Result<T, E = ModelError> = std::result::Result<T, E>;

@@ -1,19 +1,36 @@
-//! [`DenseLinear`]: a plain matrix product with an optional bias.
+//! [`Linear`]: everything that multiplies; [`DenseLinear`] is the plain one.
 
-use crate::activation::Activated;
-use crate::compute::Compute;
+use crate::activated::Activated;
+use crate::backend::Product;
 use crate::context::TransformContext;
-use crate::traits::Linear;
-use crate::{ModelError, Result, ops};
-use candle_core::Tensor;
+use crate::param::{Param, WeightShape};
+use crate::rows::Rows;
+use crate::{ModelError, Result};
 
-pub use crate::weight::Weight;
+/// A matrix product with an optional bias; what LoRA, X-LoRA and quantisation wrap.
+pub trait Linear: Send + Sync {
+    /// Columns of the weight.
+    fn in_features(&self) -> usize;
+
+    /// Rows of the weight.
+    fn out_features(&self) -> usize;
+
+    /// `[T, in]` to `[T, out]`.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows>;
+
+    /// The stored weight, if this is a plain product with nothing around it: lets a caller run several products over
+    /// the same rows at once.
+    fn plain(&self) -> Option<Product<'_>>;
+}
 
 /// `y = W x + b` over a stored weight.
 #[derive(Clone, Debug)]
 pub struct DenseLinear {
-    weight: Weight,
-    bias: Option<Vec<f32>>,
+    weight: Param,
+    bias: Option<Param>,
 }
 
 impl DenseLinear {
@@ -21,52 +38,62 @@ impl DenseLinear {
     ///
     /// # Errors
     /// [`ModelError::Shape`] for a stack of matrices, or a bias of another length.
-    pub fn new(weight: Weight, bias: Option<Vec<f32>>) -> Result<Self> {
-        if weight.count() != 1 {
+    pub fn new(weight: Param, bias: Option<Param>) -> Result<Self> {
+        let WeightShape { count, rows, .. } = weight.shape();
+        if count != 1 {
             return Err(ModelError::Shape {
                 what: format!("tensor \"{}\"", weight.name()),
                 expected: "one matrix".to_owned(),
-                found: format!("{} matrices", weight.count()),
+                found: format!("{count} matrices"),
             });
         }
-        if let Some(bias) = bias.as_ref().filter(|bias| bias.len() != weight.rows()) {
-            return Err(ModelError::Shape {
-                what: format!("bias of tensor \"{}\"", weight.name()),
-                expected: format!("[{}]", weight.rows()),
-                found: format!("[{}]", bias.len()),
-            });
+        if let Some(bias) = &bias {
+            bias.expect_len(rows, "bias")?;
         }
         Ok(Self { weight, bias })
-    }
-
-    /// `[T, in]` to `[T, out]`, without a context.
-    ///
-    /// # Errors
-    /// A shape that does not fit.
-    pub fn apply(&self, x: &Activated, compute: &Compute) -> Result<Tensor> {
-        let [y] = ops::products([(&self.weight, self.bias.as_deref())], x, compute)?;
-        Ok(y)
     }
 }
 
 impl Linear for DenseLinear {
     fn in_features(&self) -> usize {
-        self.weight.cols()
+        self.weight.shape().cols
     }
 
     fn out_features(&self) -> usize {
-        self.weight.rows()
+        self.weight.shape().rows
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Tensor> {
-        self.apply(x, context.compute)
+    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
+        let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
+        let compute = context.compute;
+        let made = compute.backend.products(&[product], x, compute.arithmetic)?;
+        exactly::<1>(made).map(|[rows]| rows)
     }
 
-    fn weight(&self) -> Option<&Weight> {
-        Some(&self.weight)
+    fn plain(&self) -> Option<Product<'_>> {
+        Some(Product { weight: &self.weight, bias: self.bias.as_ref() })
     }
+}
 
-    fn bias(&self) -> Option<&[f32]> {
-        self.bias.as_deref()
+/// Several linears over the same rows: plain ones at once, wrapped ones one by one.
+///
+/// # Errors
+/// What a linear returns.
+pub fn linear_many<const N: usize>(
+    linears: [&dyn Linear; N],
+    x: &Activated,
+    context: &TransformContext,
+) -> Result<[Rows; N]> {
+    let plain: Vec<Product> = linears.iter().filter_map(|linear| linear.plain()).collect();
+    if plain.len() == N {
+        let compute = context.compute;
+        return exactly(compute.backend.products(&plain, x, compute.arithmetic)?);
     }
+    exactly(linears.iter().map(|linear| linear.forward(x, context)).collect::<Result<Vec<_>>>()?)
+}
+
+/// As many products as were asked for.
+pub(crate) fn exactly<const N: usize>(made: Vec<Rows>) -> Result<[Rows; N]> {
+    <[Rows; N]>::try_from(made)
+        .map_err(|found| ModelError::Layout(format!("{} products where {N} were asked for", found.len())))
 }

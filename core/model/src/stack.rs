@@ -3,10 +3,10 @@
 use crate::block::{DynBlock, Layer};
 use crate::context::TransformContext;
 use crate::hook::Checkpoint;
+use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateSpec};
 use crate::traits::LayerStack;
-use crate::{ModelError, Result, ops};
-use candle_core::Tensor;
+use crate::{ModelError, Result};
 use std::ops::Range;
 
 /// Says whether the weights can still be read; asked once per forward.
@@ -22,21 +22,8 @@ pub struct BlockStack<L = DynBlock> {
 
 impl<L: Layer> BlockStack<L> {
     /// Layers `first..` of a model, with the states they declared.
-    ///
-    /// # Errors
-    /// [`ModelError::State`] if the layers report other states than were declared.
-    pub fn new(first: usize, layers: Vec<L>, declarations: StateDeclarations) -> Result<Self> {
-        let states = declarations.into_specs();
-        let reported: Vec<StateSpec> = layers.iter().flat_map(Layer::states).collect();
-        let unknown = reported.iter().find(|spec| !states.iter().any(|known| known.name() == spec.name()));
-        if let Some(unknown) = unknown {
-            return Err(ModelError::State(format!(
-                "{} is kept by a layer but was not declared; declared are {:?}",
-                unknown.name(),
-                states.iter().map(StateSpec::name).collect::<Vec<_>>()
-            )));
-        }
-        Ok(Self { first, layers, states, guard: None })
+    pub fn new(first: usize, layers: Vec<L>, declarations: StateDeclarations) -> Self {
+        Self { first, layers, states: declarations.into_specs(), guard: None }
     }
 
     /// Asks `guard` after every forward.
@@ -45,34 +32,42 @@ impl<L: Layer> BlockStack<L> {
         self
     }
 
-    fn run_layer(&self, layer: &L, mut hidden: Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        let (index, hooks, layout) = (context.layer, context.hooks, context.layout);
-        let shape = hidden.dims().to_vec();
+    fn run_layer(&self, layer: &L, mut hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
+        let (index, hooks, layout, compute) = (context.layer, context.hooks, context.layout, context.compute);
+        let (rows, cols) = (hidden.rows(), hidden.cols());
         for hook in hooks.iter().filter(|hook| hook.layers().contains(&index)) {
-            if let Some(replaced) = hook.before_layer(index, &hidden, layout)? {
-                hidden = same_shape(replaced, &shape, "rows a hook put before the layer")?;
+            if let Some(replaced) = hook.before_layer(index, &hidden, layout, compute)? {
+                replaced.expect_shape(rows, cols, "rows a hook put before the layer")?;
+                hidden = replaced;
             }
         }
         hidden = layer.forward(hidden, context)?;
         context.checkpoint(Checkpoint::LayerOut, &hidden)?;
         for hook in hooks.iter().filter(|hook| hook.layers().contains(&index)) {
-            if let Some(replaced) = hook.after_layer(index, &hidden, layout)? {
-                hidden = same_shape(replaced, &shape, "rows a hook put after the layer")?;
+            if let Some(replaced) = hook.after_layer(index, &hidden, layout, compute)? {
+                replaced.expect_shape(rows, cols, "rows a hook put after the layer")?;
+                hidden = replaced;
             }
         }
         Ok(hidden)
     }
-}
 
-fn same_shape(replaced: Tensor, shape: &[usize], what: &str) -> Result<Tensor> {
-    if replaced.dims() == shape {
-        return Ok(replaced);
+    /// A layer that sees later tokens needs all of them in one step.
+    fn check_whole(&self, context: &TransformContext) -> Result<()> {
+        let Some(part) = context.layout.sequences().iter().find(|part| !part.is_whole()) else {
+            return Ok(());
+        };
+        if !self.looks_ahead() {
+            return Ok(());
+        }
+        Err(ModelError::Layout(format!(
+            "layers of this model see later tokens, so a sequence must be computed in one step; sequence {:?} gives {} \
+             rows from position {}",
+            part.sequence,
+            part.rows.len(),
+            part.first_position
+        )))
     }
-    Err(ModelError::Shape {
-        what: what.to_owned(),
-        expected: format!("{shape:?}"),
-        found: format!("{:?}", replaced.dims()),
-    })
 }
 
 impl<L: Layer> LayerStack for BlockStack<L> {
@@ -84,17 +79,20 @@ impl<L: Layer> LayerStack for BlockStack<L> {
         &self.states
     }
 
-    fn transform(&self, hidden: Tensor, context: &mut TransformContext) -> Result<Tensor> {
+    fn looks_ahead(&self) -> bool {
+        self.layers.iter().any(Layer::looks_ahead)
+    }
+
+    fn transform(&self, mut hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
         let rows = context.layout.rows();
-        let (found, _) = ops::dims2(&hidden, "rows of the step")?;
-        if found != rows || context.tokens.len() != rows {
+        if hidden.rows() != rows {
             return Err(ModelError::Layout(format!(
-                "the layout has {rows} rows, the step {found} hidden rows and {} tokens",
-                context.tokens.len()
+                "the layout has {rows} rows, the step {} hidden rows",
+                hidden.rows()
             )));
         }
+        self.check_whole(context)?;
         context.states.prepare(context.layout)?;
-        let mut hidden = hidden;
         for (index, layer) in self.layers().zip(&self.layers) {
             context.check_cancelled()?;
             context.layer = index;

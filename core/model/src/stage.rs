@@ -1,9 +1,10 @@
-//! The four shapes a loaded model can have: whole, or a stage of it. What a stage lacks is absent by type.
+//! The shapes a loaded model can have: whole, a stage of it, or an encoder. What a stage lacks is absent by type.
 
+use crate::Result;
 use crate::context::TransformContext;
-use crate::traits::{LanguageModel, LayerStack, Model, OutputHead, TokenEmbedding, TransformerModel};
-use crate::{Result, ops};
-use candle_core::{Device, Tensor};
+use crate::pooling::Pooling;
+use crate::rows::Rows;
+use crate::traits::{LayerStack, Norm, OutputHead, TokenEmbedding};
 
 /// Where a stage lies in its model; explicit configuration, never inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,25 +26,23 @@ pub struct ModelShape {
     pub n_layers: usize,
     /// Trained context in tokens, if known.
     pub max_seq_len: Option<usize>,
-    /// D.
+    /// D: width of the residual stream, in elements.
     pub embedding_length: usize,
     /// Tokens up to which the short LongRoPE divisors hold; absent = one rope regime only.
     pub rope_regime_limit: Option<usize>,
 }
 
-/// What every stage has: the shape of the model, a device and layers.
+/// What every stage has: the shape of the model, and layers.
 pub struct StageBody {
     /// Numbers of the whole model.
     pub shape: ModelShape,
-    /// Where weights and activations live.
-    pub device: Device,
     /// The layers.
     pub stack: Box<dyn LayerStack>,
 }
 
 /// Embedding and the first layers.
 pub struct FirstStage {
-    /// Shape, device and layers.
+    /// Shape and layers.
     pub body: StageBody,
     /// The embedding.
     pub embedding: Box<dyn TokenEmbedding>,
@@ -52,26 +51,27 @@ pub struct FirstStage {
 /// Layers alone. It has no logits:
 ///
 /// ```compile_fail
-/// fn logits(stage: &menagerie_model::MiddleStage, normed: &candle_core::Tensor, compute: &menagerie_model::Compute) {
-///     let _ = stage.head().logits(normed, compute);
+/// use menagerie_model::{MiddleStage, Rows, TransformContext};
+/// fn logits(stage: &MiddleStage, normed: &Rows, context: &TransformContext) {
+///     let _ = stage.head.logits(normed, &[0], context);
 /// }
 /// ```
 pub struct MiddleStage {
-    /// Shape, device and layers.
+    /// Shape and layers.
     pub body: StageBody,
 }
 
 /// The last layers and the head.
 pub struct LastStage {
-    /// Shape, device and layers.
+    /// Shape and layers.
     pub body: StageBody,
     /// The head.
     pub head: Box<dyn OutputHead>,
 }
 
-/// Embedding, all layers and head.
+/// Embedding, all layers and head: a language model.
 pub struct WholeModel {
-    /// Shape, device and layers.
+    /// Shape and layers.
     pub body: StageBody,
     /// The embedding.
     pub embedding: Box<dyn TokenEmbedding>,
@@ -79,52 +79,25 @@ pub struct WholeModel {
     pub head: Box<dyn OutputHead>,
 }
 
-macro_rules! transformer_model {
-    ($($stage:ident),*) => {$(
-        impl Model for $stage {
-            fn device(&self) -> &Device {
-                &self.body.device
-            }
-        }
-
-        impl TransformerModel for $stage {
-            fn n_layers(&self) -> usize {
-                self.body.shape.n_layers
-            }
-
-            fn max_seq_len(&self) -> Option<usize> {
-                self.body.shape.max_seq_len
-            }
-
-            fn embedding_length(&self) -> usize {
-                self.body.shape.embedding_length
-            }
-
-            fn rope_regime_limit(&self) -> Option<usize> {
-                self.body.shape.rope_regime_limit
-            }
-
-            fn stack(&self) -> &dyn LayerStack {
-                &*self.body.stack
-            }
-        }
-    )*};
+/// Embedding, all layers and a pooling: an encoder. It keeps no cache between steps: every sequence of a step is whole.
+pub struct EmbeddingModel {
+    /// Shape and layers.
+    pub body: StageBody,
+    /// The embedding.
+    pub embedding: Box<dyn TokenEmbedding>,
+    /// Norm of the hidden rows before they are pooled, where the model has one.
+    pub norm: Option<Box<dyn Norm>>,
+    /// How a sequence's rows become one, unless the caller wants another way.
+    pub pooling: Pooling,
 }
 
-transformer_model!(FirstStage, MiddleStage, LastStage, WholeModel);
-
 impl FirstStage {
-    /// The embedding.
-    pub fn embedding(&self) -> &dyn TokenEmbedding {
-        &*self.embedding
-    }
-
-    /// Tokens of the context to hidden rows `[T, D]`, to be sent on.
+    /// The step's input to hidden rows `[T, D]`, to be sent on.
     ///
     /// # Errors
     /// What a part returns.
-    pub fn forward(&self, context: &mut TransformContext) -> Result<Tensor> {
-        let hidden = self.embedding.embed(context.tokens, context.layout.positions(), context.compute)?;
+    pub fn forward(&self, context: &mut TransformContext) -> Result<Rows> {
+        let hidden = self.embedding.embed(context)?;
         self.body.stack.transform(hidden, context)
     }
 }
@@ -134,35 +107,33 @@ impl MiddleStage {
     ///
     /// # Errors
     /// What a layer returns.
-    pub fn forward(&self, hidden: Tensor, context: &mut TransformContext) -> Result<Tensor> {
+    pub fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
         self.body.stack.transform(hidden, context)
     }
 }
 
 impl LastStage {
-    /// The head.
-    pub fn head(&self) -> &dyn OutputHead {
-        &*self.head
-    }
-
     /// Hidden rows `[T, D]` to logits of the rows that want them, `[T', V]`.
     ///
     /// # Errors
     /// What a part returns.
-    pub fn forward(&self, hidden: Tensor, context: &mut TransformContext) -> Result<Tensor> {
+    pub fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
         let hidden = self.body.stack.transform(hidden, context)?;
-        let rows = ops::select_rows(&hidden, &context.layout.logit_rows())?;
-        let normed = self.head.norm(&rows, context.compute)?;
-        self.head.logits(&normed, context.compute)
+        self.head.logits_of_step(hidden, context)
     }
 }
 
-impl LanguageModel for WholeModel {
-    fn embedding(&self) -> &dyn TokenEmbedding {
-        &*self.embedding
-    }
-
-    fn head(&self) -> &dyn OutputHead {
-        &*self.head
+impl EmbeddingModel {
+    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`.
+    ///
+    /// # Errors
+    /// What a part returns.
+    pub fn forward(&self, pooling: Pooling, context: &mut TransformContext) -> Result<Rows> {
+        let hidden = self.embedding.embed(context)?;
+        let mut hidden = self.body.stack.transform(hidden, context)?;
+        if let Some(norm) = &self.norm {
+            hidden = norm.forward(&hidden, context)?;
+        }
+        pooling.pool(hidden, context)
     }
 }

@@ -1,42 +1,57 @@
 //! Parts of blocks against plain loops: routers, experts, head norms, rope regimes, shared norms.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use candle_core::Tensor;
-use menagerie_kernels::{Activation, Arithmetic, AttentionShape, Cpu, KvType, Mask, RopePairs};
 use menagerie_model::components::{
-    AttentionLinears, CausalAttention, Experts, GatedFeedForward, MoeFeedForward, MoeInput, QkNorm,
-    QkNormPlace, Rope, RopeDeclarations, SharedExpert, Temperature,
+    AttentionLinears, CausalAttention, Experts, GatedFeedForward, HeadNorm, LayerNorm, MoeFeedForward,
+    MoeInput, QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, SharedExpert, Temperature,
 };
-use menagerie_model::ops::{self, ExpertWeights, GroupSelection, HeadNorm, RouterRule, RouterScore};
 use menagerie_model::{
-    Branch, Compute, DenseLinear, FeedForward, InferenceStep, Layer, Linear, Norm, Reads, Result, RopeRegime,
-    SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StateStore, TransformContext,
-    TransformerBlock, Weight, WeightShape,
+    Activation, Arithmetic, AttentionShape, Branch, Compute, DenseExperts, DenseLinear, ExpertLinear,
+    FeedForward, GroupScore, GroupSelection, InferenceStep, KvType, Layer, Linear, Mask, Norm, Param,
+    PoolOptions, PreNorm, Reads, Result, RopePairs, RopeRegime, RouterRule, RouterScore, RouterWeights, Rows,
+    SelectBy, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool, StateSpec,
+    StepInput, TransformContext, TransformerBlock, Weight, WeightShape, Weighted,
 };
-use menagerie_testkit::{assert_close, assert_equal_bits, random::Random};
+use menagerie_testkit::{assert_close, assert_equal_bits, cpu_backend, random::Random};
 
 const D: usize = 12;
 const F: usize = 10;
 const E: usize = 6;
 
 fn compute() -> Compute {
-    Compute::cpu(Cpu::new(Some(2)).unwrap(), Arithmetic::Exact)
+    Compute::new(cpu_backend(2).unwrap(), Arithmetic::Exact)
+}
+
+fn rows(values: &[f32], cols: usize) -> Rows {
+    compute().backend.upload(values.to_vec(), cols).unwrap()
+}
+
+fn values(rows: &Rows) -> Vec<f32> {
+    compute().backend.read(rows).unwrap().into_owned()
+}
+
+fn vector(values: &[f32]) -> Param {
+    compute().backend.vector("test", values.to_vec()).unwrap()
+}
+
+fn pool(states: Vec<StateSpec>) -> StatePool {
+    StatePool::new(&*compute().backend, states, PoolOptions::sequences(KvType::F32, 4, 64)).unwrap()
 }
 
 fn rule(score: RouterScore, top_k: usize) -> RouterRule {
     RouterRule {
         score,
-        select_by_logits: false,
+        select: SelectBy::Scores,
         select_bias: None,
         groups: None,
-        sum_to_one: false,
+        weights: RouterWeights::AsScored,
         scale: 1.0,
         top_k,
     }
 }
 
 fn route(logits: &[f32], rule: &RouterRule) -> (Vec<u32>, Vec<f32>) {
-    let routing = ops::route(&ops::tensor(logits.to_vec(), 1, logits.len()).unwrap(), rule).unwrap();
+    let routing = menagerie_model::route(logits, logits.len(), rule).unwrap();
     (routing.experts, routing.weights)
 }
 
@@ -47,7 +62,7 @@ fn scores_and_weights_of_every_router() {
     let (experts, weights) = route(&logits, &rule(RouterScore::Softmax, 2));
     assert_eq!(experts, [2, 1]);
     assert_close("softmax", &weights, &[0.5, 0.25], 1e-6);
-    let summed = RouterRule { sum_to_one: true, scale: 3.0, ..rule(RouterScore::Softmax, 2) };
+    let summed = RouterRule { weights: RouterWeights::SumToOne, scale: 3.0, ..rule(RouterScore::Softmax, 2) };
     assert_close("sum to one", &route(&logits, &summed).1, &[2.0, 1.0], 1e-6);
     assert_close(
         "of selected",
@@ -60,7 +75,7 @@ fn scores_and_weights_of_every_router() {
     // softplus(ln 4) = ln 5, softplus(ln 2) = ln 3.
     let expected = [5f32.ln().sqrt(), 3f32.ln().sqrt()];
     assert_close("sqrt softplus", &route(&logits, &rule(RouterScore::SqrtSoftplus, 2)).1, &expected, 1e-6);
-    assert!(ops::route(&ops::tensor(vec![0.0; 4], 1, 4).unwrap(), &rule(RouterScore::Softmax, 5)).is_err());
+    assert!(menagerie_model::route(&[0.0; 4], 4, &rule(RouterScore::Softmax, 5)).is_err());
 }
 
 #[test]
@@ -78,10 +93,10 @@ fn a_selection_bias_chooses_but_does_not_weigh() {
 fn groups_are_chosen_first() {
     // Sigmoid scores in thirds of three groups; best: 2 (group 1), sums of two: group 0 wins.
     let logits = [1.0, 0.9, 1.2, -3.0, 0.0, 0.1];
-    let groups = |sum_of_best_two| Some(GroupSelection { count: 3, keep: 1, sum_of_best_two });
-    let by_sum = RouterRule { groups: groups(true), ..rule(RouterScore::Sigmoid, 2) };
+    let groups = |score| Some(GroupSelection { count: 3, keep: 1, score });
+    let by_sum = RouterRule { groups: groups(GroupScore::SumOfBestTwo), ..rule(RouterScore::Sigmoid, 2) };
     assert_eq!(route(&logits, &by_sum).0, [0, 1]);
-    let by_best = RouterRule { groups: groups(false), ..rule(RouterScore::Sigmoid, 2) };
+    let by_best = RouterRule { groups: groups(GroupScore::Best), ..rule(RouterScore::Sigmoid, 2) };
     assert_eq!(route(&logits, &by_best).0, [2, 3]);
 }
 
@@ -113,15 +128,20 @@ fn moe_weights() -> MoeWeights {
 }
 
 fn linear(values: &[f32], rows: usize, cols: usize) -> Box<dyn Linear> {
-    Box::new(DenseLinear::new(Weight::from_f32("test", values, rows, cols).unwrap(), None).unwrap())
+    Box::new(DenseLinear::new(matrices(values, WeightShape { count: 1, rows, cols }), None).unwrap())
 }
 
-fn stack(values: &[f32], rows: usize, cols: usize, bias: Option<Vec<f32>>) -> ExpertWeights {
-    let weight = Weight::stack_from_f32("test", values, WeightShape { count: E, rows, cols }).unwrap();
-    ExpertWeights { weight, bias }
+fn matrices(values: &[f32], shape: WeightShape) -> Param {
+    let weight = Weight::from_f32("test", values, shape).unwrap();
+    compute().backend.matrix(&weight, Arithmetic::Exact).unwrap()
 }
 
-fn moe(weights: &MoeWeights, apply_to_input: bool) -> MoeFeedForward {
+fn stack(values: &[f32], rows: usize, cols: usize, bias: Option<&[f32]>) -> Box<dyn ExpertLinear> {
+    let weight = matrices(values, WeightShape { count: E, rows, cols });
+    Box::new(DenseExperts::new(weight, bias.map(vector)).unwrap())
+}
+
+fn moe(weights: &MoeWeights, weighted: Weighted) -> MoeFeedForward {
     let [gate, up, down] = &weights.shared;
     let shared = GatedFeedForward {
         gate: linear(gate, F, D),
@@ -131,19 +151,16 @@ fn moe(weights: &MoeWeights, apply_to_input: bool) -> MoeFeedForward {
     };
     MoeFeedForward {
         router: linear(&weights.router, E, D),
-        rule: RouterRule { sum_to_one: true, ..rule(RouterScore::Softmax, 2) },
+        rule: RouterRule { weights: RouterWeights::SumToOne, ..rule(RouterScore::Softmax, 2) },
         input: MoeInput::Branch,
         experts: Experts {
             gate: Some(stack(&weights.gate, F, D, None)),
             up: stack(&weights.up, F, D, None),
-            down: stack(&weights.down, D, F, Some(weights.down_bias.clone())),
+            down: stack(&weights.down, D, F, Some(&weights.down_bias)),
             activation: Activation::Silu,
         },
-        apply_to_input,
-        shared: Some(SharedExpert {
-            expert: Box::new(shared),
-            gate: Some(linear(&weights.shared_gate, 1, D)),
-        }),
+        weighted,
+        shared: Some(SharedExpert::new(Box::new(shared), Some(linear(&weights.shared_gate, 1, D))).unwrap()),
     }
 }
 
@@ -157,7 +174,7 @@ fn gated(gate: &[f32], up: &[f32], down: &[f32], x: &[f64]) -> Vec<f64> {
     product(down, &inner)
 }
 
-fn naive_moe(w: &MoeWeights, x: &[f32], apply_to_input: bool) -> Vec<f32> {
+fn naive_moe(w: &MoeWeights, x: &[f32], weighted: Weighted) -> Vec<f32> {
     let x: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
     let logits = product(&w.router, &x);
     let mut order: Vec<usize> = (0..E).collect();
@@ -170,7 +187,10 @@ fn naive_moe(w: &MoeWeights, x: &[f32], apply_to_input: bool) -> Vec<f32> {
     for &e in chosen {
         let weight = logits[e].exp() / sum;
         let part = |values: &'_ [f32]| values[e * F * D..(e + 1) * F * D].to_vec();
-        let (inside, outside) = if apply_to_input { (weight, 1.0) } else { (1.0, weight) };
+        let (inside, outside) = match weighted {
+            Weighted::Inputs => (weight, 1.0),
+            Weighted::Outputs => (1.0, weight),
+        };
         let input: Vec<f64> = x.iter().map(|x| x * inside).collect();
         let y = gated(&part(&w.gate), &part(&w.up), &part(&w.down), &input);
         for (column, out) in out.iter_mut().enumerate() {
@@ -181,8 +201,8 @@ fn naive_moe(w: &MoeWeights, x: &[f32], apply_to_input: bool) -> Vec<f32> {
 }
 
 /// A layout of one sequence, without state.
-fn layout(rows: usize) -> (SequenceLayout, StateStore) {
-    let mut states = StateStore::new(Vec::new(), KvType::F32, 64, 64).unwrap();
+fn layout(rows: usize) -> (SequenceLayout, StatePool) {
+    let mut states = pool(Vec::new());
     let rows = SequenceRows {
         sequence: states.create().unwrap(),
         rows: 0..rows,
@@ -196,23 +216,21 @@ fn layout(rows: usize) -> (SequenceLayout, StateStore) {
 }
 
 fn run_moe(moe: &MoeFeedForward, x: &[f32]) -> Vec<f32> {
-    let rows = x.len() / D;
-    let (layout, mut states) = layout(rows);
-    let (compute, tokens) = (compute(), vec![0; rows]);
-    let mut context = TransformContext::new(&compute, &layout, &tokens, &mut states);
-    let x = ops::tensor(x.to_vec(), rows, D).unwrap();
-    let out = moe.forward(&x, &x, &mut context).unwrap();
-    ops::values(&out).unwrap().to_vec()
+    let (layout, mut states) = layout(x.len() / D);
+    let compute = compute();
+    let mut context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
+    let x = rows(x, D);
+    values(&moe.forward(&x, &x, &mut context).unwrap())
 }
 
 #[test]
 fn a_mixture_is_the_sum_of_its_experts() {
     let weights = moe_weights();
     let x = Random::new(4).values(41 * D, 0.0, 1.0);
-    for apply_to_input in [false, true] {
-        let moe = moe(&weights, apply_to_input);
+    for weighted in [Weighted::Outputs, Weighted::Inputs] {
+        let moe = moe(&weights, weighted);
         let expected: Vec<f32> =
-            x.chunks_exact(D).flat_map(|row| naive_moe(&weights, row, apply_to_input)).collect();
+            x.chunks_exact(D).flat_map(|row| naive_moe(&weights, row, weighted)).collect();
         assert_close("many rows", &run_moe(&moe, &x), &expected, 1e-5);
         assert_close("one row", &run_moe(&moe, &x[..D]), &expected[..D], 1e-5);
     }
@@ -221,7 +239,7 @@ fn a_mixture_is_the_sum_of_its_experts() {
 /// DESIGN: a row's result does not depend on the other rows of a step of its class.
 #[test]
 fn a_mixtures_rows_do_not_see_each_other() {
-    let moe = moe(&moe_weights(), false);
+    let moe = moe(&moe_weights(), Weighted::Outputs);
     let x = Random::new(5).values(9 * D, 0.0, 1.0);
     let all = run_moe(&moe, &x);
     for start in [0, 3, 7] {
@@ -232,22 +250,25 @@ fn a_mixtures_rows_do_not_see_each_other() {
 
 #[test]
 fn head_norms_take_shared_and_separate_weights() {
-    let x = ops::tensor(vec![3.0, 4.0, 6.0, 8.0], 1, 4).unwrap();
-    let norm = |width, weight| HeadNorm { centred: false, width, weight: Some(weight), bias: None, eps: 0.0 };
-    let run = |norm: HeadNorm| {
-        let out = ops::norm_heads(&x, &norm, 4, &compute()).unwrap();
-        ops::values(&out).unwrap().to_vec()
-    };
+    let compute = compute();
+    let (layout, mut states) = layout(1);
+    let context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
+    let run = |norm: HeadNorm| values(&norm.forward(rows(&[3.0, 4.0, 6.0, 8.0], 4), &context).unwrap());
+    let rms = |weight: Option<&[f32]>| Box::new(RmsNorm { weight: weight.map(vector), eps: 0.0 });
+    let shared =
+        |width, weight: &[f32]| HeadNorm { norm: rms(Some(weight)), width, row_weight: None, row_bias: None };
     // rms(3, 4) = sqrt(12.5), rms(6, 8) = 2 sqrt(12.5), rms of all = sqrt(31.25).
     let (a, b, all) = (12.5f32.sqrt(), 50f32.sqrt(), 31.25f32.sqrt());
-    assert_close("shared", &run(norm(2, vec![1.0, 2.0])), &[3.0 / a, 8.0 / a, 6.0 / b, 16.0 / b], 1e-6);
-    let separate = run(norm(2, vec![1.0, 2.0, 3.0, 4.0]));
+    assert_close("shared", &run(shared(2, &[1.0, 2.0])), &[3.0 / a, 8.0 / a, 6.0 / b, 16.0 / b], 1e-6);
+    let own = Some(vector(&[1.0, 2.0, 3.0, 4.0]));
+    let separate = run(HeadNorm { norm: rms(None), width: 2, row_weight: own, row_bias: None });
     assert_close("one per head", &separate, &[3.0 / a, 8.0 / a, 18.0 / b, 32.0 / b], 1e-6);
-    let whole = run(norm(4, vec![1.0, 2.0, 3.0, 4.0]));
+    let whole = run(shared(4, &[1.0, 2.0, 3.0, 4.0]));
     assert_close("all heads", &whole, &[3.0 / all, 8.0 / all, 18.0 / all, 32.0 / all], 1e-6);
-    let centred =
-        HeadNorm { centred: true, width: 2, weight: None, bias: Some(vec![0.0, 1.0, 2.0, 3.0]), eps: 0.0 };
-    assert_close("centred", &run(centred), &[-1.0, 2.0, 1.0, 4.0], 1e-6);
+    let layer = Box::new(LayerNorm { weight: None, bias: None, eps: 0.0 });
+    let bias = Some(vector(&[0.0, 1.0, 2.0, 3.0]));
+    let layer = HeadNorm { norm: layer, width: 2, row_weight: None, row_bias: bias };
+    assert_close("layer norm", &run(layer), &[-1.0, 2.0, 1.0, 4.0], 1e-6);
 }
 
 #[test]
@@ -277,7 +298,7 @@ fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> CausalAt
         long_frequencies: long,
         magnitude: 1.0,
     };
-    CausalAttention::new("blk.0", linears, shape, states)
+    CausalAttention::new(["blk.0.k", "blk.0.v"], linears, shape, states)
         .unwrap()
         .with_rope(rope, &mut RopeDeclarations::default())
 }
@@ -286,12 +307,12 @@ fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> CausalAt
 fn run_attention(long: Option<Vec<f32>>, parts: &[(RopeRegime, &[f32])]) -> Vec<Vec<f32>> {
     let mut declarations = StateDeclarations::default();
     let attention = attention(long, &mut declarations);
-    let mut states = StateStore::new(declarations.into_specs(), KvType::F32, 16, 16).unwrap();
+    let mut states = pool(declarations.into_specs());
     let mut start = 0;
-    let mut rows = Vec::new();
+    let mut parts_of_step = Vec::new();
     for (regime, x) in parts {
         let count = x.len() / D;
-        rows.push(SequenceRows {
+        parts_of_step.push(SequenceRows {
             sequence: states.create().unwrap(),
             rows: start..start + count,
             first_position: 0,
@@ -302,12 +323,12 @@ fn run_attention(long: Option<Vec<f32>>, parts: &[(RopeRegime, &[f32])]) -> Vec<
         });
         start += count;
     }
-    let layout = SequenceLayout::new(rows).unwrap();
-    let (compute, tokens) = (compute(), vec![0; start]);
-    let mut context = TransformContext::new(&compute, &layout, &tokens, &mut states);
+    let layout = SequenceLayout::new(parts_of_step).unwrap();
+    states.prepare(&layout).unwrap();
+    let compute = compute();
+    let mut context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
     let x: Vec<f32> = parts.iter().flat_map(|(_, x)| x.to_vec()).collect();
-    let out = attention.forward(&ops::tensor(x, start, D).unwrap(), &mut context).unwrap();
-    let out = ops::values(&out).unwrap().to_vec();
+    let out = values(&attention.forward(&rows(&x, D), &mut context).unwrap());
     let mut rest = out.as_slice();
     let split = parts.iter().map(|(_, x)| {
         let (part, after) = rest.split_at(x.len());
@@ -339,9 +360,9 @@ fn sequences_of_different_rope_regimes_share_a_step() {
 struct Counted(std::sync::atomic::AtomicUsize);
 
 impl Norm for &Counted {
-    fn forward(&self, x: &Tensor, _compute: &Compute) -> Result<Tensor> {
+    fn forward(&self, x: &Rows, context: &TransformContext) -> Result<Rows> {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Ok(x.clone())
+        context.compute.backend.copy(x)
     }
 }
 
@@ -349,34 +370,29 @@ impl Norm for &Counted {
 struct Times(f32);
 
 impl Times {
-    fn times(&self, x: &Tensor) -> Result<Tensor> {
-        let (rows, width) = ops::dims2(x, "times")?;
-        ops::tensor(ops::values(x)?.iter().map(|x| x * self.0).collect(), rows, width)
+    fn times(&self, x: &Rows, context: &TransformContext) -> Result<Rows> {
+        let backend = &context.compute.backend;
+        backend.scale(backend.copy(x)?, self.0)
     }
 }
 
 impl SequenceMixer for Times {
-    fn states(&self) -> Vec<menagerie_model::StateSpec> {
-        Vec::new()
-    }
-
-    fn forward(&self, x: &Tensor, _context: &mut TransformContext) -> Result<Tensor> {
-        self.times(x)
+    fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        self.times(x, context)
     }
 }
 
 impl FeedForward for Times {
-    fn forward(&self, x: &Tensor, _block_input: &Tensor, _context: &mut TransformContext) -> Result<Tensor> {
-        self.times(x)
+    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        self.times(x, context)
     }
 }
 
 fn run_layer(layer: &dyn Layer, x: f32) -> f32 {
     let (layout, mut states) = layout(1);
     let compute = compute();
-    let mut context = TransformContext::new(&compute, &layout, &[0], &mut states);
-    let out = layer.forward(ops::tensor(vec![x], 1, 1).unwrap(), &mut context).unwrap();
-    ops::values(&out).unwrap()[0]
+    let mut context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
+    values(&layer.forward(rows(&[x], 1), &mut context).unwrap())[0]
 }
 
 #[test]
@@ -406,7 +422,7 @@ fn branches_add_up_as_their_fields_say() {
         Some(branch(3.0, Reads::Stream, 1.0)),
         Some(branch(10.0, Reads::BlockInput, 0.5)),
     )
-    .sharing_pre();
+    .with_pre(PreNorm::Shared);
     norm.0.store(0, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(run_layer(&shared, 2.0), 18.0);
     assert_eq!(norm.0.load(std::sync::atomic::Ordering::Relaxed), 1);
@@ -418,13 +434,15 @@ fn branches_add_up_as_their_fields_say() {
 #[test]
 fn a_norm_after_rope_differs_from_one_before() {
     let mut declarations = StateDeclarations::default();
-    let weight = |seed| Some(Random::new(seed).values(6, 1.0, 0.5));
-    let head = |seed| HeadNorm { centred: false, width: 6, weight: weight(seed), bias: None, eps: 1e-6 };
+    let head = |seed| {
+        let weight = Some(vector(&Random::new(seed).values(6, 1.0, 0.5)));
+        HeadNorm { norm: Box::new(RmsNorm { weight, eps: 1e-6 }), width: 6, row_weight: None, row_bias: None }
+    };
     let run = |place, declarations: &mut StateDeclarations| {
         let norm = QkNorm { query: head(1), key: head(2), place };
         let attention = attention(None, declarations).with_qk_norm(norm);
-        let mut states = StateStore::new(attention.states(), KvType::F32, 16, 16).unwrap();
-        let rows = SequenceRows {
+        let mut states = pool(std::mem::take(declarations).into_specs());
+        let part = SequenceRows {
             sequence: states.create().unwrap(),
             rows: 0..3,
             first_position: 0,
@@ -433,12 +451,12 @@ fn a_norm_after_rope_differs_from_one_before() {
             logits: 0..0,
             adapters: None,
         };
-        let layout = SequenceLayout::new(vec![rows]).unwrap();
+        let layout = SequenceLayout::new(vec![part]).unwrap();
+        states.prepare(&layout).unwrap();
         let compute = compute();
-        let mut context = TransformContext::new(&compute, &layout, &[0; 3], &mut states);
-        let x = ops::tensor(Random::new(3).values(3 * D, 0.0, 1.0), 3, D).unwrap();
-        let out = attention.forward(&x, &mut context).unwrap();
-        ops::values(&out).unwrap().to_vec()
+        let mut context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
+        let x = rows(&Random::new(3).values(3 * D, 0.0, 1.0), D);
+        values(&attention.forward(&x, &mut context).unwrap())
     };
     let before = run(QkNormPlace::BeforeRope, &mut declarations);
     let after = run(QkNormPlace::AfterRope, &mut StateDeclarations::default());

@@ -1,16 +1,16 @@
 //! A tiny model built from components: right, and the same however it is run.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use candle_core::Tensor;
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
-    Activated, BlockStack, Branch, Checkpoint, DenseLinear, FeedForward, LayerHook, Linear, ModelError, Norm,
-    Result, SequenceLayout, SequenceMixer, StateDeclarations, StateId, StateSpec, TransformContext, Weight,
-    ops,
+    Activated, Arithmetic, BlockStack, Branch, Checkpoint, Compute, DenseLinear, FeedForward, LayerHook,
+    Linear, ModelError, Norm, Param, Product, Result, Rows, SequenceLayout, SequenceMixer, StateDeclarations,
+    StateId, StateSpec, TransformContext, Weight, WeightShape,
 };
 use menagerie_testkit::session::Feed;
 use menagerie_testkit::{
-    Session, TinyModel, TinyShape, assert_close, assert_equal_bits, naive, random::Random,
+    Declared, Session, TinyModel, TinyShape, assert_close, assert_equal_bits, cpu_backend, naive,
+    random::Random,
 };
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -86,7 +86,10 @@ fn two_sequences_in_one_step_are_each_alone() {
     let (a, b) = (session.states.create().unwrap(), session.states.create().unwrap());
     let mut found = [Vec::new(), Vec::new()];
     for (x, y) in [(&first[..5], &second[..5]), (&first[5..], &second[5..])] {
-        let feeds = [Feed { sequence: a, tokens: x, total: 9 }, Feed { sequence: b, tokens: y, total: 14 }];
+        let feeds = [
+            Feed { sequence: a, tokens: x, total: 9, adapters: None },
+            Feed { sequence: b, tokens: y, total: 14, adapters: None },
+        ];
         let step = session.step(&feeds).unwrap();
         found.iter_mut().zip(step).for_each(|(all, rows)| all.extend(rows));
     }
@@ -146,18 +149,19 @@ impl Linear for Adapted {
         self.base.out_features()
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Tensor> {
+    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
         let base = self.base.forward(x, context)?;
-        ops::add(base, &self.delta.forward(x, context)?, context.compute)
+        context.compute.backend.add(base, &self.delta.forward(x, context)?)
     }
 
-    fn weight(&self) -> Option<&Weight> {
+    fn plain(&self) -> Option<Product<'_>> {
         None
     }
+}
 
-    fn bias(&self) -> Option<&[f32]> {
-        None
-    }
+fn matrix(values: &[f32], rows: usize, cols: usize) -> Param {
+    let weight = Weight::from_f32("delta", values, WeightShape { count: 1, rows, cols }).unwrap();
+    cpu_backend(1).unwrap().matrix(&weight, Arithmetic::Exact).unwrap()
 }
 
 #[test]
@@ -171,7 +175,7 @@ fn a_wrapped_linear_acts_as_the_sum_of_weights() {
         let (dims, values) = merged.tensors.get_mut(&format!("blk.1.{role}.weight")).unwrap();
         let delta = random.values(values.len(), 0.0, 0.2);
         values.iter_mut().zip(&delta).for_each(|(w, d)| *w += d);
-        deltas.insert(role, Weight::from_f32("delta", &delta, dims[1], dims[0]).unwrap());
+        deltas.insert(role, matrix(&delta, dims[1], dims[0]));
     }
     let wrap = |layer: usize, role: &str, base: DenseLinear| -> Box<dyn Linear> {
         match deltas.get(role).filter(|_| layer == 1) {
@@ -179,7 +183,7 @@ fn a_wrapped_linear_acts_as_the_sum_of_weights() {
             None => Box::new(base),
         }
     };
-    let model = tiny.to_wrapped_model(&wrap).unwrap();
+    let model = tiny.to_wrapped_model(&*cpu_backend(1).unwrap(), &wrap).unwrap();
     let tokens = tokens(12, 8);
     let mut session = Session::exact(&model, 1, CAPACITY, CAPACITY).unwrap();
     let sequence = session.states.create().unwrap();
@@ -190,36 +194,32 @@ fn a_wrapped_linear_acts_as_the_sum_of_weights() {
 /// Adds the running mean of everything the sequence has seen: a state per sequence beside the attention's.
 struct RunningSum {
     state: StateId,
-    width: usize,
 }
 
 impl SequenceMixer for RunningSum {
-    fn states(&self) -> Vec<StateSpec> {
-        vec![StateSpec::PerSequence { name: "running".to_owned(), shape: vec![self.width] }]
-    }
-
-    fn forward(&self, x: &Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        let (rows, width) = ops::dims2(x, "running sum")?;
-        let x = ops::values(x)?;
-        let mut out = vec![0.0; rows * width];
+    fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        let width = x.cols();
+        let x = context.compute.backend.read(x)?.into_owned();
+        let mut out = vec![0.0; x.len()];
         for part in context.layout.sequences() {
-            let sum = context.states.get_mut(self.state, part.sequence)?;
+            let mut sums = context.states.read_block(self.state, part.sequence)?;
             for row in part.rows.clone() {
-                for (column, sum) in sum.iter_mut().enumerate() {
+                for (column, sum) in sums.iter_mut().enumerate() {
                     *sum += x[row * width + column];
                     out[row * width + column] = *sum * 0.1;
                 }
             }
+            context.states.write_block(self.state, part.sequence, &sums)?;
         }
-        ops::tensor(out, rows, width)
+        context.compute.backend.upload(out, width)
     }
 }
 
 struct Nothing;
 
 impl Norm for Nothing {
-    fn forward(&self, x: &Tensor, _compute: &menagerie_model::Compute) -> Result<Tensor> {
-        Ok(x.clone())
+    fn forward(&self, x: &Rows, context: &TransformContext) -> Result<Rows> {
+        context.compute.backend.copy(x)
     }
 }
 
@@ -227,9 +227,8 @@ impl Norm for Nothing {
 struct Zero;
 
 impl FeedForward for Zero {
-    fn forward(&self, x: &Tensor, _block_input: &Tensor, _context: &mut TransformContext) -> Result<Tensor> {
-        let (rows, width) = ops::dims2(x, "zero")?;
-        ops::tensor(vec![0.0; rows * width], rows, width)
+    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        context.compute.backend.upload(vec![0.0; x.rows() * x.cols()], x.cols())
     }
 }
 
@@ -237,21 +236,23 @@ fn model_with_running_sum() -> menagerie_model::WholeModel {
     let tiny = tiny();
     let mut states = StateDeclarations::default();
     let mut ropes = RopeDeclarations::default();
-    let attention = tiny.block(0, &|_, _, linear| Box::new(linear), &mut states, &mut ropes).unwrap();
-    let width = tiny.shape.width;
-    let state = states.declare(StateSpec::PerSequence { name: "running".to_owned(), shape: vec![width] });
+    let backend = cpu_backend(1).unwrap();
+    let mut declared = Declared { states: &mut states, ropes: &mut ropes };
+    let attention = tiny.block(0, &*backend, &|_, _, linear| Box::new(linear), &mut declared).unwrap();
+    let shape = vec![tiny.shape.width];
+    let state = states.declare(StateSpec::PerSequence { name: "running".to_owned(), shape });
     let second = menagerie_model::TransformerBlock::new(
-        Some(Branch::new(Some(Nothing), RunningSum { state, width })),
+        Some(Branch::new(Some(Nothing), RunningSum { state })),
         Some(Branch::new(Some(Nothing), Zero)),
     );
     let layers: Vec<Box<dyn menagerie_model::Layer>> = vec![Box::new(attention), Box::new(second)];
-    tiny.around(0..2, BlockStack::new(0, layers, states).unwrap()).unwrap()
+    tiny.around(0..2, &*backend, BlockStack::new(0, layers, states)).unwrap()
 }
 
 #[test]
 fn a_second_state_is_kept_snapshot_and_restored() {
     let model = model_with_running_sum();
-    assert_eq!(menagerie_model::TransformerModel::stack(&model).states().len(), 3);
+    assert_eq!(model.body.stack.states().len(), 3);
     let tokens = tokens(20, 9);
     let mut session = Session::exact(&model, 1, CAPACITY, 8).unwrap();
     let whole = session.states.create().unwrap();
@@ -286,24 +287,31 @@ impl LayerHook for Watcher {
     fn before_layer(
         &self,
         layer: usize,
-        hidden: &Tensor,
+        hidden: &Rows,
         _layout: &SequenceLayout,
-    ) -> Result<Option<Tensor>> {
-        self.seen.lock().unwrap().push((layer, "before", ops::values(hidden)?.to_vec()));
+        compute: &Compute,
+    ) -> Result<Option<Rows>> {
+        self.seen.lock().unwrap().push((layer, "before", compute.backend.read(hidden)?.into_owned()));
         Ok(None)
     }
 
-    fn after_layer(&self, layer: usize, hidden: &Tensor, _layout: &SequenceLayout) -> Result<Option<Tensor>> {
+    fn after_layer(
+        &self,
+        layer: usize,
+        hidden: &Rows,
+        _layout: &SequenceLayout,
+        compute: &Compute,
+    ) -> Result<Option<Rows>> {
         if !self.doubles || layer != 0 {
             return Ok(None);
         }
-        let (rows, width) = ops::dims2(hidden, "hidden")?;
-        let doubled = ops::values(hidden)?.iter().map(|x| x * 2.0).collect();
-        Ok(Some(ops::tensor(doubled, rows, width)?))
+        let copy = compute.backend.copy(hidden)?;
+        compute.backend.scale(copy, 2.0).map(Some)
     }
 
-    fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Tensor) -> Result<()> {
-        self.seen.lock().unwrap().push((layer, checkpoint.name(), ops::values(value)?.to_vec()));
+    fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Rows, compute: &Compute) -> Result<()> {
+        let values = compute.backend.read(value)?.into_owned();
+        self.seen.lock().unwrap().push((layer, checkpoint.name(), values));
         Ok(())
     }
 }
@@ -344,9 +352,10 @@ impl LayerHook for Canceller {
     fn before_layer(
         &self,
         layer: usize,
-        _hidden: &Tensor,
+        _hidden: &Rows,
         _layout: &SequenceLayout,
-    ) -> Result<Option<Tensor>> {
+        _compute: &Compute,
+    ) -> Result<Option<Rows>> {
         *self.0.lock().unwrap() = layer;
         if layer == 1 { Err(ModelError::Unsupported("enough".to_owned())) } else { Ok(None) }
     }

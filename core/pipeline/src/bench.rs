@@ -3,7 +3,8 @@
 use crate::engine::Engine;
 use crate::error::GenerateError;
 use crate::sampling::Generator;
-use crate::sequence::{Progress, Sequence, Wanted};
+use crate::scheduler::Scheduler;
+use crate::sequence::{Sequence, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -135,6 +136,7 @@ pub fn bench(
 
 /// A sequence and random tokens for it.
 struct Run<'a> {
+    scheduler: Scheduler,
     sequence: Sequence,
     options: &'a BenchOptions,
     random: Generator,
@@ -144,9 +146,11 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(engine: &Arc<Engine>, options: &'a BenchOptions) -> Result<Self, GenerateError> {
-        let sequence = Sequence::new(Arc::clone(engine), Vec::new())?;
-        let vocabulary = engine.model.embedding().vocabulary() as u32;
-        let mut run = Self { sequence, options, random: Generator::new(1), vocabulary, depth: Vec::new() };
+        let mut scheduler = Scheduler::for_one(Arc::clone(engine), Vec::new())?;
+        let sequence = scheduler.create()?;
+        let vocabulary = engine.model.vocabulary() as u32;
+        let (random, depth) = (Generator::new(1), Vec::new());
+        let mut run = Self { scheduler, sequence, options, random, vocabulary, depth };
         run.depth = run.tokens(options.depth);
         Ok(run)
     }
@@ -157,13 +161,18 @@ impl<'a> Run<'a> {
 
     /// Brings the sequence to the depth, outside the time measured.
     fn rewind_to_depth(&mut self) -> Result<(), GenerateError> {
-        self.sequence.reset()?;
+        self.scheduler.reset(&mut self.sequence)?;
         if self.depth.is_empty() { Ok(()) } else { self.prefill(&self.depth.clone()) }
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<(), GenerateError> {
-        let mut progress = Progress { cancel: self.options.cancel.as_deref(), on_chunk: &mut |_, _, _| {} };
-        self.sequence.prefill(tokens, Wanted::Last, &mut progress).map(drop)
+        self.scheduler.begin(&mut self.sequence, tokens, Wanted::Last)?;
+        self.feed()
+    }
+
+    fn feed(&mut self) -> Result<(), GenerateError> {
+        let cancel = self.options.cancel.as_deref();
+        self.scheduler.feed(&mut self.sequence, cancel, &mut |_, _| Ok(()))
     }
 
     /// Prompt tokens per second.
@@ -182,7 +191,8 @@ impl<'a> Run<'a> {
         self.rewind_to_depth()?;
         let started = Instant::now();
         for token in tokens {
-            self.sequence.decode(token, self.options.cancel.as_deref())?;
+            self.scheduler.push(&mut self.sequence, token)?;
+            self.feed()?;
         }
         Ok(count as f64 / started.elapsed().as_secs_f64())
     }

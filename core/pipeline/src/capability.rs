@@ -1,60 +1,9 @@
-//! What a pipeline can do: [`Pipeline`] and the capability traits, implemented only where they hold.
-//!
-//! A caller asks for what it needs by bounds. What depends on the file (a tokenizer, a chat template) is an object that
-//! is there or not: [`crate::TextPipeline::tokenizer`] and [`crate::TextPipeline::chat_format`] give it or say why not.
+//! What depends on the file: [`Tokenizing`] and [`ChatCapable`] are objects that are there or not;
+//! [`crate::TextPipeline::tokenizer`] and [`crate::TextPipeline::chat_format`] give them or say why not.
 
 use crate::chat::{ChatMessage, RenderOptions, RenderedPrompt};
-use crate::error::{GenerateError, TextError};
+use crate::error::TextError;
 use crate::reasoning::ReasoningTags;
-use crate::session::Session;
-use candle_core::{Device, Tensor};
-use menagerie_model::{LayerHook, ModelError, StateSpec, StateStore, TransformContext};
-use std::sync::Arc;
-
-/// A model with everything that a forward needs.
-pub trait Pipeline: Send + Sync {
-    /// The model's name, for people.
-    fn name(&self) -> &str;
-
-    /// Where it computes.
-    fn device(&self) -> &Device;
-
-    /// One step: logits `[T', V]` of the rows that want them.
-    ///
-    /// # Errors
-    /// What the model returns.
-    fn forward(&self, context: &mut TransformContext) -> Result<Tensor, ModelError>;
-}
-
-/// Continues token sequences.
-pub trait Autoregressive: Pipeline {
-    /// Most tokens of a sequence, prompt and answer together.
-    fn context(&self) -> usize;
-
-    /// A sequence of its own; sessions share the model without a lock.
-    ///
-    /// # Errors
-    /// The state cannot be allocated.
-    fn session(&self) -> Result<Session, GenerateError>;
-}
-
-/// Keeps state between steps.
-pub trait Cacheable: Pipeline {
-    /// What it keeps, by state id.
-    fn state_specs(&self) -> &[StateSpec];
-
-    /// An empty store for `tokens` tokens of one sequence.
-    ///
-    /// # Errors
-    /// A state cannot be stored as the pipeline's cache type.
-    fn new_states(&self, tokens: usize) -> Result<StateStore, ModelError>;
-}
-
-/// Calls hooks around and inside layers.
-pub trait Hookable: Pipeline {
-    /// Adds a hook to sessions begun from now on.
-    fn add_hook(&mut self, hook: Arc<dyn LayerHook>);
-}
 
 /// Text that grows token by token.
 pub trait TextStream {
@@ -120,7 +69,7 @@ pub trait ChatCapable: Send + Sync {
 pub enum MissingCapability {
     /// No tokenizer.
     #[error(
-        "{model} cannot read or write text: {reason}; give token ids instead (--tokens), or a file with a tokenizer"
+        "{model} cannot read or write text: {reason}; use a file with a tokenizer (`logits --tokens` and `bench` need none)"
     )]
     Tokenizer {
         /// The model.
@@ -130,7 +79,7 @@ pub enum MissingCapability {
     },
     /// No chat template.
     #[error(
-        "{model} has no chat format: {reason}; use `run --raw` for plain continuation, or give a template"
+        "{model} has no chat format: {reason}; use `run --raw` for plain continuation, or give a template (--chat-template FILE)"
     )]
     ChatTemplate {
         /// The model.

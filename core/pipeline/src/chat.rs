@@ -218,7 +218,7 @@ impl ChatSession {
         request: &Request,
         sink: &mut dyn FnMut(Event),
     ) -> Result<RenderedPrompt, GenerateError> {
-        let context = self.session.sequence().engine().context;
+        let context = self.session.engine().context;
         let quarter = context / 4;
         let reserve =
             self.options.reserve.unwrap_or_else(|| request.max_tokens.unwrap_or(quarter).min(quarter));

@@ -1,40 +1,59 @@
-//! [`Engine`]: a model, how it computes and how its state is kept; immutable and shared by every session.
+//! [`Engine`]: a model, how it computes and how its state is kept; immutable and shared by every sequence.
 
 use crate::error::GenerateError;
-use gguf_file::GgufFile;
-use menagerie_model::state::KvType;
-use menagerie_model::{Compute, LanguageModel, ModelError, StateStore};
+use menagerie_model::{
+    Compute, Executor, KvType, ModelError, PoolOptions, RopeRegime, StatePool, StateSpec, WeightGuard,
+};
 use std::sync::Arc;
 
 /// A model with everything that stays the same from call to call.
 #[derive(Clone)]
 pub struct Engine {
-    /// The model.
-    pub model: Arc<dyn LanguageModel>,
-    /// Device, kernels and arithmetic.
+    /// What runs steps: one model, or the stages of one.
+    pub model: Arc<dyn Executor>,
+    /// Backend and arithmetic.
     pub compute: Compute,
-    /// How keys and values are stored.
+    /// How keys and values are stored that ask for no type themselves.
     pub kv_type: KvType,
     /// Most tokens of a sequence.
     pub context: usize,
-    /// Most tokens of a prompt computed in one step.
+    /// Most rows of a step: a longer prompt is computed in chunks.
     pub chunk: usize,
-    /// The file behind the weights, asked after each step whether it is still whole.
-    pub file: Option<Arc<GgufFile>>,
+    /// Says whether the weights can still be read; asked after each step.
+    pub guard: Option<Arc<WeightGuard>>,
 }
 
 impl Engine {
     /// Columns of the logits.
     pub fn vocabulary(&self) -> usize {
-        self.model.head().vocabulary()
+        self.model.logits_width()
     }
 
-    /// An empty store with contiguous room for `tokens` tokens of a sequence.
+    /// Room for `sequences` sequences of the context's length, which share `capacity_tokens`.
+    pub fn pool_options(&self, sequences: usize, capacity_tokens: usize) -> PoolOptions {
+        PoolOptions {
+            capacity_tokens,
+            max_sequence_tokens: self.context,
+            ..PoolOptions::sequences(self.kv_type, sequences, self.context).with_step_tokens(self.chunk)
+        }
+    }
+
+    /// An empty pool where the engine computes.
     ///
     /// # Errors
-    /// The cache type does not fit a state, or the room cannot be addressed.
-    pub fn new_states(&self, tokens: usize) -> Result<StateStore, ModelError> {
-        StateStore::new(self.model.stack().states().to_vec(), self.kv_type, tokens, tokens)
+    /// The cache type does not fit a state, or there is no room.
+    pub fn pool(&self, options: PoolOptions) -> Result<StatePool, ModelError> {
+        StatePool::new(&*self.compute.backend, self.model.states().to_vec(), options)
+    }
+
+    /// Whether a state cannot be truncated.
+    pub(crate) fn is_recurrent(&self) -> bool {
+        self.model.states().iter().any(|spec| matches!(spec, StateSpec::PerSequence { .. }))
+    }
+
+    /// The rope regime of a sequence of `total` tokens.
+    pub(crate) fn regime_of(&self, total: usize) -> RopeRegime {
+        RopeRegime::for_length(total, self.model.shape().rope_regime_limit)
     }
 
     /// Refuses tokens that the model cannot embed.
@@ -42,11 +61,7 @@ impl Engine {
     /// # Errors
     /// [`GenerateError::TokenOutOfRange`] names the first one.
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<(), GenerateError> {
-        let vocabulary = self.model.embedding().vocabulary();
-        match tokens.iter().position(|&id| id as usize >= vocabulary) {
-            Some(index) => Err(GenerateError::TokenOutOfRange { id: tokens[index], index, vocabulary }),
-            None => Ok(()),
-        }
+        check_vocabulary(tokens, self.model.vocabulary())
     }
 
     /// Refuses prompts that do not fit.
@@ -61,5 +76,40 @@ impl Engine {
             return Err(GenerateError::PromptTooLong { tokens: tokens.len(), context: self.context });
         }
         self.check_tokens(tokens)
+    }
+}
+
+/// Refuses numbers that are none, in rows of `width` after the positions from `first_position` on.
+///
+/// # Errors
+/// [`GenerateError::NotFinite`] names the first one.
+pub(crate) fn check_finite(
+    values: &[f32],
+    width: usize,
+    first_position: usize,
+    kv_type: KvType,
+) -> Result<(), GenerateError> {
+    // One pass without branches: a row of logits is checked in microseconds.
+    let is_bad = |value: &f32| value.to_bits() & f32::INFINITY.to_bits() == f32::INFINITY.to_bits();
+    if !values.iter().fold(false, |bad, value| bad | is_bad(value)) {
+        return Ok(());
+    }
+    let index = values.iter().position(is_bad).unwrap_or(0);
+    Err(GenerateError::NotFinite {
+        position: first_position + index / width.max(1),
+        column: index % width.max(1),
+        value: values.get(index).copied().unwrap_or(f32::NAN),
+        kv_type,
+    })
+}
+
+/// Refuses tokens past a vocabulary.
+///
+/// # Errors
+/// [`GenerateError::TokenOutOfRange`] names the first one.
+pub(crate) fn check_vocabulary(tokens: &[u32], vocabulary: usize) -> Result<(), GenerateError> {
+    match tokens.iter().position(|&id| id as usize >= vocabulary) {
+        Some(index) => Err(GenerateError::TokenOutOfRange { id: tokens[index], index, vocabulary }),
+        None => Ok(()),
     }
 }

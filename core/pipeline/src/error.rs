@@ -1,74 +1,8 @@
-//! Errors of the pipeline: [`LoadError`] while a model is opened, [`GenerateError`] while it runs.
+//! [`GenerateError`]: why a generation ended without a result; [`TextError`] of tokenizers and templates.
 
 use crate::capability::MissingCapability;
-use crate::memory::{MemoryEstimate, size};
 use crate::sampling::SamplingError;
-use gguf_file::GgufError;
-use menagerie_assembly::AssemblyFaults;
-use menagerie_kernels::KernelError;
-use menagerie_model::ModelError;
-use menagerie_registry::RegistryError;
-use menagerie_spec::SpecFaults;
-
-/// Why a model could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LoadError {
-    /// The file cannot be read.
-    #[error(transparent)]
-    File(#[from] menagerie_loaders::LoadError),
-    /// Its architecture is not known or not usable.
-    #[error("{file}: {source}")]
-    Architecture {
-        /// The file.
-        file: String,
-        /// Why.
-        source: RegistryError,
-    },
-    /// The spec folders cannot be read.
-    #[error(transparent)]
-    Registry(RegistryError),
-    /// The file and the spec of its architecture do not fit together.
-    #[error("{0}")]
-    Spec(SpecFaults),
-    /// The tensors of the file are not those the architecture needs.
-    #[error("{0}")]
-    Tensors(AssemblyFaults),
-    /// Threads or instruction set cannot be had.
-    #[error(transparent)]
-    Kernels(#[from] KernelError),
-    /// It would not fit into memory.
-    #[error("{file} needs {estimate}, but {} are free{}", size(.estimate.available.unwrap_or(0)), memory_advice(.estimate))]
-    Memory {
-        /// The file.
-        file: String,
-        /// What it needs and what there is.
-        estimate: Box<MemoryEstimate>,
-    },
-    /// The state cannot be kept as asked.
-    #[error("{file}: {source}")]
-    State {
-        /// The file.
-        file: String,
-        /// Why.
-        source: ModelError,
-    },
-    /// The options do not make sense.
-    #[error("{0}")]
-    Options(String),
-}
-
-/// What to do where a model does not fit.
-fn memory_advice(estimate: &MemoryEstimate) -> String {
-    let fitting = estimate.fitting_context().map_or(0, |tokens| tokens / 256 * 256);
-    if fitting >= 256 {
-        return format!(
-            ": ask for a smaller context (-c {fitting} fits), store keys and values smaller (--kv-type q8_0), or free memory"
-        );
-    }
-    ": even the weights do not fit; use a smaller quantisation of the model, or a machine with more memory"
-        .to_owned()
-}
+use menagerie_model::{KvType, ModelError};
 
 /// An error of a tokenizer or chat template, with its causes.
 #[derive(Debug, thiserror::Error)]
@@ -130,9 +64,38 @@ pub enum GenerateError {
     /// A tokenizer or chat template refused.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The model file changed or vanished while it was mapped.
-    #[error(transparent)]
-    File(#[from] GgufError),
+    /// A number is none: the result would be wrong.
+    #[error(
+        "after position {position} number {column} is {value}: nothing computed from it is usable; {}",
+        not_finite_advice(*.kv_type)
+    )]
+    NotFinite {
+        /// Position of the token, from 0.
+        position: usize,
+        /// Column of the row: the token id, for logits.
+        column: usize,
+        /// NaN or an infinity.
+        value: f32,
+        /// How keys and values are stored.
+        kv_type: KvType,
+    },
+    /// A model that needs a prompt in one step would get it in chunks.
+    #[error(
+        "the prompt has {tokens} tokens, but a step has at most {chunk}: layers of this model see later tokens, so that a \
+         prompt cannot be computed in chunks; allow larger steps (--chunk {tokens}) or shorten it"
+    )]
+    Chunked {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Most rows of a step.
+        chunk: usize,
+    },
+    /// A model that sees later tokens was asked to continue.
+    #[error("layers of this model see later tokens: it cannot continue a text; use it for embeddings")]
+    LooksAhead,
+    /// A step failed that the sequence shared with others.
+    #[error("the step this sequence shared with others failed: {0}")]
+    Together(String),
     /// The forward failed.
     #[error(transparent)]
     Model(ModelError),
@@ -147,8 +110,15 @@ impl From<ModelError> for GenerateError {
     }
 }
 
-impl From<candle_core::Error> for GenerateError {
-    fn from(error: candle_core::Error) -> Self {
-        Self::Model(ModelError::from(error))
+/// What to do where a number is none.
+fn not_finite_advice(kv_type: KvType) -> &'static str {
+    match kv_type {
+        KvType::F16 => {
+            "keys or values past 65504 overflow an f16 cache: try --kv-type f32; if that does not help, try --exact and check \
+             the file's checksum"
+        }
+        KvType::F32 | KvType::Q8_0 => {
+            "the weights may be damaged: check the file's checksum, and try --exact (quantised activations may overflow)"
+        }
     }
 }

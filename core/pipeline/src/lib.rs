@@ -1,56 +1,74 @@
-//! From a file to text: opening a model, prefill, decode, sampling, stopping, conversations, statistics.
+//! From a file to text: opening a model, prefill, decode, sampling, stopping, conversations, statistics; and to vectors.
 //!
-//! [`TextPipeline::open`] gives a pipeline; [`Autoregressive::session`] a sequence of its own that
-//! [`Session::generate`]s from token ids; [`TextPipeline::chat`] a conversation. Models are stateless: every piece of
-//! mutable state is here, and several sessions run on one model without a lock.
+//! [`TextPipeline::open`] gives a pipeline; [`TextPipeline::session`] a sequence of its own that [`Session::generate`]s
+//! from token ids; [`TextPipeline::chat`] a conversation; [`TextPipeline::batch`] several sequences that share steps.
+//! [`EmbeddingPipeline`] is the same for encoders. Models are stateless: every piece of mutable state is here, and several
+//! sessions run on one model without a lock.
 //!
-//! One generation, step by step ([`generation`]): the prompt's common prefix with what is cached stays, the rest is
-//! prefilled in chunks ([`sequence`]); then per token a [`sampling::Chain`] takes one, the tokenizer's stream turns it
-//! into text, stop strings and reasoning are looked for ([`stop`], [`reasoning`]), and it is fed back.
+//! One generation, step by step: the prompt's common prefix with what is held stays, the rest is prefilled in chunks
+//! ([`Scheduler`]); then per token a [`sampling::Chain`] takes one, the tokenizer's stream turns it into text, stop strings
+//! and reasoning are looked for, and it is fed back. A single generation is a [`Batch`] of one.
 //!
-//! What is absent: file formats and tensors by name (`loaders`, `assembly`), arithmetic (`model::ops`), and anything
+//! What is absent: file formats (`assembly::ModelFile` stands for them), arithmetic (a `Backend` computes), and anything
 //! that prints.
 #![forbid(unsafe_code)]
 
-pub mod bench;
-pub mod capability;
-pub mod chat;
-pub mod engine;
-pub mod error;
-pub mod generation;
-pub mod logits;
-pub mod memory;
-pub mod notice;
-pub mod open;
-pub mod options;
-pub mod pipeline;
-pub mod reasoning;
-pub mod request;
-pub mod resolve;
+mod batch;
+mod bench;
+mod capability;
+mod chat;
+mod device;
+mod embedding;
+mod encoder;
+mod engine;
+mod error;
+mod generation;
+mod load;
+mod load_error;
+mod logits;
+mod memory;
+mod notice;
+mod open;
+mod options;
+mod pipeline;
+mod reasoning;
+mod request;
+mod resolve;
 pub mod sampling;
-pub mod sequence;
-pub mod session;
-pub mod statistics;
-pub mod stop;
-pub mod text;
+mod scheduler;
+mod sequence;
+mod session;
+mod statistics;
+mod step;
+mod stop;
+mod tables;
+mod text;
+mod text_out;
 
-pub use bench::{BenchOptions, BenchProgress, BenchResult, Rate};
-pub use capability::{
-    Autoregressive, Cacheable, ChatCapable, Hookable, MissingCapability, Pipeline, TextStream, Tokenizing,
-};
+pub use batch::{Batch, Job};
+pub use bench::{BenchOptions, BenchProgress, BenchResult, Rate, bench};
+pub use capability::{ChatCapable, MissingCapability, TextStream, Tokenizing};
 pub use chat::{ChatMessage, ChatOptions, ChatSession, RenderOptions, RenderedPrompt};
+pub use device::{Device, DeviceLine, DeviceName, devices};
+pub use embedding::{EmbeddingEngine, EmbeddingOptions, Normalisation};
+pub use encoder::EmbeddingPipeline;
 pub use engine::Engine;
-pub use error::{GenerateError, LoadError, TextError};
-pub use logits::{Logits, LogitsOptions};
-pub use memory::MemoryEstimate;
-pub use menagerie_kernels::Arithmetic;
-pub use menagerie_model::state::KvType;
+pub use error::{GenerateError, TextError};
+pub use load::registry;
+pub use load_error::LoadError;
+pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
+pub use memory::{MemoryEstimate, available as available_memory};
+pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use notice::Notice;
-pub use options::LoadOptions;
+pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, LoadOptions};
 pub use pipeline::{PipelineParts, TextPipeline};
+pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
 pub use request::{Event, Outcome, Request, StopReason, TokenLogprob};
 pub use resolve::ResolvedFile;
 pub use sampling::{SamplingError, SamplingOptions};
-pub use sequence::{Progress, Sequence, Wanted};
+pub use scheduler::{OnStep, Scheduler, SchedulerOptions};
+pub use sequence::{Sequence, Wanted};
 pub use session::Session;
 pub use statistics::Statistics;
+pub use step::{Step, StepPart};
+pub use tables::tokenizer_tables;

@@ -2,7 +2,8 @@
 
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::sequence::{Progress, Sequence, Wanted};
+use crate::scheduler::{Scheduler, SchedulerOptions};
+use crate::sequence::Wanted;
 use menagerie_model::LayerHook;
 use std::sync::Arc;
 
@@ -38,17 +39,37 @@ impl Logits {
 
 /// Logits `[T, V]` of `tokens`, computed in a sequence of its own.
 ///
-/// The first `decode_from` tokens are the prompt and decide the rope regime; where a later token crosses its limit the
-/// sequence is computed again, and that token's row is the one of the new regime.
-///
 /// # Errors
-/// `decode_from` or `chunk` of 0, tokens that do not fit or are past the vocabulary, or what the model returns.
+/// As [`logits_by_step`].
 pub fn logits(
     engine: &Arc<Engine>,
     hooks: Vec<Arc<dyn LayerHook>>,
     tokens: &[u32],
     options: &LogitsOptions,
 ) -> Result<Logits, GenerateError> {
+    let mut values = Vec::new();
+    logits_by_step(engine, hooks, tokens, options, &mut |rows| {
+        values.extend_from_slice(rows);
+        Ok(())
+    })?;
+    Ok(Logits { vocabulary: engine.vocabulary(), values })
+}
+
+/// Logits of `tokens`, computed in a sequence of its own; `on_rows` is given those of each step, `[T', V]`, in order.
+///
+/// The first `decode_from` tokens are the prompt and decide the rope regime; where a later token crosses its limit the
+/// sequence is computed again, and that token's row is the one of the new regime.
+///
+/// # Errors
+/// `decode_from` or `chunk` of 0, tokens that do not fit or are past the vocabulary, or what the model or `on_rows`
+/// returns.
+pub fn logits_by_step(
+    engine: &Arc<Engine>,
+    hooks: Vec<Arc<dyn LayerHook>>,
+    tokens: &[u32],
+    options: &LogitsOptions,
+    on_rows: &mut dyn FnMut(&[f32]) -> Result<(), GenerateError>,
+) -> Result<(), GenerateError> {
     engine.check_prompt(tokens)?;
     if options.chunk == Some(0) {
         return Err(GenerateError::Options(
@@ -61,12 +82,15 @@ pub fn logits(
             "decoding can begin at token 1 at the earliest: the first token is the prompt (--decode-from 1)";
         return Err(GenerateError::Options(message.to_owned()));
     }
-    let mut sequence = Sequence::new(Arc::clone(engine), hooks)?;
-    let chunk = options.chunk.unwrap_or(prompt);
-    let mut progress = Progress { cancel: None, on_chunk: &mut |_, _, _| {} };
-    let mut values = sequence.prefill_in_chunks(&tokens[..prompt], Wanted::All, chunk, &mut progress)?.logits;
+    let step_tokens = options.chunk.unwrap_or(prompt);
+    let room = SchedulerOptions { sequences: 1, capacity_tokens: tokens.len(), step_tokens };
+    let mut scheduler = Scheduler::new(Arc::clone(engine), hooks, room)?;
+    let mut sequence = scheduler.create()?;
+    scheduler.begin(&mut sequence, &tokens[..prompt], Wanted::All)?;
+    scheduler.feed(&mut sequence, None, &mut |_, rows| on_rows(rows))?;
     for &token in &tokens[prompt..] {
-        values.extend(sequence.decode(token, None)?);
+        scheduler.push(&mut sequence, token)?;
+        scheduler.feed(&mut sequence, None, &mut |_, rows| on_rows(rows))?;
     }
-    Ok(Logits { vocabulary: engine.vocabulary(), values })
+    Ok(())
 }

@@ -1,14 +1,12 @@
 //! [`MemoryEstimate`]: what a model will need, and [`available`]: what the machine can give.
 
-use menagerie_model::StateSpec;
-use menagerie_model::state::KvType;
 use std::fmt;
 use std::path::Path;
 
 /// Bytes a model needs, estimated before they are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct MemoryEstimate {
-    /// The weights: the size of the file.
+    /// The weights: the size of the file, or what the device takes of its own.
     pub weights: u64,
     /// Keys, values and other state for the whole context.
     pub state: u64,
@@ -24,11 +22,9 @@ pub struct MemoryEstimate {
 const CONSTANT: u64 = 48 << 20;
 
 impl MemoryEstimate {
-    /// Adds up what is known of a model.
-    pub fn new(weights: u64, states: &[StateSpec], kv_type: KvType, context: usize, working: u64) -> Self {
-        let per_token = state_bytes(states, kv_type, true);
-        let fixed = state_bytes(states, kv_type, false);
-        let state = per_token.saturating_mul(context as u64).saturating_add(fixed);
+    /// Adds up what is known of a model: bytes of its weights, of the state of `context` tokens (see
+    /// [`menagerie_model::PoolOptions::memory`]), and of what a step works with.
+    pub fn new(weights: u64, state: u64, context: usize, working: u64) -> Self {
         Self { weights, state, working: working.saturating_add(CONSTANT), context, available: None }
     }
 
@@ -41,25 +37,6 @@ impl MemoryEstimate {
     pub fn fits(&self) -> bool {
         self.available.is_none_or(|available| self.total() <= available)
     }
-
-    /// Most tokens for which it would fit, not below 0.
-    pub fn fitting_context(&self) -> Option<usize> {
-        let rest = self.available?.saturating_sub(self.weights).saturating_sub(self.working);
-        let per_token = self.state.checked_div(self.context as u64)?;
-        rest.checked_div(per_token).map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX))
-    }
-}
-
-/// Bytes per token (or per sequence) of all states.
-fn state_bytes(states: &[StateSpec], kv_type: KvType, per_token: bool) -> u64 {
-    let bytes = |spec: &StateSpec| match spec {
-        StateSpec::PerToken { .. } if per_token => {
-            kv_type.row_bytes(spec.elements()).unwrap_or(4 * spec.elements())
-        }
-        StateSpec::PerSequence { .. } if !per_token => 4 * spec.elements(),
-        _ => 0,
-    };
-    states.iter().map(|spec| bytes(spec) as u64).sum()
 }
 
 impl fmt::Display for MemoryEstimate {
@@ -71,7 +48,7 @@ impl fmt::Display for MemoryEstimate {
 }
 
 /// Bytes for people, in binary units.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -150,25 +127,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_counted_by_type_and_context() {
-        let states = [
-            StateSpec::PerToken { name: "blk.0.k".to_owned(), heads: 2, head_dim: 32, window: None },
-            StateSpec::PerToken { name: "blk.0.v".to_owned(), heads: 2, head_dim: 32, window: None },
-            StateSpec::PerSequence { name: "blk.1.s".to_owned(), shape: vec![10] },
-        ];
-        // f16: 2 * 64 elements * 2 bytes * 100 tokens + 10 * 4 bytes.
-        assert_eq!(MemoryEstimate::new(0, &states, KvType::F16, 100, 0).state, 25_640);
-        // q8_0: 34 bytes per 32 elements.
-        assert_eq!(MemoryEstimate::new(0, &states, KvType::Q8_0, 100, 0).state, 13_640);
-    }
-
-    #[test]
-    fn an_estimate_says_what_would_fit() {
+    fn an_estimate_is_compared_with_what_is_there() {
         let state =
-            MemoryEstimate { weights: 100, state: 1000, working: 50, context: 100, available: Some(650) };
-        assert_eq!((state.fits(), state.fitting_context()), (false, Some(50)));
-        let unknown = MemoryEstimate { available: None, ..state };
-        assert_eq!((unknown.fits(), unknown.fitting_context()), (true, None));
+            MemoryEstimate { weights: 100, state: 1000, working: 50, context: 100, available: Some(1149) };
+        assert_eq!((state.total(), state.fits()), (1150, false));
+        assert!(MemoryEstimate { available: Some(1150), ..state }.fits());
+        assert!(MemoryEstimate { available: None, ..state }.fits());
     }
 
     #[test]

@@ -1,36 +1,23 @@
-//! [`TextPipeline::open`]: from a path to a pipeline.
-//!
-//! File, registry, spec, weights, tokenizer, in this order; the tokenizer is built on a thread beside the weights. What
-//! will be needed is compared with what is free before the weights are touched.
+//! [`TextPipeline::open`]: from a path to a language model.
 
-use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
 use crate::engine::Engine;
-use crate::error::LoadError;
-use crate::memory::{MemoryEstimate, available};
+use crate::load::{Loaded, fitting, load, registry};
+use crate::load_error::LoadError;
+use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
-use crate::options::{DEFAULT_CONTEXT, LoadOptions};
+use crate::options::LoadOptions;
 use crate::pipeline::{PipelineParts, TextPipeline};
 use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
-use crate::text::{FileTokenizer, TemplateFormat};
-use gguf_file::{GgmlType, GgufFile};
-use menagerie_assembly::{AssembleOptions, GgufSource, assemble};
-use menagerie_kernels::{Arithmetic, BlockType, Cpu};
-use menagerie_loaders::{ChatTemplate, GgufLoader, Tokenizer};
-use menagerie_model::state::KvType;
-use menagerie_model::{Compute, LanguageModel};
-use menagerie_registry::{Registry, RegistryOptions, SpecFolder};
+use crate::scheduler::SNAPSHOTS;
+use menagerie_assembly::{AssembledModel, Assembly};
+use menagerie_model::{Arithmetic, Executor, KvType, PoolOptions, StateSpec};
+use menagerie_registry::Registry;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Fewest tokens a context is made smaller to where nobody asked for one.
-const SMALLEST_CONTEXT: usize = 512;
-
-/// Context of models that do not say what they were trained with.
-const UNTRAINED_CONTEXT: usize = 4096;
-
 impl TextPipeline {
-    /// Opens a GGUF file with the architectures that are linked in and those of the spec folders.
+    /// Opens a model file with the architectures that are linked in and those of the spec folders.
     ///
     /// A tokenizer or chat template that is absent or cannot be read is no error here: [`TextPipeline::tokenizer`] and
     /// [`TextPipeline::chat_format`] then say why.
@@ -46,177 +33,45 @@ impl TextPipeline {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
-        check(options)?;
-        let free = options.memory_limit.or_else(available);
-        if !options.mmap {
-            check_file_fits(path, free)?;
-        }
-        let loader = GgufLoader::open(path, &menagerie_loaders::LoadOptions { mmap: options.mmap })?;
-        let resolved = ResolvedFile::new(loader, registry, &options.accept_unread)?;
-        let (model, text) = std::thread::scope(|scope| {
-            let text = std::thread::Builder::new()
-                .name("menagerie-tokenizer".to_owned())
-                .spawn_scoped(scope, || Text::read(&resolved, options));
-            let model = weights(&resolved);
-            let text = match text {
-                Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(&resolved)),
-                Err(_) => Text::read(&resolved, options),
-            };
-            (model, text)
-        });
-        finish(resolved, model?, text, free, options)
+        finish(load(path, registry, options)?, options)
     }
-}
-
-/// The architectures that are linked in and those of the spec folders of this process.
-///
-/// # Errors
-/// Nothing linked in, or a folder that was asked for cannot be read.
-pub fn registry(options: &LoadOptions) -> Result<Registry, LoadError> {
-    let folders = SpecFolder::of_process(&options.spec_dirs);
-    Registry::load(&RegistryOptions { folders, allow_shadow: options.allow_shadow })
-        .map_err(LoadError::Registry)
-}
-
-fn check(options: &LoadOptions) -> Result<(), LoadError> {
-    let fault = match options {
-        LoadOptions { context: Some(0), .. } => "a context must hold at least one token (-c 1 or more)",
-        LoadOptions { chunk: 0, .. } => "a chunk must have at least one token (--chunk 1 or more)",
-        LoadOptions { threads: Some(0), .. } => "at least one thread is needed (-t 1 or more)",
-        _ => return Ok(()),
-    };
-    Err(LoadError::Options(fault.to_owned()))
-}
-
-/// Without a mapping the file is read into memory at once: better to look first.
-fn check_file_fits(path: &Path, free: Option<u64>) -> Result<(), LoadError> {
-    let sizes = GgufFile::part_paths(path).into_iter().filter_map(|part| std::fs::metadata(part).ok());
-    let weights = sizes.map(|metadata| metadata.len()).sum();
-    let estimate = MemoryEstimate { weights, available: free, ..MemoryEstimate::default() };
-    check_fits(&path.display().to_string(), estimate)
-}
-
-fn check_fits(file: &str, estimate: MemoryEstimate) -> Result<(), LoadError> {
-    if estimate.fits() {
-        return Ok(());
-    }
-    Err(LoadError::Memory { file: file.to_owned(), estimate: Box::new(estimate) })
-}
-
-/// Maps the weights onto the blocks of the resolved model.
-fn weights(resolved: &ResolvedFile) -> Result<Arc<dyn LanguageModel>, LoadError> {
-    let source = GgufSource::new(Arc::clone(resolved.loader.file()), resolved.spec.as_ref());
-    let assembly =
-        assemble(resolved.config(), &source, &AssembleOptions::default()).map_err(LoadError::Tensors)?;
-    let model = assembly.into_language_model().ok_or_else(|| {
-        LoadError::Options(format!("{}: only a part of the model was assembled", resolved.file_name()))
-    })?;
-    Ok(Arc::from(model))
-}
-
-/// Tokenizer and chat format, or why they are missing.
-struct Text {
-    tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
-    chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
-}
-
-impl Text {
-    fn read(resolved: &ResolvedFile, options: &LoadOptions) -> Self {
-        let model = name(resolved);
-        let config = &resolved.config().tokenizer;
-        match resolved.loader.tokenizer(config.pre.as_deref()) {
-            Ok(tokenizer) => {
-                let tokenizer = tokenizer.with_end_tokens(&config.end);
-                let chat_format = chat_format(resolved, options, &tokenizer)
-                    .map_err(|reason| MissingCapability::ChatTemplate { model, reason });
-                Self { tokenizer: Ok(Arc::new(FileTokenizer(tokenizer))), chat_format }
-            }
-            Err(error) => Self::without(model, &error.to_string()),
-        }
-    }
-
-    fn without(model: String, reason: &str) -> Self {
-        let missing = MissingCapability::Tokenizer { model, reason: reason.to_owned() };
-        Self { tokenizer: Err(missing.clone()), chat_format: Err(missing) }
-    }
-
-    fn failed(resolved: &ResolvedFile) -> Self {
-        Self::without(
-            name(resolved),
-            "building the tokenizer failed (a defect: please report it with the file's name)",
-        )
-    }
-}
-
-/// The template given by hand, the file's, or the spec's.
-fn chat_format(
-    resolved: &ResolvedFile,
-    options: &LoadOptions,
-    tokenizer: &Tokenizer,
-) -> Result<Arc<dyn ChatCapable>, String> {
-    let compile = |name: &str, source: &str| {
-        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id).ok());
-        let (bos, eos) = (text(tokenizer.bos()), text(tokenizer.eos()));
-        ChatTemplate::new(name, source, bos, eos).map(Some).map_err(|error| error.to_string())
-    };
-    let template = match (&options.chat_template, &resolved.config().chat_fallback) {
-        (Some(source), _) => compile("given", source)?,
-        (None, fallback) => {
-            match resolved.loader.chat_template(tokenizer).map_err(|error| error.to_string())? {
-                None => {
-                    fallback.as_deref().map_or(Ok(None), |source| compile("fallback of the spec", source))?
-                }
-                own => own,
-            }
-        }
-    };
-    let template = template.ok_or_else(|| "the file has no chat template".to_owned())?;
-    Ok(Arc::new(TemplateFormat::new(template, tokenizer.clone())))
-}
-
-fn name(resolved: &ResolvedFile) -> String {
-    let path = resolved.loader.file().paths().first();
-    let stem = path.and_then(|path| path.file_stem()).map(|stem| stem.to_string_lossy().into_owned());
-    let own = resolved.loader.model_name().filter(|name| !name.is_empty());
-    own.map(str::to_owned).or(stem).unwrap_or_else(|| "the model".to_owned())
 }
 
 /// Chooses cache type and context, compares with memory, and puts the pipeline together.
-fn finish(
-    resolved: ResolvedFile,
-    model: Arc<dyn LanguageModel>,
-    text: Text,
-    free: Option<u64>,
-    options: &LoadOptions,
-) -> Result<TextPipeline, LoadError> {
-    let file = Arc::clone(resolved.loader.file());
+fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
+    let Loaded { resolved, assembly, compute, text, weights, free } = loaded;
     let mut notices = resolved.notices();
-    let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(&file, options.arithmetic));
-    let working = working_bytes(model.as_ref(), options.chunk);
-    let states = model.stack().states();
-    let estimate = |context| MemoryEstimate {
-        available: free,
-        ..MemoryEstimate::new(file.file_bytes(), states, kv_type, context, working)
+    notices.extend(text.notices.iter().cloned());
+    notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
+    let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(&assembly, options.arithmetic));
+    let file = resolved.file_name();
+    let model = language_model(&resolved, assembly)?;
+    let working = working_bytes(&*model, options.chunk);
+    let states = model.states();
+    let estimate = |context: usize| {
+        let room = PoolOptions::one_sequence(kv_type, context).with_step_tokens(options.chunk);
+        let unfit = |source| LoadError::State { file: file.clone(), source };
+        let state = room.memory(states).map_err(unfit)?.saturating_add(snapshot_bytes(states));
+        let memory = MemoryEstimate::new(weights, state, context, working);
+        Ok(MemoryEstimate { available: free, ..memory })
     };
-    let memory =
-        fitting(&resolved.file_name(), model.max_seq_len(), options.context, estimate, &mut notices)?;
-    let sampling = sampling(&resolved.loader, &mut notices)?;
-    let compute = Compute::cpu(Cpu::new(options.threads)?, options.arithmetic);
+    let memory = fitting(&file, model.shape().max_seq_len, options.context, &estimate, &mut notices)?;
+    let sampling = sampling(&resolved, &mut notices)?;
     tracing::info!(
-        file = resolved.file_name(),
+        file,
         architecture = resolved.spec.id(),
-        isa = compute.cpu.isa().name(),
-        threads = compute.cpu.pool().threads(),
-        ?kv_type,
+        device = compute.backend.name(),
+        kv_type = kv_type.name(),
         context = memory.context,
         "model opened"
     );
-    let engine =
-        Engine { model, compute, kv_type, context: memory.context, chunk: options.chunk, file: Some(file) };
-    // Nothing is taken by this; a cache type that does not fit the heads is found out now instead of at the first word.
-    engine.new_states(1).map_err(|source| LoadError::State { file: resolved.file_name(), source })?;
+    let guard = Some(Arc::new(resolved.file.guard()));
+    let engine = Engine { model, compute, kv_type, context: memory.context, chunk: options.chunk, guard };
+    // A cache type that the device has no form of is found out now instead of at the first word.
+    let tiny = PoolOptions::one_sequence(kv_type, 1);
+    engine.pool(tiny).map_err(|source| LoadError::State { file, source })?;
     Ok(TextPipeline::from_parts(PipelineParts {
-        name: name(&resolved),
+        name: resolved.name(),
         engine,
         tokenizer: text.tokenizer,
         chat_format: text.chat_format,
@@ -227,51 +82,42 @@ fn finish(
     }))
 }
 
-/// The estimate for the context asked for, or for the largest usual one that fits.
-fn fitting(
-    file: &str,
-    trained: Option<usize>,
-    asked: Option<usize>,
-    estimate: impl Fn(usize) -> MemoryEstimate,
-    notices: &mut Vec<Notice>,
-) -> Result<MemoryEstimate, LoadError> {
-    if let Some(context) = asked {
-        if let Some(trained) = trained.filter(|&trained| context > trained) {
-            notices.push(Notice::PastTrained { context, trained });
+fn language_model(resolved: &ResolvedFile, assembly: Assembly) -> Result<Arc<dyn Executor>, LoadError> {
+    let purpose = |reason: &str| LoadError::Purpose { file: resolved.file_name(), reason: reason.to_owned() };
+    match assembly.model {
+        AssembledModel::Whole(model) => Ok(Arc::new(model)),
+        AssembledModel::Encoder(_) => Err(purpose(
+            "an encoder: it makes embeddings and cannot continue a text; open it as an EmbeddingPipeline",
+        )),
+        AssembledModel::First(_) | AssembledModel::Middle(_) | AssembledModel::Last(_) => {
+            Err(purpose("only a part of the model was assembled"))
         }
-        let memory = estimate(context);
-        return check_fits(file, memory).map(|()| memory);
     }
-    let usual = trained.unwrap_or(UNTRAINED_CONTEXT).clamp(1, DEFAULT_CONTEXT);
-    let memory = estimate(usual);
-    let smaller = memory.fitting_context().unwrap_or(0) / 256 * 256;
-    if memory.fits() || smaller < SMALLEST_CONTEXT {
-        return check_fits(file, memory).map(|()| memory);
-    }
-    notices.push(Notice::SmallContext { context: smaller, usual });
-    Ok(estimate(smaller))
 }
 
-/// f32 for `exact` and for files whose matrices are all F32, else f16.
-fn default_kv_type(file: &GgufFile, arithmetic: Arithmetic) -> KvType {
-    let is_f32 = |kind: GgmlType| kind.id() == BlockType::F32.ggml_id();
-    let f32_weights =
-        file.tensors().iter().filter(|tensor| tensor.dims().len() > 1).all(|tensor| is_f32(tensor.kind()));
-    if f32_weights || matches!(arithmetic, Arithmetic::Exact) { KvType::F32 } else { KvType::F16 }
+/// f32 for `exact` and for files whose weights are all F32, else f16.
+fn default_kv_type(assembly: &Assembly, arithmetic: Arithmetic) -> KvType {
+    if assembly.is_f32() || matches!(arithmetic, Arithmetic::Exact) { KvType::F32 } else { KvType::F16 }
+}
+
+/// Copies of recurrent states that a sequence can go back to.
+fn snapshot_bytes(states: &[StateSpec]) -> u64 {
+    let blocks = states.iter().filter(|spec| matches!(spec, StateSpec::PerSequence { .. }));
+    blocks.map(|spec| (spec.elements() as u64).saturating_mul(4 * SNAPSHOTS as u64)).sum()
 }
 
 /// Rough heap of a forward over a chunk: a dozen rows of the stream's width and a few of a feed-forward four times as
 /// wide, in f32 and as quantised activations; and two rows of logits.
-fn working_bytes(model: &dyn LanguageModel, chunk: usize) -> u64 {
+fn working_bytes(model: &dyn Executor, chunk: usize) -> u64 {
     const ROWS: u64 = 32;
-    let width = model.embedding_length() as u64;
+    let width = model.shape().embedding_length as u64;
     let rows = (chunk as u64).saturating_mul(width).saturating_mul(4 * ROWS);
-    rows.saturating_add(model.head().vocabulary() as u64 * 8)
+    rows.saturating_add(model.logits_width() as u64 * 8)
 }
 
 /// llama.cpp's defaults, overridden by what the file recommends.
-fn sampling(loader: &GgufLoader, notices: &mut Vec<Notice>) -> Result<SamplingOptions, LoadError> {
-    let stated = loader.sampling_defaults()?;
+fn sampling(resolved: &ResolvedFile, notices: &mut Vec<Notice>) -> Result<SamplingOptions, LoadError> {
+    let stated = resolved.file.sampling_defaults()?;
     let mut options = SamplingOptions::default();
     let set = |target: &mut f32, value: Option<f32>| {
         if let Some(value) = value {

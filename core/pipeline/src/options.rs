@@ -1,7 +1,7 @@
 //! [`LoadOptions`]: how a model file is opened.
 
-use menagerie_kernels::Arithmetic;
-use menagerie_model::state::KvType;
+use crate::device::Device;
+use menagerie_model::{Arithmetic, KvType};
 use std::path::PathBuf;
 
 /// Tokens of a prompt computed in one step, unless told otherwise.
@@ -23,7 +23,9 @@ pub struct LoadOptions {
     pub context: Option<usize>,
     /// Most tokens of a prompt computed in one step.
     pub chunk: usize,
-    /// Threads of the pool; absent = what the process may use.
+    /// Where to compute.
+    pub device: Device,
+    /// Threads of the CPU; absent = what the process may use.
     pub threads: Option<usize>,
     /// Spec folders asked for (`--spec-dir`); the environment's, the user's and the project's are added.
     pub spec_dirs: Vec<PathBuf>,
@@ -31,7 +33,7 @@ pub struct LoadOptions {
     pub allow_shadow: bool,
     /// Metadata keys accepted although nothing understands them.
     pub accept_unread: Vec<String>,
-    /// Bytes that may be used, instead of what the system says is available.
+    /// Bytes that may be used, instead of what the device or the system says is free.
     pub memory_limit: Option<u64>,
     /// Text of a chat template to use instead of the file's.
     pub chat_template: Option<String>,
@@ -45,6 +47,7 @@ impl Default for LoadOptions {
             kv_type: None,
             context: None,
             chunk: DEFAULT_CHUNK,
+            device: Device::default(),
             threads: None,
             spec_dirs: Vec::new(),
             allow_shadow: false,

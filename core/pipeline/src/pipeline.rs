@@ -1,9 +1,8 @@
 //! [`TextPipeline`]: a language model with what belongs to it: tokenizer, chat format, cache type, hooks.
 
+use crate::batch::Batch;
 use crate::bench::{BenchOptions, BenchProgress, BenchResult, bench};
-use crate::capability::{
-    Autoregressive, Cacheable, ChatCapable, Hookable, MissingCapability, Pipeline, Tokenizing,
-};
+use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
 use crate::chat::ChatSession;
 use crate::engine::Engine;
 use crate::error::GenerateError;
@@ -12,12 +11,9 @@ use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
 use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
-use crate::sequence::Sequence;
+use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::session::Session;
-use candle_core::{Device, Tensor};
-use gguf_file::GgufFile;
-use menagerie_model::state::KvType;
-use menagerie_model::{Compute, LayerHook, ModelError, StateSpec, StateStore, TransformContext};
+use menagerie_model::{Compute, KvType, LayerHook};
 use menagerie_spec::ModelConfig;
 use std::sync::Arc;
 
@@ -43,9 +39,8 @@ pub struct PipelineParts {
 
 /// A language model that generates text.
 ///
-/// It is a [`Pipeline`] that is [`Autoregressive`], [`Cacheable`] and [`Hookable`]. Whether it also reads and writes
-/// text and holds conversations depends on the file: [`Self::tokenizer`] and [`Self::chat_format`] give the capability,
-/// or say why it is missing.
+/// Whether it also reads and writes text and holds conversations depends on the file: [`Self::tokenizer`] and
+/// [`Self::chat_format`] give the capability, or say why it is missing.
 pub struct TextPipeline {
     name: String,
     engine: Arc<Engine>,
@@ -119,11 +114,6 @@ impl TextPipeline {
         self.config().map_or("custom", |config| &config.architecture)
     }
 
-    /// The file behind the weights.
-    pub fn file(&self) -> Option<&Arc<GgufFile>> {
-        self.engine.file.as_ref()
-    }
-
     /// llama.cpp's sampling defaults, or what the file recommends instead (`general.sampling.*`).
     pub fn sampling_defaults(&self) -> SamplingOptions {
         self.sampling.clone()
@@ -145,9 +135,37 @@ impl TextPipeline {
         self.chat_format.as_ref().map_err(Clone::clone)
     }
 
-    /// Replaces the chat format (a template given by hand).
-    pub fn set_chat_format(&mut self, format: Arc<dyn ChatCapable>) {
-        self.chat_format = Ok(format);
+    /// The model's name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Most tokens of a sequence, prompt and answer together.
+    pub fn context(&self) -> usize {
+        self.engine.context
+    }
+
+    /// Adds a hook to sessions and batches begun from now on.
+    pub fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
+        self.hooks.push(hook);
+    }
+
+    /// A sequence of its own; sessions share the model without a lock.
+    ///
+    /// # Errors
+    /// The state cannot be allocated.
+    pub fn session(&self) -> Result<Session, GenerateError> {
+        let scheduler = Scheduler::for_one(Arc::clone(&self.engine), self.hooks.clone())?;
+        Session::new(scheduler, self.tokenizer.as_ref().ok().cloned())
+    }
+
+    /// Several sequences that share steps and one pool of state.
+    ///
+    /// # Errors
+    /// The state cannot be allocated.
+    pub fn batch(&self, options: SchedulerOptions) -> Result<Batch, GenerateError> {
+        let scheduler = Scheduler::new(Arc::clone(&self.engine), self.hooks.clone(), options)?;
+        Ok(Batch::new(scheduler, self.tokenizer.as_ref().ok().cloned()))
     }
 
     /// An empty conversation.
@@ -177,46 +195,5 @@ impl TextPipeline {
         on_progress: &mut dyn FnMut(BenchProgress),
     ) -> Result<BenchResult, GenerateError> {
         bench(&self.engine, options, on_progress)
-    }
-}
-
-impl Pipeline for TextPipeline {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn device(&self) -> &Device {
-        self.engine.model.device()
-    }
-
-    fn forward(&self, context: &mut TransformContext) -> Result<Tensor, ModelError> {
-        self.engine.model.forward(context)
-    }
-}
-
-impl Autoregressive for TextPipeline {
-    fn context(&self) -> usize {
-        self.engine.context
-    }
-
-    fn session(&self) -> Result<Session, GenerateError> {
-        let sequence = Sequence::new(Arc::clone(&self.engine), self.hooks.clone())?;
-        Ok(Session::new(sequence, self.tokenizer.as_ref().ok().cloned()))
-    }
-}
-
-impl Cacheable for TextPipeline {
-    fn state_specs(&self) -> &[StateSpec] {
-        self.engine.model.stack().states()
-    }
-
-    fn new_states(&self, tokens: usize) -> Result<StateStore, ModelError> {
-        self.engine.new_states(tokens)
-    }
-}
-
-impl Hookable for TextPipeline {
-    fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
-        self.hooks.push(hook);
     }
 }

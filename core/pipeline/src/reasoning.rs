@@ -4,6 +4,7 @@
 //! next to the tags is dropped.
 
 use crate::stop::overlap;
+use menagerie_loaders::{ReasoningPair, TokenizerTables};
 
 /// The tags around a reasoning block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,26 +15,14 @@ pub struct ReasoningTags {
     pub close: String,
 }
 
-/// Pairs of tags in published templates; the first one is looked for in every model.
-const KNOWN: [(&str, &str); 6] = [
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    ("[THINK]", "[/THINK]"),
-    ("<seed:think>", "</seed:think>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-];
-
 impl ReasoningTags {
-    /// `<think>` and the pairs of which a template contains either tag.
-    pub fn of_template(template: &str) -> Vec<Self> {
-        let wanted = |index: usize, (open, close): &(&str, &str)| {
-            index == 0 || template.contains(open) || template.contains(close)
+    /// The pairs of which a template contains either tag, and those that are looked for in every model.
+    pub fn of_template(tables: &TokenizerTables, template: &str) -> Vec<Self> {
+        let wanted = |pair: &&ReasoningPair| {
+            pair.always || template.contains(&pair.open) || template.contains(&pair.close)
         };
-        let known = KNOWN.iter().enumerate().filter(|(index, pair)| wanted(*index, pair));
-        known
-            .map(|(_, (open, close))| Self { open: (*open).to_owned(), close: (*close).to_owned() })
-            .collect()
+        let tags = |pair: &ReasoningPair| Self { open: pair.open.clone(), close: pair.close.clone() };
+        tables.reasoning().filter(wanted).map(tags).collect()
     }
 
     /// The pair whose opening tag is the last thing in a rendered prompt: the model then begins inside the block.
@@ -174,7 +163,7 @@ mod tests {
 
     /// Answer and reasoning of a text that arrives in pieces of `size` characters.
     fn split(text: &str, size: usize, open: bool) -> (String, String) {
-        let tags = ReasoningTags::of_template("[THINK]");
+        let tags = ReasoningTags::of_template(&TokenizerTables::built_in().unwrap(), "[THINK]");
         let mut splitter = ReasoningSplitter::new(&tags, open.then_some(&tags[0]));
         let characters: Vec<char> = text.chars().collect();
         let mut segments = Vec::new();
@@ -234,11 +223,16 @@ mod tests {
 
     #[test]
     fn templates_declare_their_tags() {
-        let opens =
-            |template| ReasoningTags::of_template(template).into_iter().map(|t| t.open).collect::<Vec<_>>();
+        let mut tables = TokenizerTables::clone(&TokenizerTables::built_in().unwrap());
+        tables.add("mine.toml", "[[reasoning]]\nopen = '<hm>'\nclose = '</hm>'", false).unwrap();
+        let opens = |template| {
+            let tags = ReasoningTags::of_template(&tables, template);
+            tags.into_iter().map(|tags| tags.open).collect::<Vec<_>>()
+        };
         assert_eq!(opens("plain"), ["<think>"]);
         assert_eq!(opens("{{ '[THINK]' }}"), ["<think>", "[THINK]"]);
-        let tags = ReasoningTags::of_template("");
+        assert_eq!(opens("ends with </hm>"), ["<think>", "<hm>"]);
+        let tags = ReasoningTags::of_template(&tables, "");
         assert!(ReasoningTags::left_open(&tags, "<|assistant|><think>\n").is_some());
         assert!(ReasoningTags::left_open(&tags, "<think></think>").is_none());
     }

@@ -2,29 +2,29 @@
 
 /// Watches text for stop strings; text that may be the beginning of one is held back until that is decided.
 #[derive(Clone, Debug, Default)]
-pub struct StopMatcher {
+pub(crate) struct StopMatcher {
     strings: Vec<String>,
     held: String,
 }
 
 /// What a piece of text led to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Released {
+pub(crate) struct Released {
     /// Text that is certain not to belong to a stop string.
-    pub text: String,
+    pub(crate) text: String,
     /// The stop string that was found; nothing after it is released.
-    pub stopped: Option<String>,
+    pub(crate) stopped: Option<String>,
 }
 
 impl StopMatcher {
     /// A matcher for these strings; empty ones are left out.
-    pub fn new(strings: &[String]) -> Self {
+    pub(crate) fn new(strings: &[String]) -> Self {
         let strings = strings.iter().filter(|string| !string.is_empty()).cloned().collect();
         Self { strings, held: String::new() }
     }
 
     /// Adds text. The stop string that begins first wins; the longest of those that begin at the same place.
-    pub fn push(&mut self, text: &str) -> Released {
+    pub(crate) fn push(&mut self, text: &str) -> Released {
         self.held.push_str(text);
         let found =
             self.strings.iter().filter_map(|string| self.held.find(string.as_str()).map(|at| (at, string)));
@@ -40,7 +40,7 @@ impl StopMatcher {
     }
 
     /// The text still held, once no more will come.
-    pub fn finish(&mut self) -> String {
+    pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 }

@@ -8,7 +8,7 @@ use menagerie_loaders::{ChatTemplate, Special, TextDecoder, TextDecoderOptions, 
 
 /// The tokenizer of a file.
 #[derive(Clone, Debug)]
-pub struct FileTokenizer(pub Tokenizer);
+pub(crate) struct FileTokenizer(pub(crate) Tokenizer);
 
 impl TextStream for TextDecoder {
     fn push(&mut self, id: u32) -> Result<String, TextError> {
@@ -53,7 +53,7 @@ impl Tokenizing for FileTokenizer {
 
 /// A chat template with the tokenizer it is for.
 #[derive(Debug)]
-pub struct TemplateFormat {
+pub(crate) struct TemplateFormat {
     template: ChatTemplate,
     tokenizer: Tokenizer,
     tags: Vec<ReasoningTags>,
@@ -61,14 +61,9 @@ pub struct TemplateFormat {
 
 impl TemplateFormat {
     /// A template whose prompts `tokenizer` encodes.
-    pub fn new(template: ChatTemplate, tokenizer: Tokenizer) -> Self {
-        let tags = ReasoningTags::of_template(template.source());
+    pub(crate) fn new(template: ChatTemplate, tokenizer: Tokenizer) -> Self {
+        let tags = ReasoningTags::of_template(tokenizer.tables(), template.source());
         Self { template, tokenizer, tags }
-    }
-
-    /// The template.
-    pub fn template(&self) -> &ChatTemplate {
-        &self.template
     }
 
     /// The tokens of a rendered prompt: the beginning token once, no end token (the answer goes on).

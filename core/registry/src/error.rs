@@ -1,5 +1,6 @@
 //! [`RegistryError`]: an architecture that cannot be looked up, and why.
 
+use menagerie_spec::kind::KindsError;
 use std::path::PathBuf;
 
 /// Why an architecture could not be found or loaded.
@@ -28,21 +29,15 @@ pub enum RegistryError {
         /// All faults, a paragraph each.
         faults: String,
     },
-    /// A file would replace another spec of the same name.
-    #[error("{} would shadow {shadowed}; rename it (file and id), or pass --allow-shadow to use it instead", .path.display())]
-    Shadow {
+    /// A file's spec lists a name in files that a spec of another id has.
+    #[error("{}: [architecture] gguf lists `{name}`, which {by} has; take it out", .path.display())]
+    NameTaken {
         /// The file.
         path: PathBuf,
-        /// What it would replace.
-        shadowed: String,
-    },
-    /// A project-local folder may only add ids.
-    #[error("{} would shadow {shadowed}; a project-local folder may only add architectures: rename it (file and id), or pass its folder as --spec-dir with --allow-shadow", .path.display())]
-    ProjectShadow {
-        /// The file.
-        path: PathBuf,
-        /// What it would replace.
-        shadowed: String,
+        /// The name in files.
+        name: String,
+        /// The spec that has it.
+        by: String,
     },
     /// Two built-in crates registered the same name.
     #[error("architecture `{name}` is registered twice, by {first} and by {second}")]
@@ -54,6 +49,31 @@ pub enum RegistryError {
         /// Second crate.
         second: String,
     },
+    /// Two crates registered a kind of one name.
+    #[error("{family} kind `{name}` is registered twice, by {first} and by {second}; link only one of them")]
+    KindTwice {
+        /// The family.
+        family: &'static str,
+        /// The name.
+        name: &'static str,
+        /// First crate.
+        first: &'static str,
+        /// Second crate.
+        second: &'static str,
+    },
+    /// A factory makes something else than its kind is.
+    #[error("{crate_name} registers {family} kind `{name}` with a factory of another family")]
+    KindFamily {
+        /// The family of the kind.
+        family: &'static str,
+        /// The name.
+        name: &'static str,
+        /// The crate.
+        crate_name: &'static str,
+    },
+    /// The kinds of the crates that are linked in cannot be used together.
+    #[error(transparent)]
+    Kinds(#[from] KindsError),
     /// A spec folder that was asked for cannot be read.
     #[error("spec folder {}: {reason}", .path.display())]
     Folder {

@@ -4,21 +4,24 @@ use crate::RegistryError;
 use std::path::{Path, PathBuf};
 
 /// Environment variable with further spec folders, separated as in `PATH`.
-pub const SPEC_DIR_VARIABLE: &str = "MENAGERIE_SPEC_DIR";
+pub(crate) const SPEC_DIR_VARIABLE: &str = "MENAGERIE_SPEC_DIR";
 
 /// Folder of a project, read when it exists in the current folder.
-pub const PROJECT_FOLDER: &str = "menagerie.d";
+pub(crate) const PROJECT_FOLDER: &str = "menagerie.d";
 
-/// Why a folder is read; earlier kinds come first.
+/// Folder inside a spec folder with tables of vocabularies and chats.
+pub(crate) const TABLE_FOLDER: &str = "tokenizers";
+
+/// Why a folder is read; what earlier kinds hold comes before what later kinds hold under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FolderKind {
     /// `--spec-dir`.
     Flag,
-    /// [`SPEC_DIR_VARIABLE`].
+    /// `MENAGERIE_SPEC_DIR`.
     Environment,
     /// `menagerie/specs` in the user's XDG data folder.
     Data,
-    /// [`PROJECT_FOLDER`]: may only add architectures.
+    /// `menagerie.d`: may only add architectures.
     Project,
 }
 
@@ -59,21 +62,38 @@ impl SpecFolder {
         folders
     }
 
+    /// Whether somebody asked for the folder, by flag or variable; the others may be absent.
+    pub fn is_asked_for(&self) -> bool {
+        self.kind < FolderKind::Data
+    }
+
     /// Its spec files, sorted by name; recipes (`*.recipe.toml`) are not specs.
     ///
     /// # Errors
-    /// A folder that was asked for by flag or variable and cannot be read; the others may be absent.
+    /// The folder cannot be read, or is absent although it was asked for.
     pub fn files(&self) -> Result<Vec<PathBuf>, RegistryError> {
-        let entries = match std::fs::read_dir(&self.path) {
+        self.toml_files(&self.path, self.is_asked_for())
+    }
+
+    /// Its files of tokenizer tables (`tokenizers/*.toml`), sorted by name.
+    ///
+    /// # Errors
+    /// The folder is there and cannot be read.
+    pub fn table_files(&self) -> Result<Vec<PathBuf>, RegistryError> {
+        self.toml_files(&self.path.join(TABLE_FOLDER), false)
+    }
+
+    fn toml_files(&self, folder: &Path, must_exist: bool) -> Result<Vec<PathBuf>, RegistryError> {
+        let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.kind >= FolderKind::Data => {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
                 return Ok(Vec::new());
             }
-            Err(error) => return Err(self.error(&error)),
+            Err(error) => return Err(self.error(folder, &error)),
         };
         let mut files = Vec::new();
         for entry in entries {
-            let path = entry.map_err(|error| self.error(&error))?.path();
+            let path = entry.map_err(|error| self.error(folder, &error))?.path();
             if is_spec(&path) {
                 files.push(path);
             }
@@ -82,9 +102,9 @@ impl SpecFolder {
         Ok(files)
     }
 
-    fn error(&self, error: &std::io::Error) -> RegistryError {
+    fn error(&self, folder: &Path, error: &std::io::Error) -> RegistryError {
         RegistryError::Folder {
-            path: self.path.clone(),
+            path: folder.to_owned(),
             reason: format!("{error} (from {})", self.kind.name()),
         }
     }
@@ -96,7 +116,7 @@ fn is_spec(path: &Path) -> bool {
 }
 
 /// `$XDG_DATA_HOME/menagerie`, or `~/.local/share/menagerie`.
-pub fn data_folder() -> Option<PathBuf> {
+pub(crate) fn data_folder() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_DATA_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))

@@ -4,16 +4,25 @@
 //! Dispatch is a look-up by [`GGUFArchitecture`], never a `match`.
 #![forbid(unsafe_code)]
 
-pub mod architecture;
-pub mod error;
-pub mod folder;
-pub mod registry;
+mod architecture;
+mod component;
+mod error;
+mod folder;
+mod parts;
+mod registry;
+mod table_file;
 
 pub use architecture::{Architecture, GGUFArchitecture};
+pub use component::{
+    Build, BuildFeedForward, BuildMixer, BuildNorm, Component, Components, NormPlace, config_of,
+};
 pub use error::RegistryError;
 pub use folder::{FolderKind, SpecFolder};
 pub use inventory;
+pub use menagerie_spec as spec;
+pub use parts::{Part, Parts, noted, where_given};
 pub use registry::{Entry, Origin, Registry, RegistryOptions};
+pub use table_file::TableFile;
 
 /// Registers an [`Architecture`] of a crate: `register!(Architecture { .. })`.
 #[macro_export]

@@ -1,8 +1,11 @@
 //! [`Registry`]: every architecture that can be run now, by the name it has in files.
 
 use crate::architecture::{Architecture, GGUFArchitecture};
+use crate::component::Components;
 use crate::error::RegistryError;
 use crate::folder::{FolderKind, SpecFolder};
+use crate::table_file::TableFile;
+use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, SpecLookup, SpecSource};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +15,9 @@ use std::sync::Arc;
 /// Which folders are read and what they may do.
 #[derive(Clone, Debug, Default)]
 pub struct RegistryOptions {
-    /// Spec folders, most important first.
+    /// Spec folders, most important first: of two files with the same name the one in the earlier folder is used.
     pub folders: Vec<SpecFolder>,
-    /// Whether a file may replace a spec of the same name.
+    /// Whether a file may replace a built-in spec of the same name (never one of a project folder).
     pub allow_shadow: bool,
 }
 
@@ -50,17 +53,41 @@ pub struct Entry {
     pub origin: Origin,
     /// What it replaces, if it was allowed to.
     pub shadows: Option<Origin>,
+    /// Files of the same name that are not used.
+    pub passed_over: Vec<Origin>,
     /// The spec's text, as written.
     pub text: String,
     /// The parsed spec, or why there is none.
     pub spec: Result<Arc<ArchSpec>, RegistryError>,
 }
 
-/// Every architecture that can be run now.
+impl Entry {
+    /// What must be said whenever the architecture is used: the files of its name that are not, and why.
+    pub fn notes(&self) -> Vec<String> {
+        let why = |passed: &Origin| match (&self.origin, passed) {
+            (Origin::BuiltIn(_), Origin::File { folder: FolderKind::Project, .. }) => format!(
+                "architecture {} is built in, and a project folder may only add: rename the file and its id, or take \
+                 it away",
+                self.id
+            ),
+            (Origin::BuiltIn(_), _) => format!(
+                "architecture {} is built in; pass --allow-shadow to use the file instead, or rename it and its id",
+                self.id
+            ),
+            (used, _) => format!("{used} comes first"),
+        };
+        self.passed_over.iter().map(|passed| format!("{passed} is not used: {}", why(passed))).collect()
+    }
+}
+
+/// Every architecture that can be run now, and the components they are made of.
 #[derive(Debug)]
 pub struct Registry {
     entries: Vec<Entry>,
     names: BTreeMap<String, usize>,
+    components: Components,
+    tables: Vec<TableFile>,
+    notes: Vec<String>,
 }
 
 /// A spec's text before it is parsed: `extends` looks through all of them.
@@ -69,6 +96,7 @@ struct Text {
     source: SpecSource,
     origin: Origin,
     shadows: Option<Origin>,
+    passed_over: Vec<Origin>,
     refused: Option<RegistryError>,
 }
 
@@ -105,25 +133,48 @@ impl Registry {
 
     /// The built-in architectures and those of the spec folders.
     ///
-    /// A file with faults does not stop the others: the fault is kept in its entry and returned when it is asked for.
+    /// Of one name, the file in the earliest folder is used, and a built-in spec before any file unless
+    /// `allow_shadow`; what is not used is in [`Entry::passed_over`]. A file with faults does not stop the others: the
+    /// fault is kept in its entry and returned when it is asked for. A data or project folder that cannot be read is in
+    /// [`Self::notes`].
     ///
     /// # Errors
     /// Nothing linked in, a name registered twice by crates, or a folder that was asked for and cannot be read.
     pub fn load(options: &RegistryOptions) -> Result<Self, RegistryError> {
+        let components = Components::linked()?;
+        let kinds = components.kinds()?;
         let mut texts = built_in_texts()?;
+        let mut tables = Vec::new();
+        let mut notes = Vec::new();
         for folder in &options.folders {
-            for path in folder.files()? {
-                let text = read(&path, folder.kind, options.allow_shadow, &texts);
-                texts.push(text);
+            let files = folder.files().and_then(|specs| Ok((specs, folder.table_files()?)));
+            let (specs, table_files) = match files {
+                Ok(files) => files,
+                Err(error) if folder.is_asked_for() => return Err(error),
+                Err(error) => {
+                    notes.push(format!("{error}; what it holds is not used"));
+                    continue;
+                }
+            };
+            for path in specs {
+                place(&mut texts, read(&path, folder.kind), options.allow_shadow);
             }
+            let read = |path: &PathBuf| TableFile::read(path, folder.kind, options.allow_shadow);
+            tables.extend(table_files.iter().map(read));
         }
-        let entries: Vec<Entry> = (0..texts.len()).map(|index| parse(&texts, index)).collect();
-        Self::index(entries)
+        let entries: Vec<Entry> = (0..texts.len()).map(|index| parse(&texts, index, &kinds)).collect();
+        Ok(Self { components, tables, notes, ..Self::index(entries)? })
     }
 
     /// Later entries shadow earlier ones; those that were replaced are dropped.
     fn index(entries: Vec<Entry>) -> Result<Self, RegistryError> {
-        let mut registry = Self { entries: Vec::new(), names: BTreeMap::new() };
+        let mut registry = Self {
+            entries: Vec::new(),
+            names: BTreeMap::new(),
+            components: Components::default(),
+            tables: Vec::new(),
+            notes: Vec::new(),
+        };
         for mut entry in entries {
             let names: Vec<String> = match &entry.spec {
                 Ok(spec) => spec.gguf_names().iter().map(ToString::to_string).collect(),
@@ -134,13 +185,15 @@ impl Registry {
                 && registry.entries[index].id != entry.id
                 && entry.spec.is_ok()
             {
-                let shadowed = format!("{} (`{name}`)", registry.entries[index].origin);
+                let by = registry.entries[index].origin.to_string();
                 entry.spec = Err(match &entry.origin {
-                    Origin::File { path, .. } => RegistryError::Shadow { path: path.clone(), shadowed },
-                    Origin::BuiltIn(by) => RegistryError::Duplicate {
+                    Origin::File { path, .. } => {
+                        RegistryError::NameTaken { path: path.clone(), name: name.clone(), by }
+                    }
+                    Origin::BuiltIn(second) => RegistryError::Duplicate {
                         name: name.clone(),
-                        first: registry.entries[index].origin.to_string(),
-                        second: (*by).to_owned(),
+                        first: by,
+                        second: (*second).to_owned(),
                     },
                 });
                 registry.entries.push(entry);
@@ -174,6 +227,11 @@ impl Registry {
         self.entries.retain(|_| *keep.next().unwrap_or(&true));
     }
 
+    /// The factories of kinds.
+    pub fn components(&self) -> &Components {
+        &self.components
+    }
+
     /// Every entry, built-in ones first, then by folder; faulty ones included.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
@@ -187,7 +245,7 @@ impl Registry {
     /// The entry and spec of a name in a file.
     ///
     /// # Errors
-    /// Unknown (with the nearest names), faulty, or shadowing without leave.
+    /// Unknown (with the nearest names) or faulty.
     pub fn resolve(&self, name: &GGUFArchitecture) -> Result<(&Entry, Arc<ArchSpec>), RegistryError> {
         let Some(&index) = self.names.get(name.as_str()) else {
             return Err(RegistryError::Unknown {
@@ -197,6 +255,16 @@ impl Registry {
         };
         let entry = &self.entries[index];
         entry.spec.clone().map(|spec| (entry, spec))
+    }
+
+    /// Files of tokenizer tables in the spec folders, most important first.
+    pub fn tables(&self) -> &[TableFile] {
+        &self.tables
+    }
+
+    /// What must be said whenever the registry is used: folders that cannot be read.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Names in files that can be resolved, sorted.
@@ -235,38 +303,49 @@ fn built_in_texts() -> Result<Vec<Text>, RegistryError> {
         },
         origin: Origin::BuiltIn(architecture.registered_by),
         shadows: None,
+        passed_over: Vec::new(),
         refused: None,
     };
     Ok(architectures.iter().map(text).collect())
 }
 
-fn read(path: &Path, folder: FolderKind, allow_shadow: bool, earlier: &[Text]) -> Text {
+fn read(path: &Path, folder: FolderKind) -> Text {
     let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let origin = Origin::File { path: path.to_owned(), folder };
-    let (text, mut refused) = match std::fs::read_to_string(path) {
+    let (text, refused) = match std::fs::read_to_string(path) {
         Ok(text) => (text, None),
         Err(error) => {
             let faults = format!("{}: {error}", path.display());
             (String::new(), Some(RegistryError::Faulty { id: id.clone(), faults }))
         }
     };
-    let shadows = earlier.iter().rfind(|text| text.id == id).map(|text| text.origin.clone());
-    if let Some(shadowed) = shadows.as_ref().filter(|_| refused.is_none()) {
-        let (path, shadowed) = (path.to_owned(), shadowed.to_string());
-        if folder == FolderKind::Project {
-            refused = Some(RegistryError::ProjectShadow { path, shadowed });
-        } else if !allow_shadow {
-            refused = Some(RegistryError::Shadow { path, shadowed });
-        }
+    Text {
+        id,
+        source: SpecSource { name: path.display().to_string(), text },
+        origin: Origin::File { path: path.to_owned(), folder },
+        shadows: None,
+        passed_over: Vec::new(),
+        refused,
     }
-    Text { id, source: SpecSource { name: path.display().to_string(), text }, origin, shadows, refused }
 }
 
-fn parse(texts: &[Text], own: usize) -> Entry {
+/// Adds a file to those of more important folders. The last text of an id is the one that is used.
+fn place(texts: &mut Vec<Text>, mut file: Text, allow_shadow: bool) {
+    let project = matches!(file.origin, Origin::File { folder: FolderKind::Project, .. });
+    match texts.iter_mut().rfind(|text| text.id == file.id) {
+        None => texts.push(file),
+        Some(used) if allow_shadow && !project && matches!(used.origin, Origin::BuiltIn(_)) => {
+            file.shadows = Some(used.origin.clone());
+            texts.push(file);
+        }
+        Some(used) => used.passed_over.push(file.origin),
+    }
+}
+
+fn parse(texts: &[Text], own: usize, kinds: &Kinds) -> Entry {
     let text = &texts[own];
     let spec = match &text.refused {
         Some(refused) => Err(refused.clone()),
-        None => ArchSpec::parse(&text.source, &Others { texts, own })
+        None => ArchSpec::parse(&text.source, &Others { texts, own }, kinds)
             .map_err(|faults| RegistryError::Faulty { id: text.id.clone(), faults: faults.to_string() })
             .and_then(|spec| named_as_file(spec, &text.id, &text.source.name))
             .map(Arc::new),
@@ -275,6 +354,7 @@ fn parse(texts: &[Text], own: usize) -> Entry {
         id: text.id.clone(),
         origin: text.origin.clone(),
         shadows: text.shadows.clone(),
+        passed_over: text.passed_over.clone(),
         text: text.source.text.clone(),
         spec,
     }

@@ -4,7 +4,17 @@
 //! counts as *read* is decided from the text), and by minijinja, which compiles and evaluates it.
 
 use crate::nearest::nearest_help;
+use crate::resolve::MOST_PARTS;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use std::fmt;
+use std::sync::LazyLock;
+
+/// Most characters of an expression.
+const MOST_CHARACTERS: usize = 4096;
+
+/// Most names, numbers and signs of an expression: it bounds what reading and evaluating one can cost, because an
+/// expression has no loops.
+const MOST_TOKENS: usize = 500;
 
 /// Functions an expression may call.
 pub(crate) const FUNCTIONS: [&str; 7] = ["sqrt", "ln", "floor", "min", "max", "has", "pattern"];
@@ -25,8 +35,7 @@ pub(crate) enum Scope {
     Config,
 }
 
-/// A checked expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A checked and compiled expression.
 pub(crate) struct Expression {
     /// As written.
     pub(crate) text: String,
@@ -38,6 +47,13 @@ pub(crate) struct Expression {
     pub(crate) patterns: Vec<String>,
     /// Whether it mentions `layer`.
     pub(crate) layer: bool,
+    compiled: minijinja::Expression<'static, 'static>,
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.text)
+    }
 }
 
 /// A name in an expression.
@@ -55,19 +71,28 @@ impl Expression {
     /// # Errors
     /// What is wrong with it, with the sub-expression.
     pub(crate) fn parse(text: &str, scope: Scope) -> Result<Expression, String> {
-        let mut reader = Reader { tokens: tokens(text, scope)?, at: 0, scope };
-        let mut expression = Expression {
-            text: text.to_string(),
-            names: Vec::new(),
-            roles: Vec::new(),
-            patterns: Vec::new(),
-            layer: false,
-        };
-        reader.read(&mut expression)?;
-        match environment().compile_expression(text) {
-            Ok(_) => Ok(expression),
-            Err(error) => Err(explain(&error, text)),
+        if text.len() > MOST_CHARACTERS {
+            let start: String = text.chars().take(40).collect();
+            return Err(format!(
+                "`{start}...` has {} characters; {MOST_CHARACTERS} are the most: name its parts in [let]",
+                text.len()
+            ));
         }
+        let mut reader = Reader { tokens: tokens(text, scope)?, at: 0, scope };
+        let mut found = Mentions { text: text.to_string(), ..Mentions::default() };
+        reader.read(&mut found)?;
+        let compiled = ENVIRONMENT.compile_expression_owned(found.text.clone());
+        let compiled = compiled.map_err(|error| explain(&error, text))?;
+        let Mentions { text, names, roles, patterns, layer } = found;
+        Ok(Expression { text, names, roles, patterns, layer, compiled })
+    }
+
+    /// Its value; `root` answers for names, and for the functions `has` and `pattern`.
+    ///
+    /// # Errors
+    /// What minijinja finds wrong.
+    pub(crate) fn evaluate(&self, root: Value) -> Result<Value, Error> {
+        self.compiled.eval(root)
     }
 
     /// Every canonical key (or `[let]` name) it mentions.
@@ -76,8 +101,20 @@ impl Expression {
     }
 }
 
-/// An environment with exactly what an expression may use; `has` and `pattern` come with the scope of an evaluation.
-pub(crate) fn environment() -> Environment<'static> {
+/// What an expression mentions.
+#[derive(Default)]
+struct Mentions {
+    text: String,
+    names: Vec<NameUse>,
+    roles: Vec<String>,
+    patterns: Vec<String>,
+    layer: bool,
+}
+
+/// Exactly what an expression may use; `has` and `pattern` come with the scope of an evaluation.
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
+
+fn environment() -> Environment<'static> {
     let mut env = Environment::empty();
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.add_filter("default", |value: Value, other: Value| if value.is_undefined() { other } else { value });
@@ -142,6 +179,12 @@ fn tokens(text: &str, scope: Scope) -> Result<Vec<Token>, String> {
             found.push(Token::Sign(sign));
             sign.len()
         };
+        if found.len() > MOST_TOKENS {
+            return Err(format!(
+                "`{}...` has more than {MOST_TOKENS} names, numbers and signs: name its parts in [let]",
+                text.chars().take(40).collect::<String>()
+            ));
+        }
         rest = rest[length..].trim_start();
     }
     Ok(found)
@@ -149,7 +192,7 @@ fn tokens(text: &str, scope: Scope) -> Result<Vec<Token>, String> {
 
 fn name(word: &str, text: &str) -> Result<String, String> {
     let bad = word.split('.').any(|part| part.is_empty() || part.starts_with(|c: char| c.is_ascii_digit()));
-    if bad {
+    if bad || word.matches('.').count() >= MOST_PARTS {
         return Err(format!("`{text}`: `{word}` is not a name"));
     }
     Ok(word.to_string())
@@ -206,7 +249,7 @@ impl Reader {
         matches!(self.peek(ahead), Some(Token::Name(found)) if found == word)
     }
 
-    fn read(&mut self, into: &mut Expression) -> Result<(), String> {
+    fn read(&mut self, into: &mut Mentions) -> Result<(), String> {
         if self.tokens.is_empty() {
             return Err("an empty expression".into());
         }
@@ -225,7 +268,7 @@ impl Reader {
         Ok(())
     }
 
-    fn name(&mut self, name: &str, into: &mut Expression) -> Result<(), String> {
+    fn name(&mut self, name: &str, into: &mut Mentions) -> Result<(), String> {
         if name == "is" {
             let negated = usize::from(self.is_word(1, "not"));
             if !self.is_word(1 + negated, "defined") {
@@ -252,7 +295,7 @@ impl Reader {
         Ok(())
     }
 
-    fn call(&mut self, name: &str, into: &mut Expression) -> Result<(), String> {
+    fn call(&mut self, name: &str, into: &mut Mentions) -> Result<(), String> {
         let known =
             FUNCTIONS.contains(&name) && (self.scope == Scope::Keys || !matches!(name, "has" | "pattern"));
         if !known {

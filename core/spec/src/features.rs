@@ -1,92 +1,94 @@
-//! What a spec uses, in words of the language, for listings.
+//! What a spec uses, in words of the language, for listings: read off the tables.
 
-use crate::names::{ActivationName, RouterWeights};
+use crate::kind::{Default, Field, FieldType};
 use crate::spec::ArchSpec;
-use crate::written::{Attention, BySource, Choice, FeedForward, Mixer, Name};
+use crate::written::{BySource, Cases, Choice, NameIndex, Written, WrittenTable};
 
 /// See [`ArchSpec::features`].
 pub(crate) fn features(spec: &ArchSpec) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    let mut add = |text: String| {
-        if !found.contains(&text) {
-            found.push(text);
-        }
-    };
-    for case in &spec.body.mixer.cases {
-        match &case.component {
-            Mixer::Attention(attention) => attention_features(attention, &mut add),
-            Mixer::NotBuiltIn { kind, .. } => add(kind.to_string()),
-            Mixer::None => {}
-        }
-    }
-    for case in &spec.body.feed_forward.cases {
-        match &case.component {
-            FeedForward::Gated(dense) => add(format!("gated {}", name(&dense.activation))),
-            FeedForward::Plain(dense) => add(format!("plain {}", name(&dense.activation))),
-            FeedForward::Moe(moe) => {
-                add(format!(
-                    "experts {}",
-                    moe.router.weights.as_ref().map_or("softmax-of-selected", name::<RouterWeights>)
-                ));
-                if moe.shared.is_some() {
-                    add("shared expert".into());
-                }
+    for case in spec.body.mixer.cases.iter().chain(&spec.body.feed_forward.cases) {
+        let nothing = case.table.kind.is_none_or(|kind| kind.name == "none");
+        let mut add = |text: String| {
+            if !found.contains(&text) {
+                found.push(text);
             }
-            FeedForward::None => {}
+        };
+        if let (false, Some(kind)) = (nothing, case.table.kind) {
+            add(format!("{}{}", kind.name, names(&case.table)));
+            options(&case.table, &mut add);
         }
     }
     found
 }
 
-fn attention_features(attention: &Attention, add: &mut dyn FnMut(String)) {
-    add("attention".into());
-    let options = [
-        (attention.qk_norm.is_some(), "qk-norm"),
-        (attention.window.is_some(), "window"),
-        (attention.temperature.is_some(), "temperature"),
-        (attention.sinks.is_some(), "sinks"),
-        (attention.softcap.is_some(), "softcap"),
-    ];
-    options.into_iter().filter(|(used, _)| *used).for_each(|(_, text)| add(text.into()));
-    for rope in attention.rope.iter().flat_map(|ropes| &ropes.cases) {
-        add("rope".into());
-        for kind in rope.component.scaling.iter().flat_map(|scaling| &scaling.accept) {
-            add(kind.name().to_string());
-        }
-    }
+/// The names that make a component what it is: those of its own table that only logits can guard and have no default.
+fn names(table: &WrittenTable) -> String {
+    let fields = table.table.fields.iter().zip(&table.fields);
+    let telling = fields.filter(|(field, _)| field.guarded && field.default == Default::Required);
+    telling.filter_map(|(field, written)| name(field, &written.as_ref()?.value)).collect()
 }
 
-fn name<T>(place: &Name<T>) -> &'static str {
-    match &place.value {
-        Choice::Given(BySource::Same((name, _)) | BySource::Each { gguf: (name, _), .. }) => name,
-        Choice::By { .. } => "by key",
+fn name(field: &Field, value: &Written) -> Option<String> {
+    let (FieldType::Name(list), Written::Name(choice)) = (&field.ty, value) else { return None };
+    let index = match choice {
+        Choice::Given(BySource::Same(index) | BySource::Each { gguf: index, .. }) => *index,
+        Choice::By { .. } => return Some(" by key".into()),
+    };
+    Some(match index {
+        NameIndex::BuiltIn(index) => format!(" {}", list.names[index].name),
+        NameIndex::Known(known) => format!(" {}", known.name),
+    })
+}
+
+/// Options that are there and need not be, at any depth.
+fn options(table: &WrittenTable, add: &mut dyn FnMut(String)) {
+    for (field, written) in table.table.fields.iter().zip(&table.fields) {
+        let Some(written) = written else { continue };
+        let telling = matches!(field.ty, FieldType::Optional(_) | FieldType::Role | FieldType::Real);
+        if telling && field.default == Default::Absent {
+            add(field.name.replace('_', "-"));
+        }
+        match (&written.value, &field.ty) {
+            (Written::Names(names), FieldType::Names(list)) => {
+                names.iter().for_each(|index| add(list.names[*index].name.to_string()));
+            }
+            (Written::Table(inner), _) => options(inner, add),
+            (Written::Cases(cases), _) => cases.cases.iter().for_each(|case| options(&case.table, add)),
+            _ => {}
+        }
     }
 }
 
 /// See [`ArchSpec::not_built_in`].
 pub(crate) fn not_built_in(spec: &ArchSpec) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for case in &spec.body.mixer.cases {
-        match &case.component {
-            Mixer::NotBuiltIn { kind, .. } => found.push(format!("mixer kind `{kind}`")),
-            Mixer::Attention(attention) => {
-                found.extend(attention.not_built_in.iter().map(|fault| fault.subject.clone()))
-            }
-            Mixer::None => {}
-        }
-    }
-    for case in &spec.body.feed_forward.cases {
-        let activation = match &case.component {
-            FeedForward::Gated(dense) | FeedForward::Plain(dense) => {
-                found.extend(dense.not_built_in.iter().map(|fault| fault.subject.clone()));
-                &dense.activation
-            }
-            FeedForward::Moe(moe) => &moe.experts.activation,
-            FeedForward::None => continue,
-        };
-        if let Choice::Given(BySource::Same((_, ActivationName::NotBuiltIn(kind)))) = &activation.value {
-            found.push(format!("activation `{kind}`"));
-        }
+    for cases in [&spec.body.mixer, &spec.body.feed_forward] {
+        unavailable_cases(cases, &mut found);
     }
     found
+}
+
+fn unavailable_cases(cases: &Cases, found: &mut Vec<String>) {
+    for case in &cases.cases {
+        match case.table.kind.filter(|kind| !kind.is_built_in()) {
+            Some(kind) => found.push(format!("{} kind `{}`", kind.family.name(), kind.name)),
+            None => unavailable(&case.table, found),
+        }
+    }
+}
+
+fn unavailable(table: &WrittenTable, found: &mut Vec<String>) {
+    for (field, written) in table.table.fields.iter().zip(&table.fields) {
+        let Some(written) = written else { continue };
+        match &written.value {
+            Written::NotBuiltIn => found.push(written.path.clone()),
+            Written::Name(Choice::Given(BySource::Same(NameIndex::Known(known)))) => {
+                found.push(format!("{} `{}`", field.name, known.name));
+            }
+            Written::Table(inner) => unavailable(inner, found),
+            Written::Cases(cases) => unavailable_cases(cases, found),
+            _ => {}
+        }
+    }
 }

@@ -47,7 +47,18 @@ mod tests {
     fn the_table_is_read() {
         assert!(outside_prefix("general.name").is_some());
         assert!(outside_prefix("tokenizer.ggml.model").is_some());
-        assert!(outside_prefix("xielu.alpha_p").is_none());
+        assert!(outside_prefix("general.base_model.0.name").is_some());
+        assert!(outside_prefix("tokenizer.chat_template.tool_use").is_some());
+        for refused in [
+            "xielu.alpha_p",
+            "general.unheard",
+            "general.base_model.0.unheard",
+            "tokenizer.ggml.suppress_tokens",
+            "tokenizer.ggml.unheard",
+            "tokenizer.unheard",
+        ] {
+            assert!(outside_prefix(refused).is_none(), "{refused}");
+        }
         assert!(under_prefix("pooling_type").is_some());
         assert!(under_prefix("attention.scale").is_none());
     }

@@ -4,11 +4,23 @@
 //! written at, `merge` lays a spec over the one it extends, `decode` checks names, options and expressions and collects
 //! all faults. Resolving it against the keys and roles of a file gives the config, the coverage of the file's keys, and
 //! the [`report`] of where each value came from. No tensors and no file format are known here.
+//!
+//! What components there are is said once, in the tables of [`kind`]: decoding, faults, provenance, the
+//! [reference page](reference_page), the [JSON Schema](json_schema) and the tensors of made-up models follow from them.
+//!
+//! ```
+//! use menagerie_spec::kind::{Family, Kinds};
+//!
+//! let kinds = Kinds::built_in();
+//! let attention = kinds.find(Family::Mixer, "attention").unwrap();
+//! assert!(attention.options.fields.iter().any(|field| field.name == "window"));
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod fault;
 pub mod harmless;
+pub mod kind;
 pub mod nearest;
 pub mod report;
 pub mod source;
@@ -19,18 +31,20 @@ mod expression;
 mod features;
 mod gguf_names;
 mod glob;
+mod kinds;
+mod language;
 mod merge;
-mod names;
 mod reads;
+mod reference;
 mod resolve;
 mod roles;
 mod schema;
-mod shapes;
 mod tree;
 mod written;
 
 pub use config::ModelConfig;
 pub use fault::{Fault, SpecFaults};
+pub use reference::reference_page;
 pub use report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
 pub use schema::json_schema;
 pub use source::{

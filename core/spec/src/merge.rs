@@ -1,12 +1,13 @@
 //! `extends`: a spec laid over the one it extends, table by table, with `unset` and replacement on `kind`.
 
 use crate::fault::{Fault, SpecFaults};
+use crate::language::SCHEMA;
 use crate::nearest::nearest_help;
 use crate::source::{SpecLookup, SpecSource};
 use crate::tree::{Item, Node, Table, read};
 
-/// The schema this crate reads.
-pub(crate) const SCHEMA: i64 = 1;
+/// Most keys of one table.
+const MOST_KEYS: usize = 2000;
 
 /// How many specs may lie below one another.
 const DEPTH: usize = 3;
@@ -45,6 +46,10 @@ fn load_one(
             return None;
         }
     };
+    if let Some((place, keys)) = widest(&node).filter(|(_, keys)| *keys > MOST_KEYS) {
+        faults.push(place.fault("", format!("{keys} keys in one table; {MOST_KEYS} are the most")));
+        return None;
+    }
     let place = node.place.clone();
     let Item::Table(document) = &mut node.item else { return None };
     if !schema_fits(document, &node.place, faults) {
@@ -73,6 +78,13 @@ fn load_one(
     }
     base.place = place;
     Some(base)
+}
+
+/// Where the table with the most keys stands, and how many they are.
+fn widest(node: &Node) -> Option<(&crate::tree::Place, usize)> {
+    let table = node.table()?;
+    let inner = table.entries.iter().filter_map(|entry| widest(&entry.node));
+    inner.chain([(&node.place, table.entries.len())]).max_by_key(|(_, keys)| *keys)
 }
 
 fn own_id(document: &Table) -> Option<&str> {

@@ -1,7 +1,10 @@
 //! [`ArchSpec`]: an architecture as written, merged by `extends`, spans kept.
 
 use crate::config::ModelConfig;
+use crate::decode::Closure;
 use crate::fault::{Fault, SpecFaults};
+use crate::kind::Kinds;
+use crate::names;
 use crate::reads::Reads;
 use crate::report::Resolution;
 use crate::source::{ResolveInput, SpecLookup, SpecSource};
@@ -18,6 +21,9 @@ pub struct ArchSpec {
     pub(crate) truth: Option<Truth>,
     pub(crate) hf: HfMap,
     pub(crate) body: Body,
+    pub(crate) kinds: Kinds,
+    /// What each name of `[let]` comes down to.
+    pub(crate) lets: BTreeMap<String, Closure>,
     pub(crate) reads: Reads,
 }
 
@@ -115,37 +121,42 @@ pub enum HfTensor {
     Config(String),
 }
 
-/// How a stored tensor becomes the canonical one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// Last two dims swapped.
-    Transpose,
-    /// A dim of one element dropped.
-    Squeeze,
-    /// `-exp(x)`.
-    NegativeExp,
-    /// Per key-value group q..q, k, v to all q, all k, all v.
-    GroupedQkv,
-    /// Rows 0, 2, 4, ...
-    EvenRows,
-    /// Rows 1, 3, 5, ...
-    OddRows,
-    /// Columns 0, 2, 4, ...
-    EvenColumns,
-    /// Columns 1, 3, 5, ...
-    OddColumns,
-    /// `<from>_blocks` and `<from>_scales` of MXFP4.
-    Mxfp4,
+names! {
+    /// How a stored tensor becomes the canonical one.
+    pub enum Layout {
+        /// Last two dims swapped.
+        Transpose = "transpose",
+        /// A dim of one element dropped.
+        Squeeze = "squeeze",
+        /// `-exp(x)`.
+        NegativeExp = "negative-exp",
+        /// Per key-value group q..q, k, v to all q, all k, all v.
+        GroupedQkv = "grouped-qkv",
+        /// Rows 0, 2, 4, ...
+        EvenRows = "even-rows",
+        /// Rows 1, 3, 5, ...
+        OddRows = "odd-rows",
+        /// Columns 0, 2, 4, ...
+        EvenColumns = "even-columns",
+        /// Columns 1, 3, 5, ...
+        OddColumns = "odd-columns",
+        /// `<from>_blocks` and `<from>_scales` of MXFP4.
+        Mxfp4 = "mxfp4",
+    }
 }
 
 impl ArchSpec {
-    /// Reads a spec: TOML, merged over the specs it extends, every option and expression checked.
+    /// Reads a spec: TOML, merged over the specs it extends, every option and expression checked by the tables of `kinds`.
     ///
     /// # Errors
     /// All faults at once, each with file, line, column, dotted key and the nearest name; after `extends`, the place is
     /// the value's origin.
-    pub fn parse(source: &SpecSource, lookup: &dyn SpecLookup) -> Result<ArchSpec, SpecFaults> {
-        crate::decode::parse(source, lookup)
+    pub fn parse(
+        source: &SpecSource,
+        lookup: &dyn SpecLookup,
+        kinds: &Kinds,
+    ) -> Result<ArchSpec, SpecFaults> {
+        crate::decode::parse(source, lookup, kinds)
     }
 
     /// Id, e.g. `qwen3`.
@@ -191,16 +202,6 @@ impl ArchSpec {
     /// The Hugging Face side.
     pub fn hf(&self) -> &HfMap {
         &self.hf
-    }
-
-    /// Whether a canonical key is read: decided from the text of the spec, so the same for every file.
-    pub fn reads_key(&self, canonical_key: &str) -> bool {
-        self.reads.has(canonical_key)
-    }
-
-    /// Canonical keys it reads, sorted: those its text mentions, those of the components it uses, the standard ones.
-    pub fn read_keys(&self) -> impl Iterator<Item = &str> {
-        self.reads.keys()
     }
 
     /// Why a canonical key of a GGUF file is ignored, by this spec or for every architecture.

@@ -180,8 +180,16 @@ impl Table {
     }
 }
 
+/// Most bytes of a spec; the largest known one has 7,000.
+const MOST_BYTES: usize = 1 << 18;
+
 /// Reads a TOML document into a table, with the place of the document itself.
 pub(crate) fn read(source: &SpecSource) -> Result<Node, Fault> {
+    if source.text.len() > MOST_BYTES {
+        let text = Arc::new(SourceText { name: source.name.clone(), text: String::new() });
+        let message = format!("{} bytes; a spec has at most {MOST_BYTES}", source.text.len());
+        return Err(Place { source: text, offset: 0 }.fault("", message));
+    }
     let text = Arc::new(SourceText { name: source.name.clone(), text: source.text.clone() });
     let start = Place { source: Arc::clone(&text), offset: 0 };
     match toml_span::parse(&source.text) {

@@ -1,16 +1,10 @@
-//! A spec as written: what the decoder makes of the TOML tree and the resolver reads.
+//! A spec as written: what the decoder makes of the TOML tree, by the tables of the kinds, and the resolver reads.
 
-use crate::config::{
-    BiasRule, HeadKind, MaskKind, NormKind, QkNormAt, QkNormOver, Reads, Role, RopePairs, RouterInput,
-    RouterScore, WindowKind,
-};
+use crate::config::Role;
 use crate::expression::Expression;
-use crate::fault::Fault;
-use crate::names::{
-    ActivationName, ExpertForm, GroupScore, NormWeight, Pooling, Rounding, RouterApply, RouterSelect,
-    RouterWeights, ScalingKind, SharedGate,
-};
+use crate::kind::{Kind, KnownName, Table};
 use crate::tree::Place;
+use std::sync::Arc;
 
 /// A value that may differ between source formats.
 #[derive(Clone, Debug)]
@@ -19,80 +13,142 @@ pub(crate) enum BySource<T> {
     Each { gguf: T, hf: T },
 }
 
-/// A field: its value, where it was written, and its dotted path.
-#[derive(Clone, Debug)]
-pub(crate) struct Field<T> {
-    pub(crate) place: Place,
-    pub(crate) path: String,
-    pub(crate) value: T,
-}
-
 /// A number or the expression that gives it.
 #[derive(Clone, Debug)]
 pub(crate) enum Scalar {
     Literal(f64),
-    Expression(Expression),
+    Expression(Arc<Expression>),
 }
-
-/// A number, perhaps per source.
-pub(crate) type Number = Field<BySource<Scalar>>;
 
 /// A truth or the expression that gives it.
 #[derive(Clone, Debug)]
 pub(crate) enum Condition {
     Literal(bool),
-    Expression(Expression),
+    Expression(Arc<Expression>),
 }
 
-/// A truth.
-pub(crate) type Truth = Field<Condition>;
+/// A truth, with where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Truth {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    pub(crate) value: Condition,
+}
+
+/// A name of a closed list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NameIndex {
+    /// Its index in the list.
+    BuiltIn(usize),
+    /// The language knows it, this build does not have it.
+    Known(&'static KnownName),
+}
 
 /// A name, perhaps per source, or chosen by a value of the file.
 #[derive(Clone, Debug)]
-pub(crate) enum Choice<T> {
-    Given(BySource<(&'static str, T)>),
-    By { by: Expression, answers: Vec<(String, &'static str, T)> },
+pub(crate) enum Choice {
+    Given(BySource<NameIndex>),
+    By { by: Arc<Expression>, answers: Vec<(String, NameIndex)> },
 }
 
-/// A name place.
-pub(crate) type Name<T> = Field<Choice<T>>;
+/// What stands in a field.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    Number(BySource<Scalar>),
+    Truth(Condition),
+    Name(Choice),
+    Names(Vec<usize>),
+    Role(Role),
+    Table(Arc<WrittenTable>),
+    Cases(Cases),
+    Site(Site),
+    NotBuiltIn,
+}
+
+/// A field, with where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenField {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    pub(crate) value: Written,
+}
+
+/// The fields of a table that are written, in the order of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenTable {
+    pub(crate) table: &'static Table,
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    /// The kind, if the options are a component's.
+    pub(crate) kind: Option<&'static Kind>,
+    pub(crate) fields: Vec<Option<WrittenField>>,
+}
+
+impl WrittenTable {
+    /// A table of which nothing is written.
+    pub(crate) fn empty(table: &'static Table, place: Place, path: String) -> WrittenTable {
+        WrittenTable { table, place, path, kind: None, fields: vec![None; table.fields.len()] }
+    }
+
+    /// Index and value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&WrittenField> {
+        let index = self.table.fields.iter().position(|field| field.name == name)?;
+        self.fields.get(index)?.as_ref()
+    }
+}
 
 /// A component: one, or named cases of which exactly one holds in every layer.
 #[derive(Clone, Debug)]
-pub(crate) struct Cases<T> {
+pub(crate) struct Cases {
     pub(crate) place: Place,
     pub(crate) path: String,
     /// Whether these are named cases; otherwise there is exactly one, without a name.
     pub(crate) named: bool,
-    pub(crate) cases: Vec<Case<T>>,
+    pub(crate) cases: Vec<Case>,
 }
 
 /// One case of a component.
 #[derive(Clone, Debug)]
-pub(crate) struct Case<T> {
+pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) when: Option<Truth>,
-    pub(crate) component: T,
+    pub(crate) table: Arc<WrittenTable>,
+}
+
+/// A place where a norm is applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// The first that exists is taken.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) when: Option<Truth>,
+    pub(crate) norm: Arc<WrittenTable>,
 }
 
 /// A spec without its names and its Hugging Face side.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) lets: Vec<Let>,
-    pub(crate) count: Option<Number>,
-    pub(crate) embedding: Embedding,
-    pub(crate) norm: Option<Norm>,
-    pub(crate) mixer_branch: Branch,
-    pub(crate) feed_forward_branch: Branch,
-    pub(crate) mixer: Cases<Mixer>,
-    pub(crate) feed_forward: Cases<FeedForward>,
-    pub(crate) output: Output,
+    pub(crate) layers: Arc<WrittenTable>,
+    pub(crate) embedding: Arc<WrittenTable>,
+    pub(crate) block: Arc<WrittenTable>,
+    pub(crate) mixer: Cases,
+    pub(crate) feed_forward: Cases,
+    pub(crate) output: Arc<WrittenTable>,
     pub(crate) checks: Vec<Check>,
     pub(crate) gguf: Gguf,
     pub(crate) adapter_order: Vec<Role>,
     pub(crate) pre: Option<String>,
     pub(crate) end: Vec<String>,
     pub(crate) chat_fallback: Option<String>,
+}
+
+impl Body {
+    /// Every table of options, as it is written.
+    pub(crate) fn tables(&self) -> Vec<Arc<WrittenTable>> {
+        let sections = [&self.layers, &self.embedding, &self.block, &self.output];
+        let cases = self.mixer.cases.iter().chain(&self.feed_forward.cases).map(|case| &case.table);
+        sections.into_iter().chain(cases).cloned().collect()
+    }
 }
 
 /// A named expression.
@@ -103,219 +159,11 @@ pub(crate) struct Let {
     pub(crate) value: Scalar,
 }
 
-/// `[embedding]`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Embedding {
-    pub(crate) scale: Option<Number>,
-    pub(crate) norm: Option<Site>,
-    pub(crate) positions: Option<Role>,
-    pub(crate) token_types: Option<Role>,
-}
-
-/// `[norm]`.
-#[derive(Clone, Debug)]
-pub(crate) struct Norm {
-    pub(crate) kind: Name<NormKind>,
-    pub(crate) eps: Number,
-    pub(crate) weight: Option<Name<NormWeight>>,
-    pub(crate) bias: Option<Name<BiasRule>>,
-    pub(crate) offset: Option<Number>,
-}
-
-/// What a site or a QK-norm says otherwise than `[norm]`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NormOverride {
-    pub(crate) kind: Option<Name<NormKind>>,
-    pub(crate) eps: Option<Number>,
-    pub(crate) weight: Option<Name<NormWeight>>,
-    pub(crate) bias: Option<Name<BiasRule>>,
-    pub(crate) offset: Option<Number>,
-}
-
-/// A place where a norm is applied.
-#[derive(Clone, Debug)]
-pub(crate) struct Site {
-    pub(crate) place: Place,
-    pub(crate) path: String,
-    /// The first that exists is taken.
-    pub(crate) roles: Vec<Role>,
-    pub(crate) norm: NormOverride,
-    pub(crate) when: Option<Truth>,
-}
-
-/// One branch of `[block]`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Branch {
-    pub(crate) pre: Option<Site>,
-    pub(crate) post: Option<Site>,
-    pub(crate) after: Option<Site>,
-    pub(crate) reads: Option<Name<Reads>>,
-    pub(crate) scale: Option<Number>,
-}
-
-/// `[mixer]`.
-#[derive(Clone, Debug)]
-pub(crate) enum Mixer {
-    Attention(Box<Attention>),
-    None,
-    /// Known to the language, not built in.
-    NotBuiltIn {
-        kind: &'static str,
-        fault: Fault,
-    },
-}
-
-/// Attention.
-#[derive(Clone, Debug)]
-pub(crate) struct Attention {
-    pub(crate) path: String,
-    pub(crate) heads: Option<Number>,
-    pub(crate) kv_heads: Option<Number>,
-    pub(crate) key_dim: Option<Number>,
-    pub(crate) value_dim: Option<Number>,
-    pub(crate) qkv_bias: Option<Name<BiasRule>>,
-    pub(crate) output_bias: Option<Name<BiasRule>>,
-    pub(crate) scale: Option<Number>,
-    pub(crate) mask: Option<Name<MaskKind>>,
-    pub(crate) softcap: Option<Number>,
-    pub(crate) clamp: Option<Number>,
-    pub(crate) sinks: Option<Role>,
-    pub(crate) qk_norm: Option<Cases<QkNorm>>,
-    pub(crate) window: Option<Cases<Window>>,
-    pub(crate) temperature: Option<Cases<Temperature>>,
-    pub(crate) rope: Option<Cases<Rope>>,
-    /// Options that are known but not built in.
-    pub(crate) not_built_in: Vec<Fault>,
-}
-
-/// `qk_norm`.
-#[derive(Clone, Debug)]
-pub(crate) struct QkNorm {
-    pub(crate) place: Place,
-    pub(crate) path: String,
-    pub(crate) over: Name<QkNormOver>,
-    pub(crate) at: Name<QkNormAt>,
-    pub(crate) norm: NormOverride,
-}
-
-/// `window`.
-#[derive(Clone, Debug)]
-pub(crate) struct Window {
-    pub(crate) kind: Name<WindowKind>,
-    pub(crate) size: Number,
-}
-
-/// `temperature`.
-#[derive(Clone, Debug)]
-pub(crate) struct Temperature {
-    pub(crate) scale: Number,
-    pub(crate) length: Number,
-    pub(crate) offset: Number,
-}
-
-/// `rope`.
-#[derive(Clone, Debug)]
-pub(crate) struct Rope {
-    pub(crate) place: Place,
-    pub(crate) path: String,
-    pub(crate) pairs: Name<RopePairs>,
-    pub(crate) dims: Option<Number>,
-    pub(crate) base: Number,
-    pub(crate) scaling: Option<Scaling>,
-}
-
-/// `rope.scaling`.
-#[derive(Clone, Debug)]
-pub(crate) struct Scaling {
-    pub(crate) accept: Vec<ScalingKind>,
-    pub(crate) when: Option<Truth>,
-    pub(crate) yarn_magnitude: Option<Number>,
-    pub(crate) yarn_round: Option<Name<Rounding>>,
-    pub(crate) longrope_magnitude: Option<Number>,
-}
-
-/// `[feed_forward]`.
-#[derive(Clone, Debug)]
-pub(crate) enum FeedForward {
-    Gated(Dense),
-    Plain(Dense),
-    Moe(Box<Moe>),
-    None,
-}
-
-/// Options of `gated` and `plain`.
-#[derive(Clone, Debug)]
-pub(crate) struct Dense {
-    pub(crate) activation: Name<ActivationName>,
-    pub(crate) bias: Option<Name<BiasRule>>,
-    /// Options that are known but not built in.
-    pub(crate) not_built_in: Vec<Fault>,
-}
-
-/// Mixture of experts.
-#[derive(Clone, Debug)]
-pub(crate) struct Moe {
-    pub(crate) experts: Expert,
-    pub(crate) shared: Option<Cases<SharedExpert>>,
-    pub(crate) router: Router,
-}
-
-/// An expert.
-#[derive(Clone, Debug)]
-pub(crate) struct Expert {
-    pub(crate) form: Name<ExpertForm>,
-    pub(crate) activation: Name<ActivationName>,
-    pub(crate) bias: Option<Name<BiasRule>>,
-}
-
-/// The shared expert.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedExpert {
-    pub(crate) expert: Expert,
-    pub(crate) gate: Option<Name<SharedGate>>,
-}
-
-/// The router.
-#[derive(Clone, Debug)]
-pub(crate) struct Router {
-    pub(crate) place: Place,
-    pub(crate) path: String,
-    pub(crate) score: Name<RouterScore>,
-    pub(crate) bias: Option<Name<BiasRule>>,
-    pub(crate) input: Option<Name<RouterInput>>,
-    pub(crate) select: Option<Name<RouterSelect>>,
-    pub(crate) select_bias: Option<Name<BiasRule>>,
-    pub(crate) groups: Option<Groups>,
-    pub(crate) weights: Option<Name<RouterWeights>>,
-    pub(crate) scale: Option<Number>,
-    pub(crate) apply: Option<Name<RouterApply>>,
-    pub(crate) top_k: Option<Number>,
-}
-
-/// `router.groups`.
-#[derive(Clone, Debug)]
-pub(crate) struct Groups {
-    pub(crate) count: Number,
-    pub(crate) keep: Number,
-    pub(crate) score: Name<GroupScore>,
-}
-
-/// `[output]`.
-#[derive(Clone, Debug)]
-pub(crate) struct Output {
-    pub(crate) norm: Option<Site>,
-    pub(crate) head: Name<HeadKind>,
-    pub(crate) bias: Option<Name<BiasRule>>,
-    pub(crate) scale: Option<Number>,
-    pub(crate) softcap: Option<Number>,
-    pub(crate) pooling: Option<Name<Pooling>>,
-}
-
 /// One line of `[check]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
     pub(crate) place: Place,
-    pub(crate) expression: Expression,
+    pub(crate) expression: Arc<Expression>,
     pub(crate) message: String,
 }
 

@@ -5,12 +5,13 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
-pub mod error;
-pub mod model;
-pub mod plan;
-pub mod quantisation;
+mod error;
+mod model;
+mod plan;
+mod quantisation;
 pub mod random;
 
 pub use error::SynthError;
 pub use model::{Synthesis, write};
-pub use quantisation::Quantisation;
+pub use plan::{Planned, plan};
+pub use quantisation::{Quantisation, Use};

@@ -2,7 +2,7 @@
 
 use crate::blocks;
 use crate::error::SynthError;
-use crate::plan::{Planned, Sizes, plan};
+use crate::plan::{Planned, plan};
 use crate::quantisation::Quantisation;
 use crate::random::Random;
 use gguf_file::{GgmlType, GgufWriter};
@@ -63,21 +63,11 @@ pub fn write(
     let input =
         ResolveInput::new(SourceFormat::Gguf, path.display().to_string(), &*architecture, keys, &roles);
     let config = spec.resolve(&input)?;
-    let missing =
-        || SynthError::MissingKey { key: "vocab_size".to_owned(), why: "rows of the embedding".to_owned() };
-    let sizes = Sizes {
-        vocabulary: size(keys, "vocab_size").ok_or_else(missing)?,
-        feed_forward: size(keys, "feed_forward_length"),
-        expert_feed_forward: size(keys, "expert_feed_forward_length"),
-        shared_feed_forward: size(keys, "expert_shared_feed_forward_length"),
-        experts: size(keys, "expert_count"),
-        tied: synthesis.tied,
-    };
-    let tensors = plan(&config, &sizes)?;
+    let tensors = plan(&config, synthesis.tied)?;
     let mut writer = metadata(synthesis, &architecture)?;
     let mut declared = Vec::new();
     for tensor in &tensors {
-        let name = format!("{}{}", spec.role_to_gguf_name(&tensor.role, tensor.layer), tensor.suffix);
+        let name = spec.role_to_gguf_name(&tensor.role, tensor.layer);
         let kind = synthesis.quantisation.kind(&name, tensor.dims[0], tensor.usage)?;
         writer.declare(&name, &tensor.dims, kind)?;
         declared.push((name, kind));

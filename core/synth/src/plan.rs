@@ -1,88 +1,64 @@
-//! Which tensors a resolved config wants, with their dims: the assembler's wishes read backwards.
+//! Which tensors a resolved config wants, with their dims: read off the tables of its kinds.
 
 use crate::error::SynthError;
 use crate::quantisation::Use;
-use menagerie_spec::config::{
-    AttentionConfig, BiasRule, BranchConfig, FeedForwardConfig, HeadKind, LayerConfig, MixerConfig,
-    ModelConfig, MoeConfig, NormSite, QkNormOver, RopeScaling,
-};
-use std::collections::BTreeSet;
-
-/// Sizes that a config leaves to the shapes of the tensors.
-#[derive(Clone, Debug, Default)]
-pub struct Sizes {
-    /// Rows of the embedding.
-    pub vocabulary: u64,
-    /// Width of dense feed-forwards.
-    pub feed_forward: Option<u64>,
-    /// Width of an expert.
-    pub expert_feed_forward: Option<u64>,
-    /// Width of the shared expert.
-    pub shared_feed_forward: Option<u64>,
-    /// Routed experts.
-    pub experts: Option<u64>,
-    /// Whether the embedding makes the logits too.
-    pub tied: bool,
-}
+use menagerie_spec::ModelConfig;
+use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, NormSite};
+use menagerie_spec::kind::{Bits, Component, FreeSize, MODEL_SIZES, Scope, Sizes, Stored, WantedRole};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tensor to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// Role, or role with suffix.
+    /// Role with its suffix, `attn_q.weight`.
     pub role: String,
     /// Block, if it is one's.
     pub layer: Option<usize>,
-    /// `.weight`, `.bias` or nothing.
-    pub suffix: &'static str,
     /// ggml order: fastest first.
     pub dims: Vec<u64>,
     /// What its type depends on.
     pub usage: Use,
-    /// 1 for norm weights and divisors, else 0.
+    /// What its numbers lie around: 1 for norm weights and divisors, else 0.
     pub centre: f32,
 }
 
 /// Collects the tensors of one model.
 struct Plan<'a> {
-    sizes: &'a Sizes,
-    width: u64,
-    layer: Option<usize>,
+    hints: &'a BTreeMap<String, f64>,
+    width: usize,
     layers: usize,
+    /// Whether the embedding makes the logits too.
+    tied: bool,
     tensors: Vec<Planned>,
-    norms: BTreeSet<String>,
+    /// Tensors that are planned: sites may share one, and layers share those of the model.
+    seen: BTreeSet<(Option<usize>, String)>,
 }
 
-/// Every tensor of the model, in the order files have them.
+/// Every tensor of the model, in the order files have them. Sizes that a config leaves to the shapes come from its hints;
+/// `tied` says whether the embedding makes the logits too.
 ///
 /// # Errors
-/// A size that is missing, or a component this does not know.
-pub fn plan(config: &ModelConfig, sizes: &Sizes) -> Result<Vec<Planned>, SynthError> {
+/// A size that is missing.
+pub fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<Planned>, SynthError> {
+    let mut hints = config.hints.clone();
+    hints.extend(config.context_length.map(|length| ("context_length".to_owned(), length as f64)));
+    let tied = tied || config.output.head == HeadKind::Tied;
     let mut plan = Plan {
-        sizes,
-        width: config.embedding_length as u64,
-        layer: None,
+        hints: &hints,
+        width: config.embedding_length,
         layers: config.layers.len(),
+        tied,
         tensors: Vec::new(),
-        norms: BTreeSet::new(),
+        seen: BTreeSet::new(),
     };
-    plan.matrix(
-        "token_embd",
-        plan.width,
-        sizes.vocabulary,
-        if sizes.tied { Use::Output } else { Use::Plain },
-    );
-    plan.site(config.embedding.norm.as_ref());
-    plan.site(config.output.norm.as_ref());
-    let own = matches!(config.output.head, HeadKind::Own)
-        || (config.output.head == HeadKind::OwnOrTied && !sizes.tied);
-    if own {
-        plan.matrix("output", plan.width, sizes.vocabulary, Use::Output);
+    let sizes = plan.with_model(config.embedding.sizes(), &MODEL_SIZES);
+    plan.all(config.embedding.wanted(&sizes), None, &MODEL_SIZES)?;
+    plan.site(config.embedding.norm.as_ref(), None)?;
+    plan.site(config.output.norm.as_ref(), None)?;
+    if !tied {
+        let sizes = plan.with_model(config.output.sizes(), &MODEL_SIZES);
+        plan.all(config.output.wanted(&sizes), None, &MODEL_SIZES)?;
     }
-    plan.bias("output", sizes.vocabulary, config.output.bias);
-    if config.embedding.positions.is_some() || config.embedding.token_types.is_some() {
-        return Err(SynthError::Unsupported("learned positions and token types are not made up".to_owned()));
-    }
-    plan.rope_tensors(config);
     for layer in &config.layers {
         plan.layer(layer)?;
     }
@@ -90,165 +66,100 @@ pub fn plan(config: &ModelConfig, sizes: &Sizes) -> Result<Vec<Planned>, SynthEr
 }
 
 impl Plan<'_> {
-    fn push(&mut self, role: &str, suffix: &'static str, dims: Vec<u64>, usage: Use, centre: f32) {
-        self.tensors.push(Planned { role: role.to_owned(), layer: self.layer, suffix, dims, usage, centre });
-    }
-
-    fn matrix(&mut self, role: &str, columns: u64, rows: u64, usage: Use) {
-        self.push(role, ".weight", vec![columns, rows], usage, 0.0);
-    }
-
-    fn bias(&mut self, role: &str, rows: u64, rule: BiasRule) {
-        if rule == BiasRule::Required {
-            self.push(role, ".bias", vec![rows], Use::Small, 0.0);
-        }
-    }
-
-    fn site(&mut self, site: Option<&NormSite>) {
-        let Some(site) = site else { return };
-        if !self.norms.insert(format!("{:?}.{}", self.layer, site.role)) {
-            return;
-        }
-        if site.norm.weight {
-            self.push(&site.role, ".weight", vec![self.width], Use::Small, 1.0);
-        }
-        if site.norm.bias {
-            self.push(&site.role, ".bias", vec![self.width], Use::Small, 0.0);
-        }
-    }
-
-    fn branch(&mut self, branch: &BranchConfig) {
-        for site in [&branch.pre, &branch.post, &branch.after] {
-            self.site(site.as_ref());
-        }
-    }
-
-    fn rope_tensors(&mut self, config: &ModelConfig) {
-        let ropes = config.layers.iter().filter_map(|layer| match &layer.mixer {
-            MixerConfig::Attention(attention) => attention.rope.as_ref(),
-            _ => None,
-        });
-        let mut seen = BTreeSet::new();
-        for rope in ropes {
-            let roles = match &rope.scaling {
-                RopeScaling::Factors { role } => vec![role],
-                RopeScaling::LongRope { short, long, .. } => vec![long, short],
-                _ => Vec::new(),
-            };
-            for role in roles {
-                if seen.insert(role.clone()) {
-                    self.push(role, ".weight", vec![rope.dims as u64 / 2], Use::Small, 1.0);
-                }
+    /// Sizes of a config with the width of the model and the sizes that hints give.
+    fn with_model(&self, mut sizes: Sizes, free: &[FreeSize]) -> Sizes {
+        sizes.set("D", self.width);
+        for size in free {
+            let hint = size.hints.iter().find_map(|key| self.hints.get(*key));
+            if let Some(hint) = hint.filter(|hint| **hint > 0.0 && hint.fract() == 0.0) {
+                sizes.set(size.symbol, *hint as usize);
             }
         }
+        sizes
     }
 
     fn layer(&mut self, layer: &LayerConfig) -> Result<(), SynthError> {
-        self.layer = Some(layer.index);
-        self.branch(&layer.mixer_branch);
-        match &layer.mixer {
-            MixerConfig::Attention(attention) => self.attention(attention, layer.index),
-            MixerConfig::None => {}
-            other => {
-                return Err(SynthError::Unsupported(format!(
-                    "tensors of this mixer are not made up: {other:?}"
-                )));
+        let at = Some(layer.index);
+        let parts = [(&layer.mixer_branch, &layer.mixer), (&layer.feed_forward_branch, &layer.feed_forward)];
+        for (branch, component) in parts {
+            for site in [&branch.pre, &branch.post, &branch.after] {
+                self.site(site.as_ref(), at)?;
             }
-        }
-        self.branch(&layer.feed_forward_branch);
-        self.feed_forward(&layer.feed_forward, layer.index)
-    }
-
-    fn attention(&mut self, attention: &AttentionConfig, layer: usize) {
-        let queries = (attention.heads * attention.key_dim) as u64;
-        let keys = (attention.kv_heads * attention.key_dim) as u64;
-        let values = (attention.kv_heads * attention.value_dim) as u64;
-        let sensitive = Use::Sensitive(layer, self.layers);
-        for (role, rows, usage) in
-            [("attn_q", queries, Use::Plain), ("attn_k", keys, Use::Plain), ("attn_v", values, sensitive)]
-        {
-            self.matrix(role, self.width, rows, usage);
-            self.bias(role, rows, attention.qkv_bias);
-        }
-        self.matrix("attn_output", (attention.heads * attention.value_dim) as u64, self.width, Use::Plain);
-        self.bias("attn_output", self.width, attention.output_bias);
-        if let Some(norm) = &attention.qk_norm {
-            let widths = match norm.over {
-                QkNormOver::Head => [attention.key_dim as u64; 2],
-                QkNormOver::AllHeads => [queries, keys],
-            };
-            for (role, width) in ["attn_q_norm", "attn_k_norm"].into_iter().zip(widths) {
-                self.push(role, ".weight", vec![width], Use::Small, 1.0);
-            }
-        }
-        if let Some(role) = &attention.sinks {
-            self.push(role, ".weight", vec![attention.heads as u64], Use::Small, 0.0);
-        }
-    }
-
-    fn feed_forward(&mut self, feed_forward: &FeedForwardConfig, layer: usize) -> Result<(), SynthError> {
-        let dense =
-            |plan: &Self| plan.needed(plan.sizes.feed_forward, "feed_forward_length", "the feed-forward");
-        match feed_forward {
-            FeedForwardConfig::Gated { bias, .. } => {
-                let inner = dense(self)?;
-                self.dense(["ffn_gate", "ffn_up", "ffn_down"], inner, *bias, layer);
-            }
-            FeedForwardConfig::Plain { bias, .. } => {
-                let inner = dense(self)?;
-                self.dense(["", "ffn_up", "ffn_down"], inner, *bias, layer);
-            }
-            FeedForwardConfig::Moe(moe) => self.mixture(moe, layer)?,
-            FeedForwardConfig::None => {}
-            other => {
-                return Err(SynthError::Unsupported(format!(
-                    "tensors of this feed-forward are not made up: {other:?}"
-                )));
+            if let Some(component) = component {
+                self.component(component, at)?;
             }
         }
         Ok(())
     }
 
-    /// Gate (may be empty: none), up and down.
-    fn dense(&mut self, roles: [&str; 3], inner: u64, bias: BiasRule, layer: usize) {
-        for role in &roles[..2] {
-            if !role.is_empty() {
-                self.matrix(role, self.width, inner, Use::Plain);
-                self.bias(role, inner, bias);
-            }
-        }
-        self.matrix(roles[2], inner, self.width, Use::Sensitive(layer, self.layers));
-        self.bias(roles[2], self.width, bias);
+    fn component(&mut self, component: &Component, layer: Option<usize>) -> Result<(), SynthError> {
+        let kind = component.kind();
+        let sizes = self.with_model(component.sizes(), kind.free);
+        self.all(sizes.wanted(kind.roles), layer, kind.free)
     }
 
-    fn mixture(&mut self, moe: &MoeConfig, layer: usize) -> Result<(), SynthError> {
-        let experts = self.needed(self.sizes.experts, "expert_count", "the experts")?;
-        let inner = self.sizes.expert_feed_forward.or(self.sizes.feed_forward);
-        let inner = self.needed(inner, "expert_feed_forward_length", "an expert")?;
-        self.push("ffn_gate_inp", ".weight", vec![self.width, experts], Use::Small, 0.0);
-        self.bias("ffn_gate_inp", experts, moe.router.bias);
-        if let Some(role) = &moe.router.select_bias {
-            self.push(role, "", vec![experts], Use::Small, 0.0);
+    fn site(&mut self, site: Option<&NormSite>, layer: Option<usize>) -> Result<(), SynthError> {
+        match site {
+            Some(site) => self.all(site.wanted(self.width), layer, &[]),
+            None => Ok(()),
         }
-        if moe.experts.gated {
-            self.push("ffn_gate_exps", ".weight", vec![self.width, inner, experts], Use::Plain, 0.0);
-        }
-        self.push("ffn_up_exps", ".weight", vec![self.width, inner, experts], Use::Plain, 0.0);
-        let down = Use::Sensitive(layer, self.layers);
-        self.push("ffn_down_exps", ".weight", vec![inner, self.width, experts], down, 0.0);
-        if let Some(shared) = &moe.shared {
-            let inner = self.sizes.shared_feed_forward.unwrap_or(inner);
-            let gate = if shared.expert.gated { "ffn_gate_shexp" } else { "" };
-            self.dense([gate, "ffn_up_shexp", "ffn_down_shexp"], inner, shared.expert.bias, layer);
-            if shared.sigmoid_gate {
-                self.push("ffn_gate_inp_shexp", ".weight", vec![self.width], Use::Small, 0.0);
+    }
+
+    /// Tensors that are wanted; of the forms of a group, those of the first.
+    fn all(
+        &mut self,
+        wanted: Vec<WantedRole>,
+        layer: Option<usize>,
+        free: &[FreeSize],
+    ) -> Result<(), SynthError> {
+        let mut forms: BTreeMap<&str, &str> = BTreeMap::new();
+        for wanted in wanted {
+            let of_form =
+                wanted.def.form.is_none_or(|(group, form)| *forms.entry(group).or_insert(form) == form);
+            let layer = layer.filter(|_| wanted.def.scope == Scope::Block);
+            for stored in wanted.stored() {
+                if of_form && stored.rule == BiasRule::Required {
+                    self.push(&stored, layer, free)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn needed(&self, size: Option<u64>, key: &str, why: &str) -> Result<u64, SynthError> {
-        let why = format!("it is the width or number of {why}");
-        size.filter(|&size| size > 0).ok_or_else(|| SynthError::MissingKey { key: key.to_owned(), why })
+    fn push(&mut self, stored: &Stored, layer: Option<usize>, free: &[FreeSize]) -> Result<(), SynthError> {
+        if !self.seen.insert((layer, stored.role.clone())) {
+            return Ok(());
+        }
+        let mut dims = Vec::new();
+        for dim in &stored.dims {
+            dims.push(dim.size.ok_or_else(|| missing(dim.text, &stored.role, free))?);
+        }
+        // Files hold one row as a vector.
+        while dims.len() > 1 && stored.dims.get(dims.len() - 1).is_some_and(|dim| dim.text == "1") {
+            dims.pop();
+        }
+        let usage = match stored.def.bits {
+            _ if dims.len() < 2 => Use::Small,
+            Bits::Full => Use::Small,
+            Bits::Logits => Use::Output,
+            Bits::Plain if self.tied && stored.role == "token_embd.weight" => Use::Output,
+            Bits::Plain => Use::Plain,
+            Bits::More => Use::Sensitive(layer.unwrap_or(0), self.layers),
+        };
+        let centre = if stored.is_bias { 0.0 } else { stored.def.around };
+        self.tensors.push(Planned { role: stored.role.clone(), layer, dims, usage, centre });
+        Ok(())
+    }
+}
+
+/// Which key is missing for a dim.
+fn missing(dim: &str, role: &str, free: &[FreeSize]) -> SynthError {
+    let symbol = |name: &str| free.iter().find(|size| size.symbol == name);
+    match dim.split(['*', '+', '/']).find_map(symbol) {
+        Some(FreeSize { hints: [key, ..], doc, .. }) => {
+            let why = doc.trim().trim_end_matches('.').to_lowercase();
+            SynthError::MissingKey { key: (*key).to_owned(), why }
+        }
+        _ => SynthError::Unsupported(format!("tensor `{role}`: nothing says how large `{dim}` is")),
     }
 }

@@ -1,7 +1,7 @@
 //! [`Quantisation`]: a label such as `Q4_K_M` and the type it gives each tensor.
 
 use crate::error::SynthError;
-use gguf_file::GgmlType;
+use gguf_file::{FileType, GgmlType};
 
 /// A label and the type of most tensors; `_M` labels give some tensors more bits, as llama.cpp's `llama-quant.cpp` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,33 +10,33 @@ pub struct Quantisation {
     pub label: &'static str,
     base: &'static str,
     mixed: bool,
-    file_type: u32,
+    file_type: FileType,
 }
 
-const fn plain(label: &'static str, base: &'static str, file_type: u32) -> Quantisation {
+const fn plain(label: &'static str, base: &'static str, file_type: FileType) -> Quantisation {
     Quantisation { label, base, mixed: false, file_type }
 }
 
-/// Labels and their ids in `general.file_type` (`llama_ftype`).
+/// Labels, types and values of `general.file_type`.
 const ALL: &[Quantisation] = &[
-    plain("F32", "F32", 0),
-    plain("F16", "F16", 1),
-    plain("BF16", "BF16", 32),
-    plain("Q4_0", "Q4_0", 2),
-    plain("Q4_1", "Q4_1", 3),
-    plain("Q5_0", "Q5_0", 8),
-    plain("Q5_1", "Q5_1", 9),
-    plain("Q8_0", "Q8_0", 7),
-    plain("Q2_K", "Q2_K", 10),
-    plain("Q3_K", "Q3_K", 11),
-    plain("Q4_K_S", "Q4_K", 14),
-    Quantisation { label: "Q4_K_M", base: "Q4_K", mixed: true, file_type: 15 },
-    plain("Q5_K_S", "Q5_K", 16),
-    Quantisation { label: "Q5_K_M", base: "Q5_K", mixed: true, file_type: 17 },
-    plain("Q6_K", "Q6_K", 18),
-    plain("IQ4_NL", "IQ4_NL", 25),
-    plain("IQ4_XS", "IQ4_XS", 30),
-    plain("MXFP4", "MXFP4", 38),
+    plain("F32", "F32", FileType::F32),
+    plain("F16", "F16", FileType::F16),
+    plain("BF16", "BF16", FileType::BF16),
+    plain("Q4_0", "Q4_0", FileType::Q4_0),
+    plain("Q4_1", "Q4_1", FileType::Q4_1),
+    plain("Q5_0", "Q5_0", FileType::Q5_0),
+    plain("Q5_1", "Q5_1", FileType::Q5_1),
+    plain("Q8_0", "Q8_0", FileType::Q8_0),
+    plain("Q2_K", "Q2_K", FileType::Q2_K),
+    plain("Q3_K", "Q3_K", FileType::Q3_K_S),
+    plain("Q4_K_S", "Q4_K", FileType::Q4_K_S),
+    Quantisation { label: "Q4_K_M", base: "Q4_K", mixed: true, file_type: FileType::Q4_K_M },
+    plain("Q5_K_S", "Q5_K", FileType::Q5_K_S),
+    Quantisation { label: "Q5_K_M", base: "Q5_K", mixed: true, file_type: FileType::Q5_K_M },
+    plain("Q6_K", "Q6_K", FileType::Q6_K),
+    plain("IQ4_NL", "IQ4_NL", FileType::IQ4_NL),
+    plain("IQ4_XS", "IQ4_XS", FileType::IQ4_XS),
+    plain("MXFP4", "MXFP4", FileType::MXFP4_MOE),
 ];
 
 /// What a tensor is, as far as its type depends on it.
@@ -53,6 +53,11 @@ pub enum Use {
 }
 
 impl Quantisation {
+    /// Every label there is.
+    pub fn labels() -> impl Iterator<Item = &'static str> {
+        ALL.iter().map(|quantisation| quantisation.label)
+    }
+
     /// The quantisation of a label, whatever its case.
     ///
     /// # Errors
@@ -66,7 +71,7 @@ impl Quantisation {
 
     /// Its id in `general.file_type`.
     pub fn file_type(self) -> u32 {
-        self.file_type
+        self.file_type.id()
     }
 
     /// The type of a tensor with rows of so many elements.

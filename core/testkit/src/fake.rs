@@ -1,199 +1,219 @@
-//! [`FakeModel`]: a model whose next token can be told without arithmetic, for tests of what surrounds a model.
-//!
-//! Its logits depend on every token so far, in order, and it gets the earlier ones from the state store: a wrong
-//! position, a forgotten advance or a mixed-up sequence gives another token.
+//! [`FakeModel`]: a model whose next token is a function of the tokens it finds in its state, for tests of what surrounds
+//! a model.
 
-use candle_core::{Device, Tensor};
-use menagerie_model::state::KvType;
+use crate::fake_backend::{FakeBackend, FakeStates};
 use menagerie_model::{
-    Compute, LanguageModel, LayerStack, Model, ModelError, OutputHead, Result, StateId, StateSpec,
-    TokenEmbedding, TransformContext, TransformerModel,
+    Arithmetic, Compute, Executor, InferenceStep, ModelError, ModelShape, Result, RopeRegime, Rows,
+    SequenceRows, StateId, StatePool, StateSpec, StepInput, TransformContext,
 };
-use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Elements of the state row: one block of any cache type.
-const STATE_WIDTH: usize = 32;
-/// Logit of the token that comes next; the others get less, in steps.
-const HIGHEST: f32 = 8.0;
+/// Next token after the tokens that the model still sees.
+pub type Script = Box<dyn Fn(&[u32]) -> u32 + Send + Sync>;
 
-/// Predicts `(sum of (i + 1) * token_i) % vocabulary`.
+/// What happens in the middle of a part of a step.
+pub type During = Box<dyn Fn() -> Result<()> + Send>;
+
+/// Logits of the scripted token and of the one after it; the others have 0.
+const HIGHEST: f32 = 5.0;
+const SECOND: f32 = 1.0;
+
+const TOKENS: StateId = StateId(0);
+const COUNT: StateId = StateId(1);
+
+/// A part of a step as the model saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What the step was for.
+    pub step: InferenceStep,
+    /// Its tokens.
+    pub tokens: Vec<u32>,
+    /// The rope regime.
+    pub regime: RopeRegime,
+    /// Rows that wanted logits.
+    pub logits: usize,
+    /// Sequences in the same step, this one included.
+    pub together: usize,
+}
+
+/// Writes the tokens of a step into its state and answers from what it reads there: a wrong cache is a wrong answer.
 pub struct FakeModel {
     vocabulary: usize,
-    limit: Option<usize>,
-    context: Option<usize>,
+    shape: ModelShape,
+    script: Script,
     states: Vec<StateSpec>,
+    window: Option<usize>,
+    looks_ahead: bool,
+    broken: Option<(u32, f32)>,
+    seen: Mutex<Vec<Seen>>,
+    during: Mutex<Option<During>>,
 }
 
 impl FakeModel {
-    /// A model of so many tokens; at most 2048, which every cache type but `q8_0` holds exactly.
-    pub fn new(vocabulary: usize) -> Self {
-        assert!((1..=2048).contains(&vocabulary), "a fake model has 1 to 2048 tokens");
-        let state = StateSpec::PerToken {
-            name: "fake.tokens".to_owned(),
-            heads: 1,
-            head_dim: STATE_WIDTH,
+    /// A model of so many tokens that answers as `script` says.
+    pub fn new(vocabulary: usize, script: impl Fn(&[u32]) -> u32 + Send + Sync + 'static) -> Self {
+        let shape = ModelShape {
+            n_layers: 1,
+            max_seq_len: None,
+            embedding_length: vocabulary,
+            rope_regime_limit: None,
+        };
+        Self {
+            vocabulary,
+            shape,
+            script: Box::new(script),
+            states: vec![tokens(None)],
             window: None,
-        };
-        Self { vocabulary, limit: None, context: None, states: vec![state] }
-    }
-
-    /// The same with a limit at which the rope regime changes.
-    pub fn with_regime_limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// The same with a trained context.
-    pub fn with_context(mut self, context: usize) -> Self {
-        self.context = Some(context);
-        self
-    }
-
-    /// The token that comes after these.
-    pub fn next_token(&self, tokens: &[u32]) -> u32 {
-        let sum: u64 = tokens.iter().zip(1u64..).map(|(token, weight)| u64::from(*token) * weight).sum();
-        (sum % self.vocabulary as u64) as u32
-    }
-
-    /// Logits in which `token` leads.
-    pub fn logits_for(&self, token: u32) -> Vec<f32> {
-        let away = |id: usize| (id + self.vocabulary - token as usize) % self.vocabulary;
-        (0..self.vocabulary).map(|id| HIGHEST - away(id) as f32 * HIGHEST / self.vocabulary as f32).collect()
-    }
-
-    /// The tokens the store holds for a sequence, up to `count`.
-    fn stored_tokens(&self, context: &TransformContext, index: usize, count: usize) -> Result<Vec<u32>> {
-        let rows = context.states.rows(StateId(0), context.layout.sequences()[index].sequence)?;
-        let element = |position: usize| {
-            let row =
-                rows.pages[position / rows.page_len] as usize * rows.page_len + position % rows.page_len;
-            let at = row * rows.row_bytes()?;
-            let bytes = &rows.bytes[at..at + 4];
-            match rows.kind {
-                KvType::F32 => Ok(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
-                KvType::F16 => Ok(half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f32()),
-                KvType::Q8_0 => Err(ModelError::Unsupported("a fake model keeps f32 or f16".to_owned())),
-            }
-        };
-        (0..count).map(|position| Ok(element(position)? as u32)).collect()
-    }
-}
-
-impl Model for FakeModel {
-    fn device(&self) -> &Device {
-        &Device::Cpu
-    }
-}
-
-impl TokenEmbedding for FakeModel {
-    fn vocabulary(&self) -> usize {
-        self.vocabulary
-    }
-
-    fn embed(&self, tokens: &[u32], _positions: &[u32], _compute: &Compute) -> Result<Tensor> {
-        if let Some(&id) = tokens.iter().find(|id| **id as usize >= self.vocabulary) {
-            return Err(ModelError::TokenOutOfRange { id, vocabulary: self.vocabulary });
+            looks_ahead: false,
+            broken: None,
+            seen: Mutex::default(),
+            during: Mutex::default(),
         }
-        let values = tokens.iter().map(|id| *id as f32).collect();
-        menagerie_model::ops::tensor(values, tokens.len(), 1)
+    }
+
+    /// Answers with these tokens, one after the other, from the position `start` on.
+    pub fn saying(vocabulary: usize, start: usize, answer: &[u32]) -> Self {
+        let answer = answer.to_vec();
+        Self::new(vocabulary, move |history| {
+            let said = history.len().checked_sub(start);
+            said.and_then(|said| answer.get(said)).copied().unwrap_or(0)
+        })
+    }
+
+    /// The same with a limit at which the rope regime changes, in tokens.
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.shape.rope_regime_limit = Some(limit);
+        self
+    }
+
+    /// The same with a state that cannot be truncated, beside the tokens: it must be at the position a step begins at.
+    pub fn recurrent(mut self) -> Self {
+        self.states.push(StateSpec::PerSequence { name: "fake.count".to_owned(), shape: vec![1] });
+        self
+    }
+
+    /// The same seeing the last `window` tokens only.
+    pub fn windowed(mut self, window: usize) -> Self {
+        self.states[0] = tokens(Some(window));
+        self.window = Some(window);
+        self
+    }
+
+    /// The same as a model of which a layer looks ahead.
+    pub fn looking_ahead(self) -> Self {
+        Self { looks_ahead: true, ..self }
+    }
+
+    /// The same giving `value` in place of the highest logit after the token `id`.
+    pub fn broken_after(self, id: u32, value: f32) -> Self {
+        Self { broken: Some((id, value)), ..self }
+    }
+
+    /// How to compute with such models.
+    pub fn compute() -> Compute {
+        Compute::new(Arc::new(FakeBackend), Arithmetic::Exact)
+    }
+
+    /// What was run since the last call.
+    pub fn take_seen(&self) -> Vec<Seen> {
+        std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Calls `act` in the middle of each part of a step from now on; absent = nothing.
+    pub fn during(&self, act: Option<During>) {
+        *self.during.lock().unwrap_or_else(PoisonError::into_inner) = act;
+    }
+
+    /// Logits `[V]` after these tokens.
+    pub fn row(&self, history: &[u32]) -> Vec<f32> {
+        let next = (self.script)(history) as usize;
+        let mut row = vec![0.0; self.vocabulary];
+        row[(next + 1) % self.vocabulary] = SECOND;
+        row[next] = match (self.broken, history.last()) {
+            (Some((id, value)), Some(last)) if id == *last => value,
+            _ => HIGHEST,
+        };
+        row
+    }
+
+    fn part(&self, part: &SequenceRows, tokens: &[u32], context: &mut TransformContext) -> Result<Vec<f32>> {
+        let values: Vec<f32> = tokens.iter().map(|&id| id as f32).collect();
+        let (tables, states) = context.states.parts_mut::<FakeStates>()?;
+        states.write(TOKENS, tables.pages(TOKENS, part.sequence)?, part.first_position, &values)?;
+        if self.states.len() > 1 {
+            count(context.states, part)?;
+        }
+        if let Some(during) = &*self.during.lock().unwrap_or_else(PoisonError::into_inner) {
+            during()?;
+        }
+        context.check_cancelled()?;
+        let (tables, states) = context.states.parts::<FakeStates>()?;
+        let mut rows = Vec::new();
+        for wanted in part.logits.clone() {
+            let end = part.first_position + wanted + 1;
+            let from = self.window.map_or(0, |window| end.saturating_sub(window));
+            let seen = states.read(TOKENS, tables.pages(TOKENS, part.sequence)?, from..end)?;
+            rows.extend(self.row(&seen.iter().map(|id| *id as u32).collect::<Vec<_>>()));
+        }
+        Ok(rows)
     }
 }
 
-impl LayerStack for FakeModel {
-    fn layers(&self) -> Range<usize> {
-        0..1
+fn tokens(window: Option<usize>) -> StateSpec {
+    StateSpec::PerToken { name: "fake.tokens".to_owned(), dtype: None, heads: 1, head_dim: 1, window }
+}
+
+/// The recurrent state counts tokens: a step must begin where the count is.
+fn count(states: &mut StatePool, part: &SequenceRows) -> Result<()> {
+    let (tables, states) = states.parts_mut::<FakeStates>()?;
+    let count = states.block_mut(COUNT, tables.block(COUNT, part.sequence)?);
+    if count[0] != part.first_position as f32 {
+        return Err(ModelError::State(format!("count {} at {}", count[0], part.first_position)));
+    }
+    count[0] += part.rows.len() as f32;
+    Ok(())
+}
+
+impl Executor for FakeModel {
+    fn shape(&self) -> &ModelShape {
+        &self.shape
     }
 
     fn states(&self) -> &[StateSpec] {
         &self.states
     }
 
-    fn transform(&self, _hidden: Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        context.check_cancelled()?;
-        context.states.prepare(context.layout)?;
-        let mut out = Vec::new();
-        for (index, part) in context.layout.sequences().iter().enumerate() {
-            for (offset, row) in part.rows.clone().enumerate() {
-                let values = [context.tokens[row] as f32; STATE_WIDTH];
-                let position = part.first_position + offset;
-                context.states.write_rows(StateId(0), part.sequence, position, &values)?;
-                let seen = self.stored_tokens(context, index, position + 1)?;
-                out.push(self.next_token(&seen) as f32);
-            }
-        }
-        let rows = out.len();
-        menagerie_model::ops::tensor(out, rows, 1)
-    }
-}
-
-impl OutputHead for FakeModel {
     fn vocabulary(&self) -> usize {
         self.vocabulary
     }
 
-    fn norm(&self, hidden: &Tensor, _compute: &Compute) -> Result<Tensor> {
-        Ok(hidden.clone())
+    fn logits_width(&self) -> usize {
+        self.vocabulary
     }
 
-    fn logits(&self, normed: &Tensor, _compute: &Compute) -> Result<Tensor> {
-        let tokens = menagerie_model::ops::values(normed)?.to_vec();
-        let logits = tokens.iter().flat_map(|token| self.logits_for(*token as u32)).collect();
-        menagerie_model::ops::tensor(logits, tokens.len(), self.vocabulary)
-    }
-}
-
-impl TransformerModel for FakeModel {
-    fn n_layers(&self) -> usize {
-        1
+    fn looks_ahead(&self) -> bool {
+        self.looks_ahead
     }
 
-    fn max_seq_len(&self) -> Option<usize> {
-        self.context
-    }
-
-    fn embedding_length(&self) -> usize {
-        1
-    }
-
-    fn rope_regime_limit(&self) -> Option<usize> {
-        self.limit
-    }
-
-    fn stack(&self) -> &dyn LayerStack {
-        self
-    }
-}
-
-impl LanguageModel for FakeModel {
-    fn embedding(&self) -> &dyn TokenEmbedding {
-        self
-    }
-
-    fn head(&self) -> &dyn OutputHead {
-        self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Session, argmax};
-
-    #[test]
-    fn the_next_token_is_the_one_foretold_however_tokens_are_fed() {
-        let model = FakeModel::new(97);
-        let tokens = [5, 90, 3, 3, 41, 0, 8];
-        for (sizes, page_len) in [(vec![7], 16), (vec![3, 4], 16), (vec![1; 7], 2)] {
-            let mut session = Session::exact(&model, 1, 16, page_len).unwrap();
-            let sequence = session.states.create().unwrap();
-            let mut start = 0;
-            for size in sizes {
-                let rows = session.feed(sequence, &tokens[start..start + size]).unwrap();
-                for (offset, row) in rows.iter().enumerate() {
-                    assert_eq!(argmax(row) as u32, model.next_token(&tokens[..start + offset + 1]));
-                }
-                start += size;
-            }
+    fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
+        context.check_cancelled()?;
+        let StepInput::Tokens(tokens) = context.input else {
+            return Err(ModelError::Unsupported("a fake model takes tokens".to_owned()));
+        };
+        let layout = context.layout;
+        context.states.prepare(layout)?;
+        let mut rows = Vec::new();
+        for part in layout.sequences() {
+            let own = &tokens[part.rows.clone()];
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(Seen {
+                step: part.step,
+                tokens: own.to_vec(),
+                regime: part.regime,
+                logits: part.logits.len(),
+                together: layout.sequences().len(),
+            });
+            rows.extend(self.part(part, own, context)?);
         }
+        context.compute.backend.upload(rows, self.vocabulary)
     }
 }

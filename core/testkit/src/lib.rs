@@ -2,6 +2,7 @@
 
 pub mod byte_tokenizer;
 pub mod fake;
+pub mod fake_backend;
 pub mod naive;
 pub mod random;
 pub mod reference;
@@ -10,8 +11,9 @@ pub mod tiny;
 pub mod tolerance;
 
 pub use byte_tokenizer::ByteTokenizer;
-pub use fake::FakeModel;
+pub use fake::{FakeModel, Script, Seen};
+pub use fake_backend::{FakeBackend, FakeStates};
 pub use reference::{Reference, Rows};
 pub use session::Session;
-pub use tiny::{TinyModel, TinyShape};
+pub use tiny::{Declared, TinyModel, TinyShape, cpu_backend};
 pub use tolerance::{argmax, assert_close, assert_equal_bits, kl_divergence, max_difference};

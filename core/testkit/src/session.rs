@@ -1,9 +1,9 @@
 //! [`Session`]: feeds tokens to a model, a step at a time.
 
-use menagerie_kernels::{Arithmetic, Cpu, KvType};
+use crate::tiny::cpu_backend;
 use menagerie_model::{
-    Compute, InferenceStep, LanguageModel, LayerHook, ModelError, Result, RopeRegime, SequenceId,
-    SequenceLayout, SequenceRows, StateStore, TransformContext,
+    Arithmetic, Compute, Executor, InferenceStep, KvType, LayerHook, ModelError, PoolOptions, Result,
+    RopeRegime, Scalings, SequenceId, SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,13 +11,15 @@ use std::sync::atomic::AtomicBool;
 /// A model, a store and how to compute.
 pub struct Session<'a> {
     /// The model.
-    pub model: &'a dyn LanguageModel,
+    pub model: &'a dyn Executor,
     /// How to compute.
     pub compute: Compute,
     /// The state of its sequences.
-    pub states: StateStore,
+    pub states: StatePool,
     /// Called in every step.
     pub hooks: Vec<Arc<dyn LayerHook>>,
+    /// Weights of adapters, for every step.
+    pub scalings: Option<Scalings>,
     /// Ends a step.
     pub cancelled: AtomicBool,
 }
@@ -30,22 +32,22 @@ pub struct Feed<'a> {
     pub tokens: &'a [u32],
     /// Tokens of its whole prompt; decides the rope regime.
     pub total: usize,
+    /// Adapter set that acts on it.
+    pub adapters: Option<usize>,
 }
 
 impl<'a> Session<'a> {
-    /// Exact arithmetic on `threads` threads, f32 state, room for `capacity` tokens in pages of `page_len`.
+    /// Exact arithmetic on `threads` threads, f32 state, room for eight sequences of `capacity` tokens in pages of
+    /// `page_len`.
     ///
     /// # Errors
     /// What pool or store return.
-    pub fn exact(
-        model: &'a dyn LanguageModel,
-        threads: usize,
-        capacity: usize,
-        page_len: usize,
-    ) -> Result<Self> {
-        let compute = Compute::cpu(Cpu::new(Some(threads))?, Arithmetic::Exact);
-        let states = StateStore::new(model.stack().states().to_vec(), KvType::F32, capacity, page_len)?;
-        Ok(Self { model, compute, states, hooks: Vec::new(), cancelled: AtomicBool::new(false) })
+    pub fn exact(model: &'a dyn Executor, threads: usize, capacity: usize, page_len: usize) -> Result<Self> {
+        let compute = Compute::new(cpu_backend(threads)?, Arithmetic::Exact);
+        let options = PoolOptions::sequences(KvType::F32, 8, capacity).with_page_len(page_len);
+        let states = StatePool::new(&*compute.backend, model.states().to_vec(), options)?;
+        let cancelled = AtomicBool::new(false);
+        Ok(Self { model, compute, states, hooks: Vec::new(), scalings: None, cancelled })
     }
 
     /// Feeds tokens to one sequence and gives the logits after each of them.
@@ -62,7 +64,7 @@ impl<'a> Session<'a> {
     /// # Errors
     /// What the model returns.
     pub fn feed_part(&mut self, sequence: SequenceId, tokens: &[u32], total: usize) -> Result<Vec<Vec<f32>>> {
-        let mut all = self.step(&[Feed { sequence, tokens, total }])?;
+        let mut all = self.step(&[Feed { sequence, tokens, total, adapters: None }])?;
         all.pop().ok_or_else(|| ModelError::Layout("no sequence".to_owned()))
     }
 
@@ -87,19 +89,20 @@ impl<'a> Session<'a> {
                     total_prompt_tokens: feed.total,
                     is_final_chunk: first + feed.tokens.len() == feed.total,
                 },
-                regime: RopeRegime::for_length(feed.total, self.model.rope_regime_limit()),
+                regime: RopeRegime::for_length(feed.total, self.model.shape().rope_regime_limit),
                 logits: 0..feed.tokens.len(),
-                adapters: None,
+                adapters: feed.adapters,
             });
         }
         let layout = SequenceLayout::new(rows)?;
-        let mut context = TransformContext::new(&self.compute, &layout, &tokens, &mut self.states);
+        let mut context =
+            TransformContext::new(&self.compute, &layout, StepInput::Tokens(&tokens), &mut self.states);
+        context.scalings = self.scalings.as_ref();
         context.hooks = &self.hooks;
         context.cancelled = Some(&self.cancelled);
-        let logits = self.model.forward(&mut context)?;
-        let width = self.model.head().vocabulary();
-        let values = menagerie_model::ops::values(&logits)?;
-        let mut each = values.chunks_exact(width).map(<[f32]>::to_vec);
+        let logits = self.model.execute(&mut context)?;
+        let values = self.compute.backend.read(&logits)?;
+        let mut each = values.chunks_exact(self.model.logits_width()).map(<[f32]>::to_vec);
         let out = feeds.iter().map(|feed| each.by_ref().take(feed.tokens.len()).collect()).collect();
         drop(each);
         for feed in feeds {

@@ -1,18 +1,20 @@
 //! [`TinyModel`]: a dense model with random weights, as a GGUF file, as components, and for the naive forward.
 
-use candle_core::Device;
 use gguf_file::{GgmlType, GgufError, GgufWriter};
-use menagerie_kernels::{Activation, AttentionShape, Mask, RopePairs};
+use menagerie_cpu::CpuBackend;
+use menagerie_kernels::{Cpu, Isa};
 use menagerie_model::components::{
     AttentionLinears, CausalAttention, GatedFeedForward, LinearHead, RmsNorm, Rope, RopeDeclarations,
     TableEmbedding, base_frequencies,
 };
 use menagerie_model::{
-    BlockStack, Branch, DenseLinear, DynBlock, FeedForward, Linear, ModelShape, Norm, Result, SequenceMixer,
-    StageBody, StateDeclarations, TransformerBlock, Weight, WholeModel,
+    Activation, Arithmetic, AttentionShape, Backend, BlockStack, Branch, DenseLinear, DynBlock, FeedForward,
+    Linear, Mask, ModelError, ModelShape, Norm, Param, Result, RopePairs, SequenceMixer, StageBody,
+    StateDeclarations, TransformerBlock, Weight, WeightShape, WholeModel,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::random::Random;
 
@@ -55,8 +57,26 @@ pub struct TinyModel {
     pub tensors: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
 
+/// The CPU with `threads` threads, as a backend.
+///
+/// # Errors
+/// What the pool of threads returns.
+pub fn cpu_backend(threads: usize) -> Result<Arc<dyn Backend>> {
+    let cpu = Isa::from_environment().and_then(|isa| Cpu::with_isa(Some(threads), isa));
+    let cpu = cpu.map_err(|error| ModelError::backend("cpu", error))?;
+    Ok(Arc::new(CpuBackend::new(cpu)))
+}
+
 /// Wraps the linear of a role in a block, for tests of adapters.
 pub type Wrap<'a> = &'a dyn Fn(usize, &str, DenseLinear) -> Box<dyn Linear>;
+
+/// Where the parts of a model declare what they keep and share.
+pub struct Declared<'a> {
+    /// States.
+    pub states: &'a mut StateDeclarations,
+    /// Ropes.
+    pub ropes: &'a mut RopeDeclarations,
+}
 
 impl TinyModel {
     /// Weights from a seed.
@@ -108,13 +128,15 @@ impl TinyModel {
         writer.to_bytes()
     }
 
-    fn weight(&self, name: &str) -> Result<Weight> {
+    fn weight(&self, name: &str, backend: &dyn Backend) -> Result<Param> {
         let (dims, values) = &self.tensors[name];
-        Weight::from_f32(name, values, dims[1], dims[0])
+        let weight = Weight::from_f32(name, values, WeightShape { count: 1, rows: dims[1], cols: dims[0] })?;
+        backend.matrix(&weight, Arithmetic::Exact)
     }
 
-    fn norm(&self, name: &str) -> Box<dyn Norm> {
-        Box::new(RmsNorm { weight: Some(self.values(name).to_vec()), eps: EPS })
+    fn norm(&self, name: &str, backend: &dyn Backend) -> Result<Box<dyn Norm>> {
+        let weight = backend.vector(name, self.values(name).to_vec())?;
+        Ok(Box::new(RmsNorm { weight: Some(weight), eps: EPS }))
     }
 
     /// The model built from components.
@@ -122,19 +144,22 @@ impl TinyModel {
     /// # Errors
     /// What a component returns.
     pub fn to_model(&self) -> Result<WholeModel> {
-        self.to_wrapped_model(&|_, _, linear| Box::new(linear))
+        self.to_wrapped_model(&*cpu_backend(1)?, &|_, _, linear| Box::new(linear))
     }
 
     /// The same with every linear of the blocks handed to `wrap`.
     ///
     /// # Errors
     /// What a component returns.
-    pub fn to_wrapped_model(&self, wrap: Wrap) -> Result<WholeModel> {
+    pub fn to_wrapped_model(&self, backend: &dyn Backend, wrap: Wrap) -> Result<WholeModel> {
         let mut states = StateDeclarations::default();
         let mut ropes = RopeDeclarations::default();
-        let blocks = (0..self.shape.layers).map(|layer| self.block(layer, wrap, &mut states, &mut ropes));
-        let stack = BlockStack::new(0, blocks.collect::<Result<Vec<_>>>()?, states)?;
-        self.around(0..self.shape.layers, stack)
+        let blocks = (0..self.shape.layers).map(|layer| {
+            let mut declared = Declared { states: &mut states, ropes: &mut ropes };
+            self.block(layer, backend, wrap, &mut declared)
+        });
+        let stack = BlockStack::new(0, blocks.collect::<Result<Vec<_>>>()?, states);
+        self.around(0..self.shape.layers, backend, stack)
     }
 
     /// Embedding and head around a stack of layers.
@@ -144,12 +169,13 @@ impl TinyModel {
     pub fn around<L: menagerie_model::Layer + 'static>(
         &self,
         layers: Range<usize>,
+        backend: &dyn Backend,
         stack: BlockStack<L>,
     ) -> Result<WholeModel> {
-        let table = self.weight("token_embd.weight")?;
+        let table = self.weight("token_embd.weight", backend)?;
         let embedding = TableEmbedding { table, scale: 1.0, positions: None, token_type: None, norm: None };
-        let product = DenseLinear::new(self.weight("output.weight")?, None)?;
-        let norm = Some(self.norm("output_norm.weight"));
+        let product = Box::new(DenseLinear::new(self.weight("output.weight", backend)?, None)?);
+        let norm = Some(self.norm("output_norm.weight", backend)?);
         let shape = ModelShape {
             n_layers: layers.len(),
             max_seq_len: None,
@@ -157,7 +183,7 @@ impl TinyModel {
             rope_regime_limit: None,
         };
         Ok(WholeModel {
-            body: StageBody { shape, device: Device::Cpu, stack: Box::new(stack) },
+            body: StageBody { shape, stack: Box::new(stack) },
             embedding: Box::new(embedding),
             head: Box::new(LinearHead { norm, product, scale: 1.0, softcap: None }),
         })
@@ -170,13 +196,13 @@ impl TinyModel {
     pub fn block(
         &self,
         layer: usize,
+        backend: &dyn Backend,
         wrap: Wrap,
-        states: &mut StateDeclarations,
-        ropes: &mut RopeDeclarations,
+        declared: &mut Declared,
     ) -> Result<DynBlock> {
         let name = |role: &str| format!("blk.{layer}.{role}.weight");
         let linear = |role: &str| -> Result<Box<dyn Linear>> {
-            Ok(wrap(layer, role, DenseLinear::new(self.weight(&name(role))?, None)?))
+            Ok(wrap(layer, role, DenseLinear::new(self.weight(&name(role), backend)?, None)?))
         };
         let shape = AttentionShape {
             heads: self.shape.heads,
@@ -191,14 +217,15 @@ impl TinyModel {
         let linears = AttentionLinears { query, key, value, output: linear("attn_output")? };
         let frequencies = base_frequencies(ROPE_BASE, self.shape.head_dim, None);
         let rope = Rope { pairs: RopePairs::Halves, frequencies, long_frequencies: None, magnitude: 1.0 };
-        let attention =
-            CausalAttention::new(&format!("blk.{layer}"), linears, shape, states)?.with_rope(rope, ropes);
+        let names = ["k", "v"].map(|state| format!("blk.{layer}.{state}"));
+        let attention = CausalAttention::new([&names[0], &names[1]], linears, shape, declared.states)?
+            .with_rope(rope, declared.ropes);
         let (gate, up, down) = (linear("ffn_gate")?, linear("ffn_up")?, linear("ffn_down")?);
         let feed_forward = GatedFeedForward { gate, up, down, activation: Activation::Silu };
         let mixer: Branch<_, Box<dyn SequenceMixer>> =
-            Branch::new(Some(self.norm(&name("attn_norm"))), Box::new(attention));
+            Branch::new(Some(self.norm(&name("attn_norm"), backend)?), Box::new(attention));
         let feed_forward: Branch<_, Box<dyn FeedForward>> =
-            Branch::new(Some(self.norm(&name("ffn_norm"))), Box::new(feed_forward));
+            Branch::new(Some(self.norm(&name("ffn_norm"), backend)?), Box::new(feed_forward));
         Ok(TransformerBlock::new(Some(mixer), Some(feed_forward)))
     }
 }

@@ -2,22 +2,50 @@
 
 use crate::commands::{
     bench::BenchCommand, chat::ChatCommand, check::CheckCommand, completions::CompletionsCommand,
-    doctor::DoctorCommand, list::ListCommand, logits::LogitsCommand, models::ModelsCommand,
-    pull::PullCommand, render::RenderCommand, run::RunCommand, show::ShowCommand, synth::SynthCommand,
-    tokenize::TokenizeCommand,
+    doctor::DoctorCommand, list::ListCommand, logits::LogitsCommand, man::ManCommand, render::RenderCommand,
+    run::RunCommand, show::ShowCommand, synth::SynthCommand, tokenize::TokenizeCommand,
 };
-use crate::version;
-use clap::{Parser, Subcommand};
+#[cfg(feature = "hub")]
+use crate::commands::{models::ModelsCommand, pull::PullCommand};
+use crate::config_file::ConfigFile;
+use crate::failure::Failure;
+use crate::style::{self, Stream};
+use crate::{option_defaults, output, version};
+use clap::error::ErrorKind;
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+const AFTER_HELP: &str = "\
+Options under a heading (Model, Generation, Sampling, Chat, Architectures, Display) have defaults of your own:
+in the environment (--top-k is MENAGERIE_TOP_K) and in menagerie/config.toml of the configuration folder
+($XDG_CONFIG_HOME or ~/.config; MENAGERIE_CONFIG names another file):
+
+  threads = 4                # for every command that has the option
+  [chat]
+  temp = 0.6                 # for one command
+
+Environment: MENAGERIE_CONFIG, MENAGERIE_SPEC_DIR (spec folders), MENAGERIE_ISA (kernels to use: see `doctor`),
+NO_COLOR, RUST_LOG (debug, or target=level). Exit codes: 0, 1 failed, 2 wrong arguments, 130 interrupted.";
 
 /// Runs language models whose architecture is data.
 ///
-/// A MODEL is a .gguf file, `smollm2`, or a repository of the hub: org/repo, org/repo:QUANT, org/repo@revision,
-/// hf:org/repo/file.gguf. An architecture that is not built in is a TOML file in a spec folder: see `list --help`.
+/// A MODEL is a .gguf file, a listed name such as `smollm2`, or a repository of the hub: org/repo, org/repo:QUANT,
+/// org/repo@revision, hf:org/repo/file.gguf. An architecture that is not built in is a TOML file in a spec folder: see
+/// `list --help`.
 #[derive(Parser)]
-#[command(name = "menagerie", version = version::short(), long_version = version::long(), max_term_width = 110)]
+#[command(
+    name = "menagerie",
+    version = version::short(),
+    long_version = version::long(),
+    max_term_width = 110,
+    args_override_self = true,
+    after_long_help = AFTER_HELP,
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// When to colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Display")]
+    pub(crate) color: ColorChoice,
 }
 
 #[derive(Subcommand)]
@@ -32,19 +60,83 @@ pub(crate) enum Command {
     Logits(LogitsCommand),
     Bench(BenchCommand),
     Synth(SynthCommand),
+    #[cfg(feature = "hub")]
     Pull(PullCommand),
+    #[cfg(feature = "hub")]
     Models(ModelsCommand),
     Doctor(DoctorCommand),
     Completions(CompletionsCommand),
+    Man(ManCommand),
+    /// Print the version, as --version does
+    #[command(hide = true)]
+    Version,
+}
+
+/// What clap sees, with the defaults of the environment and the configuration file.
+pub(crate) fn command(file: &ConfigFile) -> Result<clap::Command, Failure> {
+    option_defaults::apply(Arguments::command(), file)
+}
+
+/// The arguments of this process; `None` where help or version was asked for and is shown.
+pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
+    let asked = color_asked(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()));
+    asked.into_iter().for_each(style::choose);
+    let file = ConfigFile::of_process()?;
+    let written = file.settings.iter().find(|one| one.option == "color" && one.command.is_none());
+    written.and_then(|one| color(one.values.first()?)).into_iter().for_each(style::choose);
+    let mut command = command(&file)?;
+    let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|mut matches| {
+        Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    });
+    let error = match parsed {
+        Ok(arguments) => return Ok(Some(arguments)),
+        Err(error) => error,
+    };
+    let text = |stream: Stream| match stream.is_coloured() {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Not clap's own way, which says nothing where standard output cannot be written to.
+        return output::write(&text(Stream::Out)).map(|()| None);
+    }
+    let origin = option_defaults::origin(&command, &file, &error);
+    let origin = origin.map(|origin| format!("note: {origin}\n")).unwrap_or_default();
+    Err(Failure::Arguments(text(Stream::Err) + &origin))
+}
+
+/// `--color` or its variable, looked for before anything is parsed: errors of parsing are coloured too.
+fn color_asked(arguments: impl Iterator<Item = String>) -> Option<ColorChoice> {
+    let mut asked = std::env::var("MENAGERIE_COLOR").ok();
+    let mut arguments = arguments.take_while(|argument| argument != "--");
+    while let Some(argument) = arguments.next() {
+        match argument.strip_prefix("--color") {
+            Some("") => asked = arguments.next(),
+            Some(value) => asked = value.strip_prefix('=').map(str::to_owned).or(asked),
+            None => {}
+        }
+    }
+    color(asked.as_deref()?)
+}
+
+fn color(text: &str) -> Option<ColorChoice> {
+    <ColorChoice as clap::ValueEnum>::from_str(text, true).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Arguments;
-    use clap::CommandFactory;
+    use super::*;
 
     #[test]
     fn the_definition_is_sound() {
-        Arguments::command().debug_assert();
+        command(&ConfigFile::default()).unwrap().debug_assert();
+    }
+
+    #[test]
+    fn color_is_found_before_parsing() {
+        let asked = |words: &[&str]| color_asked(words.iter().map(ToString::to_string));
+        assert_eq!(asked(&["menagerie", "list", "--color", "always"]), Some(ColorChoice::Always));
+        assert_eq!(asked(&["menagerie", "--color=never", "list"]), Some(ColorChoice::Never));
+        assert_eq!(asked(&["menagerie", "run", "--", "--color=never"]), None);
     }
 }

@@ -1,5 +1,7 @@
 //! [`Failure`]: how a command ends when it does not succeed, and with which exit code.
 
+use menagerie::pipeline::GenerateError;
+use std::error::Error;
 use std::fmt;
 
 /// Why a command did not succeed.
@@ -7,8 +9,14 @@ use std::fmt;
 pub(crate) enum Failure {
     /// The arguments do not fit together: exit code 2.
     Usage(String),
-    /// Something went wrong: exit code 1.
+    /// The arguments cannot be read, in clap's words: exit code 2.
+    Arguments(String),
+    /// Something went wrong: exit code 1. Lines that begin with `help: ` say what to do.
     Failed(String),
+    /// What went wrong has been said on standard output (as JSON): exit code 1.
+    Reported,
+    /// Ctrl-C: exit code 130.
+    Interrupted,
     /// Whoever reads our output has gone: no failure of ours.
     OutputClosed,
 }
@@ -18,15 +26,23 @@ impl Failure {
     pub(crate) fn about(subject: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self::Failed(format!("{subject}: {reason}"))
     }
-}
 
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::Failed(error.to_string())
+    /// The same, with what to do about it.
+    pub(crate) fn with_help(self, help: &str) -> Self {
+        match self {
+            Self::Failed(message) => Self::Failed(format!("{message}\nhelp: {help}")),
+            Self::Usage(message) => Self::Usage(format!("{message}\nhelp: {help}")),
+            other => other,
+        }
     }
 }
 
-/// Reports of several faults carry their own `error:` per line.
-pub(crate) fn with_prefix(message: &str) -> String {
-    if message.starts_with("error: ") { message.to_owned() } else { format!("error: {message}") }
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let any: &(dyn Error + 'static) = &error;
+        match any.downcast_ref::<GenerateError>() {
+            Some(GenerateError::Cancelled) => Self::Interrupted,
+            _ => Self::Failed(error.to_string()),
+        }
+    }
 }

@@ -1,47 +1,94 @@
 //! The `menagerie` command line: one file per command under `commands/`.
+// Comments of arguments are help texts first: `[T, V]` is a shape, not a link.
+#![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
+mod answer;
 mod arguments;
+mod candidates;
 mod commands;
+mod comparison;
+mod config_file;
+mod conversation;
 mod failure;
 mod interrupt;
+mod lines;
+mod message;
 mod model_arguments;
+mod model_file;
+mod model_summary;
+mod option_defaults;
 mod output;
+mod output_file;
+mod printer;
 mod progress;
+mod prompt;
+mod report;
 mod sampling_arguments;
+mod style;
+mod template_arguments;
 mod version;
 
 // Without this line no architecture is linked in.
 use menagerie_all as _;
 
-use arguments::{Arguments, Command};
-use clap::Parser;
+use arguments::Command;
 use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
-    menagerie::kernels::keep_large_buffers();
+    // A shell asks what may follow on a line.
+    match candidates::answer_shell() {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(failure) => return end(Err(failure)),
+    }
+    let arguments = match arguments::parse() {
+        Ok(Some(arguments)) => arguments,
+        other => return end(other.map(drop)),
+    };
+    log();
     // Without it a model file that shrinks while it is mapped would end the process without a word.
     if let Err(error) = menagerie::gguf::install_fault_guard() {
-        eprintln!("note: {error}");
+        report::note(&error.to_string());
     }
-    match run(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+    end(run(arguments.command))
+}
+
+/// Says what went wrong; the exit code.
+fn end(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Reported) => ExitCode::FAILURE,
+        Err(Failure::Interrupted) => ExitCode::from(interrupt::INTERRUPTED),
+        Err(Failure::Arguments(text)) => {
+            eprint!("{text}");
+            ExitCode::from(2)
+        }
         Err(Failure::Usage(message)) => {
-            eprintln!("error: {message}");
+            report::error(&message);
             ExitCode::from(2)
         }
         Err(Failure::Failed(message)) => {
-            eprintln!("{}", failure::with_prefix(&message));
+            report::error(&message);
             ExitCode::FAILURE
         }
     }
+}
+
+/// `RUST_LOG`: a level, or `target=level` separated by commas; only errors without it.
+fn log() {
+    use tracing_subscriber::filter::{LevelFilter, Targets};
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+    let wanted = std::env::var("RUST_LOG").unwrap_or_default();
+    let targets = wanted.parse().unwrap_or_else(|error| {
+        report::note(&format!("RUST_LOG: {error}; it is a level, or target=level separated by commas"));
+        Targets::new()
+    });
+    let targets = if wanted.is_empty() { targets.with_default(LevelFilter::ERROR) } else { targets };
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(lines).with(targets).init();
 }
 
 fn run(command: Command) -> Result<(), Failure> {
@@ -56,9 +103,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Logits(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Synth(command) => command.run(),
+        #[cfg(feature = "hub")]
         Command::Pull(command) => command.run(),
+        #[cfg(feature = "hub")]
         Command::Models(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
+        Command::Version => output::line(&format!("menagerie {}", version::long())),
     }
 }

@@ -1,13 +1,17 @@
 //! Arguments of every command that opens a model, and the opening itself.
 
 use crate::failure::Failure;
-use crate::progress;
+pub(crate) use crate::model_file::locate;
+use crate::template_arguments::TemplateArguments;
+use crate::{interrupt, progress, report};
 use clap::{Args, ValueEnum};
-use menagerie::hub::{Environment, Hub, ModelReference};
-use menagerie::kernels::{Arithmetic, KvType};
-use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie::assembly::open_model;
+use menagerie::pipeline::{
+    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, KvType, LoadOptions, TextPipeline,
+};
 use menagerie::registry::{Registry, RegistryOptions, SpecFolder};
-use std::path::PathBuf;
+use menagerie::spec::KeyValue;
+use std::path::{Path, PathBuf};
 
 /// Where architectures come from.
 #[derive(Args, Clone, Debug, Default)]
@@ -47,14 +51,17 @@ pub(crate) struct ModelArguments {
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) specs: SpecArguments,
-    /// Context in tokens [default: what the model was trained with, at most 8192 and what memory allows]
-    #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
+    /// Context in tokens; 0 = all the model was trained with [default: that, at most 8192 and what memory allows]
+    #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32), help_heading = "Model")]
     context: Option<u32>,
+    /// Where to compute: cpu, candle, cuda, cuda:N or metal
+    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Cpu, help_heading = "Model")]
+    device: DeviceName,
     /// Threads [default: the cores this process may use]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Model")]
     threads: Option<u32>,
     /// Element type of the key-value cache [default: f16, f32 for F32 weights and with --exact]
-    #[arg(long, value_enum, value_name = "TYPE", help_heading = "Model")]
+    #[arg(long, value_enum, ignore_case = true, value_name = "TYPE", help_heading = "Model")]
     kv_type: Option<KvTypeArgument>,
     /// Dequantise weights and compute in f32 instead of 8-bit activations (slow)
     #[arg(long, help_heading = "Model")]
@@ -83,6 +90,7 @@ impl ModelArguments {
             }),
             context: self.context.map(|context| context as usize),
             chunk: self.chunk as usize,
+            device: Device::Named(self.device),
             threads: self.threads.map(|threads| threads as usize),
             spec_dirs: self.specs.spec_dir.clone(),
             allow_shadow: self.specs.allow_shadow,
@@ -93,7 +101,7 @@ impl ModelArguments {
 
     /// Makes the context large enough for so many tokens, unless one was asked for.
     pub(crate) fn at_least(&mut self, tokens: usize) {
-        if self.context.is_none() && tokens > menagerie::pipeline::options::DEFAULT_CONTEXT {
+        if self.context.is_none() && tokens > DEFAULT_CONTEXT {
             self.context = u32::try_from(tokens).ok();
         }
     }
@@ -105,25 +113,49 @@ impl ModelArguments {
 
     /// Opens the model and prints what every load must say.
     pub(crate) fn open(&self) -> Result<TextPipeline, Failure> {
-        let path = self.locate()?;
-        let spinner = progress::spinner(&format!("loading {}", path.display()));
-        let opened = TextPipeline::open(&path, &self.load_options());
-        spinner.finish_and_clear();
-        let pipeline = opened?;
+        self.open_with_template(&TemplateArguments::default())
+    }
+
+    /// [`Self::open`], perhaps with a chat template given by hand.
+    pub(crate) fn open_with_template(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
+        let pipeline = self.open_silently(template)?;
         for notice in pipeline.notices() {
-            eprintln!("note: {notice}");
+            report::note(&notice.to_string());
         }
         Ok(pipeline)
     }
+
+    /// Opens the model; what every load must say is left to the caller. Ctrl-C ends the process meanwhile.
+    pub(crate) fn open_silently(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
+        let path = self.locate()?;
+        let _at_once = interrupt::at_once()?;
+        let registry = self.specs.registry()?;
+        let mut options = LoadOptions { chat_template: template.source()?, ..self.load_options() };
+        if self.context == Some(0) {
+            options.context = Some(trained_context(&path)?);
+        }
+        if let (Some(threads), Ok(cores)) = (self.threads, std::thread::available_parallelism())
+            && threads as usize > cores.get()
+        {
+            report::note(&format!(
+                "{threads} threads for {cores} cores: more than one for each makes it slower"
+            ));
+        }
+        let spinner = progress::spinner(&format!("loading {}", path.display()));
+        let opened = TextPipeline::open_with(&path, &registry, &options);
+        spinner.finish_and_clear();
+        Ok(opened?)
+    }
 }
 
-/// The file of a reference; fetched if it is not on this machine.
-pub(crate) fn locate(model: &str) -> Result<PathBuf, Failure> {
-    let hub = Hub::new(Environment::of_process());
-    let reference = ModelReference::parse(model)?;
-    let path = hub.pull(&reference, &mut progress::Bar::default())?;
-    if !matches!(reference, ModelReference::Path(_)) {
-        eprintln!("{model} is {}", path.display());
-    }
-    Ok(path)
+/// Tokens the model says it was trained with.
+fn trained_context(path: &Path) -> Result<usize, Failure> {
+    let stated = match open_model(path, true)?.keys()?.get("context_length") {
+        Some(KeyValue::Integer(tokens)) => usize::try_from(tokens).ok(),
+        _ => None,
+    };
+    stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
+        Failure::about(path.display(), "the file does not say what it was trained with")
+            .with_help("give -c TOKENS")
+    })
 }

@@ -2,11 +2,15 @@
 
 use crate::failure::Failure;
 use serde::Serialize;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{ErrorKind, Write};
 
 /// Writes text as it is and flushes.
 pub(crate) fn write(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    write_to(&mut std::io::stdout().lock(), text)
+}
+
+/// Writes text to a stream and flushes.
+pub(crate) fn write_to(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::OutputClosed,
         _ => Failure::about("standard output", error),
@@ -25,6 +29,11 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Writes rows in columns as wide as their widest cell.
 pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+    write(&table_text(heads, rows))
+}
+
+/// Rows in columns as wide as their widest cell.
+pub(crate) fn table_text(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
@@ -38,11 +47,15 @@ pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> Result<(), Failure>
         text.push_str(padded.join("  ").trim_end());
         text.push('\n');
     }
-    write(&text)
+    text
 }
 
-/// Text set apart: dim on a terminal that wants colour, as it is elsewhere.
-pub(crate) fn dim(text: &str) -> String {
-    let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    if wanted { format!("\x1b[2m{text}\x1b[0m") } else { text.to_owned() }
+/// `1234567` as `1.23 MB`.
+pub(crate) fn bytes(count: u64) -> String {
+    indicatif::DecimalBytes(count).to_string()
+}
+
+/// `1 file`, `3 files`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

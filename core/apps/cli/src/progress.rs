@@ -1,11 +1,14 @@
 //! Progress on standard error, only where a person watches.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use menagerie::hub::Progress;
+#[cfg(feature = "hub")]
+use indicatif::ProgressStyle;
+use indicatif::{ProgressBar, ProgressDrawTarget};
+#[cfg(feature = "hub")]
 use std::io::IsTerminal;
 use std::time::Duration;
 
 /// A bar for downloads and checksums; on a plain stream one line per step.
+#[cfg(feature = "hub")]
 #[derive(Default)]
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
@@ -19,8 +22,42 @@ pub(crate) fn spinner(text: &str) -> ProgressBar {
     bar
 }
 
-impl Progress for Bar {
-    fn begin(&mut self, what: &str, total: Option<u64>) {
+/// How much of a long prompt is read; nothing for one that is read in one step.
+pub(crate) struct PromptBar {
+    watched: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl PromptBar {
+    /// A bar for a person, if one watches.
+    pub(crate) fn new(watched: bool) -> Self {
+        Self { watched, bar: None }
+    }
+
+    /// So many tokens of all are read.
+    pub(crate) fn set(&mut self, done: usize, total: usize) {
+        if !self.watched || done >= total {
+            return self.clear();
+        }
+        let bar = self.bar.get_or_insert_with(|| spinner(""));
+        bar.set_message(prompt_message(done, total));
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn prompt_message(done: usize, total: usize) -> String {
+    format!("reading the prompt: {done} of {total} tokens ({} %)", done * 100 / total.max(1))
+}
+
+#[cfg(feature = "hub")]
+impl menagerie::hub::Progress for Bar {
+    fn begin(&mut self, what: &str, total: Option<u64>, done: u64) {
         self.end();
         if !std::io::stderr().is_terminal() {
             eprintln!("{what}");
@@ -28,8 +65,11 @@ impl Progress for Bar {
         }
         let bar = match total {
             Some(total) => {
-                let bar = ProgressBar::new(total);
-                let form = "{msg}  {wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}  {eta}";
+                // What an earlier call fetched must not count for the speed.
+                let bar = ProgressBar::new(total).with_position(done);
+                bar.reset_eta();
+                let form =
+                    "{msg}  {wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta}";
                 if let Ok(style) = ProgressStyle::with_template(form) {
                     bar.set_style(style);
                 }
@@ -51,5 +91,29 @@ impl Progress for Bar {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+    }
+
+    fn note(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| crate::report::note(text)),
+            None => crate::report::note(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_prompt_is_counted_and_a_short_one_is_not() {
+        let mut bar = PromptBar::new(true);
+        bar.set(512, 6530);
+        assert_eq!(bar.bar.as_ref().unwrap().message(), "reading the prompt: 512 of 6530 tokens (7 %)");
+        bar.set(6530, 6530);
+        assert!(bar.bar.is_none());
+        let mut unwatched = PromptBar::new(false);
+        unwatched.set(512, 6530);
+        assert!(unwatched.bar.is_none());
     }
 }

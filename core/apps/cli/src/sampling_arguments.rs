@@ -1,30 +1,48 @@
 //! Arguments of every command that generates.
 
 use crate::failure::Failure;
-use clap::Args;
+use clap::{Args, Parser};
 use menagerie::pipeline::{Request, SamplingOptions};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// A seed; `-1` asks for a new one, as llama.cpp spells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seed(Option<u64>);
+
+impl FromStr for Seed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "-1" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|seed| Self(Some(seed))).map_err(|_| "expected -1 or a number from 0".to_owned())
+    }
+}
 
 /// How tokens are chosen and when generation stops. Defaults: the file's where it has them, else llama.cpp's.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Sampling (0 or 1 switches a part off, as in llama.cpp)")]
 pub(crate) struct SamplingArguments {
-    /// Tokens to generate at most [default: until the model ends or the context is full]
-    #[arg(short = 'n', long = "max-tokens", value_name = "TOKENS", help_heading = "Generation")]
-    max_tokens: Option<usize>,
+    /// Tokens to generate at most [default: -1, until the model ends or the context is full]
+    #[arg(short = 'n', long = "max-tokens", value_name = "TOKENS", value_parser = clap::value_parser!(i64).range(-1..), help_heading = "Generation")]
+    max_tokens: Option<i64>,
     /// Stop at this text (repeatable)
     #[arg(long, value_name = "TEXT", help_heading = "Generation")]
     stop: Vec<String>,
     /// Go on after end-of-generation tokens
     #[arg(long, help_heading = "Generation")]
     ignore_eos: bool,
-    /// Print the log probability of each token and of K alternatives, as JSON lines on standard error
+    /// Give the log probability of each token and of K alternatives: with --json in the answer, on a terminal as a
+    /// table after it, else as JSON lines on standard error
     #[arg(long, value_name = "K", num_args = 0..=1, default_missing_value = "0", help_heading = "Generation")]
     logprobs: Option<usize>,
-    /// Seed; the same seed gives the same text [default: a new one, printed with --verbose]
+    /// Seed: with the same model, options and prompt, none of it cached from before, the same text comes again
+    /// [default: -1, a new one; --verbose prints it]
     #[arg(long)]
-    seed: Option<u64>,
+    seed: Option<Seed>,
     /// Temperature; 0 takes the most likely token
     #[arg(long, visible_alias = "temperature", value_name = "T")]
     temp: Option<f32>,
@@ -91,7 +109,40 @@ fn set<T>(slot: &mut T, value: Option<T>) {
     }
 }
 
+/// One option at a time, as `/set` gives it.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Settings {
+    #[command(flatten)]
+    sampling: SamplingArguments,
+}
+
 impl SamplingArguments {
+    /// Changes one option, named and written as on the command line.
+    ///
+    /// # Errors
+    /// What is wrong with the name or the value, in one line.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name == "ignore-eos" {
+            self.ignore_eos = value.parse().map_err(|_| "expected true or false".to_owned())?;
+            return Ok(());
+        }
+        // clap sets flags that are not named back to false.
+        let ignore_eos = self.ignore_eos;
+        let name = if name == "n" { "max-tokens" } else { name };
+        let mut settings = Settings { sampling: self.clone() };
+        settings.try_update_from([format!("--{name}={value}")]).map_err(|error| {
+            let text = error.render().to_string();
+            let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+            let first = lines.first().map(|line| line.trim_start_matches("error: ")).unwrap_or_default();
+            let tip = lines.iter().find_map(|line| line.trim().strip_prefix("tip: "));
+            tip.map_or_else(|| first.to_owned(), |tip| format!("{first}; {tip}"))
+        })?;
+        *self = settings.sampling;
+        self.ignore_eos = ignore_eos;
+        Ok(())
+    }
+
     /// The request these arguments stand for, over the model's own defaults.
     pub(crate) fn request(
         &self,
@@ -118,17 +169,63 @@ impl SamplingArguments {
         if !self.dry_breaker.is_empty() {
             sampling.dry_breakers.clone_from(&self.dry_breaker);
         }
-        if self.seed.is_some() {
-            sampling.seed = self.seed;
+        if let Some(Seed(seed)) = self.seed {
+            sampling.seed = seed;
         }
         sampling.check().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Request {
             sampling,
-            max_tokens: self.max_tokens,
+            max_tokens: self.max_tokens.and_then(|count| usize::try_from(count).ok()),
             stop: self.stop.clone(),
             ignore_eos: self.ignore_eos,
             logprobs: self.logprobs,
             cancel: Some(cancel),
         })
+    }
+}
+
+/// Every number of the chain in one line, for `--verbose` and `/show`.
+pub(crate) fn sampling_line(options: &SamplingOptions) -> String {
+    let mut parts = vec![
+        format!("temp {}", options.temperature),
+        format!("top-k {}", options.top_k),
+        format!("top-p {}", options.top_p),
+        format!("min-p {}", options.min_p),
+    ];
+    let mut add = |name: &str, value: f32, off: f32| {
+        if value != off {
+            parts.push(format!("{name} {value}"));
+        }
+    };
+    add("typical-p", options.typical_p, 1.0);
+    add("repeat-penalty", options.repeat_penalty, 1.0);
+    add("presence-penalty", options.presence_penalty, 0.0);
+    add("frequency-penalty", options.frequency_penalty, 0.0);
+    add("dry-multiplier", options.dry_multiplier, 0.0);
+    add("xtc-probability", options.xtc_probability, 0.0);
+    if !options.logit_bias.is_empty() {
+        parts.push(format!("{} logit biases", options.logit_bias.len()));
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_option_is_changed_and_the_others_stay() {
+        let start = ["--temp", "0.5", "--ignore-eos", "--stop", "x"];
+        let mut sampling = Settings::try_parse_from(start).unwrap().sampling;
+        sampling.set("top-k", "7").unwrap();
+        sampling.set("seed", "-1").unwrap();
+        let request = sampling.request(SamplingOptions::default(), Arc::default()).unwrap();
+        assert_eq!((request.sampling.temperature, request.sampling.top_k), (0.5, 7));
+        assert_eq!(
+            (request.ignore_eos, request.stop, request.sampling.seed),
+            (true, vec!["x".to_owned()], None)
+        );
+        assert!(sampling.set("top-k", "many").unwrap_err().contains("many"));
+        assert!(sampling.set("tpo-k", "1").unwrap_err().contains("--top-k"));
     }
 }

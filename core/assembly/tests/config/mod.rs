@@ -6,8 +6,8 @@ use menagerie_testkit::TinyModel;
 use menagerie_testkit::tiny::{EPS, ROPE_BASE};
 
 fn site(role: &str) -> Option<NormSite> {
-    let norm = NormConfig { kind: NormKind::Rms, eps: EPS, weight: true, bias: false, offset: 0.0 };
-    Some(NormSite { role: role.to_owned(), norm })
+    let norm = RmsConfig { eps: EPS, weight: NormWeight::Own, offset: 0.0 };
+    Some(NormSite { role: role.to_owned(), norm: norm.into() })
 }
 
 fn branch(pre: &str) -> BranchConfig {
@@ -36,15 +36,16 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
         clamp: None,
         sinks: None,
         qk_norm: None,
+        v_norm: None,
         window: None,
         temperature: None,
         rope: Some(rope),
     };
     let layer = |index| LayerConfig {
         index,
-        mixer: MixerConfig::Attention(Box::new(attention.clone())),
+        mixer: Some(attention.clone().into()),
         mixer_branch: branch("attn_norm"),
-        feed_forward: FeedForwardConfig::Gated { activation: Activation::Silu, bias: BiasRule::None },
+        feed_forward: Some(GatedConfig { activation: Activation::Silu, bias: BiasRule::None }.into()),
         feed_forward_branch: branch("ffn_norm"),
     };
     ModelConfig {
@@ -59,6 +60,7 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
             bias: BiasRule::None,
             scale: 1.0,
             softcap: None,
+            pooling: Pooling::None,
         },
         tokenizer: TokenizerConfig::default(),
         chat_fallback: None,
@@ -70,18 +72,18 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
 /// Two experts per token, weights that sum to one.
 pub(crate) fn softmax_of_two() -> MoeConfig {
     MoeConfig {
-        experts: ExpertConfig { gated: true, activation: Activation::Silu, bias: BiasRule::None },
+        experts: ExpertConfig { kind: ExpertForm::Gated, activation: Activation::Silu, bias: BiasRule::None },
         shared: None,
         router: RouterConfig {
             score: RouterScore::Softmax,
             bias: BiasRule::None,
             input: RouterInput::Branch,
-            select_by_logits: false,
+            select: RouterSelect::Scores,
             select_bias: None,
             groups: None,
-            sum_to_one: true,
+            weights: RouterWeights::SumToOne,
             scale: 1.0,
-            apply_to_input: false,
+            apply: RouterApply::ToOutput,
             top_k: 2,
         },
     }

@@ -77,7 +77,6 @@ fn hints_are_taken() {
         let file = open(&path, mmap);
         for advice in [Advice::WillNeed, Advice::Sequential, Advice::Random, Advice::Normal] {
             file.advise(advice).unwrap();
-            file.advise_tensor(&file.tensors()[0], advice).unwrap();
         }
     }
 }

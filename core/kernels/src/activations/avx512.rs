@@ -2,26 +2,20 @@
 
 use std::arch::x86_64::*;
 
-use super::Width;
+use super::Rounding;
 use super::quantise::Meta;
 use crate::blocks::SUPER;
-
-macro_rules! avx512 {
-    ($($item:tt)*) => {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-        $($item)*
-    };
-}
+use crate::isa::avx512;
 
 avx512! {
 /// Rounds up to 256 values; what is missing counts as zero.
-pub(super) fn quantise(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
+pub(super) fn quantise(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
     match values.first_chunk::<SUPER>() {
-        Some(values) => whole(values, width, q, meta),
+        Some(values) => whole(values, rounding, q, meta),
         None => {
             let mut padded = [0f32; SUPER];
             padded[..values.len()].copy_from_slice(values);
-            whole(&padded, width, q, meta);
+            whole(&padded, rounding, q, meta);
         }
     }
 }
@@ -29,9 +23,9 @@ pub(super) fn quantise(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: 
 
 avx512! {
 #[inline]
-fn whole(values: &[f32; SUPER], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
+fn whole(values: &[f32; SUPER], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
     let mut largest = maxima(values);
-    if width == Width::Wide {
+    if rounding == Rounding::Q8_K {
         let m = _mm256_max_epu32(largest, _mm256_permute2x128_si256::<1>(largest, largest));
         let m = _mm256_max_epu32(m, _mm256_shuffle_epi32::<0x4e>(m));
         largest = _mm256_max_epu32(m, _mm256_shuffle_epi32::<0xb1>(m));

@@ -1,60 +1,59 @@
-//! Rows of activations, and their lazily made 8-bit forms that several matrix products share.
-#![cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_imports, reason = "what the x86-64 kernels use")
-)]
+//! Rows of activations, and the forms of them that several matrix products share, made when first wanted.
 
-mod aligned;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod halves;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
+mod bfloat16;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
 mod quantise;
 #[cfg(test)]
 mod tests;
 
 use std::sync::OnceLock;
 
-pub(crate) use aligned::AlignedBytes;
-pub(crate) use halves::Halves;
+pub(crate) use bfloat16::BFloat16Rows;
 pub(crate) use quantise::{Meta, Quantised};
 
-use crate::blocks::{BlockType, Format, with_format};
+use crate::blocks::{Format, QuantType, with_format};
 use crate::error::check_len;
 use crate::{Cpu, KernelError};
 
-/// Which of the two 8-bit forms: llama.cpp's Q8_0 and Q8_K, apart from the scales, which stay f32 here.
+/// Which of llama.cpp's two 8-bit forms of activations (apart from the scales, which stay f32 here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Width {
-    /// One scale per 32 values, for the 32-wide formats.
-    Narrow,
-    /// One scale per 256 values, for the formats with blocks of 256.
-    Wide,
+#[allow(non_camel_case_types, reason = "the names are ggml's")]
+pub(crate) enum Rounding {
+    /// One scale per 32 values, for the formats of 32 (and 64) values.
+    Q8_0,
+    /// One scale per 256 values, for the formats of 256.
+    Q8_K,
 }
 
-impl Width {
-    /// The form that a quantised block type is multiplied with; `None` for the float types.
-    pub(crate) fn of(block: BlockType) -> Option<Width> {
-        with_format!(block, F => Some(if F::WIDE { Width::Wide } else { Width::Narrow }), float => None)
+impl Rounding {
+    /// The form that a quantised type is multiplied with.
+    pub(crate) fn of(quant: QuantType) -> Rounding {
+        with_format!(quant, F => if F::WIDE { Rounding::Q8_K } else { Rounding::Q8_0 })
     }
 }
 
-/// The quantised forms of one set of rows, made when first needed. It belongs to one set of values: make a new
-/// one (`ActivationCache::default()`) for every new input, share it between all products of that input.
+/// The forms of one set of rows that products have asked for. It belongs to one set of values: make a new one
+/// (`ActivationCache::default()`) for every new input, share it between all products of that input.
 #[derive(Default)]
 pub struct ActivationCache {
-    narrow: OnceLock<Quantised>,
-    wide: OnceLock<Quantised>,
-    halves: OnceLock<Halves>,
+    q8_0: OnceLock<Quantised>,
+    q8_k: OnceLock<Quantised>,
+    bfloat16: OnceLock<BFloat16Rows>,
 }
 
 impl std::fmt::Debug for ActivationCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (narrow, wide) = (self.narrow.get().is_some(), self.wide.get().is_some());
-        f.debug_struct("ActivationCache").field("narrow", &narrow).field("wide", &wide).finish()
+        let (q8_0, q8_k) = (self.q8_0.get().is_some(), self.q8_k.get().is_some());
+        let bfloat16 = self.bfloat16.get().is_some();
+        let mut text = f.debug_struct("ActivationCache");
+        text.field("q8_0", &q8_0).field("q8_k", &q8_k).field("bfloat16", &bfloat16).finish()
     }
 }
 
-/// Inputs of matrix products: `rows` rows of `cols` values, row-major, with the cache of their 8-bit forms.
+/// Inputs of matrix products: `rows` rows of `cols` values, row-major, with the cache of their other forms.
 #[derive(Clone, Copy, Debug)]
 pub struct Activations<'a> {
     /// The values, `[rows, cols]`.
@@ -63,7 +62,7 @@ pub struct Activations<'a> {
     pub rows: usize,
     /// The number of values per row.
     pub cols: usize,
-    /// Where the quantised forms are kept.
+    /// Where the other forms are kept.
     pub cache: &'a ActivationCache,
 }
 
@@ -100,16 +99,16 @@ impl<'a> Activations<'a> {
     ///
     /// # Errors
     /// `KernelError::Shape` if the cache belongs to rows of another shape; those of the pool.
-    pub(crate) fn quantised(&self, cpu: &Cpu, width: Width) -> Result<&'a Quantised, KernelError> {
-        let slot = match width {
-            Width::Narrow => &self.cache.narrow,
-            Width::Wide => &self.cache.wide,
+    pub(crate) fn quantised(&self, cpu: &Cpu, rounding: Rounding) -> Result<&'a Quantised, KernelError> {
+        let slot = match rounding {
+            Rounding::Q8_0 => &self.cache.q8_0,
+            Rounding::Q8_K => &self.cache.q8_k,
         };
         // Made outside the lock, so that no thread waits for another one's parallel region.
         let made = match slot.get() {
             Some(made) => made,
             None => {
-                let made = Quantised::new(cpu, self, width)?;
+                let made = Quantised::new(cpu, self, rounding)?;
                 slot.get_or_init(|| made)
             }
         };
@@ -121,12 +120,12 @@ impl<'a> Activations<'a> {
     ///
     /// # Errors
     /// As `quantised`.
-    pub(crate) fn halves(&self, cpu: &Cpu) -> Result<&'a Halves, KernelError> {
-        let made = match self.cache.halves.get() {
+    pub(crate) fn bfloat16(&self, cpu: &Cpu) -> Result<&'a BFloat16Rows, KernelError> {
+        let made = match self.cache.bfloat16.get() {
             Some(made) => made,
             None => {
-                let made = Halves::new(cpu, self)?;
-                self.cache.halves.get_or_init(|| made)
+                let made = BFloat16Rows::new(cpu, self)?;
+                self.cache.bfloat16.get_or_init(|| made)
             }
         };
         self.check_cache(made.shape())?;

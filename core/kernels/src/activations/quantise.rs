@@ -1,9 +1,15 @@
 //! Rounding activations to 8 bits: `q = round(x * 127 / max|x|)`, ties to even, per 32 or per 256 values, as
 //! ggml's `quantize_row_q8_0` and `quantize_row_q8_K` do (which differ in the storage and sign of the scale).
 
-use super::{Activations, AlignedBytes, Width};
+use std::sync::Arc;
+
+use super::{Activations, Rounding};
 use crate::blocks::SUPER;
-use crate::{Cpu, Isa, KernelError};
+use crate::isa::Level;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::avx2;
+use crate::memory::{Buffer, Buffers};
+use crate::{Cpu, KernelError};
 
 /// What kernels want to know of 256 rounded values besides the values.
 #[derive(Clone, Copy, Default)]
@@ -28,19 +34,19 @@ pub(crate) struct Meta {
 pub(crate) struct Quantised {
     rows: usize,
     cols: usize,
-    q: AlignedBytes,
-    meta: AlignedBytes,
+    q: Buffer,
+    meta: Buffer,
     single: Option<Single>,
 }
 
 /// Further forms of a single row, for the one-row kernels.
 struct Single {
     /// The values with the 32s of each 256 in the order 0 2 | 1 3 | 4 6 | 5 7: as the nibbles of Q4_K lie.
-    paired: AlignedBytes,
+    paired: Option<Buffer>,
     /// The values with the halves of each four 32s apart: as the nibbles of four blocks of Q4_0 lie.
-    halved: AlignedBytes,
+    halved: Buffer,
     /// -128 times the sum of each four values.
-    neg4: AlignedBytes,
+    neg4: Option<Buffer>,
 }
 
 /// How many rows one task quantises.
@@ -48,12 +54,13 @@ const ROWS_PER_TASK: usize = 8;
 
 impl Quantised {
     /// Rounds all rows; in parallel where there are many.
-    pub(super) fn new(cpu: &Cpu, x: &Activations, width: Width) -> Result<Self, KernelError> {
+    pub(super) fn new(cpu: &Cpu, x: &Activations, rounding: Rounding) -> Result<Self, KernelError> {
         let panels = x.cols.div_ceil(SUPER);
-        let mut q = AlignedBytes::reused(panels * x.rows * SUPER);
-        let mut meta = AlignedBytes::reused(panels * x.rows * size_of::<Meta>());
+        let buffers = cpu.pool().buffers();
+        let mut q = buffers.take(panels * x.rows * SUPER);
+        let mut meta = buffers.take(panels * x.rows * size_of::<Meta>());
         let out = Out { q: q.bytes_mut().as_mut_ptr(), meta: meta.bytes_mut().as_mut_ptr().cast() };
-        let kernel = row_kernel(cpu.isa());
+        let kernel = RowKernel::of(cpu.level());
         let job = |task: usize| {
             let out = &out;
             for row in task * ROWS_PER_TASK..((task + 1) * ROWS_PER_TASK).min(x.rows) {
@@ -63,8 +70,7 @@ impl Quantised {
                     // SAFETY: `at < panels * rows`, the number of records in both buffers, and every `(p, row)`
                     // is visited once, so the two references are in bounds and exclusive.
                     let (q, meta) = unsafe { (&mut *out.q.add(at * SUPER).cast(), &mut *out.meta.add(at)) };
-                    // SAFETY: the kernel was chosen for the instruction set of `cpu`, which is available.
-                    unsafe { kernel(values, width, q, meta) };
+                    kernel.run(values, rounding, q, meta);
                 }
             }
         };
@@ -73,7 +79,7 @@ impl Quantised {
         } else {
             cpu.pool().run(x.rows.div_ceil(ROWS_PER_TASK), &job)?;
         }
-        let single = (x.rows == 1).then(|| Single::new(&q, width));
+        let single = (x.rows == 1).then(|| Single::new(buffers, &q, rounding));
         Ok(Quantised { rows: x.rows, cols: x.cols, q, meta, single })
     }
 
@@ -122,7 +128,7 @@ impl Quantised {
 
     /// Of a single row: the values in Q4_K's order; empty otherwise and in the narrow form.
     pub(crate) fn paired(&self) -> &[i8] {
-        self.single.as_ref().map_or(&[], |s| s.paired.signed())
+        self.single.as_ref().and_then(|s| s.paired.as_ref()).map_or(&[], |b| b.signed())
     }
 
     /// Of a single row: the values with the halves of each four 32s apart; empty otherwise.
@@ -133,42 +139,35 @@ impl Quantised {
     /// Of a single row: -128 times the sum of each four values, as little-endian i32; empty otherwise and in the
     /// wide form.
     pub(crate) fn neg4(&self) -> &[u8] {
-        self.single.as_ref().map_or(&[], |s| s.neg4.bytes())
-    }
-}
-
-impl Drop for Quantised {
-    fn drop(&mut self) {
-        std::mem::take(&mut self.q).give_back();
-        std::mem::take(&mut self.meta).give_back();
+        self.single.as_ref().and_then(|s| s.neg4.as_ref()).map_or(&[], |b| b.bytes())
     }
 }
 
 impl Single {
-    fn new(q: &AlignedBytes, width: Width) -> Single {
+    fn new(buffers: &Arc<Buffers>, q: &Buffer, rounding: Rounding) -> Single {
         let values = q.signed();
-        let mut halved = AlignedBytes::new(values.len());
+        let mut halved = buffers.take(values.len());
         for (from, to) in q.bytes().chunks(128).zip(halved.bytes_mut().chunks_mut(128)) {
             for (i, from) in from.chunks(16).enumerate() {
                 let at = i % 2 * 64 + i / 2 * 16;
                 to[at..at + 16].copy_from_slice(from);
             }
         }
-        if width == Width::Wide {
-            let mut paired = AlignedBytes::new(values.len());
+        if rounding == Rounding::Q8_K {
+            let mut paired = buffers.take(values.len());
             for (from, to) in q.bytes().chunks(SUPER).zip(paired.bytes_mut().chunks_mut(SUPER)) {
                 for (to, g) in to.chunks_mut(32).zip([0, 2, 1, 3, 4, 6, 5, 7]) {
                     to.copy_from_slice(&from[g * 32..g * 32 + 32]);
                 }
             }
-            return Single { paired, halved, neg4: AlignedBytes::default() };
+            return Single { paired: Some(paired), halved, neg4: None };
         }
-        let mut neg4 = AlignedBytes::new(values.len());
+        let mut neg4 = buffers.take(values.len());
         for (four, to) in values.as_chunks::<4>().0.iter().zip(neg4.bytes_mut().as_chunks_mut::<4>().0) {
             let sum: i32 = four.iter().map(|&v| i32::from(v)).sum();
             *to = (-128 * sum).to_le_bytes();
         }
-        Single { paired: AlignedBytes::default(), halved, neg4 }
+        Single { paired: None, halved, neg4: Some(neg4) }
     }
 }
 
@@ -179,38 +178,45 @@ struct Out {
 // SAFETY: the tasks of `Quantised::new` write disjoint records behind the pointers.
 unsafe impl Sync for Out {}
 
-type RowKernel = unsafe fn(&[f32], Width, &mut [i8; SUPER], &mut Meta);
+/// Rounds up to 256 values of a row.
+#[derive(Clone, Copy)]
+struct RowKernel(unsafe fn(&[f32], Rounding, &mut [i8; SUPER], &mut Meta));
 
-fn row_kernel(isa: Isa) -> RowKernel {
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => super::avx512::quantise,
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => quantise_avx2,
-        _ => quantise_portable,
+impl RowKernel {
+    fn of(level: Level) -> RowKernel {
+        match level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(_) => RowKernel(super::avx512::quantise),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2(_) => RowKernel(quantise_avx2),
+            _ => RowKernel(quantise),
+        }
+    }
+
+    #[inline]
+    fn run(self, values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
+        // SAFETY: `of`, the only maker, had the proof of the function's instruction set.
+        unsafe { (self.0)(values, rounding, q, meta) }
     }
 }
 
-fn quantise_portable(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
-    quantise(values, width, q, meta);
-}
-
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
-fn quantise_avx2(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
-    quantise(values, width, q, meta);
+avx2! {
+fn quantise_avx2(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
+    quantise(values, rounding, q, meta);
+}
 }
 
 /// Rounds up to 256 values; what is missing counts as zero.
 #[inline(always)]
-fn quantise(values: &[f32], width: Width, q: &mut [i8; SUPER], meta: &mut Meta) {
+fn quantise(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
     let mut padded = [0f32; SUPER];
     padded[..values.len().min(SUPER)].copy_from_slice(&values[..values.len().min(SUPER)]);
     let mut largest = [0f32; 8];
     for (largest, group) in largest.iter_mut().zip(padded.as_chunks::<32>().0) {
         *largest = max_abs(group);
     }
-    if width == Width::Wide {
+    if rounding == Rounding::Q8_K {
         largest = [f32::from_bits(largest.into_iter().fold(0, |m, v| m.max(v.to_bits()))); 8];
     }
     for (g, group) in padded.as_chunks::<32>().0.iter().enumerate() {

@@ -19,10 +19,10 @@ fn rounding_is_nearest_per_group_and_sums_agree_on_every_isa() {
     let x = values(rows * cols);
     for isa in Isa::available() {
         let cpu = Cpu::with_isa(Some(2), isa).unwrap();
-        for (width, group) in [(Width::Narrow, 32), (Width::Wide, 256)] {
+        for (rounding, group) in [(Rounding::Q8_0, 32), (Rounding::Q8_K, 256)] {
             let cache = ActivationCache::default();
             let a = Activations::new(&x, rows, cols, &cache).unwrap();
-            let quantised = a.quantised(&cpu, width).unwrap();
+            let quantised = a.quantised(&cpu, rounding).unwrap();
             for row in 0..rows {
                 for (at, &v) in a.row(row).iter().enumerate() {
                     let start = at / group * group;
@@ -52,7 +52,7 @@ fn zeros_stay_zero_and_nan_is_not_hidden() {
     x[40] = f32::NAN;
     let cache = ActivationCache::default();
     let a = Activations::new(&x, 1, 64, &cache).unwrap();
-    let quantised = a.quantised(&cpu, Width::Narrow).unwrap();
+    let quantised = a.quantised(&cpu, Rounding::Q8_0).unwrap();
     assert_eq!(quantised.meta(0, 0).d[0], 0.0);
     assert!(quantised.meta(0, 0).d[1].is_nan());
     assert!(quantised.values(0, 0)[..32].iter().all(|&q| q == 0));
@@ -62,9 +62,9 @@ fn zeros_stay_zero_and_nan_is_not_hidden() {
 fn a_cache_of_another_shape_is_refused() {
     let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
     let (x, cache) = (values(128), ActivationCache::default());
-    Activations::new(&x, 2, 64, &cache).unwrap().quantised(&cpu, Width::Narrow).unwrap();
+    Activations::new(&x, 2, 64, &cache).unwrap().quantised(&cpu, Rounding::Q8_0).unwrap();
     let other = Activations::new(&x, 4, 32, &cache).unwrap();
-    assert!(other.quantised(&cpu, Width::Narrow).is_err());
+    assert!(other.quantised(&cpu, Rounding::Q8_0).is_err());
     assert!(Activations::new(&x, 3, 64, &cache).is_err());
 }
 
@@ -74,14 +74,14 @@ fn every_isa_rounds_to_the_same_numbers() {
     let mut x = values(rows * cols);
     x[5] = 0.0;
     x[300..340].fill(0.0);
-    for width in [Width::Narrow, Width::Wide] {
+    for rounding in [Rounding::Q8_0, Rounding::Q8_K] {
         let caches: Vec<_> =
             Isa::available().into_iter().map(|isa| (isa, ActivationCache::default())).collect();
         let forms: Vec<_> = caches
             .iter()
             .map(|(isa, cache)| {
                 let cpu = Cpu::with_isa(Some(1), *isa).unwrap();
-                Activations::new(&x, rows, cols, cache).unwrap().quantised(&cpu, width).unwrap()
+                Activations::new(&x, rows, cols, cache).unwrap().quantised(&cpu, rounding).unwrap()
             })
             .collect();
         for form in &forms[1..] {

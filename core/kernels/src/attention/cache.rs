@@ -5,13 +5,11 @@
     reason = "loops over registers of constant number read better by index"
 )]
 
-use std::cell::RefCell;
-
 use super::BLOCK;
 use crate::kv::{KvRows, KvType, Q8_0_BYTES, Q8_0_LEN};
 use crate::simd::{LANES, Simd};
 
-/// The rows of a sequence; `KvRows::check` has passed for `total` positions.
+/// The rows of a sequence; `KvRows::check` has passed for the positions that are seen, up to `total`.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     rows: KvRows<'a>,
@@ -20,7 +18,8 @@ pub(super) struct Rows<'a> {
     pub(super) head_bytes: usize,
 }
 
-/// The addresses of the 64 rows of a block. Rows behind the last position repeat it: all may be read.
+/// The addresses of the 64 rows of a block. Rows behind the last position repeat it, rows that have been dropped repeat
+/// the first that is held: all may be read.
 pub(super) type Addresses = [*const u8; BLOCK];
 
 impl<'a> Rows<'a> {
@@ -36,15 +35,16 @@ impl<'a> Rows<'a> {
         self.rows.head_dim
     }
 
-    /// Where the rows of the positions `base..base + 64` begin, and the heads of `head` in them; `base` is below
-    /// `total`.
+    /// Where the rows of the positions `base..base + 64` begin, and the heads of `head` in them; at least one of them
+    /// is held and below `total`.
     #[inline(always)]
     pub(super) fn addresses(&self, base: usize, head: usize) -> Addresses {
         let bytes = self.rows.bytes.as_ptr();
         let row_bytes = self.head_bytes * self.rows.heads;
         let mut out = [bytes; BLOCK];
         let count = BLOCK.min(self.total - base);
-        let mut done = 0;
+        let dropped = self.rows.first_position().saturating_sub(base);
+        let mut done = dropped;
         while done < count {
             // One page at a time; `row_of` checks the page list.
             let in_page = (base + done) % self.rows.page_len;
@@ -57,7 +57,8 @@ impl<'a> Rows<'a> {
             }
             done += run;
         }
-        let last = out[count - 1];
+        let (first, last) = (out[dropped], out[count - 1]);
+        out[..dropped].fill(first);
         out[count..].fill(last);
         out
     }
@@ -193,23 +194,4 @@ pub(super) fn widen_columns<S: Simd, F: Format>(s: S, rows: &Addresses, dim: usi
             }
         }
     }
-}
-
-thread_local! {
-    /// Room for tiles and running results, kept from task to task.
-    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Calls `work` with `count` floats of this thread's own, 64-byte aligned, of any content.
-#[inline(always)]
-pub(super) fn with_scratch<R>(count: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
-    // Taken out and not borrowed: a panic or a nested call finds an empty one, not a locked one.
-    let mut scratch = SCRATCH.take();
-    if scratch.len() < count + LANES {
-        scratch.resize(count + LANES, 0.0);
-    }
-    let start = scratch.as_ptr().align_offset(64).min(LANES);
-    let result = work(&mut scratch[start..start + count]);
-    SCRATCH.set(scratch);
-    result
 }

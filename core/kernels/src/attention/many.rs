@@ -1,9 +1,10 @@
 //! Many rows of a sequence against the cache: blocks of queries times blocks of keys, as small f32 products.
 
-use super::cache::{Addresses, F16, F32, Q8, Rows, widen_columns, widen_rows, with_scratch};
-use super::soften::{STRIP, Soften};
+use super::cache::{Addresses, F16, F32, Q8, Rows, widen_columns, widen_rows};
+use super::online_softmax::{OnlineSoftmax, STRIP};
 use super::{AttentionSequence, BLOCK, Call};
 use crate::kv::KvType;
+use crate::memory::Scratch;
 use crate::simd::{Kernel, LANES, Product, Simd};
 
 /// Rows `first..first + count` of a sequence, all query heads of one key-value head.
@@ -13,10 +14,11 @@ pub(super) struct ManyRows<'a> {
     pub(super) kv_head: usize,
     pub(super) first: usize,
     pub(super) count: usize,
+    pub(super) scratch: &'a mut Scratch,
 }
 
 /// The thread's room, cut up. Rows are (query, head of the group), the heads of a query side by side.
-struct Room<'a> {
+struct Tiles<'a> {
     /// Scaled queries, `[rows, key_dim]`.
     q: &'a mut [f32],
     /// Unfinished results, `[rows, value_dim rounded up]`.
@@ -25,7 +27,7 @@ struct Room<'a> {
     keys: &'a mut [f32],
     /// Values of a block, `[64, value_dim rounded up]`.
     values: &'a mut [f32],
-    most: &'a mut [f32],
+    max: &'a mut [f32],
     sums: &'a mut [f32],
 }
 
@@ -40,85 +42,88 @@ impl Kernel for ManyRows<'_> {
         // Every piece a multiple of sixteen: all stay aligned.
         let sizes = [rows * key_dim, rows * wide, key_dim * BLOCK, BLOCK * wide, rows, rows];
         let sizes = sizes.map(|size| size.next_multiple_of(LANES));
-        with_scratch(sizes.iter().sum(), |scratch| {
-            let (q, rest) = scratch.split_at_mut(sizes[0]);
-            let (out, rest) = rest.split_at_mut(sizes[1]);
-            let (keys, rest) = rest.split_at_mut(sizes[2]);
-            let (values, rest) = rest.split_at_mut(sizes[3]);
-            let (most, sums) = rest.split_at_mut(sizes[4]);
-            s.call(Stream { task: &self, room: Room { q, out, keys, values, most, sums } });
-        });
+        let ManyRows { call, sequence, kv_head, first, count, scratch } = self;
+        let rest = scratch.floats(sizes.iter().sum());
+        let (q, rest) = rest.split_at_mut(sizes[0]);
+        let (out, rest) = rest.split_at_mut(sizes[1]);
+        let (keys, rest) = rest.split_at_mut(sizes[2]);
+        let (values, rest) = rest.split_at_mut(sizes[3]);
+        let (max, sums) = rest.split_at_mut(sizes[4]);
+        let room = Tiles { q, out, keys, values, max, sums };
+        s.call(ManyRowsLoop { call, sequence: &call.sequences[sequence], kv_head, first, count, room });
     }
 }
 
 /// The loop over the blocks of keys.
-struct Stream<'a> {
-    task: &'a ManyRows<'a>,
-    room: Room<'a>,
+struct ManyRowsLoop<'a> {
+    call: &'a Call<'a>,
+    sequence: &'a AttentionSequence<'a>,
+    kv_head: usize,
+    first: usize,
+    count: usize,
+    room: Tiles<'a>,
 }
 
-impl Kernel for Stream<'_> {
+impl Kernel for ManyRowsLoop<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
-        let task = self.task;
-        let call = task.call;
-        let sequence = &call.sequences[task.sequence];
+        let (call, sequence) = (self.call, self.sequence);
         let keys = Rows::new(sequence.keys, sequence.total());
         let values = Rows::new(sequence.values, sequence.total());
-        self.begin(sequence);
-        let first = sequence.first_position + task.first;
+        self.begin();
+        let first = sequence.first_position + self.first;
         let low = call.shape.mask.visible(first, sequence.total()).start;
-        let high = call.shape.mask.visible(first + task.count - 1, sequence.total()).end;
+        let high = call.shape.mask.visible(first + self.count - 1, sequence.total()).end;
         for block in low / BLOCK..high.div_ceil(BLOCK) {
             let base = block * BLOCK;
             let tile = &mut *self.room.keys;
-            let rows = &keys.addresses(base, task.kv_head);
+            let rows = &keys.addresses(base, self.kv_head);
             s.call(Widen { kind: keys.kind(), rows, dim: keys.dim(), turned: true, tile });
             let tile = &mut *self.room.values;
-            let rows = &values.addresses(base, task.kv_head);
+            let rows = &values.addresses(base, self.kv_head);
             s.call(Widen { kind: values.kind(), rows, dim: values.dim(), turned: false, tile });
-            self.block(s, sequence, base);
+            self.block(s, base);
         }
-        self.finish(sequence);
+        self.finish();
     }
 }
 
-impl Stream<'_> {
+impl ManyRowsLoop<'_> {
     /// Copies the queries, scaled, and clears the results.
     #[inline(always)]
-    fn begin(&mut self, sequence: &AttentionSequence) {
-        let (task, shape) = (self.task, self.task.call.shape);
-        let group = task.call.group();
+    fn begin(&mut self) {
+        let shape = self.call.shape;
+        let group = self.call.group();
         let width = group * shape.key_dim;
-        for (index, row) in self.room.q.chunks_exact_mut(width).take(task.count).enumerate() {
-            let row_index = sequence.first_row + task.first + index;
-            let from = (row_index * shape.heads + task.kv_head * group) * shape.key_dim;
-            for (to, from) in row.iter_mut().zip(&task.call.q[from..from + width]) {
+        for (index, row) in self.room.q.chunks_exact_mut(width).take(self.count).enumerate() {
+            let row_index = self.sequence.first_row + self.first + index;
+            let from = (row_index * shape.heads + self.kv_head * group) * shape.key_dim;
+            for (to, from) in row.iter_mut().zip(&self.call.q[from..from + width]) {
                 *to = from * shape.scale;
             }
         }
         self.room.out.fill(0.0);
-        self.room.most.fill(f32::NEG_INFINITY);
+        self.room.max.fill(f32::NEG_INFINITY);
         self.room.sums.fill(0.0);
     }
 
     /// All rows against the block of keys at `base`, whose tiles are ready.
     #[inline(always)]
-    fn block<S: Simd>(&mut self, s: S, sequence: &AttentionSequence, base: usize) {
-        let task = self.task;
-        let group = task.call.group();
-        let rows = task.count * group;
+    fn block<S: Simd>(&mut self, s: S, base: usize) {
+        let (sequence, mask) = (self.sequence, self.call.shape.mask);
+        let group = self.call.group();
+        let rows = self.count * group;
         let mut scores = [[0.0; BLOCK]; STRIP];
-        let mut keep = [0.0; LANES];
+        let mut alpha = [0.0; LANES];
         for start in (0..rows).step_by(STRIP) {
             let count = STRIP.min(rows - start);
             let mut visible = [(0, 0); STRIP];
             let mut depth = 0;
             for (i, span) in visible[..count].iter_mut().enumerate() {
-                let position = sequence.first_position + task.first + (start + i) / group;
-                let seen = task.call.shape.mask.visible(position, sequence.total());
+                let position = sequence.first_position + self.first + (start + i) / group;
+                let seen = mask.visible(position, sequence.total());
                 *span = (seen.start.max(base) - base, seen.end.clamp(base, base + BLOCK) - base);
                 if span.0 < span.1 {
                     depth = depth.max(span.1);
@@ -128,22 +133,22 @@ impl Stream<'_> {
                 continue;
             }
             self.scores(s, start, count, &mut scores);
-            s.call(Soften {
+            s.call(OnlineSoftmax {
                 scores: &mut scores[..count],
                 visible: &visible,
-                softcap: task.call.shape.softcap,
-                most: &mut self.room.most[start..start + count],
+                softcap: self.call.shape.softcap,
+                max: &mut self.room.max[start..start + count],
                 sums: &mut self.room.sums[start..start + count],
-                keep: &mut keep[..count],
+                alpha: &mut alpha[..count],
             });
-            self.values(s, start, depth, &scores[..count], &keep[..count]);
+            self.values(s, start, depth, &scores[..count], &alpha[..count]);
         }
     }
 
     /// `scores = q * keys` for `count` rows from `start`.
     #[inline(always)]
     fn scores<S: Simd>(&self, s: S, start: usize, count: usize, scores: &mut [[f32; BLOCK]; STRIP]) {
-        let dim = self.task.call.shape.key_dim;
+        let dim = self.call.shape.key_dim;
         let q = &self.room.q[start * dim..(start + count) * dim];
         let product = Product {
             rows: count,
@@ -155,15 +160,15 @@ impl Stream<'_> {
             b_stride: BLOCK,
             c: scores.as_flattened_mut().as_mut_ptr(),
             c_stride: BLOCK,
-            keep: std::ptr::null(),
+            alpha: std::ptr::null(),
         };
         s.call(Multiply(&product));
     }
 
-    /// `out = out * keep + weights * values` over the block's first `depth` keys.
+    /// `out = out * alpha + weights * values` over the block's first `depth` keys.
     #[inline(always)]
-    fn values<S: Simd>(&mut self, s: S, start: usize, depth: usize, weights: &[[f32; BLOCK]], keep: &[f32]) {
-        let wide = self.task.call.shape.value_dim.next_multiple_of(LANES);
+    fn values<S: Simd>(&mut self, s: S, start: usize, depth: usize, weights: &[[f32; BLOCK]], alpha: &[f32]) {
+        let wide = self.call.shape.value_dim.next_multiple_of(LANES);
         let out = &mut self.room.out[start * wide..(start + weights.len()) * wide];
         let product = Product {
             rows: weights.len(),
@@ -175,25 +180,25 @@ impl Stream<'_> {
             b_stride: wide,
             c: out.as_mut_ptr(),
             c_stride: wide,
-            keep: keep.as_ptr(),
+            alpha: alpha.as_ptr(),
         };
         s.call(Multiply(&product));
     }
 
     /// Divides by the sums (and the sinks' share) and writes the rows out.
     #[inline(always)]
-    fn finish(&self, sequence: &AttentionSequence) {
-        let (task, shape) = (self.task, self.task.call.shape);
-        let group = task.call.group();
+    fn finish(&self) {
+        let (sequence, shape) = (self.sequence, self.call.shape);
+        let group = self.call.group();
         let wide = shape.value_dim.next_multiple_of(LANES);
-        for row in 0..task.count * group {
-            let head = task.kv_head * group + row % group;
-            let sink = task.call.sinks.map(|sinks| sinks[head]);
-            let factor = last_factor(self.room.most[row], self.room.sums[row], sink);
+        for row in 0..self.count * group {
+            let head = self.kv_head * group + row % group;
+            let sink = self.call.sinks.map(|sinks| sinks[head]);
+            let factor = last_factor(self.room.max[row], self.room.sums[row], sink);
             let from = &self.room.out[row * wide..row * wide + shape.value_dim];
-            let at = ((sequence.first_row + task.first + row / group) * shape.heads + head) * shape.value_dim;
+            let at = ((sequence.first_row + self.first + row / group) * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.
-            let to = unsafe { std::slice::from_raw_parts_mut(task.call.out.at(at), shape.value_dim) };
+            let to = unsafe { std::slice::from_raw_parts_mut(self.call.out.at(at), shape.value_dim) };
             for (to, from) in to.iter_mut().zip(from) {
                 *to = from * factor;
             }
@@ -203,10 +208,10 @@ impl Stream<'_> {
 
 /// What a row's result is multiplied by at the end: one over the sum of all weights, the sink's included.
 #[inline(always)]
-pub(super) fn last_factor(most: f32, sum: f32, sink: Option<f32>) -> f32 {
+pub(super) fn last_factor(max: f32, sum: f32, sink: Option<f32>) -> f32 {
     let Some(sink) = sink else { return 1.0 / sum };
-    let top = most.max(sink);
-    (most - top).exp() / (sum * (most - top).exp() + (sink - top).exp())
+    let top = max.max(sink);
+    (max - top).exp() / (sum * (max - top).exp() + (sink - top).exp())
 }
 
 /// A product as a function of its own.

@@ -2,13 +2,15 @@
 //! group, part by part.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::cache::{Addresses, Rows, with_scratch};
+use super::cache::{Addresses, Rows};
 use super::many::{Widen, last_factor};
-use super::rows::{Ahead, Gather, Scores};
-use super::soften::{STRIP, Soften};
+use super::online_softmax::{OnlineSoftmax, STRIP};
+use super::rows::{Prefetch, Scores, WeightedSum};
 use super::{AttentionSequence, AttentionShape, BLOCK, Call};
 use crate::kv::KvType;
+use crate::memory::{Buffer, Buffers, Scratch};
 use crate::pool::SendPointer;
 use crate::simd::{Kernel, LANES, Simd, exp};
 
@@ -29,7 +31,7 @@ pub(super) struct Partials {
     /// Sequence, its parts, where its results begin.
     entries: Vec<(usize, Range<usize>, usize)>,
     size: usize,
-    data: Vec<f32>,
+    data: Option<Buffer>,
     pointer: SendPointer<f32>,
 }
 
@@ -39,15 +41,8 @@ const HEADER: usize = 2;
 impl Partials {
     pub(super) fn new(shape: &AttentionShape) -> Partials {
         let wide = shape.value_dim.next_multiple_of(LANES);
-        let (entries, data) = (Vec::new(), Vec::new());
-        Partials {
-            heads: shape.heads,
-            wide,
-            entries,
-            size: 0,
-            data,
-            pointer: SendPointer(std::ptr::null_mut()),
-        }
+        let pointer = SendPointer(std::ptr::null_mut());
+        Partials { heads: shape.heads, wide, entries: Vec::new(), size: 0, data: None, pointer }
     }
 
     /// Makes room for a sequence, if it has more than one part. Sequences come in ascending order.
@@ -59,10 +54,12 @@ impl Partials {
         }
     }
 
-    /// Allocates what was reserved; before it nothing may be written.
-    pub(super) fn allocate(&mut self) {
-        self.data = vec![0.0; self.size];
-        self.pointer = SendPointer(self.data.as_mut_ptr());
+    /// Takes what was reserved; before it nothing may be written.
+    pub(super) fn allocate(&mut self, buffers: &Arc<Buffers>) {
+        if self.size > 0 {
+            let data = self.data.insert(buffers.take(self.size * size_of::<f32>()));
+            self.pointer = SendPointer(data.floats_mut().as_mut_ptr());
+        }
     }
 
     /// The sequences that have parts to combine.
@@ -96,6 +93,7 @@ pub(super) struct OneRow<'a> {
     pub(super) kv_heads: Range<usize>,
     pub(super) part: usize,
     pub(super) partials: &'a Partials,
+    pub(super) scratch: &'a mut Scratch,
 }
 
 impl Kernel for OneRow<'_> {
@@ -110,21 +108,31 @@ impl Kernel for OneRow<'_> {
         let each = heads.next_multiple_of(LANES);
         let sizes =
             [heads * key_wide, heads * wide, group * BLOCK, BLOCK * key_wide.max(wide), each, each, each];
-        with_scratch(sizes.iter().sum(), |scratch| {
-            let (q, rest) = scratch.split_at_mut(sizes[0]);
-            let (out, rest) = rest.split_at_mut(sizes[1]);
-            let (scores, rest) = rest.split_at_mut(sizes[2]);
-            let (tile, rest) = rest.split_at_mut(sizes[3]);
-            let (most, rest) = rest.split_at_mut(sizes[4]);
-            let (sums, keep) = rest.split_at_mut(sizes[5]);
-            s.call(Walk { task: &self, q, out, scores, tile, most, sums, keep });
-        });
+        let OneRow { call, sequence, kv_heads, part, partials, scratch } = self;
+        let rest = scratch.floats(sizes.iter().sum());
+        let (q, rest) = rest.split_at_mut(sizes[0]);
+        let (out, rest) = rest.split_at_mut(sizes[1]);
+        let (scores, rest) = rest.split_at_mut(sizes[2]);
+        let (tile, rest) = rest.split_at_mut(sizes[3]);
+        let (max, rest) = rest.split_at_mut(sizes[4]);
+        let (sums, alpha) = rest.split_at_mut(sizes[5]);
+        let task = Task { call, sequence, kv_heads, part, partials };
+        s.call(OneRowLoop { task, q, out, scores, tile, max, sums, alpha });
     }
 }
 
+/// What a `OneRow` is about.
+struct Task<'a> {
+    call: &'a Call<'a>,
+    sequence: usize,
+    kv_heads: Range<usize>,
+    part: usize,
+    partials: &'a Partials,
+}
+
 /// The loop over the blocks of keys of a part. "heads" are the query heads of the task's key-value heads.
-struct Walk<'a> {
-    task: &'a OneRow<'a>,
+struct OneRowLoop<'a> {
+    task: Task<'a>,
     /// Scaled queries, `[heads, key_dim rounded up]`.
     q: &'a mut [f32],
     /// Unfinished results, `[heads, value_dim rounded up]`.
@@ -133,28 +141,29 @@ struct Walk<'a> {
     scores: &'a mut [f32],
     /// A widened block, for heads that are not whole vectors.
     tile: &'a mut [f32],
-    most: &'a mut [f32],
+    max: &'a mut [f32],
     sums: &'a mut [f32],
-    keep: &'a mut [f32],
+    alpha: &'a mut [f32],
 }
 
-impl Kernel for Walk<'_> {
+impl Kernel for OneRowLoop<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
-        let task = self.task;
-        let sequence = &task.call.sequences[task.sequence];
+        let call = self.task.call;
+        let sequence = &call.sequences[self.task.sequence];
         self.begin(sequence);
-        let seen = task.call.shape.mask.visible(sequence.first_position, sequence.total());
-        let (low, high) = (seen.start.max(task.part * PART), seen.end.min((task.part + 1) * PART));
+        let (kv_heads, part) = (self.task.kv_heads.clone(), self.task.part);
+        let seen = call.shape.mask.visible(sequence.first_position, sequence.total());
+        let (low, high) = (seen.start.max(part * PART), seen.end.min((part + 1) * PART));
         let span = (low / BLOCK * BLOCK, high);
-        let mut keys = Stream::new(s, Rows::new(sequence.keys, sequence.total()), &task.kv_heads, span);
-        let mut values = Stream::new(s, Rows::new(sequence.values, sequence.total()), &task.kv_heads, span);
+        let mut keys = Stream::new(s, Rows::new(sequence.keys, sequence.total()), &kv_heads, span);
+        let mut values = Stream::new(s, Rows::new(sequence.values, sequence.total()), &kv_heads, span);
         while keys.base < high {
             let span = (low.max(keys.base) - keys.base, high.min(keys.base + BLOCK) - keys.base);
             // All heads of a block before the next block: the cache is read row after row, page after page.
-            for kv_head in task.kv_heads.clone() {
+            for kv_head in kv_heads.clone() {
                 self.head(s, kv_head, &mut keys, &mut values, span);
             }
             keys.advance();
@@ -173,7 +182,7 @@ struct Stream<'a> {
     /// The first of the heads in the rows of the current block.
     current: Addresses,
     next: Addresses,
-    ahead: Ahead,
+    ahead: Prefetch,
 }
 
 impl<'a> Stream<'a> {
@@ -185,7 +194,7 @@ impl<'a> Stream<'a> {
         (base, high): (usize, usize),
     ) -> Stream<'a> {
         let current = rows.addresses(base, heads.start);
-        let mut ahead = Ahead::new(current, heads.len() * rows.head_bytes, 1);
+        let mut ahead = Prefetch::new(current, heads.len() * rows.head_bytes, 1);
         ahead.ask(s, BLOCK);
         let mut stream = Stream { rows, heads, base, high, current, next: current, ahead };
         stream.look_ahead();
@@ -196,7 +205,7 @@ impl<'a> Stream<'a> {
     fn look_ahead(&mut self) {
         if self.base + BLOCK < self.high {
             self.next = self.rows.addresses(self.base + BLOCK, self.heads.start);
-            self.ahead = Ahead::new(self.next, self.heads.len() * self.rows.head_bytes, self.heads.len());
+            self.ahead = Prefetch::new(self.next, self.heads.len() * self.rows.head_bytes, self.heads.len());
         }
     }
 
@@ -227,7 +236,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-impl Walk<'_> {
+impl OneRowLoop<'_> {
     /// One key-value head against the current block.
     #[inline(always)]
     fn head<S: Simd>(
@@ -254,22 +263,22 @@ impl Walk<'_> {
         for start in (0..group).step_by(STRIP) {
             let strip = start..(start + STRIP).min(group);
             let heads = first + strip.start..first + strip.end;
-            s.call(Soften {
+            s.call(OnlineSoftmax {
                 scores: &mut self.scores.as_chunks_mut::<BLOCK>().0[strip],
                 visible: &[span; STRIP],
                 softcap: shape.softcap,
-                most: &mut self.most[heads.clone()],
+                max: &mut self.max[heads.clone()],
                 sums: &mut self.sums[heads.clone()],
-                keep: &mut self.keep[heads],
+                alpha: &mut self.alpha[heads],
             });
         }
         let wide = shape.value_dim.next_multiple_of(LANES);
         let (kind, rows) = values.in_vectors(s, kv_head, self.tile);
-        s.call(Gather {
+        s.call(WeightedSum {
             kind,
             heads: group,
             weights: self.scores,
-            keep: &self.keep[first..first + group],
+            alpha: &self.alpha[first..first + group],
             rows: &rows,
             ahead: &mut values.ahead,
             span,
@@ -280,7 +289,7 @@ impl Walk<'_> {
     /// Copies the queries, scaled, and clears the results.
     #[inline(always)]
     fn begin(&mut self, sequence: &AttentionSequence) {
-        let (task, shape) = (self.task, self.task.call.shape);
+        let (task, shape) = (&self.task, self.task.call.shape);
         let group = task.call.group();
         let first = sequence.first_row * shape.heads + task.kv_heads.start * group;
         let end = first + task.kv_heads.len() * group;
@@ -292,14 +301,14 @@ impl Walk<'_> {
             }
         }
         self.out.fill(0.0);
-        self.most.fill(f32::NEG_INFINITY);
+        self.max.fill(f32::NEG_INFINITY);
         self.sums.fill(0.0);
     }
 
     /// Writes the heads out, or the part's share of them where the row is cut.
     #[inline(always)]
     fn finish(&self, sequence: &AttentionSequence) {
-        let (task, shape) = (self.task, self.task.call.shape);
+        let (task, shape) = (&self.task, self.task.call.shape);
         let group = task.call.group();
         let wide = shape.value_dim.next_multiple_of(LANES);
         for index in 0..task.kv_heads.len() * group {
@@ -308,12 +317,12 @@ impl Walk<'_> {
             if let Some(place) = task.partials.place(task.sequence, task.part, head) {
                 // SAFETY: this task alone has this sequence, part and head.
                 let slot = unsafe { task.partials.slot(place) };
-                slot[..HEADER].copy_from_slice(&[self.most[index], self.sums[index]]);
+                slot[..HEADER].copy_from_slice(&[self.max[index], self.sums[index]]);
                 slot[HEADER..].copy_from_slice(result);
                 continue;
             }
             let sink = task.call.sinks.map(|sinks| sinks[head]);
-            let factor = last_factor(self.most[index], self.sums[index], sink);
+            let factor = last_factor(self.max[index], self.sums[index], sink);
             let at = (sequence.first_row * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.
             let to = unsafe { std::slice::from_raw_parts_mut(task.call.out.at(at), shape.value_dim) };
@@ -347,20 +356,20 @@ impl Kernel for Combine<'_> {
                 // SAFETY: all tasks are done; this thread alone goes on.
                 unsafe { &*partials.slot(place) }
             });
-            let most = slots.clone().map(|slot| slot[0]).fold(f32::NEG_INFINITY, f32::max);
+            let max = slots.clone().map(|slot| slot[0]).fold(f32::NEG_INFINITY, f32::max);
             let at = (row * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; nobody else writes now.
             let to = unsafe { std::slice::from_raw_parts_mut(call.out.at(at), shape.value_dim) };
             to.fill(0.0);
             let mut sum = 0.0;
             for slot in slots {
-                let keep = s.lanes(exp(s, s.splat(slot[0] - most)))[0];
-                sum += slot[1] * keep;
+                let alpha = s.lanes(exp(s, s.splat(slot[0] - max)))[0];
+                sum += slot[1] * alpha;
                 for (to, from) in to.iter_mut().zip(&slot[HEADER..]) {
-                    *to += from * keep;
+                    *to += from * alpha;
                 }
             }
-            let factor = last_factor(most, sum, call.sinks.map(|sinks| sinks[head]));
+            let factor = last_factor(max, sum, call.sinks.map(|sinks| sinks[head]));
             for to in to {
                 *to *= factor;
             }

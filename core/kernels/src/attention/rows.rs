@@ -13,7 +13,7 @@ use crate::simd::{Kernel, LANES, Simd};
 
 /// The rows that will be read soon, asked for line after line in the order of memory: what prefetchers and the
 /// memory's own pages like best (measured: head by head reads at less than half the rate).
-pub(super) struct Ahead {
+pub(super) struct Prefetch {
     rows: Addresses,
     /// Lines of 64 bytes per row, and per key and head if all rows are to be asked for in one round of the heads.
     lines: usize,
@@ -22,11 +22,11 @@ pub(super) struct Ahead {
     line: usize,
 }
 
-impl Ahead {
+impl Prefetch {
     /// `rows` with `bytes` each, asked for while `heads` heads go over a block.
-    pub(super) fn new(rows: Addresses, bytes: usize, heads: usize) -> Ahead {
+    pub(super) fn new(rows: Addresses, bytes: usize, heads: usize) -> Prefetch {
         let lines = bytes.div_ceil(64);
-        Ahead { rows, lines, per_key: lines.div_ceil(heads), row: 0, line: 0 }
+        Prefetch { rows, lines, per_key: lines.div_ceil(heads), row: 0, line: 0 }
     }
 
     /// Asks for the share of `keys` keys.
@@ -53,7 +53,7 @@ pub(super) struct Scores<'a> {
     pub(super) q: &'a [f32],
     pub(super) rows: &'a Addresses,
     /// What will be read in the next step: asked for along the way.
-    pub(super) ahead: &'a mut Ahead,
+    pub(super) ahead: &'a mut Prefetch,
     pub(super) span: (usize, usize),
     /// `[heads, 64]`.
     pub(super) scores: &'a mut [f32],
@@ -142,23 +142,23 @@ impl Scores<'_> {
     }
 }
 
-/// `out[head] = out[head] * keep[head] + sum over keys of span: weights[head, key] * value[key]`.
-pub(super) struct Gather<'a> {
+/// `out[head] = out[head] * alpha[head] + sum over keys of span: weights[head, key] * value[key]`.
+pub(super) struct WeightedSum<'a> {
     pub(super) kind: KvType,
     pub(super) heads: usize,
     /// `[heads, 64]`.
     pub(super) weights: &'a [f32],
     /// One factor per head.
-    pub(super) keep: &'a [f32],
+    pub(super) alpha: &'a [f32],
     pub(super) rows: &'a Addresses,
     /// What will be read in the next step: asked for along the way.
-    pub(super) ahead: &'a mut Ahead,
+    pub(super) ahead: &'a mut Prefetch,
     pub(super) span: (usize, usize),
     /// `[heads, dim]`, dim a multiple of sixteen: that of the rows.
     pub(super) out: &'a mut [f32],
 }
 
-impl Kernel for Gather<'_> {
+impl Kernel for WeightedSum<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -171,7 +171,7 @@ impl Kernel for Gather<'_> {
     }
 }
 
-impl Gather<'_> {
+impl WeightedSum<'_> {
     #[inline(always)]
     fn all<S: Simd, F: Format>(mut self, s: S) {
         let vectors = self.out.len() / self.heads / LANES;
@@ -225,11 +225,11 @@ impl Gather<'_> {
         let out = &mut self.out[head * dim..(head + H) * dim];
         let mut sums = [[s.splat(0.0); C]; H];
         for h in 0..H {
-            let keep = s.splat(self.keep[head + h]);
+            let alpha = s.splat(self.alpha[head + h]);
             for c in 0..C {
                 // SAFETY: `out` has H heads of `dim` elements, the vector lies inside `dim`.
                 let value = unsafe { s.load_ptr(out.as_ptr().add(h * dim + (vector + c) * LANES)) };
-                sums[h][c] = s.mul(value, keep);
+                sums[h][c] = s.mul(value, alpha);
             }
         }
         let weights = &self.weights[head * BLOCK..(head + H) * BLOCK];

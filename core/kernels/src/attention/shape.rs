@@ -22,6 +22,11 @@ pub enum Mask {
     },
     /// All that are there.
     Bidirectional,
+    /// Those at most `size / 2` away, before and after it (ModernBERT, EmbeddingGemma).
+    Symmetric {
+        /// Twice the largest distance.
+        size: usize,
+    },
 }
 
 impl Mask {
@@ -32,16 +37,21 @@ impl Mask {
             Mask::Sliding { size } => key <= query && query - key < size,
             Mask::Chunked { size } => key <= query && key / size == query / size,
             Mask::Bidirectional => true,
+            Mask::Symmetric { size } => query.abs_diff(key) <= size / 2,
         }
     }
 
-    /// The keys that the query at position `query` sees, of `total` that are there: always one interval.
-    pub(crate) fn visible(self, query: usize, total: usize) -> Range<usize> {
+    /// The positions of the keys that the query at position `query` sees, of `total` that there are: always one interval.
+    /// Its beginning never moves back from one query to the next: what comes before may be dropped.
+    pub fn visible(self, query: usize, total: usize) -> Range<usize> {
         match self {
             Mask::Causal => 0..query + 1,
             Mask::Sliding { size } => (query + 1).saturating_sub(size)..query + 1,
             Mask::Chunked { size } => query / size * size..query + 1,
             Mask::Bidirectional => 0..total,
+            Mask::Symmetric { size } => {
+                query.saturating_sub(size / 2)..total.min(query.saturating_add(size / 2 + 1))
+            }
         }
     }
 }
@@ -74,7 +84,8 @@ pub struct AttentionSequence<'a> {
     pub row_count: usize,
     /// The position of its first row; the rows follow each other.
     pub first_position: usize,
-    /// Keys of the positions `0..first_position + row_count`, already stored.
+    /// Keys of the positions up to `first_position + row_count`, already stored; those that no row sees may have been
+    /// dropped.
     pub keys: KvRows<'a>,
     /// Values of the same positions.
     pub values: KvRows<'a>,
@@ -103,7 +114,10 @@ pub(crate) fn check(
     if shape.softcap.is_some_and(|cap| cap.is_nan() || cap <= 0.0) {
         return Err(KernelError::shape("attention: softcap", "it must be positive"));
     }
-    if matches!(shape.mask, Mask::Sliding { size: 0 } | Mask::Chunked { size: 0 }) {
+    if matches!(
+        shape.mask,
+        Mask::Sliding { size: 0 } | Mask::Chunked { size: 0 } | Mask::Symmetric { size: 0 }
+    ) {
         return Err(KernelError::shape("attention: mask", "a window of 0 positions sees nothing"));
     }
     if let Some(sinks) = sinks {
@@ -139,7 +153,7 @@ fn check_sequences(
                     format!("{} heads of {}, wanted {} of {dim}", rows.heads, rows.head_dim, shape.kv_heads);
                 return Err(KernelError::shape(what, detail));
             }
-            rows.check(what, total)?;
+            rows.check(what, shape.mask.visible(sequence.first_position, total).start..total)?;
         }
     }
     taken.sort_unstable();
@@ -161,6 +175,9 @@ mod tests {
             Mask::Sliding { size: 7 },
             Mask::Chunked { size: 5 },
             Mask::Bidirectional,
+            Mask::Symmetric { size: 1 },
+            Mask::Symmetric { size: 8 },
+            Mask::Symmetric { size: 100 },
         ];
         for mask in masks {
             for query in 0..30 {

@@ -1,14 +1,16 @@
 //! Blocks to f32, bit for bit as ggml's `dequantize_row_*`.
 
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
 use super::format::{Format, GROUPS, SUPER, with_format};
-use super::half_float::{bf16_to_f32, f16_to_f32};
-use super::{BlockType, Matrix};
+use super::{BlockType, FloatType, Matrix};
 use crate::KernelError;
 
 /// Converts whole blocks to f32: `bytes` holds exactly the blocks of `out.len()` values.
 ///
 /// # Errors
-/// `KernelError::Shape` if `out` is no whole number of blocks or `bytes` has another length.
+/// `KernelError::Shape` if blocks do not divide `out` or `bytes` has another length.
 pub fn dequantise(block: BlockType, bytes: &[u8], out: &mut [f32]) -> Result<(), KernelError> {
     let matrix = Matrix::new(block, 1, out.len(), bytes)?;
     dequantise_row(block, matrix.bytes(), out);
@@ -17,24 +19,26 @@ pub fn dequantise(block: BlockType, bytes: &[u8], out: &mut [f32]) -> Result<(),
 
 /// As `dequantise`, for lengths that were checked; stops at the shorter side otherwise.
 pub(crate) fn dequantise_row(block: BlockType, bytes: &[u8], out: &mut [f32]) {
-    with_format!(block, F => blocks::<F>(bytes, out), float => floats(block, bytes, out));
-}
-
-fn floats(block: BlockType, bytes: &[u8], out: &mut [f32]) {
-    if block == BlockType::F32 {
-        for (out, v) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
-            *out = f32::from_le_bytes(*v);
+    match block {
+        BlockType::Quant(quant) => with_format!(quant, F => blocks::<F>(bytes, out)),
+        BlockType::Float(FloatType::F32) => {
+            for (out, v) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *out = f32::from_le_bytes(*v);
+            }
         }
-        return;
-    }
-    let halves = bytes.as_chunks::<2>().0;
-    if block == BlockType::F16 {
-        for (out, v) in out.iter_mut().zip(halves) {
-            *out = f16_to_f32(u16::from_le_bytes(*v));
+        BlockType::Float(FloatType::F16) => {
+            let mut halves = [f16::ZERO; 64];
+            for (out, bytes) in out.chunks_mut(64).zip(bytes.chunks(128)) {
+                for (half, v) in halves.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                    *half = f16::from_le_bytes(*v);
+                }
+                halves[..out.len()].convert_to_f32_slice(out);
+            }
         }
-    } else {
-        for (out, v) in out.iter_mut().zip(halves) {
-            *out = bf16_to_f32(u16::from_le_bytes(*v));
+        BlockType::Float(FloatType::BF16) => {
+            for (out, v) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                *out = bf16::from_le_bytes(*v).to_f32();
+            }
         }
     }
 }

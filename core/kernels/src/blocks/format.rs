@@ -1,7 +1,7 @@
 //! What every quantised format has in common: whole numbers of at most eight bits, a scale per 16 or 32 of
 //! them and, for some, a minimum. Dequantisation and the integer kernels both start from this one form.
 
-use super::BlockType;
+use super::QuantType;
 
 /// Values that the kernels work on at once: the longest block.
 pub(crate) const SUPER: usize = 256;
@@ -12,7 +12,7 @@ pub(crate) const GROUPS: usize = SUPER / 16;
 /// f32 in this order, which is bit for bit what ggml's `dequantize_row_*` gives.
 pub(crate) trait Format {
     /// The block type.
-    const BLOCK: BlockType;
+    const QUANT: QuantType;
     /// Values per block.
     const LEN: usize;
     /// Bytes per block.
@@ -21,7 +21,7 @@ pub(crate) trait Format {
     const GROUP: usize;
     /// Whether the format has minima. If so `q` is never negative.
     const MIN: bool;
-    /// Activations are rounded with one scale per 256 values (as llama.cpp's Q8_K) rather than per 32 (Q8_0).
+    /// Activations are rounded with one scale per 256 values (llama.cpp's Q8_K) and not per 32 (Q8_0).
     const WIDE: bool;
     /// `q + OFFSET` is never negative; a power of two, or 0 for formats with minima.
     const OFFSET: i32;
@@ -33,41 +33,55 @@ pub(crate) trait Format {
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]);
 }
 
-/// Calls `$body` with `$format` naming the `Format` of a quantised `BlockType`; `$float` for F32, F16 and BF16.
+/// Refuses to compile a format whose sizes are not those of the table of types: kernels read by `Format::BYTES` what
+/// `Matrix` has measured by the table.
+pub(crate) const fn check_sizes<F: Format>(quant: QuantType) {
+    assert!(F::QUANT.ggml_id() == quant.ggml_id(), "the format of another type");
+    assert!(
+        F::LEN == quant.block_len() && F::BYTES == quant.block_bytes(),
+        "sizes unlike the table of types"
+    );
+    assert!(
+        F::LEN <= SUPER && SUPER.is_multiple_of(F::LEN) && (F::GROUP == 16 || F::GROUP == 32),
+        "sizes unlike a panel's"
+    );
+}
+
+/// Calls `$body` with `$format` naming the `Format` of a `QuantType`.
 macro_rules! with_format {
-    ($block:expr, $format:ident => $body:expr, float => $float:expr) => {{
+    ($quant:expr, $format:ident => $body:expr) => {{
         macro_rules! go {
-            ($name:ident) => {{
+            ($quant_name:ident, $name:ident) => {{
                 type $format = $crate::blocks::$name;
+                const { $crate::blocks::check_sizes::<$format>($crate::blocks::QuantType::$quant_name) }
                 $body
             }};
         }
-        use $crate::blocks::BlockType as B;
-        match $block {
-            B::F32 | B::F16 | B::BF16 => $float,
-            B::Q4_0 => go!(Q4_0),
-            B::Q4_1 => go!(Q4_1),
-            B::Q5_0 => go!(Q5_0),
-            B::Q5_1 => go!(Q5_1),
-            B::Q8_0 => go!(Q8_0),
-            B::Q2_K => go!(Q2K),
-            B::Q3_K => go!(Q3K),
-            B::Q4_K => go!(Q4K),
-            B::Q5_K => go!(Q5K),
-            B::Q6_K => go!(Q6K),
-            B::IQ2_XXS => go!(Iq2Xxs),
-            B::IQ2_XS => go!(Iq2Xs),
-            B::IQ3_XXS => go!(Iq3Xxs),
-            B::IQ1_S => go!(Iq1S),
-            B::IQ4_NL => go!(Iq4Nl),
-            B::IQ3_S => go!(Iq3S),
-            B::IQ2_S => go!(Iq2S),
-            B::IQ4_XS => go!(Iq4Xs),
-            B::IQ1_M => go!(Iq1M),
-            B::TQ1_0 => go!(Tq1_0),
-            B::TQ2_0 => go!(Tq2_0),
-            B::MXFP4 => go!(Mxfp4),
-            B::NVFP4 => go!(Nvfp4),
+        use $crate::blocks::QuantType as Q;
+        match $quant {
+            Q::Q4_0 => go!(Q4_0, Q4_0),
+            Q::Q4_1 => go!(Q4_1, Q4_1),
+            Q::Q5_0 => go!(Q5_0, Q5_0),
+            Q::Q5_1 => go!(Q5_1, Q5_1),
+            Q::Q8_0 => go!(Q8_0, Q8_0),
+            Q::Q2_K => go!(Q2_K, Q2K),
+            Q::Q3_K => go!(Q3_K, Q3K),
+            Q::Q4_K => go!(Q4_K, Q4K),
+            Q::Q5_K => go!(Q5_K, Q5K),
+            Q::Q6_K => go!(Q6_K, Q6K),
+            Q::IQ2_XXS => go!(IQ2_XXS, Iq2Xxs),
+            Q::IQ2_XS => go!(IQ2_XS, Iq2Xs),
+            Q::IQ3_XXS => go!(IQ3_XXS, Iq3Xxs),
+            Q::IQ1_S => go!(IQ1_S, Iq1S),
+            Q::IQ4_NL => go!(IQ4_NL, Iq4Nl),
+            Q::IQ3_S => go!(IQ3_S, Iq3S),
+            Q::IQ2_S => go!(IQ2_S, Iq2S),
+            Q::IQ4_XS => go!(IQ4_XS, Iq4Xs),
+            Q::IQ1_M => go!(IQ1_M, Iq1M),
+            Q::TQ1_0 => go!(TQ1_0, Tq1_0),
+            Q::TQ2_0 => go!(TQ2_0, Tq2_0),
+            Q::MXFP4 => go!(MXFP4, Mxfp4),
+            Q::NVFP4 => go!(NVFP4, Nvfp4),
         }
     }};
 }

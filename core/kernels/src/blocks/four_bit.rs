@@ -1,9 +1,9 @@
 //! Formats of 32 values (NVFP4: 64) with one scale each: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4, NVFP4.
 //! Layouts: `block_q4_0` and so on in ggml-common.h.
 
-use super::BlockType;
+use super::QuantType;
+use super::bytes::{f16_at, u32_at};
 use super::format::Format;
-use super::half_float::{f16_at, u32_at};
 
 /// The sixteen levels of IQ4_NL and IQ4_XS (`kvalues_iq4nl` in ggml-common.h).
 pub(crate) const IQ4_LEVELS: [i8; 16] =
@@ -35,7 +35,7 @@ fn five_bits(bytes: &[u8], high: u32, q: &mut [i8], offset: i8) {
 /// Q4_0: d f16, 16 bytes of nibbles; `d * (q - 8)`.
 pub(crate) struct Q4_0;
 impl Format for Q4_0 {
-    const BLOCK: BlockType = BlockType::Q4_0;
+    const QUANT: QuantType = QuantType::Q4_0;
     const LEN: usize = 32;
     const BYTES: usize = 18;
     const GROUP: usize = 32;
@@ -53,7 +53,7 @@ impl Format for Q4_0 {
 /// Q4_1: d f16, m f16, 16 bytes of nibbles; `d * q + m`.
 pub(crate) struct Q4_1;
 impl Format for Q4_1 {
-    const BLOCK: BlockType = BlockType::Q4_1;
+    const QUANT: QuantType = QuantType::Q4_1;
     const LEN: usize = 32;
     const BYTES: usize = 20;
     const GROUP: usize = 32;
@@ -72,7 +72,7 @@ impl Format for Q4_1 {
 /// Q5_0: d f16, 32 high bits, 16 bytes of nibbles; `d * (q - 16)`.
 pub(crate) struct Q5_0;
 impl Format for Q5_0 {
-    const BLOCK: BlockType = BlockType::Q5_0;
+    const QUANT: QuantType = QuantType::Q5_0;
     const LEN: usize = 32;
     const BYTES: usize = 22;
     const GROUP: usize = 32;
@@ -90,7 +90,7 @@ impl Format for Q5_0 {
 /// Q5_1: d f16, m f16, 32 high bits, 16 bytes of nibbles; `d * q + m`.
 pub(crate) struct Q5_1;
 impl Format for Q5_1 {
-    const BLOCK: BlockType = BlockType::Q5_1;
+    const QUANT: QuantType = QuantType::Q5_1;
     const LEN: usize = 32;
     const BYTES: usize = 24;
     const GROUP: usize = 32;
@@ -109,7 +109,7 @@ impl Format for Q5_1 {
 /// Q8_0: d f16, 32 signed bytes.
 pub(crate) struct Q8_0;
 impl Format for Q8_0 {
-    const BLOCK: BlockType = BlockType::Q8_0;
+    const QUANT: QuantType = QuantType::Q8_0;
     const LEN: usize = 32;
     const BYTES: usize = 34;
     const GROUP: usize = 32;
@@ -129,7 +129,7 @@ impl Format for Q8_0 {
 /// IQ4_NL: d f16, 16 bytes of nibbles that index `IQ4_LEVELS`.
 pub(crate) struct Iq4Nl;
 impl Format for Iq4Nl {
-    const BLOCK: BlockType = BlockType::IQ4_NL;
+    const QUANT: QuantType = QuantType::IQ4_NL;
     const LEN: usize = 32;
     const BYTES: usize = 18;
     const GROUP: usize = 32;
@@ -154,7 +154,7 @@ pub(crate) fn e8m0_half(e: u8) -> f32 {
 /// MXFP4: one e8m0 byte, 16 bytes of nibbles that index `MXFP4_LEVELS`.
 pub(crate) struct Mxfp4;
 impl Format for Mxfp4 {
-    const BLOCK: BlockType = BlockType::MXFP4;
+    const QUANT: QuantType = QuantType::MXFP4;
     const LEN: usize = 32;
     const BYTES: usize = 17;
     const GROUP: usize = 32;
@@ -185,7 +185,7 @@ fn ue4m3_half(v: u8) -> f32 {
 /// NVFP4: four ue4m3 scales, then per 16 values 8 bytes of nibbles that index `MXFP4_LEVELS`.
 pub(crate) struct Nvfp4;
 impl Format for Nvfp4 {
-    const BLOCK: BlockType = BlockType::NVFP4;
+    const QUANT: QuantType = QuantType::NVFP4;
     const LEN: usize = 64;
     const BYTES: usize = 36;
     const GROUP: usize = 16;

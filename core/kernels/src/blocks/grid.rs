@@ -1,9 +1,11 @@
 //! The code-book formats IQ1, IQ2 and IQ3. Layouts: `block_iq2_xxs` and so on in ggml-common.h; unpacking as in
 //! `dequantize_row_iq*` of ggml-quants.c.
 
-use super::BlockType;
+use super::QuantType;
 use super::format::Format;
-use super::half_float::{f16_at, f16_to_f32, u16_at, u32_at};
+use half::f16;
+
+use super::bytes::{f16_at, u16_at, u32_at};
 use super::tables::{EVEN_MASKS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, SIGN_MASKS};
 
 /// Copies eight positive values to `q`, negated where the byte of `mask` is full.
@@ -18,7 +20,7 @@ fn signed(q: &mut [i8], values: u64, mask: u64) {
 /// IQ2_XXS: d f16, per 32 values four book indices and 32 bits of signs (4 x 7) and scale (4).
 pub(crate) struct Iq2Xxs;
 impl Format for Iq2Xxs {
-    const BLOCK: BlockType = BlockType::IQ2_XXS;
+    const QUANT: QuantType = QuantType::IQ2_XXS;
     const LEN: usize = 256;
     const BYTES: usize = 66;
     const GROUP: usize = 32;
@@ -46,7 +48,7 @@ impl Format for Iq2Xxs {
 /// IQ2_XS: d f16, 32 words of book index (9) and signs (7), 8 bytes of scale nibbles.
 pub(crate) struct Iq2Xs;
 impl Format for Iq2Xs {
-    const BLOCK: BlockType = BlockType::IQ2_XS;
+    const QUANT: QuantType = QuantType::IQ2_XS;
     const LEN: usize = 256;
     const BYTES: usize = 74;
     const GROUP: usize = 16;
@@ -74,7 +76,7 @@ impl Format for Iq2Xs {
 /// IQ2_S: d f16, 32 low index bytes, 32 sign bytes, 8 bytes of high index bits, 8 bytes of scale nibbles.
 pub(crate) struct Iq2S;
 impl Format for Iq2S {
-    const BLOCK: BlockType = BlockType::IQ2_S;
+    const QUANT: QuantType = QuantType::IQ2_S;
     const LEN: usize = 256;
     const BYTES: usize = 82;
     const GROUP: usize = 16;
@@ -102,7 +104,7 @@ impl Format for Iq2S {
 /// IQ3_XXS: d f16, 64 book indices, per 32 values 32 bits of signs (4 x 7) and scale (4).
 pub(crate) struct Iq3Xxs;
 impl Format for Iq3Xxs {
-    const BLOCK: BlockType = BlockType::IQ3_XXS;
+    const QUANT: QuantType = QuantType::IQ3_XXS;
     const LEN: usize = 256;
     const BYTES: usize = 98;
     const GROUP: usize = 32;
@@ -131,7 +133,7 @@ impl Format for Iq3Xxs {
 /// IQ3_S: d f16, 64 low index bytes, 8 bytes of high index bits, 32 sign bytes, 4 bytes of scale nibbles.
 pub(crate) struct Iq3S;
 impl Format for Iq3S {
-    const BLOCK: BlockType = BlockType::IQ3_S;
+    const QUANT: QuantType = QuantType::IQ3_S;
     const LEN: usize = 256;
     const BYTES: usize = 110;
     const GROUP: usize = 32;
@@ -174,7 +176,7 @@ fn shifted(q: &mut [i8], index: usize, down: bool) {
 /// IQ1_S: d f16, 32 low index bytes, 8 words of high index bits (4 x 3), scale (3) and shift sign.
 pub(crate) struct Iq1S;
 impl Format for Iq1S {
-    const BLOCK: BlockType = BlockType::IQ1_S;
+    const QUANT: QuantType = QuantType::IQ1_S;
     const LEN: usize = 256;
     const BYTES: usize = 50;
     const GROUP: usize = 32;
@@ -203,7 +205,7 @@ impl Format for Iq1S {
 /// nibbles together are the f16 factor.
 pub(crate) struct Iq1M;
 impl Format for Iq1M {
-    const BLOCK: BlockType = BlockType::IQ1_M;
+    const QUANT: QuantType = QuantType::IQ1_M;
     const LEN: usize = 256;
     const BYTES: usize = 56;
     const GROUP: usize = 16;
@@ -217,7 +219,7 @@ impl Format for Iq1M {
         let Some(scale) = scale.first_chunk_mut::<16>() else { return };
         let words: [u16; 4] = std::array::from_fn(|i| u16_at(block, 48 + i * 2));
         let factor = words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000;
-        let d = f16_to_f32(factor);
+        let d = f16::from_bits(factor).to_f32();
         for g in 0..16 {
             scale[g] = d * f32::from(2 * (words[g / 4] >> (3 * (g % 4)) & 7) + 1) * 0.125;
             for i in 0..2 {

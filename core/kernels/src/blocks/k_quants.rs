@@ -1,15 +1,15 @@
 //! The K-quants and IQ4_XS: blocks of 256 with scales of few bits. Layouts: `block_q2_K` and so on in
 //! ggml-common.h; unpacking as in `dequantize_row_*` of ggml-quants.c.
 
-use super::BlockType;
+use super::QuantType;
+use super::bytes::{f16_at, u16_at};
 use super::format::Format;
 use super::four_bit::IQ4_LEVELS;
-use super::half_float::{f16_at, u16_at};
 
 /// Q2_K: 16 bytes of (scale, minimum) nibbles, 64 bytes of two bits, d f16, dmin f16.
 pub(crate) struct Q2K;
 impl Format for Q2K {
-    const BLOCK: BlockType = BlockType::Q2_K;
+    const QUANT: QuantType = QuantType::Q2_K;
     const LEN: usize = 256;
     const BYTES: usize = 84;
     const GROUP: usize = 16;
@@ -40,7 +40,7 @@ impl Format for Q2K {
 /// Q3_K: 32 bytes of high bits, 64 bytes of two bits, 12 bytes of 6-bit scales, d f16.
 pub(crate) struct Q3K;
 impl Format for Q3K {
-    const BLOCK: BlockType = BlockType::Q3_K;
+    const QUANT: QuantType = QuantType::Q3_K;
     const LEN: usize = 256;
     const BYTES: usize = 110;
     const GROUP: usize = 16;
@@ -98,7 +98,7 @@ fn open_block(block: &[u8], scale: &mut [f32; 8], min: &mut [f32; 8]) {
 /// Q4_K: d f16, dmin f16, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles.
 pub(crate) struct Q4K;
 impl Format for Q4K {
-    const BLOCK: BlockType = BlockType::Q4_K;
+    const QUANT: QuantType = QuantType::Q4_K;
     const LEN: usize = 256;
     const BYTES: usize = 144;
     const GROUP: usize = 32;
@@ -125,7 +125,7 @@ impl Format for Q4K {
 /// Q5_K: as Q4_K with 32 bytes of high bits before the nibbles.
 pub(crate) struct Q5K;
 impl Format for Q5K {
-    const BLOCK: BlockType = BlockType::Q5_K;
+    const QUANT: QuantType = QuantType::Q5_K;
     const LEN: usize = 256;
     const BYTES: usize = 176;
     const GROUP: usize = 32;
@@ -152,7 +152,7 @@ impl Format for Q5K {
 /// Q6_K: 128 bytes of low nibbles, 64 bytes of high bit pairs, 16 signed scales, d f16.
 pub(crate) struct Q6K;
 impl Format for Q6K {
-    const BLOCK: BlockType = BlockType::Q6_K;
+    const QUANT: QuantType = QuantType::Q6_K;
     const LEN: usize = 256;
     const BYTES: usize = 210;
     const GROUP: usize = 16;
@@ -184,7 +184,7 @@ impl Format for Q6K {
 /// IQ4_XS: d f16, 2 bytes of high and 4 bytes of low scale bits, 128 bytes of nibbles into `IQ4_LEVELS`.
 pub(crate) struct Iq4Xs;
 impl Format for Iq4Xs {
-    const BLOCK: BlockType = BlockType::IQ4_XS;
+    const QUANT: QuantType = QuantType::IQ4_XS;
     const LEN: usize = 256;
     const BYTES: usize = 136;
     const GROUP: usize = 32;

@@ -19,13 +19,13 @@ impl<'a> Matrix<'a> {
     /// Views `bytes` as `rows` rows of `cols` values.
     ///
     /// # Errors
-    /// `KernelError::Shape` if `cols` is no whole number of blocks or `bytes` is not exactly `rows` rows long.
+    /// `KernelError::Shape` if blocks do not divide `cols` or `bytes` is not exactly `rows` rows long.
     pub fn new(block: BlockType, rows: usize, cols: usize, bytes: &'a [u8]) -> Result<Self, KernelError> {
         let Some(row_bytes) = block.row_bytes(cols) else {
             return Err(KernelError::shape(
                 "Matrix::new",
                 format!(
-                    "{cols} columns are no whole number of {} blocks of {}",
+                    "{cols} columns are not a multiple of {}'s blocks of {}",
                     block.name(),
                     block.block_len()
                 ),

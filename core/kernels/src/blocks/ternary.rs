@@ -1,9 +1,9 @@
 //! The ternary formats: values -1, 0, 1 with one scale per 256. Layouts: `block_tq1_0`, `block_tq2_0` in
 //! ggml-common.h.
 
-use super::BlockType;
+use super::QuantType;
+use super::bytes::f16_at;
 use super::format::Format;
-use super::half_float::f16_at;
 
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
@@ -16,7 +16,7 @@ fn digit(byte: u8, power: u8) -> i8 {
 /// TQ1_0: 48 bytes of five digits, 4 bytes of four digits, d f16.
 pub(crate) struct Tq1_0;
 impl Format for Tq1_0 {
-    const BLOCK: BlockType = BlockType::TQ1_0;
+    const QUANT: QuantType = QuantType::TQ1_0;
     const LEN: usize = 256;
     const BYTES: usize = 54;
     const GROUP: usize = 32;
@@ -47,7 +47,7 @@ impl Format for Tq1_0 {
 /// TQ2_0: 64 bytes of two bits, d f16.
 pub(crate) struct Tq2_0;
 impl Format for Tq2_0 {
-    const BLOCK: BlockType = BlockType::TQ2_0;
+    const QUANT: QuantType = QuantType::TQ2_0;
     const LEN: usize = 256;
     const BYTES: usize = 66;
     const GROUP: usize = 32;

@@ -2,29 +2,24 @@
 //!
 //! There are two classes of kernel: for one row of activations and for several. Within a class a row's result
 //! depends on that row alone: reductions have a fixed order, whatever the threads, tasks and other rows are.
-#![cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, unused_imports, reason = "what the x86-64 kernels use")
-)]
 
-#[cfg(target_arch = "x86_64")]
-mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod float;
-mod generic;
-mod job;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod plan;
-#[cfg(test)]
-mod tests;
+mod portable;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod prefetch;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tiles;
+mod types;
+mod unpacked;
 
-use job::{Output, Tokens};
 use plan::{Plan, Product};
+use types::{Output, Tokens};
 
 use crate::activations::Activations;
 use crate::blocks::Matrix;
@@ -37,8 +32,9 @@ pub enum Arithmetic {
     /// Weights dequantised, f32 arithmetic.
     Exact,
     /// Quantised weights times activations rounded to 8 bits, as llama.cpp does: one scale per 32 values for the
-    /// 32-wide formats and NVFP4, per 256 for the others. F32 weights: f32 arithmetic; F16 and BF16 weights: bfloat16 products summed in f32
-    /// where the processor has them and there are several rows, else f32.
+    /// 32-wide formats and NVFP4, per 256 for the others. F32 and F16 weights: f32 arithmetic (F16 as `HalfPrompts` says).
+    /// BF16 weights: bfloat16 products summed in f32 where the processor has them and there are several rows, as
+    /// llama.cpp does, else f32.
     Fast,
 }
 

@@ -1,11 +1,14 @@
 //! Chooses kernels, cuts products into tasks and runs them in one parallel region.
 
-use super::job::{Form, Input, Job, Kernel, Output, Tokens};
+use super::Arithmetic;
 use super::tiles::LANES;
-use super::{Arithmetic, float, generic};
-use crate::activations::Activations;
-use crate::blocks::{BlockType, Matrix};
-use crate::{Cpu, Isa, KernelError};
+use super::types::{BFloat16, Choice, Class, Columns, Float, IsaKernels, Job, Output, Rounded, Tokens};
+use crate::activations::{Activations, BFloat16Rows, Quantised, Rounding};
+use crate::blocks::{BlockType, FloatType, Matrix};
+use crate::cpu::HalfPrompts;
+use crate::isa::Level;
+use crate::memory::Scratch;
+use crate::{Cpu, KernelError};
 
 /// One matrix times some rows of the input.
 pub(super) struct Product<'a> {
@@ -17,16 +20,6 @@ pub(super) struct Product<'a> {
     pub(super) output: Output<'a>,
 }
 
-/// A kernel, the form of input it wants and the number of weight rows it likes to do together.
-#[derive(Clone, Copy)]
-pub(super) struct Choice {
-    pub(super) kernel: Kernel,
-    /// The form of activations it wants.
-    pub(super) form: Form,
-    /// Tasks hold a multiple of this many rows, but for the last.
-    pub(super) tile: usize,
-}
-
 /// A list of products with the same input.
 pub(super) struct Plan<'a> {
     cpu: &'a Cpu,
@@ -36,11 +29,17 @@ pub(super) struct Plan<'a> {
 }
 
 struct Part<'a> {
-    kernel: Kernel,
-    job: Job<'a>,
-    tile: usize,
+    product: Product<'a>,
+    work: Work<'a>,
     rows_per_task: usize,
     first_task: usize,
+}
+
+/// A kernel with the activations in its form.
+enum Work<'a> {
+    Float(Choice<Float>, Activations<'a>),
+    Rounded(Choice<Rounded>, &'a Quantised),
+    BFloat16(Choice<BFloat16>, &'a BFloat16Rows),
 }
 
 /// Tasks per thread that are aimed at, so that threads which lose time to others end together.
@@ -65,52 +64,33 @@ impl<'a> Plan<'a> {
 
     /// Adds a product with an input of its own, of the same class as the list's.
     pub(super) fn push_with(&mut self, product: Product<'a>, x: &Activations<'a>) -> Result<(), KernelError> {
-        let (w, tokens) = (product.w, product.tokens);
-        if w.rows() == 0 || tokens.len() == 0 {
-            return Ok(());
+        if product.w.rows() > 0 && product.tokens.len() > 0 {
+            let work = Work::choose(self.cpu, self.arithmetic, product.w.block(), x)?;
+            self.parts.push(Part { product, work, rows_per_task: 0, first_task: 0 });
         }
-        let choice = choose(self.cpu.isa(), self.arithmetic, w.block(), self.one());
-        let input = match choice.form {
-            Form::Float => Input::Float(*x),
-            Form::Rounded(width) => Input::Rounded(x.quantised(self.cpu, width)?),
-            Form::Halves => Input::Halves(x.halves(self.cpu)?),
-        };
-        let job = Job { w, first_row: 0, x: input, tokens, output: product.output };
-        self.parts.push(Part {
-            kernel: choice.kernel,
-            job,
-            tile: choice.tile,
-            rows_per_task: 0,
-            first_task: 0,
-        });
         Ok(())
-    }
-
-    /// Whether the one-row kernels serve. The class goes by the whole input, so that a row's result never depends
-    /// on how many rows share its expert.
-    fn one(&self) -> bool {
-        self.x.rows == 1
     }
 
     /// Cuts the products into tasks of about the same work; returns how many.
     fn divide(&mut self) -> usize {
-        let one = self.one();
-        let work = |job: &Job| {
-            if one {
-                job.w.bytes().len()
-            } else {
-                job.tokens.len().saturating_mul(job.w.rows() * job.w.cols())
-            }
+        let class = class_of(&self.x);
+        let work = |product: &Product| match class {
+            Class::OneRow => product.w.bytes().len(),
+            Class::ManyRows => product.tokens.len().saturating_mul(product.w.rows() * product.w.cols()),
         };
-        let [least, most] = if one { ONE_ROW_TASK_BYTES } else { MANY_ROWS_TASK_WORK };
+        let [least, most] = match class {
+            Class::OneRow => ONE_ROW_TASK_BYTES,
+            Class::ManyRows => MANY_ROWS_TASK_WORK,
+        };
         let threads = self.cpu.pool().threads();
-        let total = self.parts.iter().fold(0usize, |sum, part| sum.saturating_add(work(&part.job)));
+        let total = self.parts.iter().fold(0usize, |sum, part| sum.saturating_add(work(&part.product)));
         let wanted = (total / (threads * TASKS_PER_THREAD)).clamp(least, most);
         let mut tasks = 0;
         for part in &mut self.parts {
-            let rows = part.job.w.rows();
-            let pieces = work(&part.job).div_ceil(wanted).clamp(1, rows);
-            let tile = if rows < 2 * threads * part.tile { part.tile.min(LANES) } else { part.tile };
+            let rows = part.product.w.rows();
+            let pieces = work(&part.product).div_ceil(wanted).clamp(1, rows);
+            let tile = part.work.tile();
+            let tile = if rows < 2 * threads * tile { tile.min(LANES) } else { tile };
             part.rows_per_task = rows.div_ceil(pieces).next_multiple_of(tile);
             part.first_task = tasks;
             tasks += rows.div_ceil(part.rows_per_task);
@@ -121,35 +101,97 @@ impl<'a> Plan<'a> {
     /// Computes all products.
     pub(super) fn run(mut self) -> Result<(), KernelError> {
         let tasks = self.divide();
-        let parts = &self.parts;
-        self.cpu.pool().run(tasks, &|task| {
+        let (cpu, parts) = (self.cpu, &self.parts);
+        cpu.pool().run_with_scratch(tasks, &|task, scratch| {
             let at = parts.partition_point(|part| part.first_task <= task);
-            let Some(part) = at.checked_sub(1).and_then(|at| parts.get(at)) else { return };
-            let first_row = (task - part.first_task) * part.rows_per_task;
-            let w = part.job.w.rows_range(first_row..first_row + part.rows_per_task);
-            let job = Job { w, first_row, ..part.job };
-            // SAFETY: the kernel was chosen for the instruction set of `cpu`, which is available; tasks are
-            // disjoint ranges of rows, and each runs once.
-            unsafe { (part.kernel)(&job) }
+            // The first part begins with task 0.
+            let part = &parts[at - 1];
+            let first = (task - part.first_task) * part.rows_per_task;
+            let w = part.product.w.rows_range(first..first + part.rows_per_task);
+            // SAFETY: tasks are disjoint ranges of rows of their product, whose output is its own, and each runs once.
+            let out = unsafe { part.product.output.columns(first..first + w.rows()) };
+            let task = Task { w, tokens: part.product.tokens, out };
+            part.work.run(cpu, task, scratch);
         })
     }
 }
 
-/// The kernel for a block type; `one`: the input has a single row.
-pub(super) fn choose(isa: Isa, arithmetic: Arithmetic, block: BlockType, one: bool) -> Choice {
-    let float = arithmetic == Arithmetic::Exact || block.is_float();
-    match isa {
+/// The rows of a product that a task computes.
+struct Task<'a> {
+    w: Matrix<'a>,
+    tokens: Tokens<'a>,
+    out: Columns<'a>,
+}
+
+/// The class of kernel for an input.
+fn class_of(x: &Activations) -> Class {
+    if x.rows == 1 { Class::OneRow } else { Class::ManyRows }
+}
+
+impl<'a> Work<'a> {
+    /// The one place where kernels are chosen.
+    fn choose(
+        cpu: &Cpu,
+        arithmetic: Arithmetic,
+        block: BlockType,
+        x: &Activations<'a>,
+    ) -> Result<Self, KernelError> {
+        let (level, class) = (cpu.level(), class_of(x));
+        let kernels = kernels(&level);
+        match (arithmetic, block) {
+            (Arithmetic::Fast, BlockType::Quant(quant)) => {
+                Ok(Work::Rounded(kernels.rounded(quant, class), x.quantised(cpu, Rounding::of(quant))?))
+            }
+            (Arithmetic::Fast, BlockType::Float(float)) if class == Class::ManyRows => {
+                let coarse = match float {
+                    FloatType::F32 => false,
+                    FloatType::F16 => cpu.half_prompts() == HalfPrompts::BFloat16,
+                    FloatType::BF16 => true,
+                };
+                match kernels.bfloat16(float).filter(|_| coarse) {
+                    Some(choice) => Ok(Work::BFloat16(choice, x.bfloat16(cpu)?)),
+                    None => Ok(Work::Float(kernels.float(block, class), *x)),
+                }
+            }
+            _ => Ok(Work::Float(kernels.float(block, class), *x)),
+        }
+    }
+
+    /// The number of weight rows that the kernel likes to do together.
+    fn tile(&self) -> usize {
+        match self {
+            Work::Float(choice, _) => choice.tile,
+            Work::Rounded(choice, _) => choice.tile,
+            Work::BFloat16(choice, _) => choice.tile,
+        }
+    }
+
+    fn run(&self, cpu: &Cpu, task: Task<'a>, scratch: &mut Scratch) {
+        let Task { w, tokens, out } = task;
+        let caches = cpu.caches();
+        match self {
+            Work::Float(choice, x) => {
+                choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
+            }
+            Work::Rounded(choice, x) => {
+                choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
+            }
+            Work::BFloat16(choice, x) => {
+                choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
+            }
+        }
+    }
+}
+
+/// The kernels of an instruction set, which its proof implements.
+fn kernels(level: &Level) -> &dyn IsaKernels {
+    match level {
+        Level::Portable(isa) => isa,
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => super::avx512::choose(block, arithmetic, one),
+        Level::Avx2(isa) => isa,
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 if float => super::avx2::choose_float(one),
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => super::avx2::choose(block, one),
+        Level::Avx512(isa) => isa,
         #[cfg(target_arch = "aarch64")]
-        Isa::Neon if float => super::neon::choose_float(one),
-        #[cfg(target_arch = "aarch64")]
-        Isa::Neon => super::neon::choose(block, one),
-        _ if float => float::choose(one),
-        _ => generic::choose(block, one),
+        Level::Neon(isa) => isa,
     }
 }

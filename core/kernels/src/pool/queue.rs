@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use crate::memory::Scratch;
+
 /// How long one caller may run region after region while others wait.
 const TURN: Duration = Duration::from_micros(500);
 /// How often a caller whose turn is over yields at most for the others to take theirs.
@@ -16,7 +18,7 @@ thread_local! {
 
 /// A lock that is kept by the same caller for up to a turn (handing it over costs a wake-up) and then given on.
 pub(super) struct Queue {
-    lock: Mutex<()>,
+    lock: Mutex<Scratch>,
     waiting: AtomicUsize,
     owner: AtomicUsize,
     /// When the owner's turn began, nanoseconds since `born`.
@@ -27,7 +29,7 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new() -> Queue {
         Queue {
-            lock: Mutex::new(()),
+            lock: Mutex::default(),
             waiting: AtomicUsize::new(0),
             owner: AtomicUsize::new(0),
             began: AtomicU64::new(0),
@@ -35,8 +37,9 @@ impl Queue {
         }
     }
 
-    /// Waits for this caller's turn; it lasts while the guard lives.
-    pub(super) fn enter(&self) -> MutexGuard<'_, ()> {
+    /// Waits for this caller's turn, which lasts while the guard lives; with it comes the room for the caller's own
+    /// tasks.
+    pub(super) fn enter(&self) -> MutexGuard<'_, Scratch> {
         let me = TOKEN.with(|token| std::ptr::from_ref(token).addr());
         if self.waiting.load(Ordering::Relaxed) > 0 && self.owner.load(Ordering::Relaxed) == me {
             self.give_way(me);

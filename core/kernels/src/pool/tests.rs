@@ -150,7 +150,7 @@ fn a_waiting_caller_gets_its_turn_while_another_never_stops() {
 
 #[test]
 fn more_threads_than_cores_and_two_pools_finish() {
-    let threads = crate::affinity::allowed_cpus() * 8;
+    let threads = super::usable_threads() * 8;
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -3,28 +3,28 @@
 use std::arch::x86_64::*;
 
 use super::{Kernel, Simd};
-
-/// Proof that this processor has AVX2, FMA and F16C: only `enter` makes one.
-#[derive(Clone, Copy)]
-pub(crate) struct Avx2(());
+use crate::isa::{Avx2, avx2};
 
 /// Sixteen lanes.
 type F = (__m256, __m256);
 
 /// Runs the kernel compiled for this family.
-///
-/// # Safety
-/// The processor must have AVX2, FMA and F16C.
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) unsafe fn enter<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Avx2(()))
+#[inline(always)]
+pub(super) fn enter<K: Kernel>(isa: Avx2, kernel: K) -> K::Output {
+    // SAFETY: the token is proof of the features.
+    unsafe { compiled(isa, kernel) }
+}
+
+avx2! {
+fn compiled<K: Kernel>(isa: Avx2, kernel: K) -> K::Output {
+    kernel.run(isa)
+}
 }
 
 /// An intrinsic without memory access (or one on memory that the method's contract makes valid).
 macro_rules! avx {
     ($value:expr) => {{
-        // SAFETY: `Avx2` exists only where `enter`'s caller checked the features; pointers are valid by the
-        // contract of the `_ptr` methods.
+        // SAFETY: whoever has an `Avx2` has the features; pointers are valid by the contract of the `_ptr` methods.
         unsafe { $value }
     }};
 }
@@ -218,7 +218,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        avx!(enter(kernel))
+        enter(self, kernel)
     }
 
     #[inline(always)]

@@ -3,27 +3,27 @@
 use std::arch::x86_64::*;
 
 use super::{Kernel, LANES, Simd};
-
-/// Proof that this processor has AVX-512 F, BW, VL and DQ: only `enter` makes one.
-#[derive(Clone, Copy)]
-pub(crate) struct Avx512(());
+use crate::isa::{Avx512, avx512};
 
 type F = __m512;
 
 /// Runs the kernel compiled for this family.
-///
-/// # Safety
-/// The processor must have AVX-512 F, BW, VL and DQ, AVX2, FMA and F16C.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")]
-pub(super) unsafe fn enter<K: Kernel>(kernel: K) -> K::Output {
-    kernel.run(Avx512(()))
+#[inline(always)]
+pub(super) fn enter<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
+    // SAFETY: the token is proof of the features.
+    unsafe { compiled(isa, kernel) }
+}
+
+avx512! {
+fn compiled<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
+    kernel.run(isa)
+}
 }
 
 /// An intrinsic without memory access (or one on memory that the method's contract makes valid).
 macro_rules! avx {
     ($value:expr) => {{
-        // SAFETY: `Avx512` exists only where `enter`'s caller checked the features; pointers are valid by the
-        // contract of the `_ptr` methods.
+        // SAFETY: whoever has an `Avx512` has the features; pointers are valid by the contract of the `_ptr` methods.
         unsafe { $value }
     }};
 }
@@ -204,7 +204,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        avx!(enter(kernel))
+        enter(self, kernel)
     }
 
     #[inline(always)]

@@ -1,12 +1,10 @@
 //! Plain Rust arrays: what the compiler makes of them on the target's baseline.
 
 use half::f16;
+use half::slice::HalfFloatSliceExt;
 
 use super::{Kernel, LANES, Simd};
-
-/// Proof of nothing: every processor can run it.
-#[derive(Clone, Copy)]
-pub(crate) struct Portable;
+use crate::isa::Portable;
 
 type F = [f32; LANES];
 
@@ -23,17 +21,6 @@ fn map2(a: F, b: F, f: impl Fn(f32, f32) -> f32) -> F {
 fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
     // Without the instruction `mul_add` is a library call.
     if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// An f16 as f32, without a branch.
-#[inline(always)]
-fn widen(bits: u16) -> f32 {
-    let magnitude = (u32::from(bits) & 0x7fff) << 13;
-    // Moves the exponent from bias 15 to 127 and makes subnormal values right.
-    let finite = f32::from_bits(magnitude) * f32::from_bits(0x7780_0000);
-    let special = f32::from_bits(magnitude | 0x7f80_0000);
-    let unsigned = if magnitude >= 0x0f80_0000 { special } else { finite };
-    f32::from_bits(unsigned.to_bits() | ((u32::from(bits) & 0x8000) << 16))
 }
 
 impl Simd for Portable {
@@ -62,7 +49,9 @@ impl Simd for Portable {
     unsafe fn load_f16_ptr(self, from: *const u8) -> F {
         // SAFETY: valid for sixteen elements by the method's contract.
         let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
-        bits.map(widen)
+        let mut out = [0.0; LANES];
+        bits.map(f16::from_bits).convert_to_f32_slice(&mut out);
+        out
     }
 
     #[inline(always)]
@@ -207,7 +196,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn widen_f16(self, bits: u16) -> f32 {
-        widen(bits)
+        f16::from_bits(bits).to_f32()
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::{LANES, Simd};
 
-/// A small dense product: for `rows` rows, `c[row, ..columns] = c[row, ..] * keep[row] + sum_k a[row, k] * b[k, ..]`.
+/// A small dense product: for `rows` rows, `c[row, ..columns] = c[row, ..] * alpha[row] + sum_k a[row, k] * b[k, ..]`.
 /// Strides are in elements; `columns` is a multiple of sixteen. Each element is one chain of additions over
 /// ascending `k`, whatever the number of rows: a row's result does not depend on the others.
 #[derive(Clone, Copy)]
@@ -17,14 +17,14 @@ pub(crate) struct Product {
     pub(crate) c: *mut f32,
     pub(crate) c_stride: usize,
     /// One factor per row; null for zero, that is, a fresh result.
-    pub(crate) keep: *const f32,
+    pub(crate) alpha: *const f32,
 }
 
 impl Product {
     /// Computes it.
     ///
     /// # Safety
-    /// `a`, `b`, `c` and `keep` must be valid for what the fields say is read and written; `c` must not overlap
+    /// `a`, `b`, `c` and `alpha` must be valid for what the fields say is read and written; `c` must not overlap
     /// the others.
     #[inline(always)]
     pub(crate) unsafe fn run<S: Simd>(&self, s: S) {
@@ -42,7 +42,7 @@ impl Product {
 /// Runs a product in tiles of up to `R` rows and `C` vectors.
 ///
 /// # Safety
-/// All of `a`, `b`, `c` and `keep` must be valid for what `Product` says is read and written.
+/// All of `a`, `b`, `c` and `alpha` must be valid for what `Product` says is read and written.
 #[inline(always)]
 pub(crate) unsafe fn tiled<S: Simd, const R: usize, const C: usize>(s: S, p: &Product) {
     let mut column = 0;
@@ -87,11 +87,11 @@ unsafe fn tile<S: Simd, const R: usize, const C: usize>(s: S, p: &Product, row: 
         let mut b = p.b.add(column);
         let c = p.c.add(row * p.c_stride + column);
         let mut sums = [[s.splat(0.0); C]; R];
-        if !p.keep.is_null() {
+        if !p.alpha.is_null() {
             for r in 0..R {
-                let keep = s.splat(*p.keep.add(row + r));
+                let alpha = s.splat(*p.alpha.add(row + r));
                 for v in 0..C {
-                    sums[r][v] = s.mul(s.load_ptr(c.add(r * p.c_stride + v * LANES)), keep);
+                    sums[r][v] = s.mul(s.load_ptr(c.add(r * p.c_stride + v * LANES)), alpha);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The lanes themselves: exponentials in units of the last place, sums, conversions, small products.
 
 use super::*;
+use crate::isa::Isa;
 
 struct Exp<'a>(&'a [f32], &'a mut [f32]);
 
@@ -167,13 +168,13 @@ fn products_of_odd_sizes_are_right_and_rows_stand_alone() {
         {
             let a: Vec<f32> = (0..rows * depth).map(|i| (i * 37 % 11) as f32 - 5.0).collect();
             let b: Vec<f32> = (0..depth * columns).map(|i| (i * 53 % 13) as f32 - 6.0).collect();
-            let keep: Vec<f32> = (0..rows).map(|i| i as f32 * 0.5).collect();
+            let alpha: Vec<f32> = (0..rows).map(|i| i as f32 * 0.5).collect();
             let mut c: Vec<f32> = (0..rows * columns).map(|i| (i % 5) as f32).collect();
             let wanted: Vec<f32> = (0..rows * columns)
                 .map(|i| {
                     let (r, v) = (i / columns, i % columns);
                     let dot: f32 = (0..depth).map(|k| a[r * depth + k] * b[k * columns + v]).sum();
-                    dot + c[i] * keep[r]
+                    dot + c[i] * alpha[r]
                 })
                 .collect();
             let product = Product {
@@ -186,7 +187,7 @@ fn products_of_odd_sizes_are_right_and_rows_stand_alone() {
                 b_stride: columns,
                 c: c.as_mut_ptr(),
                 c_stride: columns,
-                keep: keep.as_ptr(),
+                alpha: alpha.as_ptr(),
             };
             dispatch(cpu, Multiply(&product));
             assert_eq!(c, wanted, "{} {rows} {depth} {columns}", cpu.isa());

@@ -2,54 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use gguf_file::GgufFile;
-
-/// Names of `general.file_type` (llama.h, `llama_ftype`).
-const FILE_TYPES: [(u64, &str); 37] = [
-    (0, "F32"),
-    (1, "F16"),
-    (2, "Q4_0"),
-    (3, "Q4_1"),
-    (7, "Q8_0"),
-    (8, "Q5_0"),
-    (9, "Q5_1"),
-    (10, "Q2_K"),
-    (11, "Q3_K_S"),
-    (12, "Q3_K_M"),
-    (13, "Q3_K_L"),
-    (14, "Q4_K_S"),
-    (15, "Q4_K_M"),
-    (16, "Q5_K_S"),
-    (17, "Q5_K_M"),
-    (18, "Q6_K"),
-    (19, "IQ2_XXS"),
-    (20, "IQ2_XS"),
-    (21, "Q2_K_S"),
-    (22, "IQ3_XS"),
-    (23, "IQ3_XXS"),
-    (24, "IQ1_S"),
-    (25, "IQ4_NL"),
-    (26, "IQ3_S"),
-    (27, "IQ3_M"),
-    (28, "IQ2_S"),
-    (29, "IQ2_M"),
-    (30, "IQ4_XS"),
-    (31, "IQ1_M"),
-    (32, "BF16"),
-    (36, "TQ1_0"),
-    (37, "TQ2_0"),
-    (38, "MXFP4_MOE"),
-    (39, "NVFP4"),
-    (40, "Q1_0"),
-    (41, "Q2_0"),
-    (4, "Q4_1_SOME_F16"),
-];
+use gguf_file::{FileType, GgufFile};
 
 /// The name of `general.file_type`, else the type that holds most numbers.
 pub(super) fn label(file: &GgufFile) -> String {
     let stated = file.metadata().get("general.file_type").and_then(|value| value.as_u64());
-    if let Some((_, name)) = FILE_TYPES.iter().find(|(id, _)| Some(*id) == stated) {
-        return (*name).to_owned();
+    let stated = stated.and_then(|id| u32::try_from(id).ok()).map(FileType::from_id);
+    if let Some(name) = stated.and_then(FileType::name) {
+        return name.to_owned();
     }
     let mut weights: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in file.tensors() {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use gguf_file::{GgufFile, GgufWriter, OwnedArray, OwnedValue, Value};
 
-use crate::{GgufLoader, LoadError, LoadOptions, RenderOptions, SamplingDefaults, Segment, Special};
+use crate::{
+    GgufLoader, LoadError, LoadOptions, RenderOptions, SamplingDefaults, Segment, Special, TokenizerOptions,
+};
 
 fn loader(values: &[(&str, OwnedValue)]) -> GgufLoader {
     let mut writer = GgufWriter::new();
@@ -58,7 +60,12 @@ fn a_file_that_is_no_model_says_so() {
     assert!(none.canonical_keys().is_err());
     let number = loader(&[("general.architecture", OwnedValue::U32(1))]);
     assert!(number.architecture().unwrap_err().to_string().contains("a string was expected, found u32"));
-    assert!(none.tokenizer(None).unwrap_err().to_string().contains("tokenizer.ggml.model"));
+    assert!(
+        none.tokenizer(&TokenizerOptions::default())
+            .unwrap_err()
+            .to_string()
+            .contains("tokenizer.ggml.model")
+    );
 }
 
 #[test]
@@ -99,6 +106,25 @@ fn templates_are_found_by_name() {
     assert!(self::loader(&[]).chat_template_names().is_empty());
 }
 
+/// No template, one that cannot be compiled, one that drops what is said, and a key of another type are four things.
+#[test]
+fn a_template_that_cannot_be_used_is_not_a_missing_one() {
+    let tokenizer = fixture("base/qwen2/model-f32.gguf").tokenizer(&TokenizerOptions::default()).unwrap();
+    let template = |value: OwnedValue| {
+        let loader = loader(&[("tokenizer.chat_template", value)]);
+        loader.chat_template(&tokenizer).map(|template| template.map(drop))
+    };
+    assert!(matches!(loader(&[]).chat_template(&tokenizer), Ok(None)));
+    assert!(matches!(template(text("{{ messages[0].content }}")), Ok(Some(()))));
+    for broken in ["{{ messages }}{% if", "{{ messages", "{{ messages }}{% generation %}"] {
+        let error = template(text(broken)).unwrap_err();
+        assert!(matches!(&error, LoadError::Template { .. }), "{broken}: {error}");
+        assert!(error.to_string().contains("line 1"), "{broken}: {error}");
+    }
+    assert!(template(text("gemma")).unwrap_err().to_string().contains("never mentions `messages`"));
+    assert!(matches!(template(OwnedValue::U32(1)), Err(LoadError::BadKey { .. })));
+}
+
 #[test]
 fn weights_have_a_label_and_a_count() {
     let llama = fixture("base/llama/model-f32.gguf");
@@ -115,7 +141,7 @@ fn weights_have_a_label_and_a_count() {
 #[test]
 fn a_rendered_conversation_becomes_ids() {
     let loader = fixture("base/qwen2/model-f32.gguf");
-    let tokenizer = loader.tokenizer(None).unwrap();
+    let tokenizer = loader.tokenizer(&TokenizerOptions::default()).unwrap();
     let source = "{{ bos_token }}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '\n' ~ m.content ~ '<|im_end|>\n' }}{% endfor %}";
     let template = crate::ChatTemplate::new("chatml", source, Some("<s>"), None).unwrap();
     let options = RenderOptions::default();

@@ -17,6 +17,15 @@ pub enum TemplateError {
         /// What is wrong.
         problem: String,
     },
+    /// The template says nothing about the messages: the name of one where its text is wanted, say.
+    #[error(
+        "chat template `{template}` never mentions `messages`, so that whatever is said would be dropped: give the Jinja \
+         text of a template, not its name"
+    )]
+    NoMessages {
+        /// The template's name.
+        template: String,
+    },
     /// The template refused the conversation (`raise_exception`).
     #[error("chat template `{template}`{} refuses this conversation: {message}", at_line(*line))]
     Raised {

@@ -3,26 +3,57 @@
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use super::source::{ITERATED, SAFE_ADDED};
+use super::budget::Budget;
+use super::source::UNFOLDED;
+
+/// What `for` loops go over goes through this filter.
+pub(super) const ITERATED: &str = "operator:for";
 
 /// Puts the filters and tests in place.
-pub(super) fn install(environment: &mut Environment<'_>) {
-    environment.add_filter(ITERATED, iterated);
-    environment.add_filter(SAFE_ADDED, safe_added);
-    environment.add_filter("indent", indent);
-    environment.add_filter("map", |state: &mut State, value: Value, args: Rest<ValueOrKwargs>| {
+pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+    let own = Arc::clone(budget);
+    environment.add_filter(ITERATED, move |value: Value| {
+        own.charge(0)?;
+        iterated(value)
+    });
+    environment.add_filter(UNFOLDED, |value: Value| value);
+    let own = Arc::clone(budget);
+    environment.add_filter("indent", move |text: &Value, positional: Rest<Value>, named: Kwargs| {
+        indent(&own, text, positional, named)
+    });
+    let own = Arc::clone(budget);
+    environment.add_filter("map", move |state: &mut State, value: Value, args: Rest<ValueOrKwargs>| {
+        own.size(&value)?;
         filters::map(state, value, args).map(generator)
     });
     type Test<'a> = Option<Cow<'a, str>>;
-    environment.add_filter("select", |s: &mut State, v: Value, test: Test, args: Rest<ValueOrKwargs>| {
+    let own = Arc::clone(budget);
+    let select = move |s: &mut State, v: Value, test: Test, args: Rest<ValueOrKwargs>| {
+        own.size(&v)?;
         filters::select(s, v, test, args).map(generator)
-    });
-    environment.add_filter("reject", |s: &mut State, v: Value, test: Test, args: Rest<ValueOrKwargs>| {
+    };
+    environment.add_filter("select", select);
+    let own = Arc::clone(budget);
+    let reject = move |s: &mut State, v: Value, test: Test, args: Rest<ValueOrKwargs>| {
+        own.size(&v)?;
         filters::reject(s, v, test, args).map(generator)
-    });
-    environment.add_filter("selectattr", select_attribute);
-    environment.add_filter("rejectattr", reject_attribute);
+    };
+    environment.add_filter("reject", reject);
+    let own = Arc::clone(budget);
+    type Name<'a> = Cow<'a, str>;
+    let select = move |s: &mut State, v: Value, name: Name, test: Test, args: Rest<ValueOrKwargs>| {
+        own.size(&v)?;
+        filters::selectattr(s, v, name, test, args).map(generator)
+    };
+    environment.add_filter("selectattr", select);
+    let own = Arc::clone(budget);
+    let reject = move |s: &mut State, v: Value, name: Name, test: Test, args: Rest<ValueOrKwargs>| {
+        own.size(&v)?;
+        filters::rejectattr(s, v, name, test, args).map(generator)
+    };
+    environment.add_filter("rejectattr", reject);
     environment.add_test("iterable", |value: &Value| {
         value.is_undefined() || (!value.is_none() && value.try_iter().is_ok())
     });
@@ -41,33 +72,6 @@ fn iterated(value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-fn safe_added(_: Value) -> Result<Value, Error> {
-    Err(Error::new(
-        ErrorKind::InvalidOperation,
-        "adding to a safe text (`|safe +`) escapes the other text for HTML in Jinja2, which is not supported",
-    ))
-}
-
-fn select_attribute(
-    state: &mut State,
-    value: Value,
-    attribute: Cow<'_, str>,
-    test: Option<Cow<'_, str>>,
-    args: Rest<ValueOrKwargs>,
-) -> Result<Value, Error> {
-    filters::selectattr(state, value, attribute, test, args).map(generator)
-}
-
-fn reject_attribute(
-    state: &mut State,
-    value: Value,
-    attribute: Cow<'_, str>,
-    test: Option<Cow<'_, str>>,
-    args: Rest<ValueOrKwargs>,
-) -> Result<Value, Error> {
-    filters::rejectattr(state, value, attribute, test, args).map(generator)
-}
-
 /// Jinja2's generators: true even when empty, without length, and not JSON.
 fn generator(values: Vec<Value>) -> Value {
     Value::make_iterable(move || {
@@ -77,7 +81,7 @@ fn generator(values: Vec<Value>) -> Value {
 }
 
 /// Jinja2's `indent(width=4, first=False, blank=False)`, which keeps a line feed at the end.
-fn indent(text: &Value, positional: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+fn indent(budget: &Budget, text: &Value, positional: Rest<Value>, named: Kwargs) -> Result<String, Error> {
     let argument = |at: usize, name: &str| -> Result<Option<Value>, Error> {
         match positional.get(at) {
             Some(value) => Ok(Some(value.clone())),
@@ -101,7 +105,8 @@ fn indent(text: &Value, positional: Rest<Value>, named: Kwargs) -> Result<String
             }
         },
     };
-    let text = text.to_string();
+    let text = budget.text(text)?;
+    budget.charge((text.matches('\n').count() as u64 + 1).saturating_mul(indentation.len() as u64))?;
     let mut out = String::with_capacity(text.len() * 2);
     for (at, line) in text.split('\n').enumerate() {
         if at > 0 {

@@ -1,7 +1,11 @@
 //! `tojson` as transformers defines it for chat templates: Python's `json.dumps`, nothing escaped for HTML.
 
+use std::sync::Arc;
+
 use minijinja::value::{Kwargs, Rest, ValueKind};
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Environment, Error, ErrorKind, Value};
+
+use super::budget::Budget;
 
 /// How values are written (arguments of `json.dumps`).
 #[derive(Debug)]
@@ -12,11 +16,30 @@ struct Style {
     item_separator: String,
     key_separator: String,
     sort_keys: bool,
+    /// Bytes that may be written.
+    limit: u64,
+}
+
+/// Bytes of an indentation or separator that a template may ask for.
+const LONGEST_SEPARATOR: usize = 64;
+
+/// Puts the filter in place.
+pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+    let own = Arc::clone(budget);
+    environment.add_filter("tojson", move |value: &Value, positional: Rest<Value>, named: Kwargs| {
+        own.size(value)?;
+        let text = tojson(value, positional, named, own.left())?;
+        own.charge(text.len() as u64)?;
+        Ok::<_, Error>(text)
+    });
 }
 
 /// The filter: `value|tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`
-/// (transformers, utils/chat_template_utils.py). Errors: a value that JSON does not have.
-pub(crate) fn tojson(value: &Value, positional: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+/// (transformers, utils/chat_template_utils.py).
+///
+/// # Errors
+/// A value that JSON does not have.
+fn tojson(value: &Value, positional: Rest<Value>, named: Kwargs, limit: u64) -> Result<String, Error> {
     let names = ["ensure_ascii", "indent", "separators", "sort_keys"];
     let mut arguments = [const { Value::UNDEFINED }; 4];
     if positional.len() > names.len() {
@@ -30,7 +53,8 @@ pub(crate) fn tojson(value: &Value, positional: Rest<Value>, named: Kwargs) -> R
     }
     named.assert_all_used()?;
     let [ensure_ascii, indent, separators, sort_keys] = arguments;
-    let style = Style::new(ensure_ascii.is_true(), &indent, &separators, sort_keys.is_true())?;
+    let style =
+        Style { limit, ..Style::new(ensure_ascii.is_true(), &indent, &separators, sort_keys.is_true())? };
     let mut out = String::new();
     style.write(value, 0, &mut out)?;
     Ok(out)
@@ -62,10 +86,19 @@ impl Style {
                 _ => return Err(refuse("the separators of tojson are two texts")),
             }
         };
-        Ok(Self { ensure_ascii, indent, item_separator, key_separator, sort_keys })
+        let longest = [&item_separator, &key_separator].into_iter().chain(&indent).map(String::len).max();
+        if longest > Some(LONGEST_SEPARATOR) {
+            return Err(refuse(format!(
+                "an indent or separator of tojson is longer than {LONGEST_SEPARATOR} bytes"
+            )));
+        }
+        Ok(Self { ensure_ascii, indent, item_separator, key_separator, sort_keys, limit: u64::MAX })
     }
 
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+        if out.len() as u64 > self.limit {
+            return Err(refuse("the JSON is longer than the template may make"));
+        }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),

@@ -103,11 +103,13 @@ impl<'a> Marker<'a> {
     /// its start, and a text that is the middle of one.
     fn mark_tokens(&self, text: &str, only_whole: bool) -> String {
         let mut spots = BTreeSet::new();
+        let end = text.trim_end().len();
         for (at, byte) in text.bytes().enumerate() {
             let Some(rest) = text.get(at..) else {
                 continue;
             };
-            let tail = rest.trim_end();
+            // The text from here without the white space at its end.
+            let tail = text.get(at..end).unwrap_or_default();
             for token in self.guarded.get(&byte).into_iter().flatten() {
                 if rest.starts_with(token) {
                     spots.extend(at..at + token.len());

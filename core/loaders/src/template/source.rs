@@ -1,13 +1,11 @@
-//! Changes to a template's source where minijinja does something else than Jinja2; line numbers stay.
+//! Changes to a template's source before it is compiled; line numbers stay.
 //!
 //! - `{% generation %}` (transformers' mark for training) becomes a block that is always rendered.
-//! - `{% for x in y %}` becomes `for x in (y)|iterated`: Jinja2 raises for none, minijinja loops over nothing.
-//! - `a|safe + b` becomes `a|safe_added + b`: Jinja2 escapes `b` for HTML there, which is refused.
+//! - `a * b` becomes `a|unfolded * b`: minijinja computes products of constants when it compiles, before anything is
+//!   bounded.
 
-/// The filter that `for` loops go through.
-pub(super) const ITERATED: &str = "iterated";
-/// The filter that `safe` becomes before `+`.
-pub(super) const SAFE_ADDED: &str = "safe_added";
+/// The filter that keeps a product from being computed early.
+pub(super) const UNFOLDED: &str = "unfolded";
 
 /// The source with the changes above made in its tags; comments, raw blocks and texts are left alone.
 pub(super) fn rewrite(source: &str) -> String {
@@ -23,14 +21,14 @@ pub(super) fn rewrite(source: &str) -> String {
         if comment {
             out.push_str(tag);
         } else if close == "}}" {
-            out.push_str(&mark_safe_sums(tag));
-        } else if word(tag).0 == "raw" {
+            out.push_str(&closed(tag, end, unfold));
+        } else if word(tag) == "raw" {
             out.push_str(tag);
             let end = raw_end(rest);
             out.push_str(rest.get(..end).unwrap_or_default());
             rest = rest.get(end..).unwrap_or_default();
         } else {
-            out.push_str(&block(&mark_safe_sums(tag)));
+            out.push_str(&closed(tag, end, |tag| unfold(&block(tag))));
         }
     }
     out.push_str(rest);
@@ -73,20 +71,19 @@ fn code_places(tag: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The first word of a block tag and where it begins.
-fn word(tag: &str) -> (&str, usize) {
+/// The first word of a block tag.
+fn word(tag: &str) -> &str {
     let body = tag.strip_prefix("{%").unwrap_or(tag);
     let body = body.strip_prefix(['-', '+']).unwrap_or(body).trim_start();
-    let start = tag.len() - body.len();
     let end = body.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(body.len());
-    (body.get(..end).unwrap_or_default(), start)
+    body.get(..end).unwrap_or_default()
 }
 
 /// Where the block that ends a raw block begins.
 fn raw_end(source: &str) -> usize {
     let mut from = 0;
     while let Some(at) = source.get(from..).and_then(|rest| rest.find("{%")).map(|at| at + from) {
-        if source.get(at..).is_some_and(|tag| word(tag).0 == "endraw") {
+        if source.get(at..).is_some_and(|tag| word(tag) == "endraw") {
             return at;
         }
         from = at + 2;
@@ -94,72 +91,31 @@ fn raw_end(source: &str) -> usize {
     source.len()
 }
 
+/// A tag that is closed as `change` makes it; one that is not, as it is: minijinja will say so.
+fn closed(tag: &str, end: Option<usize>, change: impl Fn(&str) -> String) -> String {
+    if end.is_some() { change(tag) } else { tag.to_owned() }
+}
+
 fn block(tag: &str) -> String {
-    let (name, start) = word(tag);
-    match name {
+    match word(tag) {
         "generation" => tag.replacen("generation", "if true", 1),
         "endgeneration" => tag.replacen("endgeneration", "endif", 1),
-        "for" => for_block(tag, start + name.len()).unwrap_or_else(|| tag.to_owned()),
         _ => tag.to_owned(),
     }
 }
 
-/// A `for` tag with its iterable wrapped; `None` where it is not understood (minijinja will say why).
-fn for_block(tag: &str, from: usize) -> Option<String> {
-    let words = top_level_words(tag, from);
-    let (_, start) =
-        words.iter().find(|(name, _)| *name == "in").map(|(name, at)| (name, at + name.len()))?;
-    let close = tag.strip_suffix("%}")?.len();
-    let close = if tag.get(..close)?.ends_with(['-', '+']) { close - 1 } else { close };
-    let condition = words.iter().find(|(name, at)| *at > start && matches!(*name, "if" | "recursive"));
-    let end = condition.map_or(close, |(_, at)| *at);
-    let iterable = tag.get(start..end)?.trim();
-    Some(format!("{} ({iterable})|{ITERATED} {}", tag.get(..start)?, tag.get(end..)?))
-}
-
-/// The words of a tag outside texts and brackets, with their places.
-fn top_level_words(tag: &str, from: usize) -> Vec<(&str, usize)> {
-    let mut words = Vec::new();
-    let mut depth = 0usize;
-    let mut last = None;
-    let mut start = 0;
-    let in_word = |c: char| c.is_alphanumeric() || c == '_';
-    for at in code_places(tag).filter(|at| *at >= from) {
-        let character = tag.get(at..).and_then(|rest| rest.chars().next()).unwrap_or(' ');
-        match character {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            c if in_word(c) && depth == 0 => {
-                if last != Some(at) {
-                    start = at;
-                }
-                let end = at + c.len_utf8();
-                last = Some(end);
-                if !tag.get(end..).and_then(|rest| rest.chars().next()).is_some_and(in_word) {
-                    words.extend(tag.get(start..end).map(|word| (word, start)));
-                }
-            }
-            _ => {}
-        }
-    }
-    words
-}
-
-/// `|safe +` as `|safe_added +`.
-fn mark_safe_sums(tag: &str) -> String {
+/// `*` between two values as `|unfolded *`; `**`, and `*` before the arguments of a call, are left alone.
+fn unfold(tag: &str) -> String {
     let mut out = String::with_capacity(tag.len());
     let mut done = 0;
     for at in code_places(tag) {
-        let before = tag.get(..at).unwrap_or_default().trim_end();
+        let before = tag.get(..at).unwrap_or_default();
         let rest = tag.get(at..).unwrap_or_default();
-        if !before.ends_with('|') || !rest.starts_with("safe") {
-            continue;
-        }
-        let end = at + "safe".len();
-        if tag.get(end..).is_some_and(|rest| rest.trim_start().starts_with('+')) {
+        let product = rest.starts_with('*') && !rest.starts_with("**") && !before.ends_with('*');
+        if product && !before.trim_end().ends_with(['(', ',', '[']) {
             out.push_str(tag.get(done..at).unwrap_or_default());
-            out.push_str(SAFE_ADDED);
-            done = end;
+            out.push_str("|unfolded ");
+            done = at;
         }
     }
     out.push_str(tag.get(done..).unwrap_or_default());
@@ -174,17 +130,8 @@ mod tests {
     fn tags_are_rewritten() {
         let cases = [
             ("a {%- generation -%} b {% endgeneration %}", "a {%- if true -%} b {% endif %}"),
-            ("{% for x in xs %}", "{% for x in (xs)|iterated %}"),
-            (
-                "{%- for k, v in a.b('if %}') | items if k not in c -%}",
-                "{%- for k, v in (a.b('if %}') | items)|iterated if k not in c -%}",
-            ),
-            (
-                "{% for x in [1 if y else 2] recursive %}",
-                "{% for x in ([1 if y else 2])|iterated recursive %}",
-            ),
-            ("{% for index in inside -%}", "{% for index in (inside)|iterated -%}"),
-            ("{{ 'a'|safe + b|safe }}", "{{ 'a'|safe_added + b|safe }}"),
+            ("{{ 'a' * 3 }}{% set b = c*2 %}", "{{ 'a' |unfolded * 3 }}{% set b = c|unfolded *2 %}"),
+            ("{{ f(*a, **b) ~ 2 ** 3 }}", "{{ f(*a, **b) ~ 2 ** 3 }}"),
         ];
         for (source, expected) in cases {
             assert_eq!(rewrite(source), expected);
@@ -194,10 +141,10 @@ mod tests {
     #[test]
     fn texts_comments_and_raw_blocks_are_left_alone() {
         let sources = [
-            "{# {% for x in y %} #} for x in y |safe + {{ \"|safe +\" }}",
-            "{% raw %}{% for x in y %}{{ a|safe + b }}{% endraw %}",
-            "{{ '{% for x in y %}' }}{% set a = '\\'{% for x in y %}' %}",
-            "unclosed {% for x in y",
+            "{# {% generation %} #} generation x * y {{ \"a * b\" }}",
+            "{% raw %}{% generation %}{{ a * b }}{% endraw %}",
+            "{{ '{% generation %}' }}{% set a = '\\'{% generation * %}' %}",
+            "unclosed {% generation * 2",
         ];
         for source in sources {
             assert_eq!(rewrite(source), source);

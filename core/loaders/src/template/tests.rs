@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use crate::tokenizer::tests::long_texts::cpu_time;
 use crate::{ChatTemplate, RenderOptions, Segment, TemplateError};
 
 const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}\
@@ -11,7 +12,10 @@ const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' +
 const GUARDED: [&str; 4] = ["<|im_start|>", "<|im_end|>", "</s>", "<s>"];
 
 fn template(source: &str) -> ChatTemplate {
-    ChatTemplate::new("test", source, Some("<s>"), Some("</s>")).unwrap()
+    // Most of these are parts of templates, which say nothing about messages.
+    let template = ChatTemplate::fragment("test", source, Some("<s>"), Some("</s>"));
+    assert!(template.compile().is_ok(), "{source}");
+    template
 }
 
 fn user(content: &str) -> Vec<Value> {
@@ -86,13 +90,15 @@ fn errors_name_template_line_and_reason() {
         TemplateError::Raised { template: "test".into(), line: Some(3), message: "no way".into() }
     );
     for source in
-        ["\n{{ a.b.c }}", "\n{{ none + 1 }}", "\n{% for x in none %}{% endfor %}", "\n{{ 'a'|safe + 'b' }}"]
+        ["\n{{ a.b.c }}", "\n{{ none + 1 }}", "\n{% for x in none %}{% endfor %}", "\n{{ 'a'|safe + '<b' }}"]
     {
         let error = render(source, &[]).unwrap_err();
         assert!(matches!(&error, TemplateError::Render { line: Some(2), .. }), "{source}: {error}");
     }
-    let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}";
-    assert!(render(endless, &[]).unwrap_err().to_string().contains("fuel"));
+    let endless =
+        "{% for a in range(9999) %}{% for b in range(9999) %}{% set c = a %}{% endfor %}{% endfor %}";
+    let error = render(endless, &[]).unwrap_err().to_string();
+    assert!(error.contains("fuel") || error.contains("takes longer"), "{error}");
 }
 
 fn segments(source: &str, messages: &[Value]) -> Result<Vec<Segment>, TemplateError> {
@@ -174,4 +180,111 @@ fn tokens_made_of_template_and_content_are_not_trusted() {
 fn private_use_characters_in_contents_come_through() {
     let content: String = ('\u{E000}'..='\u{E00F}').collect();
     assert_eq!(segments(CHATML, &user(&content)).unwrap()[1], Segment::untrusted(content));
+}
+
+#[test]
+fn a_template_that_never_mentions_messages_is_refused() {
+    for source in ["gemma", "", "{{ bos_token }}{{ tools }}", "{# messages #}messages"] {
+        let error = ChatTemplate::new("fallback", source, None, None).unwrap_err();
+        assert_eq!(error, TemplateError::NoMessages { template: "fallback".into() });
+    }
+    for source in [
+        "{{ messages }}",
+        "{% macro all() %}{{ messages|length }}{% endmacro %}{{ all() }}",
+        "{% for m in messages[1:] %}{% endfor %}",
+        "{% block b %}{{ messages[0].content }}{% endblock %}",
+    ] {
+        ChatTemplate::new("good", source, None, None).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Templates that would make endless text, lists or nesting, or never end.
+const GREEDY: [&str; 30] = [
+    "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s|length }}",
+    "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s * 2 %}{% endfor %}",
+    "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s * 2 %}{% endfor %}{{ ns.s }}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = ns.s|replace('a', 'aa') %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = ns.s.replace('a', 'aa') %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s]|join %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = ns.s.join([ns.s, ns.s]) %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s %}{{ ns.s }}{{ ns.s }}{% endset %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = '%s%s'|format(ns.s, ns.s) %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = '{}{}'.format(ns.s, ns.s) %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s]|tojson %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = {'a': ns.s, 'b': ns.s} %}{% endfor %}{{ ns.s }}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = dict(a=ns.s, b=ns.s) %}{% endfor %}{{ ns.s }}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s]|string %}{% endfor %}",
+    "{% set ns = namespace(s='a\n') %}{% for i in range(60) %}{% set ns.s = (ns.s ~ '\\n')|indent(ns.s, true, true) %}{% endfor %}",
+    "{% set ns = namespace(s='') %}{% for i in range(99999) %}{% for j in range(999) %}{% set ns.s = [ns.s] %}{% endfor %}{% endfor %}",
+    "{% set ns = namespace() %}{% for i in range(99999) %}{% set ns.a = namespace(b=ns.a) %}{% endfor %}",
+    "{% set ns = namespace() %}{% for i in range(99999) %}{% set n = namespace() %}{% set n.b = ns.a %}{% set ns.a = n %}{% endfor %}",
+    "{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}",
+    "{% macro f(s, n) %}{{ f(s + s, n + 1) }}{% endmacro %}{{ f('aa', 0) }}",
+    "{% macro f(s) %}{{ s }}{{ s }}{% endmacro %}{% set ns = namespace(s='aa') %}{% for i in range(60) %}{% set ns.s = f(ns.s) %}{% endfor %}",
+    "{{ 'a' * 99999999 }}{{ ('a' * 99999999)|length }}",
+    "{{ [[0] * 9999] * 9999 }}",
+    "{% set a = [0] * 9999 %}{% set b = [a] * 9999 %}{% set c = [b] * 9999 %}{{ c == [b] * 9999 }}",
+    "{% set a = [0] * 9999 %}{% set b = a * 9999 %}{% set c = b + b %}{{ c is eq(b + b) }}",
+    "{{ '%999999999d'|format(1) }}{{ '{:999999999}'.format(1) }}",
+    "{% for a in range(9999) %}{% for b in range(9999) %}{{ 'a long text that is written again and again' }}{% endfor %}{% endfor %}",
+];
+
+#[test]
+fn greedy_templates_are_stopped_at_once() {
+    for source in GREEDY {
+        let start = cpu_time();
+        let rendered = render(source, &user("x")).map(|text| text.len());
+        let took = cpu_time() - start;
+        let Err(error) = rendered else { panic!("{source}: {rendered:?}") };
+        let error = error.to_string();
+        assert!(took < Duration::from_secs(2), "{source}: {took:?}, {error}");
+        assert!(
+            error.contains("wants too much") || error.contains("fuel") || error.contains("longer than"),
+            "{source}: {error}"
+        );
+    }
+    // Each piece is bounded by itself, too: what is kept of many is no more.
+    let hoard = "{% set ns = namespace(l=[]) %}{% set big = 'x' * 999999 %}{% for i in range(9999) %}\
+                 {% set ns.l = ns.l + [big|upper] %}{% endfor %}";
+    assert!(render(hoard, &user("x")).unwrap_err().to_string().contains("wants too much"));
+}
+
+#[test]
+fn long_conversations_are_rendered() {
+    let messages: Vec<Value> = (0..400)
+        .map(|at| json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": "word ".repeat(100)}))
+        .collect();
+    // Text is gathered piece by piece, and every message looks at all of them.
+    let gathering = "{% set ns = namespace(text='', list=[]) %}{% for m in messages %}\
+        {% set ns.text = ns.text + m.content|trim %}{% set ns.list = ns.list + [m.role] %}\
+        {% if loop.index0 % 100 == 0 %}{{ messages|selectattr('role', 'equalto', 'user')|list|length }}{% endif %}\
+        {% endfor %}{{ ns.text|length }} {{ ns.list|length }}";
+    let text = render(gathering, &messages).unwrap();
+    assert!(text.ends_with(&format!("{} 400", 400 * 499)), "{text}");
+    assert_eq!(
+        render("{{ messages|tojson }}", &messages).unwrap().len(),
+        serde_json::to_string(&messages)
+            .unwrap()
+            .replace("\":\"", "\": \"")
+            .replace(",\"", ", \"")
+            .replace("},{", "}, {")
+            .len()
+    );
+}
+
+/// Text of one thing: marking what came from outside takes linear time, too.
+#[test]
+fn a_long_content_is_told_apart_in_linear_time() {
+    for part in [" ", "\n", "<", "a", "<|", "1"] {
+        let content = part.repeat((1 << 18) / part.len());
+        let start = cpu_time();
+        let found = segments(CHATML, &user(&content)).unwrap();
+        let taken_apart = segments(THINKING, &user(&content)).unwrap();
+        let took = cpu_time() - start;
+        assert!(took < Duration::from_secs(2), "{part:?}: {took:?}");
+        assert!(!found.is_empty() && !taken_apart.is_empty());
+    }
 }

@@ -8,9 +8,9 @@ use gguf_file::Metadata;
 use super::byte_letters;
 use super::error::TokenizerError;
 use super::merges::{Merges, takes_part};
-use super::pre_table::PreEntry;
 use super::splitter::Splitter;
 use super::vocabulary::Vocabulary;
+use crate::tables::PreTokenizer;
 
 /// A splitter, the merges of a file, and the tokens of single bytes.
 #[derive(Debug)]
@@ -28,14 +28,15 @@ impl Bpe {
     pub(crate) fn new(
         metadata: &Metadata,
         vocabulary: &Vocabulary,
-        pre: &PreEntry,
+        pre: &PreTokenizer,
     ) -> Result<Self, TokenizerError> {
         let byte_token = |byte: u8| match pre.text {
             true => vocabulary.id(&format!("<0x{byte:02X}>")),
             false => token(vocabulary, byte_letters::letter(byte).encode_utf8(&mut [0; 4])),
         };
         Ok(Self {
-            splitter: Splitter::new(&pre.regexes)?,
+            splitter: Splitter::new(&pre.regexes)
+                .map_err(|(regex, problem)| TokenizerError::PreRegex { regex, problem })?,
             merges: Merges::read(metadata, vocabulary)?,
             bytes: (0..=u8::MAX).map(byte_token).collect(),
             ignore_merges: pre.ignore_merges,
@@ -48,7 +49,10 @@ impl Bpe {
         self.text
     }
 
-    /// Appends the ids of a text without special tokens. Errors: the regex gave up; a byte or character has no token.
+    /// Appends the ids of a text without special tokens.
+    ///
+    /// # Errors
+    /// The regex gave up; a byte or character has no token.
     pub(crate) fn encode(
         &self,
         vocabulary: &Vocabulary,

@@ -31,7 +31,9 @@ impl TextDecoder {
     }
 
     /// The text that this token completes, perhaps empty; bytes that can never be a character come as U+FFFD.
-    /// An error for an id past the vocabulary.
+    ///
+    /// # Errors
+    /// An id past the vocabulary.
     pub fn push(&mut self, id: u32) -> Result<String, TokenizerError> {
         let kind = self.tokenizer.token_kind(id)?;
         let special = matches!(kind, TokenKind::Control | TokenKind::Unknown);
@@ -53,11 +55,6 @@ impl TextDecoder {
         let text = String::from_utf8_lossy(&self.held).into_owned();
         self.held.clear();
         text
-    }
-
-    /// How many bytes are held back.
-    pub fn held_bytes(&self) -> usize {
-        self.held.len()
     }
 
     fn take_complete(&mut self) -> String {

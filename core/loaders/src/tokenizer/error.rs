@@ -1,6 +1,7 @@
 //! What can be wrong with a tokenizer, or with text given to it.
 
 use crate::nearest::nearest_clause;
+use crate::tables::TableError;
 
 /// An error of building or using a tokenizer; `Display` says the key or the text, the reason and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,21 +25,36 @@ pub enum TokenizerError {
         /// What is wrong with the value.
         problem: String,
     },
+    /// A key asks for something that changes how text becomes tokens and is not done.
+    #[error(
+        "`{key}` asks for {what}, which is not supported: text would become other tokens than the model was trained on; give token ids"
+    )]
+    UnsupportedKey {
+        /// The metadata key.
+        key: &'static str,
+        /// What it asks for.
+        what: &'static str,
+    },
     /// `tokenizer.ggml.model` names an algorithm that is not implemented.
     #[error(
-        "`tokenizer.ggml.model` is `{model}`{what}, which is not supported (`llama` and `gpt2` are); \
-         prompts for this model must be given as token ids"
+        "`tokenizer.ggml.model` is `{model}`{}, which is not supported ({} are); \
+         prompts for this model must be given as token ids",
+        what.as_ref().map(|what| format!(" ({what})")).unwrap_or_default(),
+        supported.join(", ")
     )]
     UnsupportedModel {
         /// The value of the key.
         model: String,
-        /// What the value stands for, in brackets, or empty.
-        what: &'static str,
+        /// What the value stands for, where that is known.
+        what: Option<String>,
+        /// The values that are supported, in backquotes.
+        supported: Vec<String>,
     },
-    /// `tokenizer.ggml.pre` is not in the table.
+    /// `tokenizer.ggml.pre` is not in the tables.
     #[error(
-        "unknown pre-tokenizer `{pre}` (`tokenizer.ggml.pre`){}: text would be cut in the wrong places; \
-         add it to specs/tokenizers/pre.toml with the regexes of the model's tokenizer.json",
+        "unknown pre-tokenizer `{pre}` (`tokenizer.ggml.pre`){}: text would be cut in the wrong places; to add it, put \
+         the regexes of the model's tokenizer.json into tokenizers/{pre}.toml of a spec folder (--spec-dir DIR), as \
+         specs/tokenizers/README.md says",
         nearest_clause(near)
     )]
     UnknownPre {
@@ -67,14 +83,17 @@ pub enum TokenizerError {
         /// What the engine said.
         problem: String,
     },
-    /// The table of pre-tokenizers is faulty.
-    #[error("pre-tokenizer table {place}: {problem}")]
-    Table {
-        /// File and key.
-        place: String,
-        /// What is wrong.
+    /// A regex of a pre-tokenizer cannot be compiled.
+    #[error("the pre-tokenizer's regex {regex:?}: {problem}; correct it in the table of pre-tokenizers")]
+    PreRegex {
+        /// The regex.
+        regex: String,
+        /// What the engine said.
         problem: String,
     },
+    /// A table of pre-tokenizers, texts or tags is faulty.
+    #[error(transparent)]
+    Table(Box<TableError>),
     /// A text holds something that the vocabulary cannot express.
     #[error("the vocabulary has no token for {what}; remove it from the text")]
     NoToken {
@@ -89,4 +108,10 @@ pub enum TokenizerError {
         /// How many tokens there are.
         size: usize,
     },
+}
+
+impl From<TableError> for TokenizerError {
+    fn from(error: TableError) -> Self {
+        Self::Table(Box::new(error))
+    }
 }

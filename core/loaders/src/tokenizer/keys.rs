@@ -12,17 +12,42 @@ pub(crate) const SCORES: &str = "tokenizer.ggml.scores";
 pub(crate) const MERGES: &str = "tokenizer.ggml.merges";
 pub(crate) const BOS: &str = "tokenizer.ggml.bos_token_id";
 pub(crate) const EOS: &str = "tokenizer.ggml.eos_token_id";
+/// More of them, as Ollama's converter writes it.
+pub(crate) const EOS_LIST: &str = "tokenizer.ggml.eos_token_ids";
 pub(crate) const EOT: &str = "tokenizer.ggml.eot_token_id";
 pub(crate) const EOM: &str = "tokenizer.ggml.eom_token_id";
 pub(crate) const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
-pub(crate) const FIM_PAD: &str = "tokenizer.ggml.fim_pad_token_id";
-pub(crate) const FIM_REP: &str = "tokenizer.ggml.fim_rep_token_id";
-pub(crate) const FIM_SEP: &str = "tokenizer.ggml.fim_sep_token_id";
 pub(crate) const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 pub(crate) const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 pub(crate) const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
 pub(crate) const REMOVE_EXTRA_WHITESPACES: &str = "tokenizer.ggml.remove_extra_whitespaces";
-pub(crate) const GENERAL_NAME: &str = "general.name";
+
+/// Keys that change how text becomes tokens, of which only one value is understood: nothing is to be done.
+const NOT_DONE: [(&str, &str); 5] = [
+    (REMOVE_EXTRA_WHITESPACES, "removing white space"),
+    ("tokenizer.ggml.precompiled_charsmap", "normalising characters by a table"),
+    ("tokenizer.ggml.normalizer.lowercase", "lower-casing text"),
+    ("tokenizer.ggml.normalizer.strip_accents", "removing accents"),
+    ("tokenizer.ggml.add_sep_token", "adding a separator token"),
+];
+
+/// Refuses what changes how text becomes tokens and is not done.
+///
+/// # Errors
+/// A key that is true, or a table that holds something.
+pub(crate) fn refuse_unsupported(metadata: &Metadata) -> Result<(), TokenizerError> {
+    for (key, what) in NOT_DONE {
+        let asked = match metadata.get(key) {
+            None | Some(Value::Bool(false)) => false,
+            Some(Value::Array(table)) => !table.is_empty(),
+            Some(_) => true,
+        };
+        if asked {
+            return Err(TokenizerError::UnsupportedKey { key, what });
+        }
+    }
+    Ok(())
+}
 
 /// A text, or `None` where the key is absent.
 pub(crate) fn text<'a>(metadata: &'a Metadata, key: &str) -> Result<Option<&'a str>, TokenizerError> {

@@ -38,7 +38,7 @@ impl Merges {
     pub(crate) fn read(metadata: &Metadata, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
         let list = keys::strings(metadata, keys::MERGES)?.ok_or(TokenizerError::MissingKey {
             key: keys::MERGES,
-            advice: "a `gpt2` vocabulary cannot be used without merges; convert the model again",
+            advice: "a BPE vocabulary cannot be used without merges; convert the model again",
         })?;
         let mut by_pair = HashMap::with_capacity(list.len());
         let mut joined = String::new();

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::kind::TokenKind;
 use super::vocabulary::Vocabulary;
+use crate::tables::StripAfter;
 
 /// Whether special tokens written in a text are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,9 +95,7 @@ impl SpecialTokens {
                 fragments.push(Fragment::Text(before));
             }
             fragments.push(Fragment::Token(id));
-            let rest = text.get(end..).unwrap_or_default();
-            let white = rest.bytes().take_while(|byte| byte.is_ascii_whitespace() || *byte == 0x0B).count();
-            done = if self.strip_after.contains(&id) { end + white } else { end };
+            done = if self.strip_after.contains(&id) { after_white(text, end) } else { end };
             at = done;
         }
         if let Some(rest) = text.get(done..).filter(|rest| !rest.is_empty()) {
@@ -112,6 +111,13 @@ impl SpecialTokens {
             _ => !is_guarded(vocabulary, id),
         }
     }
+}
+
+/// The end of the white space that begins at `at`. White space is counted only where it is stripped: counting it after
+/// every token of a long run of white-space tokens would take quadratic time.
+fn after_white(text: &str, at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.bytes().take_while(|byte| byte.is_ascii_whitespace() || *byte == 0x0B).count()
 }
 
 fn is_special(kind: TokenKind) -> bool {
@@ -132,10 +138,17 @@ fn looks_like_control(text: &str) -> bool {
     [("<|", "|>"), ("<｜", "｜>")].iter().any(|(open, close)| text.starts_with(open) && text.ends_with(close))
 }
 
-/// The tokens that take the white space after them along, in files whose name says so (`[name] strip_after` of the
-/// table; llama-vocab.cpp, "set attributes by model/tokenizer/architecture name").
-pub(crate) fn strips_after(vocabulary: &Vocabulary) -> HashSet<u32> {
-    let stays = |text: &str| ["<unk>", "<s>", "<|endoftext|>"].contains(&text);
-    let strips = |text: &str, kind| (is_special(kind) && !stays(text)) || text == "</s>";
-    vocabulary.iter().filter(|(_, text, kind)| strips(text, *kind)).map(|(id, _, _)| id).collect()
+/// The tokens that take the white space after them along, by the rules of the tables that fit the vocabulary.
+pub(crate) fn strips_after(vocabulary: &Vocabulary, model: &str, rules: &[StripAfter]) -> HashSet<u32> {
+    let fits = |rule: &&StripAfter| {
+        rule.model == model && rule.tokens.iter().all(|text| vocabulary.id(text).is_some())
+    };
+    let mut ids = HashSet::new();
+    for rule in rules.iter().filter(fits) {
+        let named = |list: &[String], text: &str| list.iter().any(|one| one == text);
+        let strips =
+            |text: &str, kind| named(&rule.also, text) || (is_special(kind) && !named(&rule.except, text));
+        ids.extend(vocabulary.iter().filter(|(_, text, kind)| strips(text, *kind)).map(|(id, _, _)| id));
+    }
+    ids
 }

@@ -1,5 +1,8 @@
 //! Cutting text into the pieces that are merged on their own.
 
+use std::ops::Range;
+use std::sync::LazyLock;
+
 use fancy_regex::{Regex, RegexBuilder};
 
 use super::error::TokenizerError;
@@ -17,30 +20,49 @@ pub(crate) struct Splitter {
 #[derive(Debug)]
 struct Rule {
     regex: Regex,
-    tail: Tail,
+    way: Way,
 }
 
-/// Most lists end in `\s+(?!\S)|\s+`: white space, less its last character where something follows. That look-ahead
-/// would make the whole regex a backtracking one; it is left out and done by hand.
+/// How the matches of a rule's regex become pieces. Look-ahead makes a regex a backtracking one, which takes quadratic
+/// time or gives up on a long run: the look-aheads that tables use are left out of the regex and done by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tail {
+enum Way {
     /// The regex is used as it stands.
     AsWritten,
-    /// All matches of nothing but white space came from the tail.
+    /// `\s+(?!\S)|\s+` ends most regexes: white space, less its last character where something follows. All matches of
+    /// nothing but white space came from there.
     White,
     /// As `White`, but those that end in a line break came from `\s*[\r\n]`.
     WhiteNotLines,
+    /// The regex finds runs of digits; these are grouped by three from the right, the shorter group first.
+    Digits(Digits),
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Digits {
+    /// Each group is a piece.
+    Groups,
+    /// As `Groups`, unless a letter or `_` follows the run.
+    GroupsOfNumbers,
+    /// The text is cut before each group of three, and nowhere else.
+    Cuts,
+}
+
+/// Regexes that group digits from the right, what finds the runs, and how they are cut.
+const DIGITS: [(&str, &str, Digits); 3] = [
+    (r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))", r"\p{N}+", Digits::Groups),
+    (r"\d{1,3}(?=(?:\d{3})*\b)", r"\d+", Digits::GroupsOfNumbers),
+    (r"(?=(\d{3})+(?!\d))", r"\d+", Digits::Cuts),
+];
+
 impl Splitter {
-    /// Compiles the regexes; an error names the one that is faulty.
-    pub(crate) fn new(regexes: &[String]) -> Result<Self, TokenizerError> {
-        let rules = regexes.iter().enumerate().map(|(at, regex)| {
-            Rule::new(regex).map_err(|error| TokenizerError::Table {
-                place: format!("regex {} {regex:?}", at + 1),
-                problem: error.to_string(),
-            })
-        });
+    /// Compiles the regexes.
+    ///
+    /// # Errors
+    /// The regex that is faulty, and what is wrong with it.
+    pub(crate) fn new(regexes: &[String]) -> Result<Self, (String, String)> {
+        let rules =
+            regexes.iter().map(|regex| Rule::new(regex).map_err(|error| (regex.clone(), error.to_string())));
         Ok(Self { rules: rules.collect::<Result<_, _>>()? })
     }
 
@@ -66,15 +88,17 @@ impl Splitter {
 
 impl Rule {
     fn new(source: &str) -> Result<Self, Box<fancy_regex::Error>> {
-        let (source, tail) = match source.strip_suffix(WHITE_TAIL) {
-            Some(head) if head.ends_with(r"|\s*[\r\n]+") || head.ends_with(r"|\s*[\r\n]") => {
-                (format!(r"{head}|\s+"), Tail::WhiteNotLines)
+        let digits = DIGITS.iter().find(|(written, _, _)| *written == source);
+        let (source, way) = match (digits, source.strip_suffix(WHITE_TAIL)) {
+            (Some((_, run, digits)), _) => ((*run).to_owned(), Way::Digits(*digits)),
+            (None, Some(head)) if head.ends_with(r"|\s*[\r\n]+") || head.ends_with(r"|\s*[\r\n]") => {
+                (format!(r"{head}|\s+"), Way::WhiteNotLines)
             }
-            Some(head) if !head.ends_with(r"|[\r\n]") => (format!(r"{head}|\s+"), Tail::White),
-            _ => (source.to_owned(), Tail::AsWritten),
+            (None, Some(head)) => (format!(r"{head}|\s+"), Way::White),
+            (None, None) => (source.to_owned(), Way::AsWritten),
         };
         let regex = RegexBuilder::new(&source).backtrack_limit(BACKTRACK_LIMIT).build().map_err(Box::new)?;
-        Ok(Self { regex, tail })
+        Ok(Self { regex, way })
     }
 
     /// Pushes the matches of a piece and what lies between them; an error is where and why the regex gave up.
@@ -86,6 +110,11 @@ impl Rule {
             let Some(found) = found else {
                 break;
             };
+            if let Way::Digits(digits) = self.way {
+                from = found.end();
+                digits.cut(piece, found.start()..found.end(), &mut done, out);
+                continue;
+            }
             let (start, end) = (found.start(), self.end_of(piece, found.start(), found.end()));
             push(piece, done..start, out);
             push(piece, start..end, out);
@@ -99,18 +128,48 @@ impl Rule {
     /// The end of a match; one character earlier for white space of several characters before something else.
     fn end_of(&self, piece: &str, start: usize, end: usize) -> usize {
         let text = piece.get(start..end).unwrap_or_default();
-        if self.tail == Tail::AsWritten || end == piece.len() || !text.chars().all(char::is_whitespace) {
+        if self.way == Way::AsWritten || end == piece.len() || !text.chars().all(char::is_whitespace) {
             return end;
         }
         let Some((last, character)) = text.char_indices().next_back() else {
             return end;
         };
-        let line = self.tail == Tail::WhiteNotLines && matches!(character, '\r' | '\n');
+        let line = self.way == Way::WhiteNotLines && matches!(character, '\r' | '\n');
         if line || last == 0 { end } else { start + last }
     }
 }
 
-fn push<'t>(piece: &'t str, range: std::ops::Range<usize>, out: &mut Vec<&'t str>) {
+impl Digits {
+    /// Cuts one run of digits; `done` is the end of what was pushed.
+    fn cut<'t>(self, piece: &'t str, run: Range<usize>, done: &mut usize, out: &mut Vec<&'t str>) {
+        let after = piece.get(run.end..).and_then(|rest| rest.chars().next());
+        if self == Self::GroupsOfNumbers && after.is_some_and(is_word) {
+            return;
+        }
+        let digits = piece.get(run.clone()).unwrap_or_default();
+        let count = digits.chars().count();
+        for (at, (byte, _)) in digits.char_indices().enumerate() {
+            let begins = (count - at).is_multiple_of(3) || (at == 0 && self != Self::Cuts);
+            if begins {
+                push(piece, *done..run.start + byte, out);
+                *done = run.start + byte;
+            }
+        }
+        if self != Self::Cuts {
+            push(piece, *done..run.end, out);
+            *done = run.end;
+        }
+    }
+}
+
+/// Whether a character continues a word (`\w`), so that there is no `\b` between a digit and it.
+fn is_word(character: char) -> bool {
+    static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\A\w").ok());
+    let matches = |regex: &Regex| regex.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false);
+    WORD.as_ref().is_some_and(matches)
+}
+
+fn push<'t>(piece: &'t str, range: Range<usize>, out: &mut Vec<&'t str>) {
     if let Some(part) = piece.get(range).filter(|part| !part.is_empty()) {
         out.push(part);
     }

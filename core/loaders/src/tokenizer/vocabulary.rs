@@ -20,8 +20,11 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// Reads `tokenizer.ggml.tokens`, `.token_type` and, where `with_scores`, `.scores`.
     ///
-    /// Absent types mean that all tokens are normal. Errors: a missing or ill-typed list, a list shorter than the
-    /// tokens, an unknown type, the same text twice (text would have two ids).
+    /// Absent types mean that all tokens are normal.
+    ///
+    /// # Errors
+    /// A missing or ill-typed list, a list shorter than the tokens, an unknown type, the same text twice (text would
+    /// have two ids).
     pub(crate) fn read(metadata: &Metadata, with_scores: bool) -> Result<Self, TokenizerError> {
         let tokens = keys::strings(metadata, keys::TOKENS)?.ok_or(TokenizerError::MissingKey {
             key: keys::TOKENS,
@@ -140,7 +143,7 @@ fn read_scores(metadata: &Metadata, count: usize) -> Result<Vec<f32>, TokenizerE
     let Some(list) = keys::array(metadata, keys::SCORES)? else {
         return Err(TokenizerError::MissingKey {
             key: keys::SCORES,
-            advice: "a `llama` vocabulary cannot be used without scores; convert the model again",
+            advice: "an SPM vocabulary cannot be used without scores; convert the model again",
         });
     };
     if list.len() < count {

@@ -1,15 +1,17 @@
 //! [`CausalAttention`]: attention over cached keys and values, built step by step.
 
-use crate::activation::Activated;
+use crate::activated::Activated;
+use crate::attention_shape::AttentionShape;
+use crate::backend::AttentionStates;
 use crate::components::rope::DeclaredRope;
-use crate::components::{QkNorm, QkNormPlace, Rope, RopeDeclarations, Temperature};
+use crate::components::{HeadNorm, QkNorm, QkNormPlace, Rope, RopeDeclarations, Temperature};
 use crate::context::TransformContext;
-use crate::ops::{self, AttentionStates};
+use crate::linear::{Linear, linear_many};
+use crate::param::Param;
+use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateSpec};
-use crate::traits::{Linear, SequenceMixer};
+use crate::traits::SequenceMixer;
 use crate::{ModelError, Result};
-use candle_core::Tensor;
-use menagerie_kernels::{AttentionShape, Mask};
 
 /// The four products of an attention. Query, key and value of a fused weight are row ranges of it.
 pub struct AttentionLinears {
@@ -27,24 +29,24 @@ pub struct AttentionLinears {
 ///
 /// In order: products, clamp, QK-norm, rope, query temperature, attention, output product.
 pub struct CausalAttention {
-    name: String,
     linears: AttentionLinears,
     shape: AttentionShape,
     states: AttentionStates,
     clamp: Option<f32>,
     qk_norm: Option<QkNorm>,
+    v_norm: Option<HeadNorm>,
     rope: Option<DeclaredRope>,
     temperature: Option<Temperature>,
-    sinks: Option<Vec<f32>>,
+    sinks: Option<Param>,
 }
 
 impl CausalAttention {
-    /// An attention without positions; `name` (`blk.3`) names its states, which are declared here.
+    /// An attention without positions; its states are declared here under these names (`blk.3.k`, `blk.3.v`).
     ///
     /// # Errors
     /// [`ModelError::Shape`] if a linear does not fit `shape`.
     pub fn new(
-        name: &str,
+        [keys, values]: [&str; 2],
         linears: AttentionLinears,
         shape: AttentionShape,
         declarations: &mut StateDeclarations,
@@ -55,20 +57,27 @@ impl CausalAttention {
             ("value", &linears.value, shape.kv_heads * shape.value_dim),
         ];
         for (part, linear, out) in wanted {
-            expect(name, &format!("rows of the {part} product"), out, linear.out_features())?;
+            expect(&format!("rows of the {part} product"), out, linear.out_features())?;
         }
         let width = shape.heads * shape.value_dim;
-        expect(name, "columns of the output product", width, linears.output.in_features())?;
-        let [keys, values] = state_specs(name, &shape).map(|spec| declarations.declare(spec));
+        expect("columns of the output product", width, linears.output.in_features())?;
+        let [keys, values] = [(keys, shape.key_dim), (values, shape.value_dim)].map(|(name, head_dim)| {
+            declarations.declare(StateSpec::PerToken {
+                name: name.to_owned(),
+                dtype: None,
+                heads: shape.kv_heads,
+                head_dim,
+                window: shape.mask.window(),
+            })
+        });
         let states = AttentionStates { keys, values };
-        let name = name.to_owned();
         Ok(Self {
-            name,
             linears,
             shape,
             states,
             clamp: None,
             qk_norm: None,
+            v_norm: None,
             rope: None,
             temperature: None,
             sinks: None,
@@ -87,21 +96,16 @@ impl CausalAttention {
         self
     }
 
+    /// Norms values, before they are stored (Gemma 3n, Gemma 4).
+    pub fn with_v_norm(mut self, norm: HeadNorm) -> Self {
+        self.v_norm = Some(norm);
+        self
+    }
+
     /// Rotates queries and keys; equal ropes of a model share their tables.
     pub fn with_rope(mut self, rope: Rope, declarations: &mut RopeDeclarations) -> Self {
         self.rope = Some(declarations.declare(rope));
         self
-    }
-
-    /// Limits the keys a query sees.
-    pub fn with_mask(mut self, mask: Mask) -> Self {
-        self.shape.mask = mask;
-        self
-    }
-
-    /// Limits the keys a query sees to `0 <= q - k < size`.
-    pub fn with_window(self, size: usize) -> Self {
-        self.with_mask(Mask::Sliding { size })
     }
 
     /// Multiplies queries by a factor that grows with the position.
@@ -111,82 +115,74 @@ impl CausalAttention {
     }
 
     /// Adds a logit per head that takes part in the softmax and has no value, `[heads]`.
-    pub fn with_sinks(mut self, sinks: Vec<f32>) -> Self {
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] for another length.
+    pub fn with_sinks(mut self, sinks: Param) -> Result<Self> {
+        sinks.expect_len(self.shape.heads, "sinks")?;
         self.sinks = Some(sinks);
-        self
+        Ok(self)
     }
 
     fn norm(
         &self,
         place: QkNormPlace,
-        query: Tensor,
-        key: Tensor,
+        query: Rows,
+        key: Rows,
         context: &TransformContext,
-    ) -> Result<[Tensor; 2]> {
-        let Some(norm) = self.qk_norm.as_ref().filter(|norm| norm.place == place) else {
-            return Ok([query, key]);
-        };
-        let AttentionShape { heads, kv_heads, key_dim, .. } = self.shape;
-        let query = ops::norm_heads(&query, &norm.query, heads * key_dim, context.compute)?;
-        let key = ops::norm_heads(&key, &norm.key, kv_heads * key_dim, context.compute)?;
-        Ok([query, key])
+    ) -> Result<[Rows; 2]> {
+        match self.qk_norm.as_ref().filter(|norm| norm.place == place) {
+            None => Ok([query, key]),
+            Some(norm) => Ok([norm.query.forward(query, context)?, norm.key.forward(key, context)?]),
+        }
     }
 }
 
-fn expect(name: &str, what: &str, expected: usize, found: usize) -> Result<()> {
+fn expect(what: &str, expected: usize, found: usize) -> Result<()> {
     if expected == found {
         return Ok(());
     }
     Err(ModelError::Shape {
-        what: format!("{name}: {what}"),
+        what: format!("attention: {what}"),
         expected: expected.to_string(),
         found: found.to_string(),
     })
 }
 
-fn state_specs(name: &str, shape: &AttentionShape) -> [StateSpec; 2] {
-    let window = match shape.mask {
-        Mask::Sliding { size } | Mask::Chunked { size } => Some(size),
-        _ => None,
-    };
-    let spec = |suffix: &str, head_dim: usize| StateSpec::PerToken {
-        name: format!("{name}.{suffix}"),
-        heads: shape.kv_heads,
-        head_dim,
-        window,
-    };
-    [spec("k", shape.key_dim), spec("v", shape.value_dim)]
-}
-
 impl SequenceMixer for CausalAttention {
-    fn states(&self) -> Vec<StateSpec> {
-        state_specs(&self.name, &self.shape).to_vec()
+    fn looks_ahead(&self) -> bool {
+        self.shape.mask.looks_ahead()
     }
 
-    fn forward(&self, x: &Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        let linears = &self.linears;
-        let [mut query, mut key, mut value] = {
-            let x = Activated::new(x)?;
-            ops::linear_many([&*linears.query, &*linears.key, &*linears.value], &x, context)?
-        };
+    fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        let (linears, backend) = (&self.linears, &context.compute.backend);
+        let qkv = [&*linears.query, &*linears.key, &*linears.value];
+        let [mut query, mut key, mut value] = linear_many(qkv, &Activated::new(x), context)?;
         if let Some(limit) = self.clamp {
-            [query, key, value] =
-                [ops::clamp(query, limit)?, ops::clamp(key, limit)?, ops::clamp(value, limit)?];
+            query = backend.clamp(query, limit)?;
+            key = backend.clamp(key, limit)?;
+            value = backend.clamp(value, limit)?;
+        }
+        if let Some(norm) = &self.v_norm {
+            value = norm.forward(value, context)?;
         }
         [query, key] = self.norm(QkNormPlace::BeforeRope, query, key, context)?;
         if let Some(rope) = &self.rope {
-            let tables = rope.tables(context);
+            let tables = rope.tables(context)?;
             query = rope.rotate(query, &tables, self.shape.key_dim, context)?;
             key = rope.rotate(key, &tables, self.shape.key_dim, context)?;
         }
         [query, key] = self.norm(QkNormPlace::AfterRope, query, key, context)?;
-        let factors =
-            self.temperature.and_then(|temperature| temperature.factors(context.layout.positions()));
-        if let Some(factors) = factors {
-            query = ops::scale_rows(query, &factors, context.compute)?;
+        if let Some(temperature) = &self.temperature {
+            let factors = temperature.factors(context.layout.positions().only_axis()?);
+            if let Some(factors) = factors {
+                query = backend.scale_rows(query, &factors)?;
+            }
         }
-        let sinks = self.sinks.as_deref();
-        let mixed = ops::attention(&self.shape, self.states, [&query, &key, &value], sinks, context)?;
-        linears.output.forward(&Activated::new(&mixed)?, context)
+        let qkv = [&query, &key, &value];
+        let mixed =
+            backend.attention(&self.shape, self.states, qkv, self.sinks.as_ref(), context.state_step())?;
+        drop((query, key, value));
+        linears.output.forward(&Activated::new(&mixed), context)
     }
 }

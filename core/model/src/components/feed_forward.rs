@@ -1,11 +1,12 @@
 //! Gated and plain feed-forwards.
 
-use crate::activation::Activated;
+use crate::Result;
+use crate::activated::Activated;
 use crate::context::TransformContext;
-use crate::traits::{FeedForward, Linear};
-use crate::{Result, ops};
-use candle_core::Tensor;
-use menagerie_kernels::Activation;
+use crate::linear::{Linear, linear_many};
+use crate::pointwise::Activation;
+use crate::rows::Rows;
+use crate::traits::FeedForward;
 
 /// `down(activation(gate(x)) * up(x))` (Shazeer, 2020). Gate and up of a fused weight are row ranges of it.
 pub struct GatedFeedForward {
@@ -20,14 +21,11 @@ pub struct GatedFeedForward {
 }
 
 impl FeedForward for GatedFeedForward {
-    fn forward(&self, x: &Tensor, _block_input: &Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        let [gate, up] = {
-            let x = Activated::new(x)?;
-            ops::linear_many([&*self.gate, &*self.up], &x, context)?
-        };
-        let inner = ops::gated(&gate, &up, self.activation, context.compute)?;
-        drop((gate, up));
-        self.down.forward(&Activated::new(&inner)?, context)
+    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        let [gate, up] = linear_many([&*self.gate, &*self.up], &Activated::new(x), context)?;
+        let inner = context.compute.backend.gated(gate, &up, self.activation)?;
+        drop(up);
+        self.down.forward(&Activated::new(&inner), context)
     }
 }
 
@@ -42,9 +40,9 @@ pub struct PlainFeedForward {
 }
 
 impl FeedForward for PlainFeedForward {
-    fn forward(&self, x: &Tensor, _block_input: &Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        let inner = self.up.forward(&Activated::new(x)?, context)?;
-        let inner = ops::activate(inner, self.activation, context.compute)?;
-        self.down.forward(&Activated::new(&inner)?, context)
+    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        let inner = self.up.forward(&Activated::new(x), context)?;
+        let inner = context.compute.backend.activate(inner, self.activation)?;
+        self.down.forward(&Activated::new(&inner), context)
     }
 }

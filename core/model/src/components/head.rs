@@ -1,18 +1,18 @@
 //! [`LinearHead`]: norm, product, scale and cap.
 
-use crate::activation::Activated;
-use crate::compute::Compute;
-use crate::linear::DenseLinear;
-use crate::traits::{Linear, Norm, OutputHead};
-use crate::{Result, ops};
-use candle_core::Tensor;
+use crate::Result;
+use crate::activated::Activated;
+use crate::context::TransformContext;
+use crate::linear::Linear;
+use crate::rows::Rows;
+use crate::traits::{Norm, OutputHead};
 
 /// Hidden rows to logits, by a matrix of its own or the embedding's.
 pub struct LinearHead {
     /// Norm before the product.
     pub norm: Option<Box<dyn Norm>>,
     /// `[D]` to `[V]`.
-    pub product: DenseLinear,
+    pub product: Box<dyn Linear>,
     /// Multiplies logits (1 = none).
     pub scale: f32,
     /// `cap * tanh(x / cap)`, after the scale.
@@ -24,18 +24,21 @@ impl OutputHead for LinearHead {
         self.product.out_features()
     }
 
-    fn norm(&self, hidden: &Tensor, compute: &Compute) -> Result<Tensor> {
+    fn norm(&self, hidden: Rows, context: &TransformContext) -> Result<Rows> {
         match &self.norm {
-            Some(norm) => norm.forward(hidden, compute),
-            None => Ok(hidden.clone()),
+            Some(norm) => norm.forward(&hidden, context),
+            None => Ok(hidden),
         }
     }
 
-    fn logits(&self, normed: &Tensor, compute: &Compute) -> Result<Tensor> {
-        let logits = self.product.apply(&Activated::new(normed)?, compute)?;
-        let logits = ops::scale(logits, self.scale, compute)?;
+    fn logits(&self, normed: &Rows, origin: &[u32], context: &TransformContext) -> Result<Rows> {
+        let backend = &context.compute.backend;
+        let mut logits = self.product.forward(&Activated::selected(normed, origin)?, context)?;
+        if self.scale != 1.0 {
+            logits = backend.scale(logits, self.scale)?;
+        }
         match self.softcap {
-            Some(cap) => ops::softcap(logits, cap, compute),
+            Some(cap) => backend.softcap(logits, cap),
             None => Ok(logits),
         }
     }

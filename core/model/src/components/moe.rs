@@ -1,12 +1,14 @@
 //! [`MoeFeedForward`]: a mixture of experts.
 
-use crate::activation::Activated;
+use crate::activated::Activated;
 use crate::context::TransformContext;
-use crate::ops::{self, ExpertPlan, ExpertWeights, RouterRule};
-use crate::traits::{FeedForward, Linear};
+use crate::experts::{ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
+use crate::linear::Linear;
+use crate::pointwise::Activation;
+use crate::router::{RouterRule, route};
+use crate::rows::Rows;
+use crate::traits::FeedForward;
 use crate::{ModelError, Result};
-use candle_core::Tensor;
-use menagerie_kernels::Activation;
 
 /// What the router reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +22,11 @@ pub enum MoeInput {
 /// The routed experts: stacks of matrices.
 pub struct Experts {
     /// `[E, F, D]`; absent for experts without a gate.
-    pub gate: Option<ExpertWeights>,
+    pub gate: Option<Box<dyn ExpertLinear>>,
     /// `[E, F, D]`.
-    pub up: ExpertWeights,
+    pub up: Box<dyn ExpertLinear>,
     /// `[E, D, F]`.
-    pub down: ExpertWeights,
+    pub down: Box<dyn ExpertLinear>,
     /// Activation of the gate, or of `up` where there is none.
     pub activation: Activation,
 }
@@ -37,9 +39,27 @@ pub struct SharedExpert {
     pub gate: Option<Box<dyn Linear>>,
 }
 
+impl SharedExpert {
+    /// An expert, and the gate on its output if it has one.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] for a gate of more than one row.
+    pub fn new(expert: Box<dyn FeedForward>, gate: Option<Box<dyn Linear>>) -> Result<Self> {
+        match gate.as_ref().map(|gate| gate.out_features()) {
+            None | Some(1) => Ok(Self { expert, gate }),
+            Some(rows) => Err(ModelError::Shape {
+                what: "gate of the shared expert".to_owned(),
+                expected: "1 row".to_owned(),
+                found: format!("{rows} rows"),
+            }),
+        }
+    }
+}
+
 /// A router, its experts, and an expert that every token takes (Shazeer et al., 2017).
 ///
-/// The outputs of a token's experts are added up best choice first, whatever else is in the step.
+/// Logits of the router are read back and the choice is made on the host. The outputs of a token's experts are added up
+/// best choice first, whatever else is in the step.
 pub struct MoeFeedForward {
     /// `[D]` to `[E]`.
     pub router: Box<dyn Linear>,
@@ -49,21 +69,28 @@ pub struct MoeFeedForward {
     pub input: MoeInput,
     /// The routed experts.
     pub experts: Experts,
-    /// Whether the router weight multiplies an expert's input instead of its output.
-    pub apply_to_input: bool,
+    /// Where the router weight multiplies.
+    pub weighted: Weighted,
     /// The expert that every token takes.
     pub shared: Option<SharedExpert>,
 }
 
 impl MoeFeedForward {
-    fn routed(&self, x: &Activated, plan: &ExpertPlan, context: &TransformContext) -> Result<Tensor> {
-        if self.apply_to_input {
-            let x = Activated::new(&plan.weighted_inputs(x.tensor())?)?;
-            let packed = self.run_experts(&x, plan, true, context)?;
-            return ops::combine_experts(&packed, plan, false, context.compute);
-        }
-        let packed = self.run_experts(x, plan, false, context)?;
-        ops::combine_experts(&packed, plan, true, context.compute)
+    fn routed(&self, x: &Activated, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
+        let backend = &context.compute.backend;
+        let packed = match self.weighted {
+            Weighted::Inputs => {
+                let packed = backend.pack_weighted(x.rows(), plan)?;
+                self.run_experts(
+                    &Activated::selected(&packed, plan.tokens())?,
+                    plan,
+                    Packing::Packed,
+                    context,
+                )?
+            }
+            Weighted::Outputs => self.run_experts(x, plan, Packing::Tokens, context)?,
+        };
+        backend.combine(&packed, plan, self.weighted)
     }
 
     /// Packed outputs `[packed rows, D]`.
@@ -71,48 +98,39 @@ impl MoeFeedForward {
         &self,
         x: &Activated,
         plan: &ExpertPlan,
-        packed: bool,
+        packing: Packing,
         context: &TransformContext,
-    ) -> Result<Tensor> {
-        let (experts, compute) = (&self.experts, context.compute);
+    ) -> Result<Rows> {
+        let (experts, backend) = (&self.experts, &context.compute.backend);
         let inner = match &experts.gate {
             Some(gate) => {
-                let [gate, up] = ops::experts_product([gate, &experts.up], x, plan, packed, compute)?;
-                ops::gated(&gate, &up, experts.activation, compute)?
+                let [gate, up] = experts_many([&**gate, &*experts.up], x, plan, packing, context)?;
+                backend.gated(gate, &up, experts.activation)?
             }
-            None => {
-                let [up] = ops::experts_product([&experts.up], x, plan, packed, compute)?;
-                ops::activate(up, experts.activation, compute)?
-            }
+            None => backend.activate(experts.up.forward(x, plan, packing, context)?, experts.activation)?,
         };
-        let [out] = ops::experts_product([&experts.down], &Activated::new(&inner)?, plan, true, compute)?;
-        Ok(out)
+        let inner = Activated::selected(&inner, plan.tokens())?;
+        experts.down.forward(&inner, plan, Packing::Packed, context)
     }
 }
 
 impl FeedForward for MoeFeedForward {
-    fn forward(&self, x: &Tensor, block_input: &Tensor, context: &mut TransformContext) -> Result<Tensor> {
-        let activated = Activated::new(x)?;
+    fn forward(&self, x: &Rows, block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        let activated = Activated::new(x);
         let logits = match self.input {
             MoeInput::Branch => self.router.forward(&activated, context)?,
-            MoeInput::BlockInput => self.router.forward(&Activated::new(block_input)?, context)?,
+            MoeInput::BlockInput => self.router.forward(&Activated::new(block_input), context)?,
         };
-        let routing = ops::route(&logits, &self.rule)?;
-        let plan = ExpertPlan::new(&routing, self.experts.up.weight.count())?;
+        let backend = &context.compute.backend;
+        let routing = route(&backend.read(&logits)?, logits.cols(), &self.rule)?;
+        let plan = ExpertPlan::new(&routing, self.experts.up.shape().count)?;
         let out = self.routed(&activated, &plan, context)?;
         let Some(shared) = &self.shared else { return Ok(out) };
         let mut extra = shared.expert.forward(x, block_input, context)?;
         if let Some(gate) = &shared.gate {
-            if gate.out_features() != 1 {
-                return Err(ModelError::Shape {
-                    what: "gate of the shared expert".to_owned(),
-                    expected: "1 row".to_owned(),
-                    found: format!("{} rows", gate.out_features()),
-                });
-            }
             let gate = gate.forward(&activated, context)?;
-            extra = ops::multiply_sigmoid(extra, &gate, context.compute)?;
+            extra = backend.multiply_sigmoid(extra, &gate)?;
         }
-        ops::add(out, &extra, context.compute)
+        backend.add(out, &extra)
     }
 }

@@ -1,22 +1,23 @@
 //! RMS and layer norm.
 
-use crate::compute::Compute;
+use crate::Result;
+use crate::context::TransformContext;
+use crate::param::Param;
+use crate::rows::Rows;
 use crate::traits::Norm;
-use crate::{Result, ops};
-use candle_core::Tensor;
 
 /// `x / sqrt(mean(x^2) + eps) * weight` (Zhang and Sennrich, 2019).
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
     /// `[D]`, or none.
-    pub weight: Option<Vec<f32>>,
+    pub weight: Option<Param>,
     /// Added under the root.
     pub eps: f32,
 }
 
 impl Norm for RmsNorm {
-    fn forward(&self, x: &Tensor, compute: &Compute) -> Result<Tensor> {
-        ops::rms_norm(x, self.weight.as_deref(), self.eps, compute)
+    fn forward(&self, x: &Rows, context: &TransformContext) -> Result<Rows> {
+        context.compute.backend.rms_norm(x, self.weight.as_ref(), self.eps)
     }
 }
 
@@ -24,15 +25,15 @@ impl Norm for RmsNorm {
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     /// `[D]`, or none.
-    pub weight: Option<Vec<f32>>,
+    pub weight: Option<Param>,
     /// `[D]`, or none.
-    pub bias: Option<Vec<f32>>,
+    pub bias: Option<Param>,
     /// Added under the root.
     pub eps: f32,
 }
 
 impl Norm for LayerNorm {
-    fn forward(&self, x: &Tensor, compute: &Compute) -> Result<Tensor> {
-        ops::layer_norm(x, self.weight.as_deref(), self.bias.as_deref(), self.eps, compute)
+    fn forward(&self, x: &Rows, context: &TransformContext) -> Result<Rows> {
+        context.compute.backend.layer_norm(x, self.weight.as_ref(), self.bias.as_ref(), self.eps)
     }
 }

@@ -1,10 +1,12 @@
 //! [`Rope`]: rotary positions of an attention; layers that rotate alike share one, and its tables.
 
+use crate::Result;
+use crate::backend::Rotation;
 use crate::context::TransformContext;
+use crate::pointwise::RopePairs;
+use crate::rope_tables::StepTables;
+use crate::rows::Rows;
 use crate::step::RopeRegime;
-use crate::{Result, ops};
-use candle_core::Tensor;
-use menagerie_kernels::{RopePairs, RopeTable};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -46,29 +48,20 @@ impl RopeDeclarations {
     }
 }
 
-/// Cosines and sines of a step, for runs of rows of one regime.
-pub(crate) type StepTables = Vec<(Range<usize>, RopeTable)>;
-
-/// The rope tables of a step, by rope id; made when first needed.
-#[derive(Clone, Debug, Default)]
-pub struct RopeTables {
-    tables: Vec<Option<Arc<StepTables>>>,
-}
-
 impl DeclaredRope {
     /// The tables of this step.
-    pub(crate) fn tables(&self, context: &mut TransformContext) -> Arc<StepTables> {
+    pub(crate) fn tables(&self, context: &mut TransformContext) -> Result<Arc<StepTables>> {
         if let Some(Some(found)) = context.rope_tables.tables.get(self.id) {
-            return Arc::clone(found);
+            return Ok(Arc::clone(found));
         }
-        let made = Arc::new(self.make_tables(context));
+        let made = Arc::new(self.make_tables(context)?);
         let tables = &mut context.rope_tables.tables;
         tables.resize(tables.len().max(self.id + 1), None);
         tables[self.id] = Some(Arc::clone(&made));
-        made
+        Ok(made)
     }
 
-    fn make_tables(&self, context: &TransformContext) -> StepTables {
+    fn make_tables(&self, context: &TransformContext) -> Result<StepTables> {
         let mut runs: Vec<(Range<usize>, &[f32])> = Vec::new();
         for part in context.layout.sequences() {
             let frequencies = match (&self.rope.long_frequencies, part.regime) {
@@ -80,22 +73,24 @@ impl DeclaredRope {
                 _ => runs.push((part.rows.clone(), frequencies)),
             }
         }
-        let positions = context.layout.positions();
+        let positions = context.layout.positions().only_axis()?;
         let table = |(rows, frequencies): (Range<usize>, &[f32])| {
-            let table = RopeTable::new(&positions[rows.clone()], frequencies, self.rope.magnitude);
-            (rows, table)
+            let backend = &context.compute.backend;
+            let table = backend.rope_table(&positions[rows.clone()], frequencies, self.rope.magnitude)?;
+            Ok((rows, table))
         };
         runs.into_iter().map(table).collect()
     }
 
-    /// Rotates rows `[T, heads * head_dim]`; takes `x` over.
+    /// Rotates rows `[T, heads * head_dim]`.
     pub(crate) fn rotate(
         &self,
-        x: Tensor,
+        x: Rows,
         tables: &StepTables,
         head_dim: usize,
         context: &TransformContext,
-    ) -> Result<Tensor> {
-        ops::rotate(x, tables, self.rope.pairs, head_dim, context.compute)
+    ) -> Result<Rows> {
+        let rotation = Rotation { tables, pairs: self.rope.pairs, head_dim };
+        context.compute.backend.rotate(x, rotation)
     }
 }

@@ -1,8 +1,7 @@
 //! [`Bytes`]: a tokenizer with a token per byte and a few control tokens, and a chat format on it.
 
-use menagerie_pipeline::reasoning::ReasoningTags;
 use menagerie_pipeline::{
-    ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, TextError, TextStream, Tokenizing,
+    ChatCapable, ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt, TextError, TextStream, Tokenizing,
 };
 
 pub(crate) const VOCABULARY: usize = 262;
@@ -87,7 +86,9 @@ pub(crate) struct Format {
 
 impl Default for Format {
     fn default() -> Self {
-        Self { tags: ReasoningTags::of_template("") }
+        Self {
+            tags: ReasoningTags::of_template(&menagerie_loaders::TokenizerTables::built_in().unwrap(), ""),
+        }
     }
 }
 

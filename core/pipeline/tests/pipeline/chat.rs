@@ -1,8 +1,9 @@
 //! Conversations: history, full context, regeneration, saving.
 
-use crate::byte_text::{Bytes, END, Format, VOCABULARY};
-use crate::fake_model::FakeModel;
-use menagerie_pipeline::{ChatMessage, ChatSession, Event, Request, Sequence, Session, StopReason};
+use crate::byte_text::{END, Format, VOCABULARY};
+use crate::fixture::session;
+use menagerie_pipeline::{ChatMessage, ChatSession, Event, Request, StopReason};
+use menagerie_testkit::FakeModel;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -18,9 +19,7 @@ fn answering(history: &[u32]) -> u32 {
 
 fn chat(context: usize) -> (ChatSession, Arc<FakeModel>) {
     let model = Arc::new(FakeModel::new(VOCABULARY, answering));
-    let engine = Arc::new(FakeModel::engine(&model, context, 16));
-    let session = Session::new(Sequence::new(engine, Vec::new()).unwrap(), Some(Arc::new(Bytes)));
-    (ChatSession::new(session, Arc::new(Format::default())), model)
+    (ChatSession::new(session(&model, context), Arc::new(Format::default())), model)
 }
 
 fn quiet(_: Event) {}

@@ -1,20 +1,16 @@
 //! Whole generations: stops, text, log probabilities, statistics, cancellation.
 
-use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids};
-use crate::fake_model::FakeModel;
-use menagerie_pipeline::reasoning::ReasoningTags;
+use crate::byte_text::{END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids};
+use crate::fixture::{engine, session};
 use menagerie_pipeline::{
-    Event, GenerateError, Outcome, RenderedPrompt, Request, SamplingOptions, Sequence, Session, StopReason,
+    Event, GenerateError, Outcome, ReasoningTags, RenderedPrompt, Request, SamplingOptions, Scheduler,
+    Session, StopReason,
 };
+use menagerie_testkit::FakeModel;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const PROMPT: [u32; 3] = [1, 2, 3];
-
-fn session(model: &Arc<FakeModel>, context: usize) -> Session {
-    let engine = Arc::new(FakeModel::engine(model, context, 16));
-    Session::new(Sequence::new(engine, Vec::new()).unwrap(), Some(Arc::new(Bytes)))
-}
 
 fn saying(answer: &[u32]) -> Arc<FakeModel> {
     Arc::new(FakeModel::saying(VOCABULARY, PROMPT.len(), answer))
@@ -195,7 +191,10 @@ fn reasoning_comes_apart_also_where_its_tags_are_control_tokens() {
     answer.push(END);
     let prompt = RenderedPrompt {
         tokens: PROMPT.to_vec(),
-        reasoning_tags: ReasoningTags::of_template(""),
+        reasoning_tags: ReasoningTags::of_template(
+            &menagerie_loaders::TokenizerTables::built_in().unwrap(),
+            "",
+        ),
         ..RenderedPrompt::default()
     };
     let outcome =
@@ -208,8 +207,8 @@ fn reasoning_comes_apart_also_where_its_tags_are_control_tokens() {
 #[test]
 fn requests_that_make_no_sense_are_refused() {
     let model = saying(&ids("a"));
-    let engine = Arc::new(FakeModel::engine(&model, 64, 16));
-    let mut tokens_only = Session::new(Sequence::new(engine, Vec::new()).unwrap(), None);
+    let scheduler = Scheduler::for_one(engine(&model, 64, 16), Vec::new()).unwrap();
+    let mut tokens_only = Session::new(scheduler, None).unwrap();
     let stop = Request { stop: vec!["x".to_owned()], ..Request::greedy(1) };
     assert!(matches!(tokens_only.generate(&PROMPT, &stop, &mut |_| {}), Err(GenerateError::Missing(_))));
     assert_eq!(tokens_only.generate(&PROMPT, &Request::greedy(1), &mut |_| {}).unwrap().tokens, ids("a"));
@@ -223,9 +222,10 @@ fn requests_that_make_no_sense_are_refused() {
 #[test]
 fn sessions_share_a_model() {
     let model = Arc::new(FakeModel::new(VOCABULARY, |history| history.iter().sum::<u32>() % 200));
-    let engine = Arc::new(FakeModel::engine(&model, 64, 16));
+    let engine = engine(&model, 64, 16);
     let run = |first: u32| {
-        let mut session = Session::new(Sequence::new(Arc::clone(&engine), Vec::new()).unwrap(), None);
+        let scheduler = Scheduler::for_one(Arc::clone(&engine), Vec::new()).unwrap();
+        let mut session = Session::new(scheduler, None).unwrap();
         session.generate(&[first], &Request::greedy(20), &mut |_| {}).unwrap().tokens
     };
     let alone: Vec<Vec<u32>> = (1..5).map(run).collect();

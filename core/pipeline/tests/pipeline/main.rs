@@ -1,10 +1,13 @@
 //! The pipeline against a scripted model: what is fed, what is sampled, what is shown.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod batch;
 mod byte_text;
 mod chat;
-mod fake_model;
+mod embedding;
+mod fixture;
 mod generation;
 mod measures;
 mod opening;
+mod rewinding;
 mod sequence;

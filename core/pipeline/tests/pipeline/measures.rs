@@ -1,15 +1,15 @@
 //! The bench runs what llama-bench runs.
 
-use crate::fake_model::FakeModel;
+use crate::fixture::engine;
 use menagerie_model::InferenceStep;
-use menagerie_pipeline::bench::bench;
-use menagerie_pipeline::{BenchOptions, BenchProgress};
+use menagerie_pipeline::{BenchOptions, BenchProgress, bench};
+use menagerie_testkit::FakeModel;
 use std::sync::Arc;
 
 #[test]
 fn prompts_and_generations_are_measured_from_the_same_depth() {
     let model = Arc::new(FakeModel::new(50, |_| 1));
-    let engine = Arc::new(FakeModel::engine(&model, 64, 8));
+    let engine = engine(&model, 64, 8);
     let options =
         BenchOptions { prompt: 16, generate: 3, depth: 4, repetitions: 2, warm_up: false, cancel: None };
     let mut progress = Vec::new();
@@ -34,7 +34,7 @@ fn prompts_and_generations_are_measured_from_the_same_depth() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let model = Arc::new(FakeModel::new(50, |_| 1));
-    let engine = Arc::new(FakeModel::engine(&model, 64, 8));
+    let engine = engine(&model, 64, 8);
     let error = bench(&engine, &BenchOptions::default(), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("512 tokens but the context holds 64"), "{error}");
 }

@@ -1,11 +1,11 @@
 //! Opening real files: capabilities, defaults, memory, regimes, and files that vanish.
 
-use candle_core::Tensor;
 use menagerie_all as _;
-use menagerie_model::{LayerHook, SequenceLayout};
+use menagerie_model::{Compute, LayerHook, Rows, SequenceLayout};
 use menagerie_pipeline::{
-    Arithmetic, Autoregressive, ChatMessage, GenerateError, Hookable, KvType, LoadError, LoadOptions,
-    LogitsOptions, MissingCapability, Notice, Pipeline, RenderOptions, Request, TextPipeline,
+    Arithmetic, ChatMessage, Device, DeviceName, EmbeddingPipeline, GenerateError, Job, KvType, LoadError,
+    LoadOptions, LogitsOptions, MissingCapability, Notice, RenderOptions, Request, SchedulerOptions,
+    Sequence, TextPipeline,
 };
 use safetensors::SafeTensors;
 use std::ops::Range;
@@ -52,7 +52,7 @@ fn a_file_gives_what_it_has_and_no_more() {
     assert!(matches!(missing, MissingCapability::ChatTemplate { .. }));
     assert!(missing.to_string().contains("the file has no chat template"), "{missing}");
     assert!(matches!(pipeline.chat(), Err(GenerateError::Missing(_))));
-    assert_eq!(pipeline.config().unwrap().layers.len(), pipeline.engine().model.n_layers());
+    assert_eq!(pipeline.config().unwrap().layers.len(), pipeline.engine().model.shape().n_layers);
 }
 
 #[test]
@@ -166,9 +166,10 @@ impl LayerHook for Counting {
     fn after_layer(
         &self,
         _: usize,
-        _: &Tensor,
+        _: &Rows,
         _: &SequenceLayout,
-    ) -> menagerie_model::Result<Option<Tensor>> {
+        _: &Compute,
+    ) -> menagerie_model::Result<Option<Rows>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(None)
     }
@@ -199,4 +200,41 @@ fn sessions_of_one_pipeline_run_side_by_side() {
             });
         }
     });
+}
+
+#[test]
+fn sequences_of_a_batch_are_what_they_are_alone() {
+    let pipeline = open("llama", &options()).unwrap();
+    let (prompt, expected) = (tokens("llama", "tokens_prompt"), tokens("llama", "tokens_greedy"));
+    let other: Vec<u32> = prompt.iter().rev().copied().collect();
+    let request = Request::greedy(expected.len());
+    let alone = pipeline.session().unwrap().generate(&other, &request, &mut |_| {}).unwrap().tokens;
+    let room = SchedulerOptions { sequences: 3, capacity_tokens: 3 * 256, step_tokens: 24 };
+    let mut batch = pipeline.batch(room).unwrap();
+    let mut sequences: Vec<Sequence> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
+    let jobs = sequences.iter_mut().zip([&prompt, &other, &prompt]);
+    let jobs = jobs.map(|(sequence, prompt)| Job::tokens(sequence, prompt, &request)).collect();
+    let results = batch.generate(jobs, &mut |_, _| {});
+    let results: Vec<Vec<u32>> = results.into_iter().map(|result| result.unwrap().tokens).collect();
+    assert_eq!(results, [expected.clone(), alone, expected]);
+}
+
+#[test]
+fn devices_are_named_or_given() {
+    let cuda = LoadOptions { device: Device::Named(DeviceName::Cuda(0)), ..options() };
+    assert!(matches!(error(open("llama", &cuda)), LoadError::Device { .. }));
+    let first = open("llama", &options()).unwrap();
+    let given = LoadOptions { device: Device::Given(first.compute().backend.clone()), ..options() };
+    let second = open("llama", &given).unwrap();
+    assert_eq!(
+        first.logits(&[1, 2], &LogitsOptions::default()).unwrap(),
+        second.logits(&[1, 2], &LogitsOptions::default()).unwrap()
+    );
+}
+
+#[test]
+fn a_language_model_makes_no_embeddings() {
+    let path = fixture("llama").join("model-f32.gguf");
+    let error = EmbeddingPipeline::open(&path, &options()).map(drop).unwrap_err().to_string();
+    assert!(error.contains("not an encoder; open it as a TextPipeline"), "{error}");
 }

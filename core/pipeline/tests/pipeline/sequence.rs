@@ -1,39 +1,27 @@
 //! What is fed to the model: chunks, steps, prefixes, regimes, cancellation.
 
-use crate::fake_model::{FakeModel, Seen};
+use crate::fixture::{Lone, best, engine, mixing};
 use menagerie_model::{InferenceStep, RopeRegime};
-use menagerie_pipeline::{GenerateError, Logits, LogitsOptions, Progress, Sequence, Wanted};
+use menagerie_pipeline::{GenerateError, Logits, LogitsOptions, Wanted};
+use menagerie_testkit::{FakeModel, Seen};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// The next token depends on every token before it.
-fn mixing(history: &[u32]) -> u32 {
-    history.iter().enumerate().fold(7, |sum: u32, (index, id)| (sum * 3 + id + index as u32) % 50)
-}
-
-fn sequence(model: &Arc<FakeModel>, context: usize, chunk: usize) -> Sequence {
-    Sequence::new(Arc::new(FakeModel::engine(model, context, chunk)), Vec::new()).unwrap()
-}
-
-fn prefill(sequence: &mut Sequence, prompt: &[u32]) -> Result<(Vec<f32>, usize), GenerateError> {
-    let mut progress = Progress { cancel: None, on_chunk: &mut |_, _, _| {} };
-    sequence.prefill(prompt, Wanted::Last, &mut progress).map(|done| (done.logits, done.cached))
-}
-
-fn best(logits: &[f32]) -> u32 {
-    (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32
-}
 
 #[test]
 fn a_prompt_is_fed_in_chunks_and_a_token_as_decode() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let mut sequence = sequence(&model, 64, 4);
+    let mut sequence = Lone::new(&model, 64, 4);
     let prompt: Vec<u32> = (1..=10).collect();
     let mut chunks = Vec::new();
-    let mut on_chunk = |done, total, cached| chunks.push((done, total, cached));
-    let mut progress = Progress { cancel: None, on_chunk: &mut on_chunk };
-    let logits = sequence.prefill(&prompt, Wanted::Last, &mut progress).unwrap().logits;
-    assert_eq!(chunks, [(4, 10, 0), (8, 10, 0), (10, 10, 0)]);
+    let mut logits = Vec::new();
+    sequence.scheduler.begin(&mut sequence.sequence, &prompt, Wanted::Last).unwrap();
+    let mut on_step = |sequence: &menagerie_pipeline::Sequence, rows: &[f32]| {
+        chunks.push(sequence.tokens().len());
+        logits = rows.to_vec();
+        Ok(())
+    };
+    sequence.scheduler.feed(&mut sequence.sequence, None, &mut on_step).unwrap();
+    assert_eq!(chunks, [4, 8, 10]);
     assert_eq!(best(&logits), mixing(&prompt));
     sequence.decode(11, None).unwrap();
     let step = |chunk_tokens, chunk_start_position, is_final_chunk| InferenceStep::Prefill {
@@ -57,7 +45,7 @@ fn a_prompt_is_fed_in_chunks_and_a_token_as_decode() {
 #[test]
 fn a_prompt_of_one_token_is_still_prefill() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    prefill(&mut sequence(&model, 8, 4), &[3]).unwrap();
+    Lone::new(&model, 8, 4).prefill(&[3]).unwrap();
     let step = model.take_seen()[0].step;
     assert!(matches!(step, InferenceStep::Prefill { chunk_tokens: 1, is_final_chunk: true, .. }), "{step:?}");
 }
@@ -65,93 +53,84 @@ fn a_prompt_of_one_token_is_still_prefill() {
 #[test]
 fn a_common_prefix_is_kept() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let mut sequence = sequence(&model, 64, 16);
-    prefill(&mut sequence, &[1, 2, 3, 4]).unwrap();
+    let mut sequence = Lone::new(&model, 64, 16);
+    sequence.prefill(&[1, 2, 3, 4]).unwrap();
     model.take_seen();
     let prompt = [1, 2, 9, 8, 7];
-    let (logits, cached) = prefill(&mut sequence, &prompt).unwrap();
+    let (logits, cached) = sequence.prefill(&prompt).unwrap();
     assert_eq!((cached, best(&logits)), (2, mixing(&prompt)));
     assert_eq!(model.take_seen()[0].tokens, [9, 8, 7]);
     // The same prompt again: its last token is computed again, since its logits are wanted.
-    let (logits, cached) = prefill(&mut sequence, &prompt).unwrap();
+    let (logits, cached) = sequence.prefill(&prompt).unwrap();
     assert_eq!((cached, best(&logits)), (4, mixing(&prompt)));
     // A beginning of what is cached.
-    let (logits, cached) = prefill(&mut sequence, &prompt[..3]).unwrap();
+    let (logits, cached) = sequence.prefill(&prompt[..3]).unwrap();
     assert_eq!((cached, best(&logits)), (2, mixing(&prompt[..3])));
-}
-
-#[test]
-fn recurrent_state_is_kept_only_where_nothing_is_cut() {
-    let model = Arc::new(FakeModel::new(50, mixing).recurrent());
-    let mut sequence = sequence(&model, 64, 16);
-    prefill(&mut sequence, &[1, 2, 3]).unwrap();
-    assert_eq!(prefill(&mut sequence, &[1, 2, 3, 4]).unwrap().1, 3);
-    let (logits, cached) = prefill(&mut sequence, &[1, 2, 9]).unwrap();
-    assert_eq!((cached, best(&logits)), (0, mixing(&[1, 2, 9])));
 }
 
 #[test]
 fn crossing_the_rope_limit_prefills_again() {
     let model = Arc::new(FakeModel::new(50, mixing).with_limit(6));
-    let mut sequence = sequence(&model, 64, 4);
-    prefill(&mut sequence, &[1, 2, 3, 4, 5]).unwrap();
+    let mut sequence = Lone::new(&model, 64, 4);
+    sequence.prefill(&[1, 2, 3, 4, 5]).unwrap();
     sequence.decode(6, None).unwrap();
-    assert_eq!((sequence.regime(), sequence.reprefills()), (RopeRegime::Short, 0));
+    assert_eq!((sequence.sequence.regime(), sequence.sequence.reprefills()), (RopeRegime::Short, 0));
     model.take_seen();
     let logits = sequence.decode(7, None).unwrap();
     assert_eq!(best(&logits), mixing(&[1, 2, 3, 4, 5, 6, 7]));
-    assert_eq!((sequence.regime(), sequence.reprefills()), (RopeRegime::Long, 1));
+    assert_eq!((sequence.sequence.regime(), sequence.sequence.reprefills()), (RopeRegime::Long, 1));
     let seen = model.take_seen();
     assert_eq!(seen.iter().map(|seen| seen.tokens.len()).collect::<Vec<_>>(), [4, 3]);
     assert!(seen.iter().all(|seen| seen.regime == RopeRegime::Long && seen.step.total_tokens() == 7));
     sequence.decode(8, None).unwrap();
-    assert_eq!(sequence.reprefills(), 1);
+    assert_eq!(sequence.sequence.reprefills(), 1);
 }
 
 #[test]
 fn a_prefix_of_another_regime_is_not_kept() {
     let model = Arc::new(FakeModel::new(50, mixing).with_limit(4));
-    let mut sequence = sequence(&model, 64, 16);
-    prefill(&mut sequence, &[1, 2, 3]).unwrap();
+    let mut sequence = Lone::new(&model, 64, 16);
+    sequence.prefill(&[1, 2, 3]).unwrap();
     model.take_seen();
-    assert_eq!(prefill(&mut sequence, &[1, 2, 3, 4, 5]).unwrap().1, 0);
+    assert_eq!(sequence.prefill(&[1, 2, 3, 4, 5]).unwrap().1, 0);
     assert_eq!(model.take_seen()[0].regime, RopeRegime::Long);
-    assert_eq!(prefill(&mut sequence, &[1, 2, 3, 4]).unwrap().1, 0);
+    assert_eq!(sequence.prefill(&[1, 2, 3, 4]).unwrap().1, 0);
     assert_eq!(model.take_seen()[0].regime, RopeRegime::Short);
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let mut sequence = sequence(&model, 4, 16);
-    assert!(matches!(prefill(&mut sequence, &[]), Err(GenerateError::EmptyPrompt)));
-    let long = prefill(&mut sequence, &[1; 5]).unwrap_err();
+    let mut sequence = Lone::new(&model, 4, 16);
+    assert!(matches!(sequence.prefill(&[]), Err(GenerateError::EmptyPrompt)));
+    let long = sequence.prefill(&[1; 5]).unwrap_err();
     assert_eq!(
         long.to_string(),
         "the prompt has 5 tokens but the context holds 4: shorten it by 1, or open the model with a larger context (-c 256)"
     );
-    let unknown = prefill(&mut sequence, &[1, 50]).unwrap_err().to_string();
+    let unknown = sequence.prefill(&[1, 50]).unwrap_err().to_string();
     assert!(unknown.starts_with("token id 50 (number 1 of the prompt"), "{unknown}");
     assert!(model.take_seen().is_empty());
-    prefill(&mut sequence, &[1; 4]).unwrap();
+    sequence.prefill(&[1; 4]).unwrap();
     assert!(sequence.decode(1, None).is_err());
 }
 
 #[test]
 fn cancelling_stops_at_the_next_chunk_and_what_is_done_stays() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let mut sequence = sequence(&model, 64, 2);
+    let mut sequence = Lone::new(&model, 64, 2);
     let cancel = AtomicBool::new(false);
-    let mut on_chunk = |done, _, _| {
-        if done == 4 {
+    let mut on_step = |sequence: &menagerie_pipeline::Sequence, _: &[f32]| {
+        if sequence.tokens().len() == 4 {
             cancel.store(true, Ordering::Relaxed);
         }
+        Ok(())
     };
-    let mut progress = Progress { cancel: Some(&cancel), on_chunk: &mut on_chunk };
-    let result = sequence.prefill(&[1, 2, 3, 4, 5, 6, 7], Wanted::Last, &mut progress);
+    sequence.scheduler.begin(&mut sequence.sequence, &[1, 2, 3, 4, 5, 6, 7], Wanted::Last).unwrap();
+    let result = sequence.scheduler.feed(&mut sequence.sequence, Some(&cancel), &mut on_step);
     assert!(matches!(result, Err(GenerateError::Cancelled)));
-    assert_eq!(sequence.tokens(), [1, 2, 3, 4]);
-    let (logits, cached) = prefill(&mut sequence, &[1, 2, 3, 4, 5]).unwrap();
+    assert_eq!((sequence.sequence.tokens(), sequence.sequence.pending()), (&[1, 2, 3, 4][..], 0));
+    let (logits, cached) = sequence.prefill(&[1, 2, 3, 4, 5]).unwrap();
     assert_eq!((cached, best(&logits)), (4, mixing(&[1, 2, 3, 4, 5])));
 }
 
@@ -159,14 +138,17 @@ fn cancelling_stops_at_the_next_chunk_and_what_is_done_stays() {
 fn cancelling_inside_a_forward_leaves_a_usable_sequence() {
     for model in [FakeModel::new(50, mixing), FakeModel::new(50, mixing).recurrent()] {
         let model = Arc::new(model);
-        let mut sequence = sequence(&model, 64, 16);
-        prefill(&mut sequence, &[1, 2]).unwrap();
+        let mut sequence = Lone::new(&model, 64, 16);
+        sequence.prefill(&[1, 2]).unwrap();
         let cancel = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&cancel);
-        *model.during.lock().unwrap() = Some(Box::new(move || flag.store(true, Ordering::Relaxed)));
+        model.during(Some(Box::new(move || {
+            flag.store(true, Ordering::Relaxed);
+            Ok(())
+        })));
         assert!(matches!(sequence.decode(3, Some(&cancel)), Err(GenerateError::Cancelled)));
-        *model.during.lock().unwrap() = None;
-        let (logits, _) = prefill(&mut sequence, &[1, 2, 4]).unwrap();
+        model.during(None);
+        let (logits, _) = sequence.prefill(&[1, 2, 4]).unwrap();
         assert_eq!(best(&logits), mixing(&[1, 2, 4]));
     }
 }
@@ -174,15 +156,10 @@ fn cancelling_inside_a_forward_leaves_a_usable_sequence() {
 #[test]
 fn logits_of_every_token_are_the_same_however_they_are_fed() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let engine = Arc::new(FakeModel::engine(&model, 64, 4));
+    let engine = engine(&model, 64, 4);
     let tokens: Vec<u32> = (0..9).map(|i| (i * 5) % 13).collect();
     let run = |chunk, decode_from| -> Result<Logits, GenerateError> {
-        menagerie_pipeline::logits::logits(
-            &engine,
-            Vec::new(),
-            &tokens,
-            &LogitsOptions { chunk, decode_from },
-        )
+        menagerie_pipeline::logits(&engine, Vec::new(), &tokens, &LogitsOptions { chunk, decode_from })
     };
     let whole = run(None, None).unwrap();
     assert_eq!(whole.rows(), 9);

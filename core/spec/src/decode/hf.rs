@@ -1,22 +1,24 @@
 //! `[hf]`: parsed, checked and kept.
 
-use super::fields::{At, Decoder, join};
+use super::decoder::{At, Decoder, join};
 use super::sections::reasons;
 use crate::expression::{Expression, Scope};
+use crate::kind::Named;
+use crate::language;
 use crate::nearest::nearest_help;
 use crate::reads::Reads;
-use crate::shapes;
 use crate::spec::{HfMap, HfTensor, HfValue, Layout, Literal};
 use crate::tree::{Item, Table};
+use crate::written::NameIndex;
 
 /// `[hf]`.
-pub(super) fn hf(decoder: &mut Decoder, at: At<'_>) -> HfMap {
-    let Some(fields) = decoder.open(at, &shapes::HF) else { return HfMap::default() };
+pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
+    let Some(fields) = decoder.open(at, &language::HF) else { return HfMap::default() };
     let mut map = HfMap::default();
     if let Some(at) = fields.get("layer") {
         map.layer = decoder.text(at.clone()).unwrap_or_default();
         if !map.layer.contains("{layer}") {
-            decoder.faults.push(at.fault("the prefix of a block has `{layer}` in it"));
+            decoder.reject::<()>(&at, "the prefix of a block has `{layer}` in it");
         }
     }
     if let Some(at) = fields.get("config") {
@@ -34,23 +36,22 @@ pub(super) fn hf(decoder: &mut Decoder, at: At<'_>) -> HfMap {
 }
 
 fn entries<T>(
-    decoder: &mut Decoder,
+    decoder: &mut Decoder<'_>,
     at: &At<'_>,
-    read: fn(&mut Decoder, At<'_>) -> Option<T>,
+    read: fn(&mut Decoder<'_>, At<'_>) -> Option<T>,
 ) -> Vec<(String, T)> {
     let Some(table) = at.node.table() else {
-        decoder.faults.push(at.fault(format!("found {}; a table is wanted", at.node.item.describe())));
-        return Vec::new();
+        return decoder.wanted(at, "a table").unwrap_or_default();
     };
     let mut found = Vec::new();
     for entry in &table.entries {
-        let value = read(decoder, At { node: &entry.node, path: join(&at.path, &entry.key) });
+        let value = read(decoder, at.inner(&entry.node, &entry.key));
         found.extend(value.map(|value| (entry.key.clone(), value)));
     }
     found
 }
 
-fn config_value(decoder: &mut Decoder, at: At<'_>) -> Option<HfValue> {
+fn config_value(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfValue> {
     let Some(text) = at.node.text() else {
         let literal = at.node.literal().map(HfValue::Literal);
         return literal
@@ -62,7 +63,7 @@ fn config_value(decoder: &mut Decoder, at: At<'_>) -> Option<HfValue> {
     }
 }
 
-fn expected(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<Literal>> {
+fn expected(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Literal>> {
     match at.node.literal() {
         Some(Literal::List(values)) if !values.is_empty() => Some(values),
         Some(value) => Some(vec![value]),
@@ -70,7 +71,7 @@ fn expected(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<Literal>> {
     }
 }
 
-fn tensors(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<HfTensor>> {
+fn tensors(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<HfTensor>> {
     let Item::List(nodes) = &at.node.item else {
         return tensor(decoder, at).map(|found| vec![found]);
     };
@@ -79,38 +80,35 @@ fn tensors(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<HfTensor>> {
     }
     let mut found = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        found.push(tensor(decoder, At { node, path: join(&at.path, &index.to_string()) })?);
+        found.push(tensor(decoder, at.inner(node, &index.to_string()))?);
     }
     Some(found)
 }
 
-fn tensor(decoder: &mut Decoder, at: At<'_>) -> Option<HfTensor> {
+fn tensor(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTensor> {
     match &at.node.item {
         Item::Text(from) => {
             placeholders(decoder, &at, from);
             Some(HfTensor::Tensor { from: from.clone(), layout: Vec::new() })
         }
         Item::Table(table) if table.has("config") => {
-            let fields = decoder.open(at, &shapes::HF_CONFIG_TENSOR)?;
+            let fields = decoder.open(at, &language::HF_CONFIG_TENSOR)?;
             fields.get("config").and_then(|at| decoder.text(at)).map(HfTensor::Config)
         }
         Item::Table(_) => {
-            let fields = decoder.open(at, &shapes::HF_TENSOR)?;
+            let fields = decoder.open(at, &language::HF_TENSOR)?;
             let name = fields.need(decoder, "from")?;
             let from = decoder.text(name.clone())?;
             placeholders(decoder, &name, &from);
             let layout = fields.get("layout").map_or_else(|| Some(Vec::new()), |at| layouts(decoder, at))?;
             Some(HfTensor::Tensor { from, layout })
         }
-        other => {
-            let message = format!("found {}; a name, a list of names or a table is wanted", other.describe());
-            decoder.reject(&at, message)
-        }
+        _ => decoder.wanted(&at, "a name, a list of names or a table"),
     }
 }
 
 /// Only `{expert}` and `{head}` may stand in a name, one of them, once.
-fn placeholders(decoder: &mut Decoder, at: &At<'_>, name: &str) {
+fn placeholders(decoder: &mut Decoder<'_>, at: &At<'_>, name: &str) {
     let mut rest = name;
     let mut count = 0;
     while let Some(start) = rest.find('{') {
@@ -119,35 +117,41 @@ fn placeholders(decoder: &mut Decoder, at: &At<'_>, name: &str) {
         count += 1;
         if found != "{expert}" && found != "{head}" {
             let help = nearest_help(found, ["{expert}", "{head}"]);
-            decoder
-                .faults
-                .push(at.fault(format!("`{found}` stands for nothing{help}; allowed: {{expert}}, {{head}}")));
+            let message = format!("`{found}` stands for nothing{help}; allowed: {{expert}}, {{head}}");
+            decoder.reject::<()>(at, message);
         }
         rest = &rest[end..];
     }
     if count > 1 {
-        decoder.faults.push(at.fault("only one of {expert} and {head} may stand in a name"));
+        decoder.reject::<()>(at, "only one of {expert} and {head} may stand in a name");
     }
     if name.trim_start_matches('.').is_empty() {
-        decoder.faults.push(at.fault("an empty name"));
+        decoder.reject::<()>(at, "an empty name");
     }
 }
 
-fn layouts(decoder: &mut Decoder, at: At<'_>) -> Option<Vec<Layout>> {
+fn layouts(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Layout>> {
     let Item::List(nodes) = &at.node.item else {
-        return decoder.plain_name::<Layout>(&at).map(|(_, layout)| vec![layout]);
+        return layout(decoder, &at).map(|layout| vec![layout]);
     };
     let mut found = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        found.push(decoder.plain_name::<Layout>(&At { node, path: join(&at.path, &index.to_string()) })?.1);
+        found.push(layout(decoder, &at.inner(node, &index.to_string()))?);
     }
     Some(found)
+}
+
+fn layout(decoder: &mut Decoder<'_>, at: &At<'_>) -> Option<Layout> {
+    match decoder.plain_name(at, Layout::LIST)? {
+        NameIndex::BuiltIn(index) => Layout::VALUES.get(index).copied(),
+        NameIndex::Known(_) => None,
+    }
 }
 
 /// Reports keys that `[hf.config]` and the class table set and nothing reads.
 ///
 /// Only what the spec's own file sets: what a base sets may serve another child of it.
-pub(super) fn unread(decoder: &mut Decoder, root: &Table, reads: &Reads, file: &str) {
+pub(super) fn unread(decoder: &mut Decoder<'_>, root: &Table, reads: &Reads, file: &str) {
     let config = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("config"));
     if let Some(table) = config.and_then(|node| node.table()) {
         unread_keys(decoder, table, ("hf.config", file), reads);
@@ -161,12 +165,13 @@ pub(super) fn unread(decoder: &mut Decoder, root: &Table, reads: &Reads, file: &
     }
 }
 
-fn unread_keys(decoder: &mut Decoder, table: &Table, (path, file): (&str, &str), reads: &Reads) {
+fn unread_keys(decoder: &mut Decoder<'_>, table: &Table, (path, file): (&str, &str), reads: &Reads) {
     for entry in &table.entries {
         if !reads.has(&entry.key) && entry.key_place.file() == file {
-            let help = nearest_help(&entry.key, reads.keys());
-            let message = format!("this key is set here and nothing in the spec reads it{help}");
-            decoder.faults.push(entry.key_place.fault(join(path, &entry.key), message));
+            decoder.fault(&entry.key_place, &join(path, &entry.key), || {
+                let help = nearest_help(&entry.key, reads.keys());
+                format!("this key is set here and nothing in the spec reads it{help}")
+            });
         }
     }
 }

@@ -1,17 +1,23 @@
 //! `[let]`: named expressions, and the checks that need all of them.
 
-use super::fields::{At, Decoder, join};
-use crate::expression::FUNCTIONS;
+use super::decoder::{At, Decoder, join};
+use crate::expression::{Expression, FUNCTIONS, NameUse};
 use crate::reads::STANDARD;
 use crate::written::{Body, Let, Scalar};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most named expressions of a spec.
+const MOST_LETS: usize = 200;
 
 /// Reads `[let]`.
-pub(super) fn lets(decoder: &mut Decoder, at: At<'_>) -> Vec<Let> {
+pub(super) fn lets(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Let> {
     let Some(table) = at.node.table() else {
-        decoder.faults.push(at.fault("a table is wanted: name = \"<expression>\""));
-        return Vec::new();
+        return decoder.reject(&at, "a table is wanted: name = \"<expression>\"").unwrap_or_default();
     };
+    if table.entries.len() > MOST_LETS {
+        let message = format!("{} named expressions; {MOST_LETS} are the most", table.entries.len());
+        return decoder.reject(&at, message).unwrap_or_default();
+    }
     let mut lets = Vec::new();
     for entry in &table.entries {
         let path = join(&at.path, &entry.key);
@@ -25,7 +31,7 @@ pub(super) fn lets(decoder: &mut Decoder, at: At<'_>) -> Vec<Let> {
         if !plain || taken {
             let message =
                 if plain { "this name is taken by the language" } else { "a name is of a-z, 0-9 and _" };
-            decoder.faults.push(entry.key_place.fault(path, message));
+            decoder.fault(&entry.key_place, &path, || message.into());
             continue;
         }
         if let Some(value) = decoder.scalar(&At { node: &entry.node, path }) {
@@ -35,50 +41,98 @@ pub(super) fn lets(decoder: &mut Decoder, at: At<'_>) -> Vec<Let> {
     lets
 }
 
-/// Reports names that hide a key, and circles.
-pub(super) fn check(decoder: &mut Decoder, body: &Body) {
-    let mut spaces: BTreeSet<&str> =
-        STANDARD.iter().filter_map(|key| key.split_once('.')).map(|(first, _)| first).collect();
-    let mentioned: Vec<String> = decoder
-        .expressions
-        .iter()
-        .flat_map(|(_, _, expression)| expression.mentions())
-        .filter_map(|name| name.split_once('.'))
-        .map(|(first, _)| first.to_string())
-        .collect();
-    spaces.extend(mentioned.iter().map(String::as_str));
-    for named in &body.lets {
-        let path = join("let", &named.name);
-        if spaces.contains(named.name.as_str()) || STANDARD.contains(&named.name.as_str()) {
-            let message = format!("`{}` is the name of a key or the first part of one", named.name);
-            decoder.faults.push(named.place.fault(path, message));
-            continue;
+/// What a named expression comes down to, through every other one it uses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closure {
+    /// Keys, in the order they are met.
+    pub(crate) keys: Vec<NameUse>,
+    /// Keys it asks for with `pattern`.
+    pub(crate) patterns: BTreeSet<String>,
+    /// Roles it asks for with `has`.
+    pub(crate) roles: BTreeSet<String>,
+    /// Whether it mentions `layer`.
+    pub(crate) layer: bool,
+}
+
+impl Closure {
+    fn add_key(&mut self, key: &NameUse) {
+        if !self.keys.contains(key) {
+            self.keys.push(key.clone());
         }
-        let mut seen = vec![named.name.as_str()];
-        if circle(body, &named.name, &mut seen) {
-            seen.push(&named.name);
-            decoder.faults.push(named.place.fault(path, format!("a circle: {}", seen.join(" -> "))));
+    }
+
+    /// Adds what an expression mentions; named ones through their closures.
+    pub(crate) fn add(&mut self, expression: &Expression, lets: &BTreeMap<String, Closure>) {
+        self.layer |= expression.layer;
+        self.roles.extend(expression.roles.iter().cloned());
+        self.patterns.extend(expression.patterns.iter().cloned());
+        for used in &expression.names {
+            let Some(inner) = lets.get(&used.name) else {
+                self.add_key(used);
+                continue;
+            };
+            self.layer |= inner.layer;
+            self.roles.extend(inner.roles.iter().cloned());
+            self.patterns.extend(inner.patterns.iter().cloned());
+            inner.keys.iter().for_each(|key| self.add_key(key));
         }
     }
 }
 
-/// Whether following the names of `at` leads back to the first of `seen`; `seen` then holds the way.
-fn circle<'a>(body: &'a Body, at: &str, seen: &mut Vec<&'a str>) -> bool {
-    let Some(named) = body.lets.iter().find(|named| named.name == at) else { return false };
-    let Scalar::Expression(expression) = &named.value else { return false };
-    for used in &expression.names {
-        let Some(next) = body.lets.iter().find(|named| named.name == used.name) else { continue };
-        if seen.first() == Some(&next.name.as_str()) {
-            return true;
+/// Reports names that hide a key, and circles; gives what each name comes down to.
+pub(super) fn check(decoder: &mut Decoder<'_>, body: &Body) -> BTreeMap<String, Closure> {
+    let mut spaces: BTreeSet<&str> =
+        STANDARD.iter().filter_map(|key| key.split_once('.')).map(|(first, _)| first).collect();
+    let expressions = decoder.expressions.clone();
+    let mentioned = expressions.iter().flat_map(|expression| expression.mentions());
+    spaces.extend(mentioned.filter_map(|name| name.split_once('.')).map(|(first, _)| first));
+    for named in &body.lets {
+        if spaces.contains(named.name.as_str()) || STANDARD.contains(&named.name.as_str()) {
+            decoder.fault(&named.place, &join("let", &named.name), || {
+                format!("`{}` is the name of a key or the first part of one", named.name)
+            });
         }
-        if seen.contains(&next.name.as_str()) {
-            continue;
-        }
-        seen.push(&next.name);
-        if circle(body, &next.name, seen) {
-            return true;
-        }
-        seen.pop();
     }
-    false
+    let mut walk = Walk { body, done: BTreeMap::new(), open: Vec::new(), circles: Vec::new() };
+    for named in &body.lets {
+        walk.visit(named);
+    }
+    for (named, way) in walk.circles {
+        decoder.fault(&named.place, &join("let", &named.name), || format!("a circle: {way}"));
+    }
+    walk.done
+}
+
+/// A walk through the named expressions, each visited once.
+struct Walk<'a> {
+    body: &'a Body,
+    done: BTreeMap<String, Closure>,
+    open: Vec<&'a str>,
+    circles: Vec<(&'a Let, String)>,
+}
+
+impl<'a> Walk<'a> {
+    fn visit(&mut self, named: &'a Let) {
+        if self.done.contains_key(&named.name) {
+            return;
+        }
+        if let Some(start) = self.open.iter().position(|name| *name == named.name) {
+            let mut way = self.open[start..].to_vec();
+            way.push(&named.name);
+            self.circles.push((named, way.join(" -> ")));
+            return;
+        }
+        let mut closure = Closure::default();
+        if let Scalar::Expression(expression) = &named.value {
+            self.open.push(&named.name);
+            for used in &expression.names {
+                if let Some(next) = self.body.lets.iter().find(|named| named.name == used.name) {
+                    self.visit(next);
+                }
+            }
+            self.open.pop();
+            closure.add(expression, &self.done);
+        }
+        self.done.insert(named.name.clone(), closure);
+    }
 }

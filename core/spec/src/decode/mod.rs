@@ -1,41 +1,57 @@
 //! From the TOML tree to [`ArchSpec`]: every name, option and expression checked, all faults collected.
 
-mod feed_forward;
-mod fields;
+mod component;
+mod decoder;
 mod hf;
 mod lets;
-mod mixer;
 mod norm;
 mod sections;
+mod table;
 
-use crate::fault::SpecFaults;
-use crate::shapes;
+use crate::fault::{Fault, SpecFaults};
+use crate::kind::{Family, Kinds, Options, Table as Definition};
+use crate::language::{BlockOptions, EmbeddingOptions, LayersOptions, OutputOptions, SPEC};
 use crate::source::{SpecLookup, SpecSource};
 use crate::spec::ArchSpec;
 use crate::tree::Table;
-use crate::written::Body;
+use crate::written::{Body, WrittenTable};
 use crate::{merge, reads};
-use fields::{At, Decoder, Fields};
-use std::collections::BTreeSet;
+use decoder::{At, Decoder, Fields};
+use std::sync::Arc;
+
+pub(crate) use lets::Closure;
 
 /// Reads, merges and decodes a spec.
-pub(crate) fn parse(source: &SpecSource, lookup: &dyn SpecLookup) -> Result<ArchSpec, SpecFaults> {
-    let mut decoder = Decoder::new();
+pub(crate) fn parse(
+    source: &SpecSource,
+    lookup: &dyn SpecLookup,
+    kinds: &Kinds,
+) -> Result<ArchSpec, SpecFaults> {
+    let mut decoder = Decoder::new(kinds);
     let Some(merged) = merge::load(source, lookup, &mut decoder.faults) else {
         return Err(decoder.faults);
     };
     let spec = decode(&mut decoder, source, &merged);
+    if decoder.untold > 0 {
+        decoder.faults.push(Fault {
+            file: source.name.clone(),
+            position: None,
+            subject: String::new(),
+            message: format!("and {} faults more", decoder.untold),
+            layers: Default::default(),
+        });
+    }
     decoder.faults.check(spec)
 }
 
-fn decode(decoder: &mut Decoder, source: &SpecSource, merged: &merge::Merged) -> Option<ArchSpec> {
-    let root = decoder.open(At { node: &merged.document, path: String::new() }, &shapes::SPEC)?;
-    decoder.own_roles = own_roles(root.table);
+fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged) -> Option<ArchSpec> {
+    let root = decoder.open(At { node: &merged.document, path: String::new() }, &SPEC)?;
+    own_roles(decoder, root.table);
     let architecture = sections::architecture(decoder, &root);
     let truth = root.get("truth").and_then(|at| sections::truth(decoder, at));
     let hf = root.get("hf").map(|at| hf::hf(decoder, at)).unwrap_or_default();
     let body = body(decoder, &root)?;
-    lets::check(decoder, &body);
+    let lets = lets::check(decoder, &body);
     let reads = reads::collect(&body, &decoder.expressions);
     hf::unread(decoder, root.table, &reads, &source.name);
     Some(ArchSpec {
@@ -46,35 +62,38 @@ fn decode(decoder: &mut Decoder, source: &SpecSource, merged: &merge::Merged) ->
         truth,
         hf,
         body,
+        kinds: decoder.kinds.clone(),
+        lets,
         reads,
     })
 }
 
-/// Roles that `[gguf.tensors]` and `[hf.tensors]` introduce.
-fn own_roles(root: &Table) -> BTreeSet<String> {
-    let mut roles = BTreeSet::new();
+/// Roles that `[gguf.tensors]` and `[hf.tensors]` introduce, and those of the kinds.
+fn own_roles(decoder: &mut Decoder<'_>, root: &Table) {
     for section in ["gguf", "hf"] {
         let tensors = root.get(section).and_then(|node| node.table()).and_then(|table| table.get("tensors"));
-        if let Some(table) = tensors.and_then(|node| node.table()) {
-            roles.extend(table.entries.iter().map(|entry| crate::roles::bare(&entry.key).to_string()));
+        for entry in tensors.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
+            decoder.own_roles.insert(crate::roles::bare(&entry.key).to_string());
         }
     }
-    roles
+    let kinds = Family::ALL.into_iter().flat_map(|family| decoder.kinds.of(family));
+    let names = kinds.flat_map(|kind| kind.roles).filter(|role| !role.name.is_empty());
+    let names: Vec<String> = names.map(|role| role.name.to_string()).collect();
+    decoder.own_roles.extend(names);
 }
 
-fn body(decoder: &mut Decoder, root: &Fields<'_>) -> Option<Body> {
+fn body(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Body> {
     let lets = root.get("let").map(|at| lets::lets(decoder, at)).unwrap_or_default();
-    let count = root.get("layers").and_then(|at| {
-        let layers = decoder.open(at, &shapes::LAYERS)?;
-        layers.get("count").and_then(|at| decoder.number(at))
-    });
-    let embedding = root.get("embedding").and_then(|at| sections::embedding(decoder, at)).unwrap_or_default();
-    let norm = root.get("norm").and_then(|at| norm::norm(decoder, at));
-    let (mixer_branch, feed_forward_branch) = sections::block(decoder, root);
-    let mixer = root.need(decoder, "mixer").and_then(|at| mixer::mixer(decoder, at));
+    if let Some(at) = root.get("norm") {
+        decoder.common_norm(&at);
+    }
+    let layers = section(decoder, root, "layers", LayersOptions::TABLE);
+    let embedding = section(decoder, root, "embedding", EmbeddingOptions::TABLE);
+    let block = root.need(decoder, "block").and_then(|at| decoder.table(&at, BlockOptions::TABLE, &[]));
+    let mixer = root.need(decoder, "mixer").and_then(|at| decoder.component(&at, Family::Mixer));
     let feed_forward =
-        root.need(decoder, "feed_forward").and_then(|at| feed_forward::feed_forward(decoder, at));
-    let output = root.need(decoder, "output").and_then(|at| sections::output(decoder, at));
+        root.need(decoder, "feed_forward").and_then(|at| decoder.component(&at, Family::FeedForward));
+    let output = root.need(decoder, "output").and_then(|at| decoder.table(&at, OutputOptions::TABLE, &[]));
     let checks = root.get("check").map(|at| sections::checks(decoder, at)).unwrap_or_default();
     let gguf = root.get("gguf").and_then(|at| sections::gguf(decoder, at)).unwrap_or_default();
     let adapter_order =
@@ -83,11 +102,9 @@ fn body(decoder: &mut Decoder, root: &Fields<'_>) -> Option<Body> {
     let chat_fallback = root.get("chat").and_then(|at| sections::chat(decoder, at));
     Some(Body {
         lets,
-        count,
+        layers,
         embedding,
-        norm,
-        mixer_branch,
-        feed_forward_branch,
+        block: block?,
         mixer: mixer?,
         feed_forward: feed_forward?,
         output: output?,
@@ -98,4 +115,16 @@ fn body(decoder: &mut Decoder, root: &Fields<'_>) -> Option<Body> {
         end,
         chat_fallback,
     })
+}
+
+/// A section of which everything may be left out.
+fn section(
+    decoder: &mut Decoder<'_>,
+    root: &Fields<'_>,
+    key: &'static str,
+    table: &'static Definition,
+) -> Arc<WrittenTable> {
+    let written = root.get(key).and_then(|at| decoder.table(&at, table, &[]));
+    written
+        .unwrap_or_else(|| Arc::new(WrittenTable::empty(table, root.at.node.place.clone(), key.to_string())))
 }

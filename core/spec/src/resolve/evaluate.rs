@@ -1,7 +1,8 @@
 //! Evaluating expressions of a spec over the frame of a layer.
 
 use super::frame::{Facts, Frame, spaces};
-use crate::expression::{Expression, environment, explain};
+use crate::decode::Closure;
+use crate::expression::{Expression, Scope, explain};
 use crate::nearest::nearest_help;
 use crate::reads::STANDARD;
 use crate::report::ValueOrigin;
@@ -9,20 +10,30 @@ use crate::source::{KeyValue, ResolveInput};
 use crate::spec::ArchSpec;
 use crate::written::{Let, Scalar};
 use minijinja::value::{Kwargs, Object, Value};
-use minijinja::{Environment, Error, ErrorKind};
+use minijinja::{Error, ErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Evaluates; remembers what is the same in all layers.
+/// Longest string or list that a named expression may give: expressions can double what they are given.
+const LONGEST: usize = 1 << 16;
+
+/// What a named expression gave, or why it gave nothing.
+type Outcome = Result<Value, String>;
+
+/// Evaluates; remembers what is the same in all layers, and named expressions.
 pub(super) struct Evaluator<'a> {
-    env: Environment<'static>,
     spec: &'a ArchSpec,
     input: &'a ResolveInput<'a>,
     pub(super) facts: Facts,
     spaces: BTreeSet<String>,
     whole: Arc<Frame>,
     latest: Arc<Frame>,
-    constants: BTreeMap<String, Result<Value, String>>,
+    constants: BTreeMap<String, Outcome>,
+    /// Standard keys and keys of defaults, compiled.
+    keys: BTreeMap<&'static str, Arc<Expression>>,
+    /// Named expressions of the whole model, and of the latest layer.
+    whole_lets: BTreeMap<String, Outcome>,
+    layer_lets: BTreeMap<String, Outcome>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -32,7 +43,6 @@ impl<'a> Evaluator<'a> {
         let whole = Arc::new(Frame::build(&facts, &spaces, None));
         let latest = Arc::clone(&whole);
         Evaluator {
-            env: environment(),
             spec,
             input,
             facts,
@@ -40,7 +50,23 @@ impl<'a> Evaluator<'a> {
             whole,
             latest,
             constants: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            whole_lets: BTreeMap::new(),
+            layer_lets: BTreeMap::new(),
         }
+    }
+
+    /// A key as an expression, compiled once.
+    ///
+    /// # Errors
+    /// A key that is none.
+    pub(super) fn key(&mut self, key: &'static str) -> Result<Arc<Expression>, String> {
+        if let Some(known) = self.keys.get(key) {
+            return Ok(Arc::clone(known));
+        }
+        let expression = Arc::new(Expression::parse(key, Scope::Keys)?);
+        self.keys.insert(key, Arc::clone(&expression));
+        Ok(expression)
     }
 
     /// The frame of a layer, or of the whole model.
@@ -50,6 +76,7 @@ impl<'a> Evaluator<'a> {
         }
         if self.latest.layer != layer {
             self.latest = Arc::new(Frame::build(&self.facts, &self.spaces, layer));
+            self.layer_lets.clear();
         }
         Arc::clone(&self.latest)
     }
@@ -58,7 +85,7 @@ impl<'a> Evaluator<'a> {
     ///
     /// # Errors
     /// What is missing or wrong, with the sub-expression.
-    pub(super) fn shared(&mut self, expression: &Expression, layer: Option<usize>) -> Result<Value, String> {
+    pub(super) fn shared(&mut self, expression: &Expression, layer: Option<usize>) -> Outcome {
         if self.varies(expression) {
             return self.value(expression, layer);
         }
@@ -74,7 +101,7 @@ impl<'a> Evaluator<'a> {
     ///
     /// # Errors
     /// What is missing or wrong, with the sub-expression.
-    pub(super) fn value(&mut self, expression: &Expression, layer: Option<usize>) -> Result<Value, String> {
+    pub(super) fn value(&mut self, expression: &Expression, layer: Option<usize>) -> Outcome {
         let value = self.raw(expression, layer)?;
         if !value.is_undefined() {
             return Ok(value);
@@ -87,42 +114,56 @@ impl<'a> Evaluator<'a> {
         }))
     }
 
-    fn raw(&mut self, expression: &Expression, layer: Option<usize>) -> Result<Value, String> {
+    fn raw(&mut self, expression: &Expression, layer: Option<usize>) -> Outcome {
         if layer.is_none() && expression.layer {
             return Err(format!(
                 "`{}` differs between layers; this is one value of the whole model",
                 expression.text
             ));
         }
+        let frame = self.frame(layer);
         let mut lets = BTreeMap::new();
         for used in &expression.names {
             if let Some(named) = self.named(&used.name) {
-                let value = match &named.value {
-                    Scalar::Literal(value) => Value::from(*value),
-                    Scalar::Expression(inner) => {
-                        self.raw(inner, layer).map_err(|why| format!("{}: {why}", used.name))?
-                    }
-                };
+                let value = self.named_value(named, layer).map_err(|why| format!("{}: {why}", used.name))?;
                 lets.insert(used.name.clone(), value);
             }
         }
-        let root = Root {
-            frame: self.frame(layer),
-            lets,
-            has: self.has(expression, layer),
-            pattern: self.pattern(expression, layer),
-        };
-        let compiled =
-            self.env.compile_expression(&expression.text).map_err(|e| explain(&e, &expression.text))?;
-        compiled.eval(Value::from_object(root)).map_err(|error| {
+        let root =
+            Root { frame, lets, has: self.has(expression, layer), pattern: self.pattern(expression, layer) };
+        expression.evaluate(Value::from_object(root)).map_err(|error| {
             let missing =
                 self.missing(expression, layer).filter(|_| error.kind() == ErrorKind::UndefinedError);
             missing.or_else(|| self.list(expression)).unwrap_or_else(|| explain(&error, &expression.text))
         })
     }
 
+    /// The value of a named expression, evaluated once per layer.
+    fn named_value(&mut self, named: &'a Let, layer: Option<usize>) -> Outcome {
+        let expression = match &named.value {
+            Scalar::Literal(value) => return Ok(Value::from(*value)),
+            Scalar::Expression(expression) => expression,
+        };
+        self.frame(layer);
+        let known = if layer.is_some() { &self.layer_lets } else { &self.whole_lets };
+        if let Some(known) = known.get(&named.name) {
+            return known.clone();
+        }
+        let value = self.raw(expression, layer).and_then(|value| bounded(value, expression));
+        let known = if layer.is_some() { &mut self.layer_lets } else { &mut self.whole_lets };
+        known.insert(named.name.clone(), value.clone());
+        value
+    }
+
     fn named(&self, name: &str) -> Option<&'a Let> {
         self.spec.body.lets.iter().find(|named| named.name == name)
+    }
+
+    /// Everything an expression comes down to.
+    fn closure(&self, expression: &Expression) -> Closure {
+        let mut closure = Closure::default();
+        closure.add(expression, &self.spec.lets);
+        closure
     }
 
     /// The function `has`, with the answers an expression asks for.
@@ -149,41 +190,23 @@ impl<'a> Evaluator<'a> {
 
     /// Whether an expression can have another value in another layer.
     pub(super) fn varies(&self, expression: &Expression) -> bool {
-        if expression.layer || !expression.roles.is_empty() {
-            return true;
-        }
-        expression.names.iter().any(|used| match self.named(&used.name).map(|named| &named.value) {
-            Some(Scalar::Expression(inner)) => self.varies(inner),
-            Some(Scalar::Literal(_)) => false,
-            None => self.facts.varies_by_default(&used.name),
-        })
+        let closure = self.closure(expression);
+        closure.layer
+            || !closure.roles.is_empty()
+            || closure.keys.iter().any(|used| self.facts.varies_by_default(&used.name))
     }
 
     /// A message about the first key an expression needs and nobody has.
     fn missing(&mut self, expression: &Expression, layer: Option<usize>) -> Option<String> {
         let frame = self.frame(layer);
-        for used in &expression.names {
-            match self.named(&used.name).map(|named| &named.value) {
-                Some(Scalar::Expression(inner)) => {
-                    let message = self.missing(inner, layer);
-                    if message.is_some() {
-                        return message;
-                    }
-                }
-                Some(Scalar::Literal(_)) => {}
-                None if used.optional || frame.get(&used.name).is_some() => {}
-                None if STANDARD.contains(&used.name.as_str()) => {
-                    return Some(format!("`{}` is not in this file", used.name));
-                }
-                None => {
-                    let others = self.spec.reads.keys().filter(|key| *key != used.name);
-                    let help =
-                        nearest_help(&used.name, STANDARD.into_iter().chain(frame.keys()).chain(others));
-                    return Some(format!("`{}`: neither a standard key nor in this file{help}", used.name));
-                }
-            }
+        let closure = self.closure(expression);
+        let used = closure.keys.iter().find(|used| !used.optional && frame.get(&used.name).is_none())?;
+        if STANDARD.contains(&used.name.as_str()) {
+            return Some(format!("`{}` is not in this file", used.name));
         }
-        None
+        let others = self.spec.reads.keys().filter(|key| *key != used.name);
+        let help = nearest_help(&used.name, STANDARD.into_iter().chain(frame.keys()).chain(others));
+        Some(format!("`{}`: neither a standard key nor in this file{help}", used.name))
     }
 
     /// A message about an array of a length that is not the number of layers.
@@ -201,9 +224,13 @@ impl<'a> Evaluator<'a> {
 
     /// Where the value of an expression comes from.
     pub(super) fn origin(&self, expression: &Expression) -> ValueOrigin {
-        let mut roles = BTreeSet::new();
-        let mut names = BTreeSet::new();
-        self.gather(expression, &mut names, &mut roles);
+        let closure = self.closure(expression);
+        let names: BTreeSet<&str> = closure
+            .keys
+            .iter()
+            .map(|used| used.name.as_str())
+            .chain(closure.patterns.iter().map(String::as_str))
+            .collect();
         let mut keys = BTreeSet::new();
         names.iter().for_each(|name| self.facts.origins(name, &mut keys));
         let texts = |set: BTreeSet<&str>| set.into_iter().map(str::to_string).collect::<Vec<_>>();
@@ -211,31 +238,25 @@ impl<'a> Evaluator<'a> {
             ValueOrigin::Override { keys: texts(keys) }
         } else if !keys.is_empty() {
             ValueOrigin::File { keys: texts(keys) }
-        } else if !roles.is_empty() {
-            ValueOrigin::Tensors { roles: texts(roles) }
+        } else if !closure.roles.is_empty() {
+            ValueOrigin::Tensors { roles: closure.roles.into_iter().collect() }
         } else if names.is_empty() {
             ValueOrigin::Spec
         } else {
             ValueOrigin::SpecDefault { keys: texts(names) }
         }
     }
+}
 
-    fn gather<'b>(
-        &self,
-        expression: &'b Expression,
-        names: &mut BTreeSet<&'b str>,
-        roles: &mut BTreeSet<&'b str>,
-    ) where
-        'a: 'b,
-    {
-        roles.extend(expression.roles.iter().map(String::as_str));
-        for name in expression.mentions() {
-            match self.named(name).map(|named| &named.value) {
-                Some(Scalar::Expression(inner)) => self.gather(inner, names, roles),
-                Some(Scalar::Literal(_)) => {}
-                None => drop(names.insert(name)),
-            }
-        }
+/// Refuses strings and lists that grow from name to name.
+fn bounded(value: Value, expression: &Expression) -> Outcome {
+    let length = value.as_str().map(str::len).or_else(|| value.len());
+    match length {
+        Some(length) if length > LONGEST => Err(format!(
+            "`{}` gives {length} characters or values; a named expression gives {LONGEST} at most",
+            expression.text
+        )),
+        _ => Ok(value),
     }
 }
 

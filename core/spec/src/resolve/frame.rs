@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most blocks a model may have; a larger count is a broken file, not a model.
 pub(super) const MOST_BLOCKS: usize = 4096;
 
+/// Most parts of a dotted name; a file whose keys have more cannot be asked for them.
+pub(crate) const MOST_PARTS: usize = 16;
+
 /// Standard keys with a default, and the keys the default is computed from.
 const DEFAULTS: [(&str, &[&str]); 4] = [
     ("attention.head_count_kv", &["attention.head_count"]),
@@ -170,7 +173,7 @@ fn nest(flat: &BTreeMap<String, Value>, spaces: &BTreeSet<String>) -> BTreeMap<S
     for space in spaces {
         space.split('.').fold(&mut root, |at, part| at.inner.entry(part.to_string()).or_default());
     }
-    for (key, value) in flat {
+    for (key, value) in flat.iter().filter(|(key, _)| parts(key) <= MOST_PARTS) {
         let (space, name) =
             key.rsplit_once('.').map_or((None, key.as_str()), |(space, name)| (Some(space), name));
         let parts = space.into_iter().flat_map(|space| space.split('.'));
@@ -183,7 +186,7 @@ fn nest(flat: &BTreeMap<String, Value>, spaces: &BTreeSet<String>) -> BTreeMap<S
 /// Every namespace in a set of dotted names: `rope.scaling.type` gives `rope` and `rope.scaling`.
 pub(super) fn spaces<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for name in names.chain(STANDARD) {
+    for name in names.chain(STANDARD).filter(|name| parts(name) <= MOST_PARTS) {
         let mut rest = name;
         while let Some((space, _)) = rest.rsplit_once('.') {
             found.insert(space.to_string());
@@ -191,4 +194,8 @@ pub(super) fn spaces<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<Strin
         }
     }
     found
+}
+
+fn parts(name: &str) -> usize {
+    name.matches('.').count() + 1
 }

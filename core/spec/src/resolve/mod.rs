@@ -1,23 +1,26 @@
 //! From a spec and the keys and roles of a file to a [`ModelConfig`]: every number known, per layer.
 
-mod attention;
+mod component;
 mod coverage;
 mod evaluate;
-mod feed_forward;
 mod field;
 mod frame;
-mod norm;
-mod rope;
+mod resolving;
+mod value;
 mod whole;
 
-use crate::config::{BranchConfig, LayerConfig, ModelConfig, Reads};
+use crate::config::{BranchConfig, LayerConfig, ModelConfig};
 use crate::fault::{Fault, SpecFaults};
+use crate::language::{BlockOptions, BranchOptions};
 use crate::report::{Provenance, Resolution};
 use crate::source::{ResolveInput, SourceFormat};
 use crate::spec::ArchSpec;
-use crate::written::Branch;
 use evaluate::Evaluator;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(crate) use frame::MOST_PARTS;
+pub use resolving::Resolving;
 
 /// Resolves a spec; see [`ArchSpec::resolve_report`].
 pub(crate) fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
@@ -27,6 +30,7 @@ pub(crate) fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resol
         values: Evaluator::new(spec, input),
         faults: SpecFaults::default(),
         provenance: Vec::new(),
+        recorded: BTreeMap::new(),
         accepted: BTreeSet::new(),
         warnings: Vec::new(),
     };
@@ -42,12 +46,14 @@ pub(crate) fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resol
 }
 
 /// One run of resolving.
-struct Resolver<'a> {
+pub(crate) struct Resolver<'a> {
     spec: &'a ArchSpec,
     input: &'a ResolveInput<'a>,
     values: Evaluator<'a>,
     faults: SpecFaults,
     provenance: Vec<Provenance>,
+    /// Indices into `provenance`, by path.
+    recorded: BTreeMap<String, Vec<usize>>,
     /// Canonical keys the user accepts although they are not understood, as far as they were met.
     accepted: BTreeSet<String>,
     warnings: Vec<String>,
@@ -100,6 +106,7 @@ impl Resolver<'_> {
         if layers.len() < count? {
             return None;
         }
+        let body = &self.spec.body;
         Some(ModelConfig {
             architecture: self.spec.architecture.id.clone(),
             embedding_length: embedding_length?,
@@ -107,41 +114,30 @@ impl Resolver<'_> {
             embedding: embedding?,
             layers,
             output: output?,
-            tokenizer: crate::config::TokenizerConfig {
-                pre: self.spec.body.pre.clone(),
-                end: self.spec.body.end.clone(),
-            },
-            chat_fallback: self.spec.body.chat_fallback.clone(),
-            adapter_order: self.spec.body.adapter_order.clone(),
+            tokenizer: crate::config::TokenizerConfig { pre: body.pre.clone(), end: body.end.clone() },
+            chat_fallback: body.chat_fallback.clone(),
+            adapter_order: body.adapter_order.clone(),
             hints: self.hints(),
         })
     }
 
     fn layer(&mut self, index: usize) -> Option<LayerConfig> {
-        let body = &self.spec.body;
-        let mixer_branch = self.branch("mixer", &body.mixer_branch, index);
-        let feed_forward_branch = self.branch("feed_forward", &body.feed_forward_branch, index);
-        let mixer = self.mixer(index);
-        let feed_forward = self.feed_forward(index);
+        let spec = self.spec;
+        let block = self.options::<BlockOptions>(Arc::clone(&spec.body.block), Some(index));
+        let mixer = self.component(&spec.body.mixer, index);
+        let feed_forward = self.component(&spec.body.feed_forward, index);
+        let BlockOptions { mixer: mixer_branch, feed_forward: feed_forward_branch } = block?;
         Some(LayerConfig {
             index,
             mixer: mixer?,
-            mixer_branch: mixer_branch?,
+            mixer_branch: branch(mixer_branch),
             feed_forward: feed_forward?,
-            feed_forward_branch: feed_forward_branch?,
+            feed_forward_branch: branch(feed_forward_branch),
         })
     }
+}
 
-    fn branch(&mut self, name: &str, branch: &Branch, layer: usize) -> Option<BranchConfig> {
-        let at = Some(layer);
-        let pre = self.site(branch.pre.as_ref(), at);
-        let post = self.site(branch.post.as_ref(), at);
-        let after = self.site(branch.after.as_ref(), at);
-        if branch.reads.is_none() {
-            self.record_default(&format!("block.{name}"), "reads", at, "stream");
-        }
-        let reads = self.name_or(branch.reads.as_ref(), at, Reads::Stream);
-        let scale = self.real_or(branch.scale.as_ref(), at, 1.0);
-        Some(BranchConfig { pre: pre?, post: post?, after: after?, reads: reads?, scale: scale? })
-    }
+fn branch(options: BranchOptions) -> BranchConfig {
+    let BranchOptions { pre, post, after, reads, scale } = options;
+    BranchConfig { pre: pre.0, post: post.0, after: after.0, reads, scale }
 }

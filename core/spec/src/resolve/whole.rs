@@ -1,47 +1,64 @@
 //! Values of the whole model: layer count, embedding, output, checks, hints.
 
-use super::Resolver;
-use super::field::{as_number, as_truth};
 use super::frame::MOST_BLOCKS;
-use crate::config::{BiasRule, EmbeddingConfig, HeadKind, OutputConfig};
-use crate::expression::{Expression, Scope};
-use crate::names::Pooling;
+use super::value::{as_number, as_truth};
+use super::{Resolver, Resolving};
+use crate::config::{EmbeddingConfig, OutputConfig};
+use crate::expression::Expression;
+use crate::kind::{Cap, Options};
+use crate::kinds::rope;
+use crate::language::{EmbeddingOptions, LayersOptions, OutputOptions};
 use crate::reads::HINTS;
 use crate::report::ValueOrigin;
 use crate::source::KeyValue;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 impl Resolver<'_> {
-    /// A count that a standard key (or its default) gives.
-    pub(super) fn standard_count(&mut self, key: &'static str, layer: Option<usize>) -> Option<usize> {
-        let expression = match Expression::parse(key, Scope::Keys) {
-            Ok(expression) => expression,
-            Err(message) => {
-                self.key_fault(layer, key, message);
-                return None;
-            }
-        };
-        let value = self.values.shared(&expression, layer).and_then(|value| as_number(&value, &expression));
-        match value {
-            Ok(value) if value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value) => {
-                Some(value as usize)
-            }
-            Ok(value) => {
-                self.key_fault(layer, key, format!("{value} is not a count"));
-                None
-            }
+    /// The number that a key (or its standard default) gives, and where it came from.
+    pub(super) fn key_value(
+        &mut self,
+        key: &'static str,
+        layer: Option<usize>,
+    ) -> Option<(f64, ValueOrigin)> {
+        let found = self.values.key(key).and_then(|expression| {
+            let value = self.values.shared(&expression, layer)?;
+            as_number(&value, &expression).map(|value| (value, self.values.origin(&expression)))
+        });
+        match found {
+            Ok(found) => Some(found),
             Err(message) => {
                 let missing = self.values.frame(layer).get(key).is_none();
-                let layer = layer.filter(|_| self.values.varies(&expression));
+                let varies = self.values.facts.varies_by_default(key);
                 let message =
                     if missing { format!("missing; spec {} needs it", self.spec.id()) } else { message };
-                self.key_fault(layer, key, message);
+                self.key_fault(layer.filter(|_| varies), key, message);
                 None
             }
         }
     }
 
+    /// The count that a key (or its standard default) gives.
+    pub(super) fn key_count(
+        &mut self,
+        key: &'static str,
+        layer: Option<usize>,
+    ) -> Option<(usize, ValueOrigin)> {
+        let (value, origin) = self.key_value(key, layer)?;
+        let count = Self::as_count(value);
+        if count.is_none() {
+            self.key_fault(layer, key, format!("{value} is not a count"));
+        }
+        count.map(|count| (count, origin))
+    }
+
+    /// A count that a standard key gives.
+    pub(super) fn standard_count(&mut self, key: &'static str, layer: Option<usize>) -> Option<usize> {
+        self.key_count(key, layer).map(|(count, _)| count)
+    }
+
     /// The trained context, if the file states one. `None` is a fault already reported.
+    #[allow(clippy::option_option)]
     pub(super) fn context_length(&mut self) -> Option<Option<usize>> {
         if !self.values.facts.keys.contains_key("context_length") {
             return Some(None);
@@ -56,42 +73,35 @@ impl Resolver<'_> {
             self.key_fault(None, "block_count", format!("{blocks}; 1 to {MOST_BLOCKS} blocks are wanted"));
             return None;
         }
-        let Some(count) = &self.spec.body.count else { return Some(blocks) };
-        let run = self.count(count, None)?;
-        if run == 0 || run > blocks {
-            let message = format!("{run} blocks are to be run; the file has {blocks}");
-            self.fault(&count.place, &count.path, None, message);
-            return None;
+        let mut at = Resolving::new(self, Arc::clone(&self.spec.body.layers), None);
+        let LayersOptions { count } = LayersOptions::read(&mut at)?;
+        if count == 0 || count > blocks {
+            return at.fault("count", format!("{count} blocks are to be run; the file has {blocks}"));
         }
-        Some(run)
+        Some(count)
     }
 
     pub(super) fn embedding(&mut self) -> Option<EmbeddingConfig> {
-        let own = &self.spec.body.embedding;
-        let scale = self.real_or(own.scale.as_ref(), None, 1.0);
-        let norm = self.site(own.norm.as_ref(), None);
-        Some(EmbeddingConfig {
-            scale: scale?,
-            norm: norm?,
-            positions: own.positions.clone(),
-            token_types: own.token_types.clone().filter(|role| self.input.roles.has(role, None)),
-        })
+        let options = self.options::<EmbeddingOptions>(Arc::clone(&self.spec.body.embedding), None)?;
+        let EmbeddingOptions { scale, norm, positions, token_types } = options;
+        let token_types = token_types.filter(|role| self.input.roles.has(role, None));
+        Some(EmbeddingConfig { scale, norm: norm.0, positions, token_types })
     }
 
     pub(super) fn output(&mut self) -> Option<OutputConfig> {
-        let own = &self.spec.body.output;
-        let norm = self.site(own.norm.as_ref(), None);
-        let head: Option<HeadKind> = self.name(&own.head, None);
-        let bias = self.name_or(own.bias.as_ref(), None, BiasRule::None);
-        let scale = self.real_or(own.scale.as_ref(), None, 1.0);
-        let softcap = self.positive(own.softcap.as_ref(), None);
-        if let Some(pooling) = &own.pooling
-            && self.name(pooling, None)? != Pooling::None
-        {
-            self.fault(&pooling.place, &pooling.path, None, "pooling is not built in; built in is: none");
-            return None;
+        let options = self.options::<OutputOptions>(Arc::clone(&self.spec.body.output), None)?;
+        let OutputOptions { norm, head, bias, scale, softcap: Cap(softcap), pooling } = options;
+        Some(OutputConfig { norm: norm.0, head, bias, scale, softcap, pooling })
+    }
+
+    /// A rope scaling of the file that no layer could apply, because the spec has no rope at all.
+    pub(super) fn unroped_scaling(&mut self) {
+        let cases = &self.spec.body.mixer.cases;
+        if cases.iter().any(|case| rope::applies_scaling(&case.table)) {
+            return;
         }
-        Some(OutputConfig { norm: norm?, head: head?, bias: bias?, scale: scale?, softcap: softcap? })
+        let nothing = Arc::clone(&self.spec.body.layers);
+        rope::refuse_scaling(&mut Resolving::new(self, nothing, None));
     }
 
     /// `[check]`: every line must hold in every layer.
@@ -140,6 +150,10 @@ impl Resolver<'_> {
             KeyValue::Integer(value) => Some(*value as f64),
             _ => None,
         };
-        HINTS.iter().filter_map(|key| number(key).map(|value| (key.to_string(), value))).collect()
+        let cases = self.spec.body.mixer.cases.iter().chain(&self.spec.body.feed_forward.cases);
+        let kinds = cases.filter_map(|case| case.table.kind);
+        let free = kinds.flat_map(|kind| kind.free).flat_map(|size| size.hints);
+        let known = HINTS.iter().chain(free);
+        known.filter_map(|key| number(key).map(|value| (key.to_string(), value))).collect()
     }
 }

@@ -1,8 +1,9 @@
 //! The eight ids against the metadata of the fixtures. Expected values are from the fixtures' `dims` (the HF config) and
 //! from the formulas of transformers, not from this crate.
 
-use crate::model::{Fake, built_in, root, spec};
+use crate::model::{Fake, attention, built_in, moe, root, spec};
 use menagerie_spec::config::*;
+use menagerie_spec::kind::Component;
 use menagerie_spec::{KeyValue, SourceFormat};
 
 /// Roles of the blocks of each fixture, as its GGUF has them.
@@ -61,29 +62,29 @@ fn resolved(name: &str, roles: &[&[&str]], whole: &[&str]) -> (ModelConfig, serd
     (config, fixture)
 }
 
-fn attention(config: &ModelConfig, layer: usize) -> &AttentionConfig {
-    match &config.layers[layer].mixer {
-        MixerConfig::Attention(attention) => attention,
-        other => panic!("{other:?}"),
-    }
+fn rms(eps: f32) -> Component {
+    RmsConfig { eps, weight: NormWeight::Own, offset: 0.0 }.into()
 }
 
-fn site(role: &str, kind: NormKind, eps: f32) -> Option<NormSite> {
-    let norm = NormConfig { kind, eps, weight: true, bias: kind == NormKind::Layer, offset: 0.0 };
-    Some(NormSite { role: role.into(), norm })
+fn layer_norm(eps: f32) -> Component {
+    LayerNormConfig { eps, weight: NormWeight::Own, bias: NormBias::Own, offset: 0.0 }.into()
 }
 
-fn sequential(config: &ModelConfig, kind: NormKind, eps: f32) {
+fn site(role: &str, norm: &Component) -> Option<NormSite> {
+    Some(NormSite { role: role.into(), norm: norm.clone() })
+}
+
+fn sequential(config: &ModelConfig, norm: &Component) {
     for layer in &config.layers {
-        assert_eq!(layer.mixer_branch.pre, site("attn_norm", kind, eps));
-        assert_eq!(layer.feed_forward_branch.pre, site("ffn_norm", kind, eps));
+        assert_eq!(layer.mixer_branch.pre, site("attn_norm", norm));
+        assert_eq!(layer.feed_forward_branch.pre, site("ffn_norm", norm));
         assert_eq!(
             (layer.mixer_branch.reads, layer.feed_forward_branch.reads),
             (Reads::Stream, Reads::Stream)
         );
         assert_eq!((&layer.mixer_branch.post, &layer.mixer_branch.after), (&None, &None));
     }
-    assert_eq!(config.output.norm, site("output_norm", kind, eps));
+    assert_eq!(config.output.norm, site("output_norm", norm));
 }
 
 fn heads(attention: &AttentionConfig) -> (usize, usize, usize, usize) {
@@ -94,20 +95,20 @@ fn rope(pairs: RopePairs, dims: usize, base: f32, scaling: RopeScaling) -> Optio
     Some(RopeConfig { pairs, dims, base, scaling })
 }
 
-const SILU: FeedForwardConfig =
-    FeedForwardConfig::Gated { activation: Activation::Silu, bias: BiasRule::None };
+fn silu(bias: BiasRule) -> Option<Component> {
+    Some(GatedConfig { activation: Activation::Silu, bias }.into())
+}
 
 #[test]
 fn llama() {
     let (config, _) = resolved("llama", &[SPLIT, &["ffn_gate"]], &["output"]);
-    sequential(&config, NormKind::Rms, 1e-5);
+    sequential(&config, &rms(1e-5));
     let first = attention(&config, 0);
     assert_eq!(heads(first), (4, 2, 16, 16));
     assert_eq!(first.scale, 0.25);
     assert_eq!(first.rope, rope(RopePairs::Adjacent, 16, 10000.0, RopeScaling::None));
     assert_eq!((&first.window, &first.qk_norm, &first.temperature), (&None, &None, &None));
-    let dense = FeedForwardConfig::Gated { activation: Activation::Silu, bias: BiasRule::IfPresent };
-    assert_eq!(config.layers[2].feed_forward, dense);
+    assert_eq!(config.layers[2].feed_forward, silu(BiasRule::IfPresent));
     assert_eq!(config.hints["vocab_size"], 384.0);
     assert_eq!(config.adapter_order.len(), 7);
 }
@@ -116,13 +117,15 @@ fn llama() {
 fn mixtral_is_llama_with_experts() {
     let roles = ["ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
     let (config, _) = resolved("mixtral", &[&SPLIT[..6], &roles], &[]);
-    let FeedForwardConfig::Moe(moe) = &config.layers[1].feed_forward else {
-        panic!("{:?}", config.layers[1])
-    };
-    let experts = ExpertConfig { gated: true, activation: Activation::Silu, bias: BiasRule::None };
+    let moe = moe(&config, 1);
+    let experts =
+        ExpertConfig { kind: ExpertForm::Gated, activation: Activation::Silu, bias: BiasRule::None };
     assert_eq!((moe.experts, moe.shared), (experts, None));
-    assert_eq!((moe.router.score, moe.router.sum_to_one, moe.router.top_k), (RouterScore::Softmax, true, 2));
-    assert_eq!((moe.router.scale, moe.router.apply_to_input), (1.0, false));
+    assert_eq!(
+        (moe.router.score, moe.router.weights, moe.router.top_k),
+        (RouterScore::Softmax, RouterWeights::SumToOne, 2)
+    );
+    assert_eq!((moe.router.scale, moe.router.apply), (1.0, RouterApply::ToOutput));
     assert_eq!(attention(&config, 0).rope, rope(RopePairs::Adjacent, 16, 1e6, RopeScaling::None));
 }
 
@@ -139,7 +142,7 @@ fn mistral3_has_yarn_of_magnitude_one_and_a_temperature() {
             beta_fast: 2.0,
             beta_slow: 0.5,
             magnitude: 1.0,
-            whole_dims: true,
+            rounding: Rounding::WholeDims,
         };
         assert_eq!(attention.rope, rope(RopePairs::Adjacent, 32, 10000.0, yarn));
         let temperature = TemperatureConfig { scale: 0.1, length: 32.0, offset: 0.0 };
@@ -162,14 +165,14 @@ fn phi2_is_parallel_on_one_norm_with_biases_everywhere() {
     let (config, fixture) =
         resolved("phi2", &[SPLIT, BIASED], &["output", "output.bias", "output_norm.bias"]);
     for layer in &config.layers {
-        let norm = site("attn_norm", NormKind::Layer, 1e-5);
+        let norm = site("attn_norm", &layer_norm(1e-5));
         assert_eq!((&layer.mixer_branch.pre, &layer.feed_forward_branch.pre), (&norm, &norm));
         assert_eq!(
             (layer.mixer_branch.reads, layer.feed_forward_branch.reads),
             (Reads::Stream, Reads::BlockInput)
         );
-        let plain = FeedForwardConfig::Plain { activation: Activation::GeluTanh, bias: BiasRule::Required };
-        assert_eq!(layer.feed_forward, plain);
+        let plain = PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required };
+        assert_eq!(layer.feed_forward, Some(plain.into()));
     }
     let first = attention(&config, 0);
     let dims = &fixture["dims"];
@@ -196,7 +199,7 @@ fn phi3_has_longrope_and_honours_its_window() {
     assert_eq!(first.rope, rope(RopePairs::Halves, 16, 10000.0, longrope));
     assert_eq!(first.scale, 0.25);
     assert_eq!((first.qkv_bias, first.output_bias), (BiasRule::None, BiasRule::None));
-    assert_eq!(config.layers[0].feed_forward, SILU);
+    assert_eq!(config.layers[0].feed_forward, silu(BiasRule::None));
     assert_eq!(config.adapter_order, ["attn_output", "attn_qkv", "ffn_up", "ffn_down"]);
     assert_eq!(config.tokenizer.end, ["<|end|>"]);
 }
@@ -205,12 +208,12 @@ fn phi3_has_longrope_and_honours_its_window() {
 fn qwen2_has_biases_on_q_k_v() {
     let roles = ["ffn_gate", "attn_q.bias", "attn_k.bias", "attn_v.bias"];
     let (config, _) = resolved("qwen2", &[SPLIT, &roles], &[]);
-    sequential(&config, NormKind::Rms, 1e-6);
+    sequential(&config, &rms(1e-6));
     let first = attention(&config, 0);
     assert_eq!(heads(first), (4, 2, 16, 16));
     assert_eq!(first.qkv_bias, BiasRule::Required);
     assert_eq!(first.rope, rope(RopePairs::Halves, 16, 1e6, RopeScaling::None));
-    assert_eq!(config.layers[0].feed_forward, SILU);
+    assert_eq!(config.layers[0].feed_forward, silu(BiasRule::None));
 }
 
 #[test]
@@ -219,10 +222,10 @@ fn qwen3_norms_queries_and_keys_before_rope() {
     let first = attention(&config, 0);
     assert_eq!(heads(first), (4, 2, 32, 32));
     assert_eq!(first.scale, (1.0 / 32f64.sqrt()) as f32);
-    let norm = NormConfig { kind: NormKind::Rms, eps: 1e-6, weight: true, bias: false, offset: 0.0 };
+    let norm = rms(1e-6);
     assert_eq!(first.qk_norm, Some(QkNormConfig { over: QkNormOver::Head, at: QkNormAt::BeforeRope, norm }));
     assert_eq!(first.rope, rope(RopePairs::Halves, 32, 1e6, RopeScaling::None));
-    assert_eq!(config.layers[0].feed_forward, SILU);
+    assert_eq!(config.layers[0].feed_forward, silu(BiasRule::None));
 }
 
 #[test]
@@ -230,10 +233,11 @@ fn qwen3moe_renormalises() {
     let roles =
         ["attn_q_norm", "attn_k_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
     let (config, _) = resolved("qwen3moe", &[&SPLIT[..6], &roles], &[]);
-    let FeedForwardConfig::Moe(moe) = &config.layers[0].feed_forward else {
-        panic!("{:?}", config.layers[0])
-    };
-    assert_eq!((moe.router.score, moe.router.sum_to_one, moe.router.top_k), (RouterScore::Softmax, true, 2));
+    let moe = moe(&config, 0);
+    assert_eq!(
+        (moe.router.score, moe.router.weights, moe.router.top_k),
+        (RouterScore::Softmax, RouterWeights::SumToOne, 2)
+    );
     assert!(attention(&config, 0).qk_norm.is_some());
     assert_eq!(config.hints["feed_forward_length"], 128.0);
 }
@@ -242,14 +246,14 @@ fn qwen3moe_renormalises() {
 fn starcoder2_has_layer_norms_and_biases() {
     let roles = ["ffn_norm.bias"];
     let (config, _) = resolved("starcoder2", &[SPLIT, BIASED, &roles], &["output_norm.bias"]);
-    sequential(&config, NormKind::Layer, 1e-5);
+    sequential(&config, &layer_norm(1e-5));
     let first = attention(&config, 0);
     assert_eq!(heads(first), (4, 2, 16, 16));
     assert_eq!((first.qkv_bias, first.output_bias), (BiasRule::Required, BiasRule::Required));
     assert_eq!(first.window, None);
     assert_eq!(first.rope, rope(RopePairs::Halves, 16, 1e5, RopeScaling::None));
-    let plain = FeedForwardConfig::Plain { activation: Activation::GeluTanh, bias: BiasRule::Required };
-    assert_eq!(config.layers[0].feed_forward, plain);
+    let plain = PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required };
+    assert_eq!(config.layers[0].feed_forward, Some(plain.into()));
     assert_eq!(config.output.head, HeadKind::OwnOrTied);
 }
 

@@ -1,15 +1,8 @@
 //! Expressions, per-layer arrays, choices, per-source values, patterns, presence, checks.
 
-use crate::model::{Fake, PLAIN, built_in, minimal, nineteen, parse, spec};
+use crate::model::{Fake, PLAIN, attention, built_in, minimal, moe, nineteen, parse, spec};
 use menagerie_spec::config::*;
 use menagerie_spec::{ArchSpec, KeyValue, SourceFormat};
-
-fn attention(config: &ModelConfig, layer: usize) -> &AttentionConfig {
-    match &config.layers[layer].mixer {
-        MixerConfig::Attention(attention) => attention,
-        other => panic!("{other:?}"),
-    }
-}
 
 fn with_mixer(options: &str) -> ArchSpec {
     let text = format!(
@@ -99,7 +92,8 @@ fn presence_decides() {
     let mut fake = Fake::small(1);
     fake.all_layers(&["attn_q_norm"]);
     let found = attention(&fake.config(&spec), 0).qk_norm.clone().unwrap();
-    assert_eq!((found.at, found.norm.eps), (QkNormAt::AfterRope, 1e-5));
+    let norm: &RmsConfig = found.norm.downcast_ref().unwrap();
+    assert_eq!((found.at, norm.eps), (QkNormAt::AfterRope, 1e-5));
 }
 
 #[test]
@@ -129,8 +123,10 @@ fn choices_go_by_numbers_truths_and_strings() {
 fn per_source_values_follow_the_format() {
     let text = PLAIN.replace("[mixer]", "[norm.offset]\ngguf = 0\nhf = \"1 + 0\"\n[mixer]");
     let spec = parse(&minimal(&text)).unwrap();
-    let offset =
-        |format| Fake::small(1).report_as(&spec, format).unwrap().config.output.norm.unwrap().norm.offset;
+    let offset = |format| {
+        let site = Fake::small(1).report_as(&spec, format).unwrap().config.output.norm.unwrap();
+        site.norm.downcast_ref::<RmsConfig>().unwrap().offset
+    };
     assert_eq!((offset(SourceFormat::Gguf), offset(SourceFormat::Hf)), (0.0, 1.0));
 }
 
@@ -166,7 +162,7 @@ fn strictness_names_the_key() {
     assert!(found.contains("`x + 1`"), "{found}");
     let found =
         refused("window = { kind = \"sliding\", size = 1, when = \"x\" }", &Fake::small(1).with("x", 7i64));
-    assert!(found.contains("`x` is 7; a truth is wanted"), "{found}");
+    assert!(found.contains("`x` is 7; true or false is wanted"), "{found}");
 }
 
 #[test]
@@ -255,24 +251,23 @@ fn the_router_takes_its_variants() {
         .with("groups", 8i64);
     fake.all_layers(&["exp_probs_b.bias", "ffn_up_shexp"]);
     let config = fake.config(&spec);
-    let FeedForwardConfig::Moe(moe) = &config.layers[0].feed_forward else { panic!() };
     let expected = RouterConfig {
         score: RouterScore::Sigmoid,
         bias: BiasRule::None,
         input: RouterInput::BlockInput,
-        select_by_logits: true,
+        select: RouterSelect::Logits,
         select_bias: Some("exp_probs_b.bias".into()),
-        groups: Some(RouterGroups { count: 8, keep: 2, sum_of_best_two: true }),
-        sum_to_one: true,
+        groups: Some(RouterGroups { count: 8, keep: 2, score: GroupScore::SumOfBestTwo }),
+        weights: RouterWeights::SumToOne,
         scale: 2.5,
-        apply_to_input: true,
+        apply: RouterApply::ToInput,
         top_k: 4,
     };
-    assert_eq!(moe.router, expected);
-    assert!(moe.shared.unwrap().sigmoid_gate);
+    assert_eq!(moe(&config, 0).router, expected);
+    assert_eq!(moe(&config, 0).shared.unwrap().gate, SharedGate::Sigmoid);
     let bare = Fake::small(1).with("expert_used_count", 4i64);
     let config = bare.config(&spec);
-    let FeedForwardConfig::Moe(moe) = &config.layers[0].feed_forward else { panic!() };
+    let moe = moe(&config, 0);
     assert_eq!((moe.shared, &moe.router.select_bias, moe.router.groups), (None, &None, None));
     assert!(bare.clone().with("ws", 0.0).refused(&spec).contains("0 would silence the experts"));
     assert!(Fake::small(1).refused(&spec).contains("key my.expert_used_count\n  missing"));
@@ -295,6 +290,50 @@ fn norm_sites_may_differ_from_the_common_norm() {
     );
     let fake = Fake::small(1).with_role("token_embd_norm").with_role("token_embd_norm.bias");
     let site = fake.config(&parse(&minimal(&text)).unwrap()).embedding.norm.unwrap();
-    let norm = NormConfig { kind: NormKind::Layer, eps: 0.5, weight: true, bias: true, offset: 0.0 };
-    assert_eq!(site, NormSite { role: "token_embd_norm".into(), norm });
+    let norm = LayerNormConfig { eps: 0.5, weight: NormWeight::Own, bias: NormBias::Own, offset: 0.0 };
+    assert_eq!(site, NormSite { role: "token_embd_norm".into(), norm: norm.into() });
+}
+
+#[test]
+fn a_norm_takes_over_what_both_kinds_mean_the_same_by() {
+    let spec = |norm: &str, site: &str| {
+        let text = minimal(PLAIN).replace("kind = \"rms\"", norm);
+        parse(
+            &text.replace("norm = \"output_norm\"", &format!("norm = {{ role = \"output_norm\", {site} }}")),
+        )
+    };
+    let norm = |norm: &str, site: &str| {
+        let config = Fake::small(1).config(&spec(norm, site).unwrap());
+        config.output.norm.unwrap().norm
+    };
+    // Another kind: eps, weight and offset, but not the bias.
+    let found = norm("kind = \"rms\"\nweight = \"none\"\noffset = 2", "kind = \"layer\"");
+    let expected = LayerNormConfig { eps: 1e-5, weight: NormWeight::None, bias: NormBias::None, offset: 2.0 };
+    assert_eq!(found, expected.into());
+    let found = norm("kind = \"layer\"\nbias = \"none\"", "kind = \"rms\", eps = 0.5");
+    assert_eq!(found, RmsConfig { eps: 0.5, weight: NormWeight::Own, offset: 0.0 }.into());
+    // The same kind: everything.
+    let found = norm("kind = \"layer\"\nbias = \"none\"", "kind = \"layer\", offset = 1");
+    let expected = LayerNormConfig { eps: 1e-5, weight: NormWeight::Own, bias: NormBias::None, offset: 1.0 };
+    assert_eq!(found, expected.into());
+    // Options of the kind that holds there are allowed, and no others.
+    let refused = spec("kind = \"rms\"", "bias = \"none\"").unwrap_err().to_string();
+    assert!(
+        refused.contains("output.norm.bias\n  unknown; allowed here: role, when, kind, eps, weight, offset"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_norm_without_a_common_one_needs_kind_and_eps() {
+    let text =
+        minimal(PLAIN).replace("[norm]\nkind = \"rms\"\neps = \"attention.layer_norm_rms_epsilon\"\n", "");
+    let found = parse(&text).unwrap_err().to_string();
+    assert!(
+        found.contains("block.mixer.pre\n  no `kind` for this norm: give it here or in [norm]"),
+        "{found}"
+    );
+    let text = text.replace("norm = \"output_norm\"", "norm = { role = \"output_norm\", kind = \"rms\" }");
+    let found = parse(&text).unwrap_err().to_string();
+    assert!(found.contains("output.norm\n  no `eps` for this norm: give it here or in [norm]"), "{found}");
 }

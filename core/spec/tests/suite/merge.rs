@@ -1,7 +1,8 @@
 //! `extends`, `unset`, replacement on `kind`, circles, depth.
 
-use crate::model::{Fake, built_in, minimal, nineteen, parse, spec};
+use crate::model::{Fake, attention, built_in, minimal, nineteen, parse, spec};
 use menagerie_spec::config::*;
+use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, SpecFaults, SpecSource};
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ fn source(name: &str, text: &str) -> SpecSource {
 fn over(specs: &[(&str, &str)], top: &str) -> Result<ArchSpec, SpecFaults> {
     let lookup: BTreeMap<String, SpecSource> =
         specs.iter().map(|(id, text)| (id.to_string(), source(id, text))).collect();
-    ArchSpec::parse(&lookup[top], &lookup)
+    ArchSpec::parse(&lookup[top], &lookup, &Kinds::built_in())
 }
 
 fn faults(specs: &[(&str, &str)], top: &str) -> String {
@@ -36,10 +37,8 @@ fn a_child_changes_what_it_states_and_keeps_the_rest() {
     let layer = &config.layers[0];
     assert_eq!(layer.mixer_branch.pre, None);
     assert_eq!(layer.mixer_branch.post.as_ref().unwrap().role, "post_attention_norm");
-    assert_eq!(
-        layer.feed_forward,
-        FeedForwardConfig::Gated { activation: Activation::Silu, bias: BiasRule::None }
-    );
+    let gated = GatedConfig { activation: Activation::Silu, bias: BiasRule::None };
+    assert_eq!(layer.feed_forward, Some(gated.into()));
     // [architecture] and [truth] are never inherited
     let bare =
         over(&[("llama", include_str!("../specs/llama.toml")), ("child", &child("llama", ""))], "child")
@@ -51,11 +50,10 @@ fn a_child_changes_what_it_states_and_keeps_the_rest() {
 #[test]
 fn a_table_with_kind_replaces_the_base_whole() {
     let spec = parse(&child("llama", "[mixer]\nkind = \"attention\"\n")).unwrap();
-    let MixerConfig::Attention(attention) = &Fake::small(1).config(&spec).layers[0].mixer else { panic!() };
-    assert_eq!((&attention.rope, attention.qkv_bias), (&None, BiasRule::None));
+    let config = Fake::small(1).config(&spec);
+    assert_eq!((&attention(&config, 0).rope, attention(&config, 0).qkv_bias), (&None, BiasRule::None));
     let spec = parse(&child("llama", "[mixer]\nbias = \"none\"\n")).unwrap();
-    let MixerConfig::Attention(attention) = &Fake::small(1).config(&spec).layers[0].mixer else { panic!() };
-    assert!(attention.rope.is_some());
+    assert!(attention(&Fake::small(1).config(&spec), 0).rope.is_some());
 }
 
 #[test]

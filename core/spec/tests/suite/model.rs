@@ -1,5 +1,7 @@
 //! A model file without a file: keys and tensors as the resolver sees them.
 
+use menagerie_spec::config::{AttentionConfig, MoeConfig};
+use menagerie_spec::kind::Kinds;
 use menagerie_spec::{
     ArchSpec, KeySource, KeyValue, ModelConfig, Resolution, ResolveInput, RoleSource, SourceFormat,
     SpecFaults, SpecLookup, SpecSource,
@@ -46,12 +48,13 @@ pub(crate) fn nineteen() -> Folder {
 
 pub(crate) fn spec(folder: &Folder, id: &str) -> ArchSpec {
     let source = folder.find(id).unwrap_or_else(|| panic!("no spec {id}"));
-    ArchSpec::parse(&source, folder).unwrap_or_else(|faults| panic!("{id}:\n{faults}"))
+    ArchSpec::parse(&source, folder, &Kinds::built_in()).unwrap_or_else(|faults| panic!("{id}:\n{faults}"))
 }
 
 /// A spec given as text, over the project's own.
 pub(crate) fn parse(text: &str) -> Result<ArchSpec, SpecFaults> {
-    ArchSpec::parse(&SpecSource { name: "my.toml".into(), text: text.into() }, &built_in())
+    let source = SpecSource { name: "my.toml".into(), text: text.into() };
+    ArchSpec::parse(&source, &built_in(), &Kinds::built_in())
 }
 
 /// The smallest whole spec, with lines added at the end.
@@ -66,6 +69,18 @@ pub(crate) fn minimal(more: &str) -> String {
 /// A mixer and a feed-forward for [`minimal`].
 pub(crate) const PLAIN: &str =
     "[mixer]\nkind = \"attention\"\n[feed_forward]\nkind = \"gated\"\nactivation = \"silu\"\n";
+
+/// The attention of a layer.
+pub(crate) fn attention(config: &ModelConfig, layer: usize) -> &AttentionConfig {
+    let mixer = config.layers[layer].mixer.as_ref().unwrap();
+    mixer.downcast_ref().unwrap_or_else(|| panic!("{mixer:?}"))
+}
+
+/// The experts of a layer.
+pub(crate) fn moe(config: &ModelConfig, layer: usize) -> &MoeConfig {
+    let feed_forward = config.layers[layer].feed_forward.as_ref().unwrap();
+    feed_forward.downcast_ref().unwrap_or_else(|| panic!("{feed_forward:?}"))
+}
 
 /// A model of keys and roles.
 #[derive(Clone, Default)]

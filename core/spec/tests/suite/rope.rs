@@ -1,14 +1,11 @@
 //! Rope scaling: what the file says is applied as said, or refused by name.
 
-use crate::model::{Fake, built_in, minimal, parse, spec};
+use crate::model::{Fake, attention, built_in, minimal, parse, spec};
 use menagerie_spec::ArchSpec;
-use menagerie_spec::config::{MixerConfig, RopeScaling};
+use menagerie_spec::config::{RopeScaling, Rounding};
 
 fn scaling(fake: &Fake, spec: &ArchSpec) -> RopeScaling {
-    match &fake.config(spec).layers[0].mixer {
-        MixerConfig::Attention(attention) => attention.rope.as_ref().unwrap().scaling.clone(),
-        other => panic!("{other:?}"),
-    }
+    attention(&fake.config(spec), 0).rope.as_ref().unwrap().scaling.clone()
 }
 
 fn llama() -> ArchSpec {
@@ -58,12 +55,15 @@ fn linear_by_name_by_factor_or_by_its_old_key() {
 
 #[test]
 fn yarn_has_the_whole_magnitude() {
-    let RopeScaling::Yarn { factor, original_context, beta_fast, beta_slow, magnitude, whole_dims } =
+    let RopeScaling::Yarn { factor, original_context, beta_fast, beta_slow, magnitude, rounding } =
         scaling(&yarn(), &accepting("\"yarn\""))
     else {
         panic!()
     };
-    assert_eq!((factor, original_context, beta_fast, beta_slow, whole_dims), (4.0, 32.0, 32.0, 1.0, true));
+    assert_eq!(
+        (factor, original_context, beta_fast, beta_slow, rounding),
+        (4.0, 32.0, 32.0, 1.0, Rounding::WholeDims)
+    );
     // transformers: get_mscale(factor) = 0.1 * ln(factor) + 1
     let mscale = (0.1 * 4f64.ln() + 1.0) as f32;
     assert_eq!(magnitude, mscale);
@@ -178,18 +178,9 @@ fn windowed_layers_may_go_without() {
     let text = "[mixer]\nkind = \"attention\"\n[mixer.rope]\nkind = \"rotary\"\npairs = \"halves\"\nbase = 10000\n\
         scaling = { accept = [\"linear\"], when = \"layer == 1\" }\n[feed_forward]\nkind = \"none\"\n";
     let config = Fake::small(2).with("rope.scaling.factor", 8.0).config(&parse(&minimal(text)).unwrap());
-    let found: Vec<bool> = config
-        .layers
-        .iter()
-        .map(|layer| match &layer.mixer {
-            MixerConfig::Attention(attention) => {
-                attention.rope.as_ref().unwrap().scaling != RopeScaling::None
-            }
-            MixerConfig::None => panic!(),
-            _ => panic!(),
-        })
-        .collect();
-    assert_eq!(found, [false, true]);
+    let scaled = |layer| attention(&config, layer).rope.as_ref().unwrap().scaling != RopeScaling::None;
+    assert_eq!([0, 1].map(scaled), [false, true]);
+    assert!(config.layers.iter().all(|layer| layer.feed_forward.is_none()));
 }
 
 #[test]

@@ -4,27 +4,33 @@ use crate::commands::kernel_rates;
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
 use crate::{interrupt, output, progress};
-use clap::Args;
-use menagerie::gguf::{GgufFile, TensorInfo};
-use menagerie::kernels::{Cpu, probe_int8_rate, probe_read_rate};
-use menagerie::pipeline::{BenchOptions, BenchProgress, BenchResult, Rate, TextPipeline};
-use menagerie::spec::config::{FeedForwardConfig, ModelConfig};
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use menagerie::assembly::TensorEntry;
+use menagerie::kernels::Cpu;
+use menagerie::pipeline::{BenchOptions, BenchProgress, Rate, ResolvedFile, TextPipeline};
+use menagerie::spec::config::MoeConfig;
+use menagerie_kernels_check::rates::{int8_rate, read_rate};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Measure prompt (pp) and generation (tg) speed, comparable with llama-bench
 ///
 /// Beside tokens per second: the share of the limits probed in this process with the same threads, the read rate over
-/// the mapped weights for generation and the int8 rate for the prompt. Median of the repetitions, with spread.
+/// the mapped weights for generation and the int8 rate for the prompt. Mean and standard deviation as llama-bench gives
+/// them, and the median with its spread.
 #[derive(Args)]
 pub(crate) struct BenchCommand {
     #[command(flatten)]
     model: ModelArguments,
-    /// Tokens of the prompt; 0 = not measured
-    #[arg(short = 'p', long, default_value_t = 512)]
-    prompt: usize,
-    /// Tokens generated; 0 = not measured
-    #[arg(short = 'n', long, default_value_t = 128)]
-    generate: usize,
+    /// Tokens of the prompt, one number or several with commas; 0 = not measured
+    #[arg(short = 'p', long, value_delimiter = ',', default_value = "512")]
+    prompt: Vec<usize>,
+    /// Tokens generated, one number or several with commas; 0 = not measured
+    #[arg(short = 'n', long, value_delimiter = ',', default_value = "128")]
+    generate: Vec<usize>,
     /// Repetitions
     #[arg(short = 'r', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
@@ -34,9 +40,23 @@ pub(crate) struct BenchCommand {
     /// Also measure the kernels alone: GB/s and GMAC/s per type
     #[arg(long)]
     kernels: bool,
+    /// How the measurements are written
+    #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
+    format: Format,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// How the measurements are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Columns for people
+    Table,
+    /// A table as llama-bench writes it by default
+    Markdown,
+    /// Comma-separated values
+    Csv,
 }
 
 /// What one token costs in this file.
@@ -53,68 +73,130 @@ struct Limits {
     int8: f64,
 }
 
+/// One measurement: `pp` or `tg` of so many tokens.
+struct Measured {
+    kind: &'static str,
+    tokens: usize,
+    rate: Rate,
+}
+
 impl BenchCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let mut model = self.model.clone();
-        model.at_least(self.depth + self.prompt.max(self.generate));
+        let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
+        model.at_least(self.depth + longest);
         let pipeline = model.open()?;
-        let options = BenchOptions {
-            prompt: self.prompt,
-            generate: self.generate,
-            depth: self.depth,
-            repetitions: self.repetitions as usize,
-            warm_up: true,
-            cancel: Some(cancel),
-        };
-        let cpu = pipeline.compute().cpu.clone();
+        // The probes have threads of their own: as many, and idle while the model runs.
+        let cpu = Cpu::new(model.load_options().threads)?;
         let bar = progress::spinner("probing");
         let limits = probe(&cpu, &pipeline)?;
-        let result = pipeline.bench(&options, &mut |stage| {
-            bar.set_message(match stage {
-                BenchProgress::WarmUp => "warming up".to_owned(),
-                BenchProgress::Prompt(count) => format!("prompt {count}"),
-                BenchProgress::Generate(count) => format!("generation {count}"),
-            });
-        });
+        let measured = self.measure(&pipeline, &cancel, &bar);
         bar.finish_and_clear();
-        let report = self.report(&pipeline, &cpu, &result?, &limits)?;
-        if self.json { output::json(&report) } else { print(&report) }
+        let report = self.report(&pipeline, &cpu, &measured?, &limits)?;
+        match (self.json, self.format) {
+            (true, _) => output::json(&report),
+            (false, Format::Table) => print(&report),
+            (false, Format::Markdown) => output::write(&separated(&report, " | ")),
+            (false, Format::Csv) => output::write(&separated(&report, ",")),
+        }
+    }
+
+    fn measure(
+        &self,
+        pipeline: &TextPipeline,
+        cancel: &Arc<AtomicBool>,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Measured>, Failure> {
+        let of =
+            |kind, counts: &[usize]| counts.iter().map(move |&tokens| (kind, tokens)).collect::<Vec<_>>();
+        let wanted = [of("pp", &self.prompt), of("tg", &self.generate)].concat();
+        let mut measured = Vec::new();
+        for (kind, tokens) in wanted.into_iter().filter(|(_, tokens)| *tokens > 0) {
+            let options = BenchOptions {
+                prompt: if kind == "pp" { tokens } else { 0 },
+                generate: if kind == "tg" { tokens } else { 0 },
+                depth: self.depth,
+                repetitions: self.repetitions as usize,
+                warm_up: true,
+                cancel: Some(Arc::clone(cancel)),
+            };
+            let result = pipeline.bench(&options, &mut |stage| {
+                bar.set_message(match stage {
+                    BenchProgress::WarmUp => "warming up".to_owned(),
+                    BenchProgress::Prompt(count) => format!("prompt of {tokens}: {count}"),
+                    BenchProgress::Generate(count) => format!("generation of {tokens}: {count}"),
+                });
+            })?;
+            let rate = if kind == "pp" { result.prompt } else { result.generate };
+            measured.extend(rate.map(|rate| Measured { kind, tokens, rate }));
+        }
+        Ok(measured)
     }
 
     fn report(
         &self,
         pipeline: &TextPipeline,
         cpu: &Cpu,
-        result: &BenchResult,
+        measured: &[Measured],
         limits: &Limits,
     ) -> Result<Value, Failure> {
-        let cost = pipeline.file().zip(pipeline.config()).map(|(file, config)| cost(file, config));
-        let share = |rate: &Option<Rate>, each: Option<f64>, limit: f64| {
-            rate.as_ref().zip(each).map(|(rate, each)| rate.median * each / limit)
+        let cost = pipeline.resolved().map(cost);
+        let share = |one: &Measured| {
+            let cost = cost.as_ref()?;
+            Some(match one.kind {
+                "pp" => one.rate.median * cost.macs / limits.int8,
+                _ => one.rate.median * cost.bytes / limits.read,
+            })
         };
+        let test = |one: &Measured| {
+            json!({
+                "test": format!("{}{}", one.kind, one.tokens), "kind": one.kind, "tokens": one.tokens,
+                "tokens_per_second": one.rate, "share": share(one),
+            })
+        };
+        let first = |kind: &str| measured.iter().find(|one| one.kind == kind);
+        let tokens = |kind: &str| first(kind).map_or(0, |one| one.tokens);
         let mut report = json!({
             "model": self.model.model,
             "architecture": pipeline.architecture(),
+            "version": crate::version::short(),
+            "time": std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok().map(|time| time.as_secs()),
             "threads": cpu.pool().threads(),
             "kernels": cpu.isa().name(),
-            "kv_type": format!("{:?}", pipeline.kv_type()).to_lowercase(),
+            "kv_type": pipeline.kv_type().name(),
             "depth": self.depth,
-            "pp": self.prompt,
-            "tg": self.generate,
-            "pp_tokens_per_second": result.prompt,
-            "tg_tokens_per_second": result.generate,
+            "tests": measured.iter().map(test).collect::<Vec<_>>(),
+            "pp": tokens("pp"),
+            "tg": tokens("tg"),
+            "pp_tokens_per_second": first("pp").map(|one| &one.rate),
+            "tg_tokens_per_second": first("tg").map(|one| &one.rate),
             "weight_bytes_per_token": cost.as_ref().map(|cost| cost.bytes),
             "macs_per_token": cost.as_ref().map(|cost| cost.macs),
             "probes": { "read_bytes_per_second": limits.read, "int8_macs_per_second": limits.int8 },
-            "pp_share_of_int8_rate": share(&result.prompt, cost.as_ref().map(|cost| cost.macs), limits.int8),
-            "tg_share_of_read_rate": share(&result.generate, cost.as_ref().map(|cost| cost.bytes), limits.read),
+            "pp_share_of_int8_rate": first("pp").and_then(share),
+            "tg_share_of_read_rate": first("tg").and_then(share),
         });
+        if let Some(resolved) = pipeline.resolved() {
+            let entries = resolved.tensors.entries();
+            report["file_bytes"] = resolved.file.bytes().into();
+            report["parameters"] = entries.iter().map(|t| t.dims.iter().product::<u64>()).sum::<u64>().into();
+            report["type"] = largest_type(entries).into();
+        }
         if self.kernels {
             report["kernel_rates"] = kernel_rates::measure(cpu)?;
         }
         Ok(report)
     }
+}
+
+/// The type that most bytes of the file have.
+fn largest_type(entries: &[TensorEntry]) -> String {
+    let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
+    for tensor in entries {
+        *bytes.entry(&tensor.kind).or_default() += tensor.bytes;
+    }
+    bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(kind, _)| kind.to_owned()).unwrap_or_default()
 }
 
 /// Passes of a probe: the best one counts, as other processes only ever slow it down.
@@ -124,25 +206,28 @@ const PASSES: usize = 5;
 fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
     let mut int8: f64 = 0.0;
     for _ in 0..PASSES {
-        int8 = int8.max(probe_int8_rate(cpu)?);
+        int8 = int8.max(int8_rate(cpu)?);
     }
-    let Some(file) = pipeline.file() else { return Ok(Limits { read: f64::NAN, int8 }) };
-    let mut tensors: Vec<&TensorInfo> = file.tensors().iter().collect();
-    tensors.sort_by_key(|tensor| std::cmp::Reverse(tensor.bytes()));
+    let Some(resolved) = pipeline.resolved() else { return Ok(Limits { read: f64::NAN, int8 }) };
+    let mut tensors: Vec<(usize, &TensorEntry)> = resolved.tensors.entries().iter().enumerate().collect();
+    tensors.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.bytes));
     let (mut read, mut enough) = (0.0, 0.0);
     let mut data = Vec::new();
-    for tensor in tensors {
+    for (index, tensor) in tensors {
         if enough > 1e9 {
             break;
         }
-        enough += tensor.bytes() as f64;
-        data.push(file.data(tensor)?);
+        enough += tensor.bytes as f64;
+        data.push(resolved.tensors.weight(index)?);
     }
     // Each pass reads everything, so that nothing is left in the caches; the first one brings pages in.
     for pass in 0..=PASSES {
         let mut seconds = 0.0;
-        for bytes in &data {
-            seconds += bytes.len() as f64 / probe_read_rate(cpu, bytes)?;
+        for weight in &data {
+            for index in 0..weight.shape().count {
+                let bytes = weight.matrix(index)?;
+                seconds += bytes.len() as f64 / read_rate(cpu, bytes)?;
+            }
         }
         if pass > 0 {
             read = f64::max(read, enough / seconds);
@@ -152,21 +237,22 @@ fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
 }
 
 /// Weights that one token touches: all matrices, of experts the chosen ones, of an untied embedding only a row.
-fn cost(file: &GgufFile, config: &ModelConfig) -> Cost {
-    let own_head = file.tensor("output.weight").is_some();
-    let used = config.layers.iter().find_map(|layer| match &layer.feed_forward {
-        FeedForwardConfig::Moe(moe) => Some(moe.router.top_k as f64),
-        _ => None,
+fn cost(resolved: &ResolvedFile) -> Cost {
+    let entries = resolved.tensors.entries();
+    let own_head = entries.iter().any(|tensor| tensor.name == "output.weight");
+    let used = resolved.config().layers.iter().find_map(|layer| {
+        let moe = layer.feed_forward.as_ref()?.downcast_ref::<MoeConfig>()?;
+        Some(moe.router.top_k as f64)
     });
     let mut cost = Cost { bytes: 0.0, macs: 0.0 };
-    for tensor in file.tensors().iter().filter(|tensor| tensor.dims().len() > 1) {
-        if own_head && tensor.name() == "token_embd.weight" {
+    for tensor in entries.iter().filter(|tensor| tensor.dims.len() > 1) {
+        if own_head && tensor.name == "token_embd.weight" {
             continue;
         }
-        let experts = tensor.dims().get(2).map_or(1.0, |&experts| experts as f64);
+        let experts = tensor.dims.get(2).map_or(1.0, |&experts| experts as f64);
         let share = if experts > 1.0 { used.unwrap_or(experts) / experts } else { 1.0 };
-        cost.bytes += tensor.bytes() as f64 * share;
-        cost.macs += tensor.elements() as f64 * share;
+        cost.bytes += tensor.bytes as f64 * share;
+        cost.macs += tensor.dims.iter().product::<u64>() as f64 * share;
     }
     cost
 }
@@ -174,34 +260,30 @@ fn cost(file: &GgufFile, config: &ModelConfig) -> Cost {
 fn print(report: &Value) -> Result<(), Failure> {
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();
     output::line(&format!(
-        "{} ({}), {} threads, {} kernels, {} cache, depth {}",
+        "{} ({}), {}, {} kernels, {} cache, depth {}",
         text("model"),
         text("architecture"),
-        report["threads"],
+        output::counted(report["threads"].as_u64().unwrap_or(0) as usize, "thread"),
         text("kernels"),
         text("kv_type"),
         report["depth"]
     ))?;
-    let mut rows = Vec::new();
-    for (name, share, what) in [
-        ("pp", "pp_share_of_int8_rate", "of the int8 rate"),
-        ("tg", "tg_share_of_read_rate", "of the read rate"),
-    ] {
-        let rate = &report[format!("{name}_tokens_per_second")];
-        if rate.is_null() {
-            continue;
-        }
-        let number = |key: &str| rate[key].as_f64().unwrap_or_default();
+    let row = |test: &Value| {
+        let number = |key: &str| test["tokens_per_second"][key].as_f64().unwrap_or_default();
+        let mean = mean(test);
+        let what = if test["kind"] == "pp" { "of the int8 rate" } else { "of the read rate" };
         let share =
-            report[share].as_f64().map_or("-".to_owned(), |share| format!("{:.0} % {what}", 100.0 * share));
-        rows.push(vec![
-            format!("{name}{}", report[name]),
+            test["share"].as_f64().map_or("-".to_owned(), |share| format!("{:.0} % {what}", 100.0 * share));
+        vec![
+            test["test"].as_str().unwrap_or_default().to_owned(),
+            format!("{mean:.2} \u{b1} {:.2}", number("deviation")),
             format!("{:.2}", number("median")),
             format!("{:.2} .. {:.2}", number("min"), number("max")),
             share,
-        ]);
-    }
-    output::table(&["test", "tokens/s", "spread", "share"], &rows)?;
+        ]
+    };
+    let rows: Vec<Vec<String>> = tests(report).iter().map(row).collect();
+    output::table(&["test", "tokens/s", "median", "spread", "share"], &rows)?;
     let probe = |key: &str| report["probes"][key].as_f64().unwrap_or_default() / 1e9;
     output::line(&format!(
         "limits probed here: read {:.1} GB/s, int8 {:.0} GMAC/s",
@@ -209,4 +291,47 @@ fn print(report: &Value) -> Result<(), Failure> {
         probe("int8_macs_per_second")
     ))?;
     kernel_rates::print(&report["kernel_rates"])
+}
+
+fn tests(report: &Value) -> &[Value] {
+    report["tests"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The mean of a measurement's samples.
+fn mean(test: &Value) -> f64 {
+    let samples: Vec<f64> = test["tokens_per_second"]["samples"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_f64)
+        .collect();
+    samples.iter().sum::<f64>() / samples.len().max(1) as f64
+}
+
+/// A line per measurement with this between the cells; Markdown has bars at both ends as well.
+fn separated(report: &Value, between: &str) -> String {
+    let markdown = between != ",";
+    let heads = ["model", "size", "params", "type", "threads", "kv", "test", "t/s", "stddev"];
+    let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let quoted = |text: String| {
+        let quote = !markdown && text.contains([',', '"', '\n']);
+        if quote { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    };
+    let line = |cells: Vec<String>| {
+        let cells = cells.into_iter().map(&quoted).collect::<Vec<_>>().join(between);
+        if markdown { format!("| {cells} |\n") } else { format!("{cells}\n") }
+    };
+    let mut text = line(heads.map(str::to_owned).to_vec());
+    if markdown {
+        text.push_str(&line(heads.map(|_| "---".to_owned()).to_vec()));
+    }
+    for test in tests(report) {
+        let deviation = test["tokens_per_second"]["deviation"].as_f64().unwrap_or_default();
+        let mut cells: Vec<String> = ["model", "file_bytes", "parameters", "type", "threads", "kv_type"]
+            .map(|key| cell(&report[key]))
+            .to_vec();
+        cells.extend([cell(&test["test"]), format!("{:.2}", mean(test)), format!("{deviation:.2}")]);
+        text.push_str(&line(cells));
+    }
+    text
 }

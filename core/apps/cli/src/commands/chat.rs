@@ -1,148 +1,95 @@
 //! `chat MODEL`: a conversation on the terminal.
 
-use crate::commands::run::Printer;
+use crate::answer;
+use crate::conversation::Conversation;
 use crate::failure::Failure;
+use crate::lines::{Line, Lines};
 use crate::model_arguments::ModelArguments;
+use crate::printer::DisplayArguments;
 use crate::sampling_arguments::SamplingArguments;
-use crate::{interrupt, output};
+use crate::template_arguments::TemplateArguments;
+use crate::{interrupt, report};
 use clap::Args;
-use menagerie::pipeline::{Autoregressive, ChatSession, Pipeline, Request};
-use rustyline::DefaultEditor;
-use rustyline::error::ReadlineError;
-use std::io::{BufRead, IsTerminal};
-use std::sync::atomic::Ordering;
+use std::io::IsTerminal;
 
-const HELP: &str = "\
-/reset        forget the conversation, keep the system message
-/regen        answer the last message again
-/save FILE    write the conversation as JSON
-/system TEXT  set the system message and forget the conversation
-/help         this list
-/exit         leave (also Ctrl-D)";
+/// Commands of a conversation: name, what follows it, what it does.
+pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
+    ("/help", "", "this list"),
+    ("/regen", "", "answer the last message again"),
+    ("/reset", "", "forget the conversation, keep the system message"),
+    ("/system", "[TEXT]", "show or set the system message; - removes it"),
+    ("/set", "[NAME VALUE]", "show or change an option of sampling, e.g. /set temp 0.5"),
+    ("/show", "", "the model, the context and the options"),
+    ("/save", "FILE", "write the conversation as JSON"),
+    ("/save!", "FILE", "the same, over a file that exists"),
+    ("/load", "FILE", "go on with a conversation that /save wrote"),
+    ("/exit", "", "leave (also Ctrl-D)"),
+    ("/quit", "", "leave"),
+    ("/bye", "", "leave"),
+];
 
 /// Talk with a model that has a chat template
 ///
-/// Commands: /reset /regen /save FILE /system TEXT /help /exit. Ctrl-C stops an answer. When the context is full, the oldest
-/// turns after the system message are dropped, and a note says so. Reasoning is shown apart, dim.
+/// /help lists commands: /regen, /reset, /system, /set, /show, /save, /load, /exit. A message of several lines stands
+/// between """ and """, or has a \ at the end of each line but the last; one that begins with a space is never a
+/// command. Ctrl-C stops an answer and keeps the conversation. When the context is full, the oldest turns after the
+/// system message are dropped, and a note says so. What is typed is kept in menagerie/history of the state folder
+/// ($XDG_STATE_HOME or ~/.local/state).
 #[derive(Args)]
 pub(crate) struct ChatCommand {
     #[command(flatten)]
-    model: ModelArguments,
+    pub(crate) model: ModelArguments,
     /// System message
-    #[arg(long, value_name = "TEXT")]
-    system: Option<String>,
-    /// Print statistics after each answer
-    #[arg(short = 'v', long)]
-    verbose: bool,
+    #[arg(long, value_name = "TEXT", help_heading = "Chat")]
+    pub(crate) system: Option<String>,
     #[command(flatten)]
-    sampling: SamplingArguments,
-}
-
-/// Where lines come from: an editor on a terminal, else plain standard input.
-enum Lines {
-    Editor(Box<DefaultEditor>),
-    Plain(std::io::Lines<std::io::StdinLock<'static>>),
-}
-
-impl Lines {
-    fn open() -> Result<Self, Failure> {
-        if std::io::stdin().is_terminal() {
-            return Ok(Self::Editor(Box::new(DefaultEditor::new()?)));
-        }
-        Ok(Self::Plain(std::io::stdin().lock().lines()))
-    }
-
-    /// The next line; `None` at the end.
-    fn next(&mut self) -> Result<Option<String>, Failure> {
-        match self {
-            Self::Plain(lines) => {
-                lines.next().transpose().map_err(|error| Failure::about("standard input", error))
-            }
-            Self::Editor(editor) => match editor.readline("> ") {
-                Ok(line) => {
-                    if !line.trim().is_empty() {
-                        editor.add_history_entry(&line)?;
-                    }
-                    Ok(Some(line))
-                }
-                Err(ReadlineError::Interrupted) => Ok(Some(String::new())),
-                Err(ReadlineError::Eof) => Ok(None),
-                Err(error) => Err(error.into()),
-            },
-        }
-    }
+    pub(crate) template: TemplateArguments,
+    /// Print statistics after each answer
+    #[arg(short = 'v', long, help_heading = "Display")]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) display: DisplayArguments,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArguments,
 }
 
 impl ChatCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let cancel = interrupt::flag()?;
-        let pipeline = self.model.open()?;
-        let mut chat = pipeline.chat()?;
-        if let Some(system) = &self.system {
-            chat.set_system(system);
+        let pipeline = self.model.open_with_template(&self.template)?;
+        if answer::chat_format(&pipeline, &self.template)?.is_none() {
+            return Err(Failure::about(
+                &self.model.model,
+                "the file has no chat template, so it cannot chat",
+            )
+            .with_help("give one with --chat-template FILE, or continue text with `menagerie run --raw`"));
         }
-        let request = self.sampling.request(pipeline.sampling_defaults(), cancel.clone())?;
-        let mut lines = Lines::open()?;
+        let mut conversation = Conversation::begin(&pipeline, &self)?;
+        let mut lines = Lines::of_process(!self.display.no_history)?;
         if std::io::stdin().is_terminal() {
             eprintln!("{}; context {} tokens; /help lists commands", pipeline.name(), pipeline.context());
         }
-        while let Some(line) = lines.next()? {
-            cancel.store(false, Ordering::SeqCst);
-            match self.line(&mut chat, &request, line.trim()) {
+        let _kept = interrupt::never()?;
+        let mut interrupted = false;
+        loop {
+            let line = match lines.next()? {
+                Line::End => return Ok(()),
+                Line::Interrupted if interrupted => {
+                    report::note("/exit or Ctrl-D leaves");
+                    continue;
+                }
+                Line::Interrupted => {
+                    interrupted = true;
+                    continue;
+                }
+                Line::Text(line) => line,
+            };
+            interrupted = false;
+            match conversation.line(&line) {
                 Ok(true) => {}
-                Ok(false) => break,
-                Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
-                Err(Failure::Usage(message) | Failure::Failed(message)) => eprintln!("error: {message}"),
+                Ok(false) => return Ok(()),
+                Err(Failure::Usage(message) | Failure::Failed(message)) => report::error(&message),
+                Err(failure) => return Err(failure),
             }
         }
-        Ok(())
-    }
-
-    /// One line of the user; `false` to leave.
-    fn line(&self, chat: &mut ChatSession, request: &Request, line: &str) -> Result<bool, Failure> {
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        match word {
-            "" => {}
-            "/exit" | "/quit" => return Ok(false),
-            "/help" => output::line(HELP)?,
-            "/reset" => chat.reset(),
-            "/system" => {
-                chat.reset();
-                chat.set_system(rest.trim());
-            }
-            "/regen" => self.answer(chat, request, None)?,
-            "/save" if rest.trim().is_empty() => {
-                return Err(Failure::Usage("/save needs a file name".to_owned()));
-            }
-            "/save" => {
-                let file = rest.trim();
-                std::fs::write(file, chat.to_json()?).map_err(|error| Failure::about(file, error))?;
-                eprintln!("saved {} messages to {file}", chat.messages().len());
-            }
-            _ if word.starts_with('/') => {
-                return Err(Failure::Usage(format!("there is no command {word}; /help lists them")));
-            }
-            _ => self.answer(chat, request, Some(line))?,
-        }
-        Ok(true)
-    }
-
-    fn answer(
-        &self,
-        chat: &mut ChatSession,
-        request: &Request,
-        message: Option<&str>,
-    ) -> Result<(), Failure> {
-        let mut printer = Printer::default();
-        let outcome = match message {
-            Some(message) => chat.send(message, request, &mut |event| printer.event(event)),
-            None => chat.regenerate(request, &mut |event| printer.event(event)),
-        }?;
-        printer.finish()?;
-        output::line("")?;
-        if self.verbose {
-            eprintln!("{}; {}", outcome.statistics, outcome.reason);
-        }
-        Ok(())
     }
 }

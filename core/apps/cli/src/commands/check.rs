@@ -1,23 +1,27 @@
-//! `check MODEL|SPEC`: every fault at once, and logits against a reference.
+//! `check MODEL|ARCHITECTURE|SPEC`: every fault at once, and logits against a reference.
 
+use crate::answer;
+use crate::comparison::{self, Compared};
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
-use crate::output;
+use crate::report::{self, Finding};
+use crate::template_arguments::TemplateArguments;
+use crate::{output, style};
 use clap::Args;
-use menagerie::pipeline::{LogitsOptions, TextPipeline};
-use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
-use safetensors::{Dtype, SafeTensors};
-use serde_json::json;
+use menagerie::pipeline::TextPipeline;
+use menagerie::registry::{Entry, FolderKind, Registry, RegistryOptions, SpecFolder};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Largest difference that passes where nothing else is asked for: twice the noise between two f32 implementations.
 const TOLERANCE: f32 = 1e-4;
 
-/// Report every fault of a model or of a spec at once
+/// Report every fault of a model, of an architecture or of a spec at once
 ///
-/// A spec: its tables, options and expressions. A model: its keys and tensors under its spec, its tokenizer and chat
-/// template. With --reference, also its logits against a safetensors file with `tokens_NAME` i64 [T] and `logits_NAME`
-/// f32 [T, V], as `menagerie logits` writes it (`tokens`, `logits`) and as the reference scripts of the project do.
+/// A spec (a file, or the id of an architecture): its tables, options and expressions. A model: its keys and tensors
+/// under its spec, its tokenizer and chat template. With --reference, also its logits against a safetensors file with
+/// `tokens_NAME` i64 [T] and `logits_NAME` f32 [T, V], as `menagerie logits` writes it (`tokens`, `logits`) and as the
+/// reference scripts of the project do.
 #[derive(Args)]
 pub(crate) struct CheckCommand {
     #[command(flatten)]
@@ -26,122 +30,165 @@ pub(crate) struct CheckCommand {
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
     /// Largest difference of a logit that passes
-    #[arg(long, value_name = "X", default_value_t = TOLERANCE, requires = "reference")]
+    #[arg(long, value_name = "X", default_value_t = TOLERANCE, requires = "reference", value_parser = tolerance)]
     tolerance: f32,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// One comparison with a reference.
-#[derive(serde::Serialize)]
-struct Compared {
-    name: String,
-    tokens: usize,
-    difference: f32,
-    passed: bool,
+/// What was found.
+#[derive(Default)]
+struct Found {
+    /// Where the spec or the model is from.
+    what: String,
+    architecture: Option<String>,
+    faults: Vec<Finding>,
+    notes: Vec<String>,
+    tokenizer: Option<String>,
+    chat: Option<String>,
+    compared: Vec<Compared>,
+}
+
+fn tolerance(text: &str) -> Result<f32, String> {
+    let value: f32 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("expected a number from 0".to_owned()) }
 }
 
 impl CheckCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        if self.model.model.ends_with(".toml") {
-            return self.spec(Path::new(&self.model.model));
-        }
-        let pipeline = self.model.open()?;
-        let tokenizer = pipeline.tokenizer().map(drop).map_err(|missing| missing.to_string());
-        let chat = pipeline.chat_format().map(drop).map_err(|missing| missing.to_string());
-        let compared = match &self.reference {
-            Some(file) => self.compare(&pipeline, file)?,
-            None => Vec::new(),
+        let name = self.model.model.clone();
+        let spec = self.spec_meant(&name)?;
+        let found = match spec {
+            Some(entry) => spec_found(&name, &entry),
+            None => self.model_found()?,
         };
+        let good = found.faults.is_empty() && found.compared.iter().all(|one| one.passed);
         if self.json {
-            output::json(&json!({
-                "model": self.model.model, "architecture": pipeline.architecture(),
-                "tokenizer": tokenizer.as_ref().err(), "chat": chat.as_ref().err(), "compared": compared,
-            }))?;
-        } else {
-            output::line(&format!("{}: keys and tensors fit {}", self.model.model, pipeline.architecture()))?;
-            for missing in [tokenizer, chat].into_iter().filter_map(Result::err) {
-                output::line(&format!("note: {missing}"))?;
+            output::json(&self.as_json(&found, good))?;
+            return if good { Ok(()) } else { Err(Failure::Reported) };
+        }
+        self.print(&found)?;
+        if good { Ok(()) } else { Err(Failure::Reported) }
+    }
+
+    /// The entry of a spec file or of an architecture's id; `None` where a model is meant.
+    fn spec_meant(&self, name: &str) -> Result<Option<Entry>, Failure> {
+        let path = Path::new(name);
+        if name.ends_with(".toml") {
+            return spec_file(path).map(Some);
+        }
+        if path.exists() || name.contains('/') {
+            return Ok(None);
+        }
+        Ok(self.model.specs.registry()?.entry(name).cloned())
+    }
+
+    /// A model that cannot be opened has faults like any other.
+    fn model_found(&self) -> Result<Found, Failure> {
+        let mut found = Found { what: self.model.model.clone(), ..Found::default() };
+        let template = TemplateArguments::default();
+        let pipeline = match self.model.open_silently(&template) {
+            Ok(pipeline) => pipeline,
+            Err(Failure::Failed(message)) => {
+                found.faults = report::findings(&message);
+                return Ok(found);
             }
-            for one in &compared {
-                let verdict = if one.passed { "good" } else { "DIFFERS" };
-                let Compared { name, tokens, difference, .. } = one;
-                output::line(&format!(
-                    "{name}: {tokens} rows, largest difference {difference:.2e}: {verdict}"
-                ))?;
+            Err(failure) => return Err(failure),
+        };
+        found.architecture = Some(pipeline.architecture().to_owned());
+        found.notes = pipeline.notices().iter().map(ToString::to_string).collect();
+        self.text_found(&pipeline, &mut found);
+        if let Some(file) = &self.reference {
+            found.compared = comparison::with_reference(&pipeline, file, self.tolerance)?;
+        }
+        Ok(found)
+    }
+
+    /// What it cannot read or write is a fault; a base model without a chat template is a note.
+    fn text_found(&self, pipeline: &TextPipeline, found: &mut Found) {
+        let fault = |message: String| Finding { message, ..Finding::default() };
+        if let Err(missing) = pipeline.tokenizer().map(drop) {
+            found.tokenizer = Some(missing.to_string());
+            found.faults.push(fault(missing.to_string()));
+            return;
+        }
+        if let Err(missing) = pipeline.chat_format().map(drop) {
+            found.chat = Some(missing.to_string());
+            match answer::has_template(pipeline) {
+                true => found.faults.push(fault(missing.to_string())),
+                false => found.notes.push(missing.to_string()),
             }
         }
-        let bad: Vec<&str> = compared.iter().filter(|one| !one.passed).map(|one| one.name.as_str()).collect();
-        if bad.is_empty() {
+    }
+
+    fn print(&self, found: &Found) -> Result<(), Failure> {
+        let coloured = style::Stream::Out.is_coloured();
+        for note in &found.notes {
+            output::line(&report::note_text(note, coloured))?;
+        }
+        if !found.faults.is_empty() {
+            // Faults go where errors go.
+            report::findings_as_errors(&found.faults);
+            eprintln!("{}: {}", found.what, output::counted(found.faults.len(), "fault"));
             return Ok(());
         }
-        let limit = self.tolerance;
-        Err(Failure::Failed(format!(
-            "logits differ by more than {limit:.1e} from the reference: {}",
-            bad.join(", ")
-        )))
-    }
-
-    /// A spec among those of its folder and the built-in ones, which it may extend.
-    fn spec(&self, file: &Path) -> Result<(), Failure> {
-        std::fs::metadata(file).map_err(|error| Failure::about(file.display(), error))?;
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folders = vec![SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag }];
-        let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        // The file itself is what matters here, whether or not it would replace another.
-        let registry = Registry::load(&RegistryOptions { folders, allow_shadow: true })?;
-        let entry =
-            registry.entry(&id).ok_or_else(|| Failure::about(file.display(), "the file is not a spec"))?;
-        let spec = entry.spec.clone()?;
-        for warning in spec.warnings() {
-            output::line(&format!("warning: {warning}"))?;
-        }
-        output::line(&format!("{}: good", file.display()))
-    }
-
-    fn compare(&self, pipeline: &TextPipeline, file: &Path) -> Result<Vec<Compared>, Failure> {
-        let about = |reason: String| Failure::about(file.display(), reason);
-        let bytes = std::fs::read(file).map_err(|error| about(error.to_string()))?;
-        let reference = SafeTensors::deserialize(&bytes).map_err(|error| about(error.to_string()))?;
-        let mut compared = Vec::new();
-        for (name, view) in reference.tensors() {
-            let Some(suffix) = name.strip_prefix("logits") else { continue };
-            // Only whole sequences: one row of logits per token, from the first one on.
-            let Ok(tokens) = reference.tensor(&format!("tokens{suffix}")) else { continue };
-            let whole = view.shape().first() == tokens.shape().first() && !suffix.ends_with("_greedy");
-            if !whole || view.dtype() != Dtype::F32 || tokens.dtype() != Dtype::I64 {
-                continue;
+        match &found.architecture {
+            Some(architecture) => {
+                output::line(&format!("{}: keys and tensors fit {architecture}", found.what))?
             }
-            let ids = ids(tokens.data()).map_err(|reason| about(format!("tokens{suffix}: {reason}")))?;
-            let options = LogitsOptions { chunk: None, decode_from: None };
-            let ours = pipeline.logits(&ids, &options)?;
-            let difference = difference(&ours.values, view.data());
-            let passed = difference <= self.tolerance;
-            compared.push(Compared { name: name.clone(), tokens: ids.len(), difference, passed });
+            None => output::line(&format!(
+                "{}: good; whether the keys it reads exist is seen with a model: menagerie check MODEL",
+                found.what
+            ))?,
         }
-        if compared.is_empty() {
-            return Err(about("no pair of tokens and logits of the same length is in it".to_owned()));
+        for one in &found.compared {
+            let verdict = if one.passed { "good" } else { "DIFFERS" };
+            let Compared { name, tokens, difference, .. } = one;
+            let limit = self.tolerance;
+            output::line(&format!(
+                "{name}: {tokens} rows, largest difference {difference:.2e} (at most {limit:.1e}): {verdict}"
+            ))?;
         }
-        compared.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(compared)
+        let bad: Vec<&str> =
+            found.compared.iter().filter(|one| !one.passed).map(|one| one.name.as_str()).collect();
+        if !bad.is_empty() {
+            report::error(&format!("logits differ from the reference: {}", bad.join(", ")));
+        }
+        Ok(())
+    }
+
+    fn as_json(&self, found: &Found, good: bool) -> Value {
+        json!({
+            "what": found.what,
+            "good": good,
+            "architecture": found.architecture,
+            "faults": found.faults,
+            "notes": found.notes,
+            "tokenizer": found.tokenizer,
+            "chat": found.chat,
+            "compared": found.compared,
+            "tolerance": self.reference.is_some().then_some(self.tolerance),
+        })
     }
 }
 
-fn ids(bytes: &[u8]) -> Result<Vec<u32>, String> {
-    let id = |bytes: &[u8; 8]| {
-        let id = i64::from_le_bytes(*bytes);
-        u32::try_from(id).map_err(|_| format!("{id} is not a token id"))
-    };
-    bytes.as_chunks::<8>().0.iter().map(id).collect()
+/// A spec among those of its folder and the built-in ones, which it may extend.
+fn spec_file(file: &Path) -> Result<Entry, Failure> {
+    std::fs::metadata(file).map_err(|error| Failure::about(file.display(), error))?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folders = vec![SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag }];
+    let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    // The file itself is what matters here, whether or not it would replace another.
+    let registry = Registry::load(&RegistryOptions { folders, allow_shadow: true })?;
+    registry.entry(&id).cloned().ok_or_else(|| Failure::about(file.display(), "the file is not a spec"))
 }
 
-/// Largest absolute difference; infinite where the sizes differ or something is not a number.
-fn difference(ours: &[f32], theirs: &[u8]) -> f32 {
-    if theirs.len() != 4 * ours.len() {
-        return f32::INFINITY;
+fn spec_found(name: &str, entry: &Entry) -> Found {
+    let mut found = Found { what: name.to_owned(), ..Found::default() };
+    match &entry.spec {
+        Ok(spec) => found.notes = spec.warnings().iter().map(ToString::to_string).collect(),
+        Err(error) => found.faults = report::findings(&error.to_string()),
     }
-    let theirs = theirs.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-    let pairs = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs());
-    pairs.fold(0.0, |worst, d| if d.is_nan() { f32::INFINITY } else { worst.max(d) })
+    found
 }

@@ -1,12 +1,17 @@
 //! `completions SHELL`.
 
-use crate::arguments::Arguments;
+use crate::candidates;
 use crate::failure::Failure;
 use crate::output;
-use clap::{Args, CommandFactory};
+use clap::{Args, ValueEnum};
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
 /// Write a completion script for a shell
+///
+/// The script asks `menagerie` itself, so that names of models and architectures are those of the moment. bash:
+/// `source <(menagerie completions bash)` in ~/.bashrc; zsh: the same in ~/.zshrc; fish: `menagerie completions fish |
+/// source` in ~/.config/fish/config.fish.
 #[derive(Args)]
 pub(crate) struct CompletionsCommand {
     /// The shell
@@ -15,8 +20,14 @@ pub(crate) struct CompletionsCommand {
 
 impl CompletionsCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        let name =
+            self.shell.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let shells = Shells::builtins();
+        let shell = shells
+            .completer(&name)
+            .ok_or_else(|| Failure::Usage(format!("there are no completions for {name}")))?;
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "menagerie", &mut script);
+        shell.write_registration(candidates::VARIABLE, "menagerie", "menagerie", "menagerie", &mut script)?;
         output::write(&String::from_utf8_lossy(&script))
     }
 }

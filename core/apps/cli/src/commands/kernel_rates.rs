@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::output;
 use menagerie::gguf::GgmlType;
-use menagerie::kernels::{Arithmetic, BlockType, Cpu, Matrix, probe_product};
+use menagerie::kernels::{Arithmetic, BlockType, Cpu, Matrix};
 use menagerie::synth::{blocks, random::Random};
+use menagerie_kernels_check::rates::product_rate;
 use serde_json::{Value, json};
 
 /// Rows and columns of the matrix: larger than the caches for every type.
@@ -24,8 +25,8 @@ pub(crate) fn measure(cpu: &Cpu) -> Result<Value, Failure> {
         let mut bytes = vec![0; ROWS * row_bytes as usize];
         blocks::fill(kind, &mut random, 0.02, 0.0, &mut bytes);
         let matrix = Matrix::new(block, ROWS, COLUMNS, &bytes)?;
-        let single = probe_product(cpu, Arithmetic::Fast, &matrix, 1)?;
-        let many = probe_product(cpu, Arithmetic::Fast, &matrix, PROMPT)?;
+        let single = product_rate(cpu, Arithmetic::Fast, &matrix, 1)?;
+        let many = product_rate(cpu, Arithmetic::Fast, &matrix, PROMPT)?;
         rates.push(json!({
             "type": kind.name(),
             "rows": ROWS,

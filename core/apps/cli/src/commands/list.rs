@@ -2,9 +2,9 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
-use crate::output;
+use crate::{output, report};
 use clap::Args;
-use menagerie::registry::Entry;
+use menagerie::registry::{Entry, Origin};
 use serde::Serialize;
 
 /// List the architectures that can be run, and where each comes from
@@ -13,11 +13,17 @@ use serde::Serialize;
 /// folder, or ./menagerie.d, and it is listed at the next call.
 #[derive(Args)]
 pub(crate) struct ListCommand {
-    #[command(flatten)]
-    specs: SpecArguments,
+    /// Also show family, what each supports and all of its origin
+    #[arg(long, conflicts_with_all = ["json", "names"])]
+    wide: bool,
+    /// Print the names alone, a line each
+    #[arg(long, conflicts_with = "json")]
+    names: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    specs: SpecArguments,
 }
 
 /// One architecture, as listed.
@@ -33,7 +39,10 @@ struct Listed {
     reference: Option<String>,
     origin: String,
     shadows: Option<String>,
+    notes: Vec<String>,
     error: Option<String>,
+    #[serde(skip)]
+    from: &'static str,
 }
 
 impl Listed {
@@ -50,10 +59,18 @@ impl Listed {
             reference: spec.and_then(|spec| spec.truth()).map(|truth| truth.source.clone()),
             origin: entry.origin.to_string(),
             shadows: entry.shadows.as_ref().map(ToString::to_string),
+            notes: entry.notes(),
             error: entry.spec.as_ref().err().map(ToString::to_string),
+            from: match &entry.origin {
+                Origin::BuiltIn(_) => "built-in",
+                Origin::File { folder, .. } => folder.name(),
+            },
         }
     }
 }
+
+/// Columns of a terminal that nobody has changed.
+const WIDTH: usize = 80;
 
 impl ListCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
@@ -63,28 +80,69 @@ impl ListCommand {
             return output::json(&listed);
         }
         let (good, faulty): (Vec<&Listed>, Vec<&Listed>) = listed.iter().partition(|one| one.error.is_none());
-        let row = |one: &&Listed| {
-            vec![
-                one.id.clone(),
-                one.family.clone(),
-                one.kind.to_owned(),
-                one.formats.join(", "),
-                one.supports.join(", "),
-                one.origin.clone(),
-            ]
-        };
-        let rows: Vec<Vec<String>> = good.iter().map(row).collect();
-        output::table(&["id", "family", "kind", "formats", "supports", "origin"], &rows)?;
+        if self.names {
+            return output::write(&good.iter().map(|one| format!("{}\n", one.id)).collect::<String>());
+        }
+        if self.wide {
+            wide(&good)?
+        } else {
+            narrow(&good)?
+        }
         for one in good.iter().filter(|one| one.shadows.is_some()) {
-            output::line(&format!(
-                "note: {} shadows {}",
-                one.origin,
-                one.shadows.as_deref().unwrap_or_default()
-            ))?;
+            let replaced = one.shadows.as_deref().unwrap_or_default();
+            output::line(&format!("note: {} replaces {replaced}", one.origin))?;
+        }
+        for note in listed.iter().flat_map(|one| &one.notes).chain(registry.notes()) {
+            output::line(&format!("note: {note}"))?;
         }
         for one in faulty {
-            output::line(&format!("cannot be used: {}", one.error.as_deref().unwrap_or_default()))?;
+            let error = one.error.as_deref().unwrap_or_default();
+            output::line(&format!("\n{} cannot be used: {}", one.id, one.origin))?;
+            output::write(&report::error_text(error, false))?;
         }
         Ok(())
     }
+}
+
+/// Names, where they come from, whether a reference stands behind them, and what they are, in 80 columns.
+fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
+    let width =
+        |text: fn(&Listed) -> &str| listed.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
+    let room = WIDTH.saturating_sub(width(|one| &one.id) + width(|one| one.from).max(4) + 9 + 6);
+    let row = |one: &&Listed| {
+        let reference = if one.reference.is_some() { "reference" } else { "-" };
+        vec![one.id.clone(), one.from.to_owned(), reference.to_owned(), shortened(&one.summary, room)]
+    };
+    let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
+    output::table(&["id", "from", "proved by", "what it is"], &rows)
+}
+
+fn wide(listed: &[&Listed]) -> Result<(), Failure> {
+    let row = |one: &&Listed| {
+        vec![
+            one.id.clone(),
+            one.family.clone(),
+            one.supports.join(", "),
+            one.reference.clone().unwrap_or_default(),
+            one.origin.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
+    output::table(&["id", "family", "supports", "reference", "origin"], &rows)
+}
+
+/// At most `room` characters, cut between words.
+fn shortened(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for word in text.split(' ') {
+        if short.chars().count() + word.chars().count() + 4 > room {
+            break;
+        }
+        short.push_str(word);
+        short.push(' ');
+    }
+    short.trim_end().trim_end_matches([',', ':']).to_owned() + " ..."
 }

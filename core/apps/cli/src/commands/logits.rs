@@ -3,10 +3,11 @@
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
 use crate::output;
+use crate::output_file::{OutputFile, may_write};
 use clap::Args;
-use menagerie::pipeline::{LogitsOptions, TextPipeline};
-use safetensors::tensor::{Dtype, TensorView};
-use std::collections::BTreeMap;
+use menagerie::pipeline::{GenerateError, LogitsOptions, TextPipeline, logits_by_step};
+use serde_json::json;
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 /// Write the logits of every position to a safetensors file: `tokens` i64 [T], `logits` f32 [T, V]
@@ -15,7 +16,7 @@ pub(crate) struct LogitsCommand {
     #[command(flatten)]
     model: ModelArguments,
     /// Token ids, separated by commas; nothing is added
-    #[arg(long, value_name = "IDS", value_delimiter = ',', required_unless_present = "prompt")]
+    #[arg(long, value_name = "IDS", value_delimiter = ',', value_parser = token_id, required_unless_present = "prompt")]
     tokens: Vec<u32>,
     /// Text instead of ids; BOS and EOS as the file says
     #[arg(long, value_name = "TEXT", conflicts_with = "tokens")]
@@ -23,6 +24,9 @@ pub(crate) struct LogitsCommand {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
     /// Feed tokens from this index on one at a time through the cache
     #[arg(long, value_name = "INDEX")]
     decode_from: Option<usize>,
@@ -30,20 +34,60 @@ pub(crate) struct LogitsCommand {
 
 impl LogitsCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        let model = self.model.locate()?;
+        may_write(&self.out, self.force, &[&model])?;
         let pipeline = self.model.open()?;
         let tokens = self.token_ids(&pipeline)?;
+        if let Some(index) = self.decode_from.filter(|&index| index >= tokens.len()) {
+            let last = tokens.len().saturating_sub(1);
+            return Err(Failure::Usage(format!("--decode-from {index} is past the last token, {last}")));
+        }
         let options =
             LogitsOptions { chunk: Some(self.model.load_options().chunk), decode_from: self.decode_from };
-        let logits = pipeline.logits(&tokens, &options)?;
-        let ids: Vec<u8> = tokens.iter().flat_map(|&id| i64::from(id).to_le_bytes()).collect();
-        let values: Vec<u8> = logits.values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let mut tensors = BTreeMap::new();
-        tensors.insert("tokens", TensorView::new(Dtype::I64, vec![tokens.len()], &ids)?);
-        tensors
-            .insert("logits", TensorView::new(Dtype::F32, vec![tokens.len(), logits.vocabulary], &values)?);
-        let bytes = safetensors::serialize(tensors, None)?;
-        std::fs::write(&self.out, bytes).map_err(|error| Failure::about(self.out.display(), error))?;
-        output::line(&format!("{}: logits [{}, {}]", self.out.display(), tokens.len(), logits.vocabulary))
+        let vocabulary = pipeline.vocabulary();
+        let mut file = OutputFile::create(&self.out, self.force, &[&model])?;
+        self.write(&pipeline, &tokens, &options, &mut file)?;
+        file.commit()?;
+        output::line(&format!("{}: logits [{}, {vocabulary}]", self.out.display(), tokens.len()))
+    }
+
+    /// A safetensors file, row by row as they are computed: length of the header, header, tokens, logits.
+    fn write(
+        &self,
+        pipeline: &TextPipeline,
+        tokens: &[u32],
+        options: &LogitsOptions,
+        file: &mut OutputFile,
+    ) -> Result<(), Failure> {
+        let about = |error: std::io::Error| Failure::about(self.out.display(), error);
+        let vocabulary = pipeline.vocabulary();
+        let mut out = BufWriter::new(file);
+        out.write_all(&head(tokens, vocabulary)).map_err(about)?;
+        let (mut failed, mut row) = (None, 0);
+        let computed = logits_by_step(pipeline.engine(), Vec::new(), tokens, options, &mut |rows| {
+            let written = self.check(rows, row, vocabulary).and_then(|()| {
+                rows.iter().try_for_each(|value| out.write_all(&value.to_le_bytes())).map_err(about)
+            });
+            row += rows.len() / vocabulary.max(1);
+            written.map_err(|failure| {
+                failed = Some(failure);
+                GenerateError::Cancelled
+            })
+        });
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        computed?;
+        out.flush().map_err(about)
+    }
+
+    /// Nothing but numbers is written.
+    fn check(&self, rows: &[f32], first: usize, vocabulary: usize) -> Result<(), Failure> {
+        let Some(place) = rows.iter().position(|value| !value.is_finite()) else { return Ok(()) };
+        let (row, id) = (first + place / vocabulary, place % vocabulary);
+        let reason = format!("the logit of token {id} after token {row} is {}", rows[place]);
+        Err(Failure::about(&self.model.model, reason)
+            .with_help("--kv-type f32 rules out that the cache overflows; else the weights are broken"))
     }
 
     fn token_ids(&self, pipeline: &TextPipeline) -> Result<Vec<u32>, Failure> {
@@ -52,4 +96,27 @@ impl LogitsCommand {
             None => Ok(self.tokens.clone()),
         }
     }
+}
+
+fn token_id(text: &str) -> Result<u32, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is not a token id"))
+}
+
+/// What stands before the logits.
+fn head(tokens: &[u32], vocabulary: usize) -> Vec<u8> {
+    let first = 8 * tokens.len();
+    let header = json!({
+        "tokens": { "dtype": "I64", "shape": [tokens.len()], "data_offsets": [0, first] },
+        "logits": {
+            "dtype": "F32", "shape": [tokens.len(), vocabulary],
+            "data_offsets": [first, first + 4 * tokens.len() * vocabulary],
+        },
+    });
+    let header = header.to_string();
+    // Spaces, so that the data begins at a multiple of eight.
+    let padded = header.len().next_multiple_of(8);
+    let mut bytes = (padded as u64).to_le_bytes().to_vec();
+    bytes.extend(format!("{header:<padded$}").into_bytes());
+    bytes.extend(tokens.iter().flat_map(|&id| i64::from(id).to_le_bytes()));
+    bytes
 }

@@ -8,7 +8,10 @@ pub(crate) mod doctor;
 pub(crate) mod kernel_rates;
 pub(crate) mod list;
 pub(crate) mod logits;
+pub(crate) mod man;
+#[cfg(feature = "hub")]
 pub(crate) mod models;
+#[cfg(feature = "hub")]
 pub(crate) mod pull;
 pub(crate) mod render;
 pub(crate) mod run;

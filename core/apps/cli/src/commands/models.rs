@@ -1,35 +1,31 @@
 //! `models`: what is on this machine.
 
 use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{interrupt, output, progress};
 use clap::{Args, Subcommand};
-use menagerie::hub::progress::readable_bytes;
-use menagerie::hub::{Environment, Hub, Verdict, store};
+use menagerie::hub::{Environment, Hub, Installed, Verdict};
+use serde_json::{Value, json};
 
-/// List, find, remove and verify models on this machine
+/// List, locate, remove and verify the models on this machine
 #[derive(Args)]
 pub(crate) struct ModelsCommand {
     #[command(subcommand)]
     action: Option<Action>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum Action {
     /// List models with name, size and source
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List,
     /// Print the path of a model
     Path {
         /// Its name as listed
         name: String,
     },
-    /// Remove a model's file
+    /// Remove a model: every part of it, and what nothing else in the cache uses
     Remove {
         /// Its name as listed
         name: String,
@@ -38,70 +34,97 @@ enum Action {
     Verify {
         /// Its name as listed
         name: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
 }
+
+const NONE: &str = "no models are installed; `menagerie pull smollm2` fetches a small one";
 
 impl ModelsCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let hub = Hub::new(Environment::of_process());
+        let json = self.json;
         match self.action {
-            None => list(&hub, self.json),
-            Some(Action::List { json }) => list(&hub, json || self.json),
-            Some(Action::Path { name }) => output::line(&hub.find(&name)?.path.display().to_string()),
-            Some(Action::Remove { name }) => {
+            None | Some(Action::List) => list(&hub, json),
+            Some(Action::Path { name }) => {
                 let model = hub.find(&name)?;
-                store::remove(&model)?;
-                output::line(&format!("removed {} ({})", model.name, readable_bytes(model.bytes)))
+                if json { output::json(&model) } else { output::line(&model.path.display().to_string()) }
             }
-            Some(Action::Verify { name, json }) => verify(&hub, name.as_deref(), json || self.json),
+            Some(Action::Remove { name }) => remove(&hub, &name, json),
+            Some(Action::Verify { name }) => verify(&hub, name.as_deref(), json),
         }
     }
 }
 
 fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
-    let models = hub.installed();
+    let models = hub.installed()?;
     if json {
         return output::json(&models);
     }
     if models.is_empty() {
-        return output::line("no models are installed; `menagerie pull smollm2` fetches a small one");
+        return output::line(NONE);
     }
-    let row = |model: &menagerie::hub::Installed| {
-        vec![model.name.clone(), readable_bytes(model.bytes), model.source.to_owned()]
+    let row = |model: &Installed| {
+        let source = match model.missing.len() {
+            0 => model.source.to_owned(),
+            missing => format!("{}, incomplete: {missing} parts are missing", model.source),
+        };
+        vec![model.name.clone(), output::bytes(model.bytes), source]
     };
     output::table(&["name", "size", "source"], &models.iter().map(row).collect::<Vec<_>>())
+}
+
+fn remove(hub: &Hub, name: &str, json: bool) -> Result<(), Failure> {
+    let model = hub.find(name)?;
+    let removed = hub.remove(&model)?;
+    if json {
+        return output::json(&json!({ "model": model, "removed": removed }));
+    }
+    let files = if removed.files == 1 { "1 file".to_owned() } else { format!("{} files", removed.files) };
+    let shared = if removed.bytes < model.bytes { "; the rest is used elsewhere" } else { "" };
+    output::line(&format!("removed {} ({files}, {} freed{shared})", model.name, output::bytes(removed.bytes)))
 }
 
 fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {
     let models = match name {
         Some(name) => vec![hub.find(name)?],
-        None => hub.installed(),
+        None => hub.installed()?,
     };
+    if models.is_empty() && !json {
+        return output::line(NONE);
+    }
+    let _at_once = interrupt::at_once()?;
     let mut verdicts = Vec::new();
     for model in models {
-        let verdict = store::verify(&model, &mut progress::Bar::default())?;
+        let verdict = hub.verify(&model, &mut progress::Bar::default())?;
         verdicts.push((model, verdict));
     }
     if json {
-        let form = |(model, verdict): &(_, _)| serde_json::json!({ "model": model, "verdict": verdict });
-        output::json(&verdicts.iter().map(form).collect::<Vec<_>>())?;
+        output::json(
+            &verdicts.iter().map(|(model, verdict)| verdict_json(model, verdict)).collect::<Vec<_>>(),
+        )?;
     } else {
         for (model, verdict) in &verdicts {
             let word = match verdict {
                 Verdict::Good => "good".to_owned(),
-                Verdict::Bad(reason) => format!("BAD: {reason}"),
-                Verdict::Unknown => "no published checksum".to_owned(),
+                Verdict::Bad(reason) => format!("BAD: {reason}; `menagerie pull` fetches it again"),
+                Verdict::Unknown(reason) => format!("not checked: {reason}"),
             };
             output::line(&format!("{}: {word}", model.name))?;
         }
     }
-    let bad = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Bad(_))).count();
-    if bad == 0 {
-        Ok(())
-    } else {
-        Err(Failure::Failed(format!("{bad} of {} models are damaged", verdicts.len())))
+    match verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Bad(_))).count() {
+        0 => Ok(()),
+        1 => Err(Failure::Failed("1 model is damaged".to_owned())),
+        bad => Err(Failure::Failed(format!("{bad} of {} models are damaged", verdicts.len()))),
     }
+}
+
+/// The model beside `verdict` (good, bad, unknown) and `reason`.
+fn verdict_json(model: &Installed, verdict: &Verdict) -> Value {
+    let (word, reason) = match verdict {
+        Verdict::Good => ("good", None),
+        Verdict::Bad(reason) => ("bad", Some(reason)),
+        Verdict::Unknown(reason) => ("unknown", Some(reason)),
+    };
+    json!({ "model": model, "verdict": word, "reason": reason })
 }

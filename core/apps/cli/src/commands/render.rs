@@ -1,82 +1,98 @@
 //! `render MODEL MESSAGES.json`: the prompt as the template gives it.
 
 use crate::failure::Failure;
-use crate::model_arguments::locate;
-use crate::output;
+use crate::model_arguments::{SpecArguments, locate};
+use crate::template_arguments::{TemplateArguments, read_list};
+use crate::{output, report};
 use clap::Args;
-use menagerie::loaders::{ChatTemplate, GgufLoader, RenderOptions};
+use menagerie::assembly::open_model;
+use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOptions};
+use menagerie::pipeline::{ResolvedFile, tokenizer_tables};
+use menagerie::registry::GGUFArchitecture;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Show the prompt that a chat template makes of messages
 ///
-/// With a model: `render MODEL MESSAGES.json`. With a template of your own: `render --template FILE.jinja MESSAGES.json`.
+/// With a model: `render MODEL MESSAGES.json`, with the template that `run` and `chat` would use. With a template of
+/// your own and no model: `render --chat-template FILE.jinja MESSAGES.json`. Messages are a JSON list of {"role",
+/// "content"}, or an object with such a list as "messages"; - is standard input.
 #[derive(Args)]
 pub(crate) struct RenderCommand {
-    /// [MODEL] MESSAGES.json: a JSON list of {"role", "content"}
+    /// [MODEL] MESSAGES.json
     #[arg(required = true, num_args = 1..=2, value_names = ["MODEL", "MESSAGES.json"])]
     files: Vec<String>,
-    /// A chat template instead of a model's
-    #[arg(long, value_name = "FILE.jinja")]
-    template: Option<PathBuf>,
-    /// JSON list of the tools the model may call
-    #[arg(long, value_name = "FILE")]
-    tools: Option<PathBuf>,
     /// Do not end the prompt where the assistant begins to speak
     #[arg(long)]
     no_generation_prompt: bool,
-    /// Further template variable (repeatable), e.g. enable_thinking=false
-    #[arg(long, value_name = "NAME=JSON")]
-    set: Vec<String>,
+    #[command(flatten)]
+    template: TemplateArguments,
+    #[command(flatten)]
+    specs: SpecArguments,
 }
 
 impl RenderCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let (template, messages) = match (&self.template, self.files.as_slice()) {
-            (Some(file), [messages]) => (from_file(file)?, messages),
-            (None, [model, messages]) => (from_model(model)?, messages),
-            (Some(_), _) => return Err(Failure::Usage("--template takes the place of the model".to_owned())),
-            (None, _) => {
-                return Err(Failure::Usage("expected MODEL MESSAGES.json, or --template".to_owned()));
+        let given = self.template.source()?;
+        let (template, messages) = match (given, self.files.as_slice()) {
+            (Some(source), [messages]) => (ChatTemplate::new("given", &source, None, None)?, messages),
+            (given, [model, messages]) => (self.of_model(model, given)?, messages),
+            _ => {
+                return Err(Failure::Usage("expected MODEL MESSAGES.json, or --chat-template".to_owned()));
             }
         };
-        let messages = read_list(Path::new(messages))?;
-        let mut options =
-            RenderOptions { add_generation_prompt: !self.no_generation_prompt, ..RenderOptions::default() };
-        if let Some(tools) = &self.tools {
-            options.tools = Some(read_list(tools)?);
-        }
-        for assignment in &self.set {
-            let Some((name, value)) = assignment.split_once('=') else {
-                return Err(Failure::Usage(format!("`{assignment}` is not NAME=JSON")));
-            };
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-            options.extra.insert(name.to_owned(), value);
-        }
+        let messages =
+            read_list(Path::new(messages), "messages")?.into_iter().map(joined).collect::<Vec<_>>();
+        let options = RenderOptions {
+            add_generation_prompt: !self.no_generation_prompt,
+            tools: self.template.tools()?,
+            extra: self.template.variables()?,
+            ..RenderOptions::default()
+        };
         output::write(&template.render(&messages, &options)?)
     }
-}
 
-fn from_file(file: &Path) -> Result<ChatTemplate, Failure> {
-    let source = std::fs::read_to_string(file).map_err(|error| Failure::about(file.display(), error))?;
-    Ok(ChatTemplate::new(&file.display().to_string(), &source, None, None)?)
-}
-
-fn from_model(model: &str) -> Result<ChatTemplate, Failure> {
-    let loader = GgufLoader::open(&locate(model)?, &Default::default())?;
-    let tokenizer = loader.tokenizer(None)?;
-    loader.chat_template(&tokenizer)?.ok_or_else(|| Failure::about(model, "the file has no chat template"))
-}
-
-fn read_list(file: &Path) -> Result<Vec<Value>, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| Failure::about(file.display(), error))?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| Failure::about(file.display(), error))?;
-    match value {
-        Value::Array(items) => Ok(items),
-        Value::Object(mut object) => match object.remove("messages") {
-            Some(Value::Array(items)) => Ok(items),
-            _ => Err(Failure::about(file.display(), "expected a JSON list")),
-        },
-        _ => Err(Failure::about(file.display(), "expected a JSON list")),
+    /// The template given by hand, the file's, or that of the spec of its architecture.
+    fn of_model(&self, model: &str, given: Option<String>) -> Result<ChatTemplate, Failure> {
+        let file = open_model(&locate(model)?, true)?;
+        let registry = self.specs.registry()?;
+        let named = file.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
+        let spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
+        let (tables, notices) = tokenizer_tables(&registry)?;
+        notices.iter().for_each(|notice| report::note(&notice.to_string()));
+        let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
+        let tokenizer = file.tokenizer(&TokenizerOptions { pre, tables: Some(tables) })?;
+        if let Some(source) = given {
+            return compile("given", &source, &tokenizer);
+        }
+        if let Some(own) = file.chat_template(&tokenizer)? {
+            return Ok(own);
+        }
+        if spec.is_some() {
+            let resolved = ResolvedFile::new(file, &registry, &[])?;
+            if let Some(source) = &resolved.config().chat_fallback {
+                return compile("fallback of the spec", source, &tokenizer);
+            }
+        }
+        Err(Failure::about(model, "the file has no chat template")
+            .with_help("give one with --chat-template FILE"))
     }
+}
+
+fn compile(name: &str, source: &str, tokenizer: &Tokenizer) -> Result<ChatTemplate, Failure> {
+    let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id).ok());
+    Ok(ChatTemplate::new(name, source, text(tokenizer.bos()), text(tokenizer.eos()))?)
+}
+
+/// A message whose content is a list of texts, as the OpenAI interface has it, gets them as one text.
+fn joined(mut message: Value) -> Value {
+    let text = |part: &Value| {
+        (part.get("type")? == "text").then(|| part.get("text")?.as_str().map(str::to_owned)).flatten()
+    };
+    let parts = message.get("content").and_then(Value::as_array);
+    let texts: Option<Vec<String>> = parts.and_then(|parts| parts.iter().map(text).collect());
+    if let Some(texts) = texts {
+        message["content"] = Value::String(texts.concat());
+    }
+    message
 }

@@ -1,139 +1,156 @@
 //! `run MODEL [PROMPT]`: one prompt, one answer, streamed.
 
+use crate::answer;
+use crate::commands::chat::ChatCommand;
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
-use crate::sampling_arguments::SamplingArguments;
-use crate::{interrupt, output};
+use crate::printer::{DisplayArguments, Printer, Shown, Streams};
+use crate::sampling_arguments::{SamplingArguments, sampling_line};
+use crate::template_arguments::TemplateArguments;
+use crate::{interrupt, output, prompt, report};
 use clap::Args;
-use menagerie::pipeline::{
-    Autoregressive, ChatMessage, Event, Outcome, RenderOptions, Request, TextPipeline,
-};
-use std::io::{IsTerminal, Read};
+use menagerie::pipeline::{Event, Outcome, Request, StopReason, TextPipeline};
+use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-/// Answer one prompt, streamed
+/// Answer one prompt, streamed; without a prompt on a terminal, talk
 ///
 /// The prompt is put into the model's chat template if it has one; --raw continues it as plain text. Special tokens
-/// in the prompt are text, never control tokens. Ctrl-C stops the generation.
+/// in the prompt are text, never control tokens. A prompt and what is piped in are joined: the piped text, an empty
+/// line, the prompt. Of files and standard input one final newline and a byte order mark are dropped. Ctrl-C stops the
+/// generation (exit code 130).
 #[derive(Args)]
 pub(crate) struct RunCommand {
     #[command(flatten)]
     model: ModelArguments,
-    /// The prompt [default: standard input]
+    /// The prompt, - for standard input alone [default: standard input, on a terminal a conversation]
     prompt: Option<String>,
-    /// Read the prompt from a file
+    /// Read the prompt from a file, - for standard input
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<PathBuf>,
-    /// System message
-    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
-    system: Option<String>,
     /// Continue the prompt as it is, without the chat template
     #[arg(long)]
     raw: bool,
-    /// Print statistics and the seed on standard error
-    #[arg(short = 'v', long)]
+    /// Print one JSON object with text, tokens, why it ended and statistics
+    #[arg(long)]
+    json: bool,
+    /// System message
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw", help_heading = "Chat")]
+    system: Option<String>,
+    #[command(flatten)]
+    template: TemplateArguments,
+    /// Print statistics, sampling options and the seed on standard error
+    #[arg(short = 'v', long, help_heading = "Display")]
     verbose: bool,
+    #[command(flatten)]
+    display: DisplayArguments,
     #[command(flatten)]
     sampling: SamplingArguments,
 }
 
 impl RunCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let cancel = interrupt::flag()?;
-        let prompt = self.read_prompt()?;
-        let pipeline = self.model.open()?;
-        let request = self.sampling.request(pipeline.sampling_defaults(), cancel)?;
-        let outcome = self.answer(&pipeline, &prompt, &request)?;
-        output::line("")?;
-        if self.verbose {
-            eprintln!("{}; seed {}; {}", outcome.statistics, outcome.seed, outcome.reason);
+        let Some(prompt) = prompt::of_process(self.prompt.as_deref(), self.file.as_deref())? else {
+            return self.talk();
+        };
+        if prompt.is_empty() {
+            return Err(Failure::Usage("the prompt is empty".to_owned())
+                .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-        Ok(())
+        let pipeline = self.model.open_with_template(&self.template)?;
+        let cancel = interrupt::flag()?;
+        let request = self.sampling.request(pipeline.sampling_defaults(), Arc::clone(&cancel))?;
+        // `--raw` after a default of the configuration file: there is no template for it.
+        let system = self.system.as_deref().filter(|_| !self.raw);
+        let prompt = answer::prompt(&pipeline, &prompt, self.raw, system, &self.template)?;
+        let outcome = match self.json {
+            true => self.as_json(&pipeline, &prompt, &request)?,
+            false => self.streamed(&pipeline, &prompt, &request, cancel)?,
+        };
+        if self.verbose {
+            let (statistics, seed) = (&outcome.statistics, outcome.seed);
+            eprintln!("{statistics}; {}; seed {seed}; {}", sampling_line(&request.sampling), outcome.reason);
+        }
+        match outcome.reason {
+            StopReason::Cancelled => Err(Failure::Interrupted),
+            _ => Ok(()),
+        }
     }
 
-    fn answer(&self, pipeline: &TextPipeline, prompt: &str, request: &Request) -> Result<Outcome, Failure> {
-        let mut sink = Printer::default();
-        let mut session = pipeline.session()?;
-        let outcome = if self.raw || pipeline.chat_format().is_err() {
-            if self.system.is_some() {
-                let missing = "--system needs a chat template, and this model has none";
-                return Err(Failure::Usage(missing.to_owned()));
-            }
-            let tokens = pipeline.tokenizer()?.encode_prompt(prompt)?;
-            session.generate(&tokens, request, &mut |event| sink.event(event))?
-        } else {
-            let mut messages: Vec<ChatMessage> = self.system.iter().map(ChatMessage::system).collect();
-            messages.push(ChatMessage::user(prompt));
-            let prompt = pipeline.chat_format()?.render_prompt(&messages, &RenderOptions::default())?;
-            session.generate_chat(&prompt, request, &mut |event| sink.event(event))?
-        };
-        sink.finish()?;
+    fn streamed(
+        &self,
+        pipeline: &TextPipeline,
+        prompt: &answer::Prompt,
+        request: &Request,
+        cancel: Arc<AtomicBool>,
+    ) -> Result<Outcome, Failure> {
+        let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
+        let streams = Streams::of_process(&mut out, &mut remarks);
+        let limit_noted = streams.watched;
+        let mut printer = Printer::new(streams, self.display, cancel);
+        let outcome = answer::generate(pipeline, prompt, request, &mut |event| printer.event(event))?;
+        printer.finish(&outcome, pipeline.context(), limit_noted)?;
         Ok(outcome)
     }
 
-    fn read_prompt(&self) -> Result<String, Failure> {
-        if let Some(prompt) = &self.prompt {
-            return Ok(prompt.clone());
-        }
-        if let Some(file) = &self.file {
-            return std::fs::read_to_string(file).map_err(|error| Failure::about(file.display(), error));
-        }
-        let mut stdin = std::io::stdin();
-        if stdin.is_terminal() {
-            let missing = "a prompt is missing: give it as an argument, with -f FILE or on standard input";
-            return Err(Failure::Usage(missing.to_owned()));
-        }
-        let mut text = String::new();
-        stdin.read_to_string(&mut text).map_err(|error| Failure::about("standard input", error))?;
-        Ok(text)
+    fn as_json(
+        &self,
+        pipeline: &TextPipeline,
+        prompt: &answer::Prompt,
+        request: &Request,
+    ) -> Result<Outcome, Failure> {
+        let mut tokens = Vec::new();
+        let outcome = answer::generate(pipeline, prompt, request, &mut |event| match event {
+            Event::Token { id, piece, logprob, top } => {
+                tokens.push(Shown { id, piece: piece.to_owned(), logprob, top: top.to_vec() }.json());
+            }
+            Event::Notice(text) => report::note(text),
+            _ => {}
+        })?;
+        output::json(&self.report(pipeline, &outcome, tokens))?;
+        Ok(outcome)
     }
-}
 
-/// Prints events as they come; reasoning is dim, notices and log probabilities go to standard error.
-#[derive(Default)]
-pub(crate) struct Printer {
-    reasoning: bool,
-    failed: Option<Failure>,
-}
-
-impl Printer {
-    /// One event of a generation.
-    pub(crate) fn event(&mut self, event: Event<'_>) {
-        let written = match event {
-            Event::Text(text) => self.separate(false).and_then(|()| output::write(text)),
-            Event::Reasoning(text) => self.separate(true).and_then(|()| output::write(&output::dim(text))),
-            Event::Notice(text) => {
-                eprintln!("note: {text}");
-                Ok(())
-            }
-            Event::Token { id, piece, logprob: Some(logprob), top } => {
-                let alternative = |t: &menagerie::pipeline::TokenLogprob| serde_json::json!({ "id": t.id, "token": t.piece, "logprob": t.logprob });
-                let top: Vec<_> = top.iter().map(alternative).collect();
-                eprintln!(
-                    "{}",
-                    serde_json::json!({ "id": id, "token": piece, "logprob": logprob, "top": top })
-                );
-                Ok(())
-            }
-            _ => Ok(()),
+    fn report(&self, pipeline: &TextPipeline, outcome: &Outcome, tokens: Vec<Value>) -> Value {
+        let statistics = &outcome.statistics;
+        let stop = match &outcome.reason {
+            StopReason::EndOfGeneration(id) => json!({ "reason": "end", "token": id }),
+            StopReason::StopString(text) => json!({ "reason": "stop", "text": text }),
+            StopReason::MaxTokens => json!({ "reason": "max-tokens" }),
+            StopReason::ContextFull => json!({ "reason": "context-full" }),
+            StopReason::Cancelled => json!({ "reason": "interrupted" }),
         };
-        if let Err(failure) = written {
-            self.failed.get_or_insert(failure);
-        }
+        json!({
+            "model": self.model.model,
+            "architecture": pipeline.architecture(),
+            "text": outcome.text,
+            "reasoning": Some(&outcome.reasoning).filter(|reasoning| !reasoning.is_empty()),
+            "stop": stop,
+            "seed": outcome.seed,
+            "tokens": tokens,
+            "context": pipeline.context(),
+            "prompt_tokens": statistics.prompt_tokens,
+            "generated_tokens": statistics.generated_tokens,
+            "seconds": {
+                "prompt": statistics.prefill.as_secs_f64(),
+                "generation": statistics.decode.as_secs_f64(),
+                "first_token": statistics.time_to_first_token.map(|time| time.as_secs_f64()),
+            },
+        })
     }
 
-    /// An empty line between reasoning and answer.
-    fn separate(&mut self, reasoning: bool) -> Result<(), Failure> {
-        let changed = std::mem::replace(&mut self.reasoning, reasoning) != reasoning;
-        match (changed, reasoning) {
-            (true, true) => output::write(&output::dim("[reasoning]\n")),
-            (true, false) => output::write(&output::dim("\n[answer]\n")),
-            _ => Ok(()),
+    /// On a terminal without a prompt.
+    fn talk(self) -> Result<(), Failure> {
+        if self.raw || self.json {
+            let option = if self.raw { "--raw" } else { "--json" };
+            return Err(Failure::Usage(format!(
+                "a prompt is missing, and with {option} there is no conversation"
+            ))
+            .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-    }
-
-    /// The first failure to write, if any.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        self.failed.map_or(Ok(()), Err)
+        let Self { model, system, template, verbose, display, sampling, .. } = self;
+        ChatCommand { model, system, template, verbose, display, sampling }.run()
     }
 }

@@ -1,27 +1,27 @@
 //! `show ARCH|MODEL`: what a spec says, or what it makes of a file.
 
+use crate::candidates::architecture_names;
 use crate::failure::Failure;
 use crate::model_arguments::{SpecArguments, locate};
-use crate::output;
+use crate::model_summary;
+use crate::output::{self, bytes as readable_bytes};
+use crate::report;
 use clap::Args;
-use menagerie::assembly::{AssembleOptions, Assembly, GgufSource, assemble};
-use menagerie::hub::progress::readable_bytes;
-use menagerie::loaders::{GgufLoader, LoadOptions};
-use menagerie::pipeline::{KvType, MemoryEstimate, ResolvedFile};
-use menagerie::registry::Entry;
+use menagerie::assembly::{Assembly, ModelFile, open_model};
+use menagerie::model::Compute;
+use menagerie::pipeline::{Arithmetic, Device, KvType, ResolvedFile, tokenizer_tables};
+use menagerie::registry::{Entry, Registry};
 use menagerie::spec::{Provenance, fault::layer_ranges};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Contexts whose memory is shown, in tokens.
-const CONTEXTS: [usize; 4] = [2048, 8192, 32768, 131_072];
-
 /// Show an architecture, or what it makes of a model's file
 ///
-/// Of a model: every resolved value with its layers and where it came from (file, tensors, spec or default), the facts that
-/// only logits can check, tensors, types, and memory by context.
+/// Of a model, in a few lines: parameters, types, vocabulary, chat template, licence, memory. With options: every
+/// resolved value with its layers and where it came from (file, tensors, spec or default), the facts that only logits
+/// can check, tensors, and what is ignored.
 #[derive(Args)]
 pub(crate) struct ShowCommand {
     /// Id of an architecture, or a model
@@ -29,9 +29,18 @@ pub(crate) struct ShowCommand {
     /// Load although nothing reads this metadata key (repeatable)
     #[arg(long, value_name = "KEY")]
     accept_unread: Vec<String>,
+    /// List every resolved value and where it came from, types, and memory by context
+    #[arg(long)]
+    values: bool,
     /// List every tensor with its role
     #[arg(long)]
     tensors: bool,
+    /// List the keys and tensors that are ignored, with the reason
+    #[arg(long)]
+    ignored: bool,
+    /// All of these
+    #[arg(long)]
+    all: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,15 +56,24 @@ impl ShowCommand {
         {
             return self.architecture(entry);
         }
-        let path = locate(&self.what)?;
-        let loader = GgufLoader::open(&path, &LoadOptions::default())?;
-        let resolved = ResolvedFile::new(loader, &registry, &self.accept_unread)?;
-        let source = GgufSource::new(Arc::clone(resolved.loader.file()), resolved.spec.as_ref());
-        let assembly = assemble(resolved.config(), &source, &AssembleOptions::default())?;
-        if self.json {
-            return output::json(&report(&resolved, &assembly));
+        let path = locate(&self.what).map_err(|failure| self.unknown(failure))?;
+        self.model(open_model(&path, true)?, &registry)
+    }
+
+    /// A word that is neither a file nor a model may be an architecture misspelt.
+    fn unknown(&self, failure: Failure) -> Failure {
+        if self.what.contains(['/', '.']) {
+            return failure;
         }
-        self.model(&resolved, &assembly)
+        let names = architecture_names();
+        let scored = names.iter().map(|name| (strsim::jaro_winkler(&self.what, name), name));
+        let best = scored.filter(|(score, _)| *score > 0.7).max_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((_, nearest)) = best else { return failure };
+        Failure::Failed(format!(
+            "`{}` is no architecture, no file and no model; the nearest architecture is `{nearest}`",
+            self.what
+        ))
+        .with_help("menagerie list shows architectures, menagerie models what is on this machine")
     }
 
     fn architecture(&self, entry: &Entry) -> Result<(), Failure> {
@@ -66,7 +84,8 @@ impl ShowCommand {
                 "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(), "text": entry.text,
             }));
         }
-        output::line(&format!("{}: {}", entry.id, spec.summary()))?;
+        let summary = if spec.summary().is_empty() { String::new() } else { format!(": {}", spec.summary()) };
+        output::line(&format!("{}{summary}", entry.id))?;
         output::line(&format!("from {}", entry.origin))?;
         for base in spec.extends() {
             output::line(&format!("extends {base}"))?;
@@ -84,69 +103,78 @@ impl ShowCommand {
         output::line(&format!("\n{}", entry.text.trim_end()))
     }
 
-    fn model(&self, resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {
-        head(resolved, assembly)?;
-        output::line("\nresolved values")?;
-        let all: Vec<&Provenance> = resolved.resolution.provenance.iter().collect();
-        values(&all)?;
-        output::line("\nfrom the spec, not from the file (only logits can check these)")?;
-        values(&resolved.resolution.from_spec_only().collect::<Vec<_>>())?;
-        output::line("\ntypes")?;
-        let row = |(kind, (count, bytes)): (&String, &(usize, u64))| {
-            vec![kind.clone(), count.to_string(), readable_bytes(*bytes)]
-        };
-        output::table(&["type", "tensors", "bytes"], &types(assembly).iter().map(row).collect::<Vec<_>>())?;
-        if self.tensors {
-            output::line("\ntensors")?;
-            let row = |claim: &menagerie::assembly::Claim| {
-                let layer = claim.layer.map(|layer| layer.to_string()).unwrap_or_default();
-                let tensor = &claim.tensor;
-                vec![
-                    tensor.name.clone(),
-                    format!("{:?}", tensor.dims),
-                    tensor.kind.clone(),
-                    layer,
-                    claim.role.clone(),
-                ]
-            };
-            let rows: Vec<Vec<String>> = assembly.claims.iter().map(row).collect();
-            output::table(&["tensor", "dims", "type", "layer", "role"], &rows)?;
+    fn model(&self, file: Arc<dyn ModelFile>, registry: &Registry) -> Result<(), Failure> {
+        let resolved = ResolvedFile::new(file, registry, &self.accept_unread)?;
+        let backend = Device::default().backend(Some(1))?;
+        let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
+        let (tables, _) = tokenizer_tables(registry)?;
+        let summary = model_summary::lines(&resolved, &assembly, tables);
+        if self.json {
+            return output::json(&as_json(&resolved, &assembly, summary));
         }
-        for ignored in &assembly.ignored {
-            output::line(&format!("ignored: tensor {}: {}", ignored.tensor.name, ignored.reason))?;
+        output::line(&resolved.file_name())?;
+        for (name, value) in summary {
+            output::line(&format!("  {name:<14} {value}"))?;
         }
-        for (key, reason) in &resolved.resolution.coverage.ignored {
-            output::line(&format!("ignored: key {key}: {reason}"))?;
+        for note in resolved.spec.truth().into_iter().flat_map(|truth| &truth.notes) {
+            output::line(&report::note_text(note, false))?;
         }
-        output::line("\nmemory by context (weights mapped, plus keys and values)")?;
-        output::table(&["context", "f32", "f16", "q8_0"], &memory_rows(assembly))
+        for notice in resolved.notices() {
+            output::line(&report::note_text(&notice.to_string(), false))?;
+        }
+        if self.values || self.all {
+            values_and_types(&resolved, &assembly)?;
+        }
+        if self.tensors || self.all {
+            tensors(&assembly)?;
+        }
+        if self.ignored || self.all {
+            ignored(&resolved, &assembly)?;
+        }
+        Ok(())
     }
 }
 
-fn head(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {
-    let file = resolved.loader.file();
-    let config = resolved.config();
-    output::line(&resolved.file_name())?;
-    if let Some(name) = resolved.loader.model_name() {
-        output::line(&format!("name: {name}"))?;
+fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {
+    output::line("\nresolved values")?;
+    let all: Vec<&Provenance> = resolved.resolution.provenance.iter().collect();
+    values(&all)?;
+    output::line("\nfrom the spec, not from the file (only logits can check these)")?;
+    values(&resolved.resolution.from_spec_only().collect::<Vec<_>>())?;
+    output::line("\ntypes")?;
+    let row = |(kind, (count, bytes)): (&String, &(usize, u64))| {
+        vec![kind.clone(), count.to_string(), readable_bytes(*bytes)]
+    };
+    output::table(&["type", "tensors", "bytes"], &types(assembly).iter().map(row).collect::<Vec<_>>())?;
+    output::line("\nmemory by context (weights mapped, plus keys and values)")?;
+    output::table(&["context", "f32", "f16", "q8_0"], &model_summary::memory_rows(resolved, assembly))
+}
+
+fn tensors(assembly: &Assembly) -> Result<(), Failure> {
+    output::line("\ntensors")?;
+    let row = |claim: &menagerie::assembly::Claim| {
+        let layer = claim.layer.map(|layer| layer.to_string()).unwrap_or_default();
+        let tensor = &claim.tensor;
+        vec![
+            tensor.name.clone(),
+            format!("{:?}", tensor.dims),
+            tensor.kind.clone(),
+            layer,
+            claim.role.clone(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = assembly.claims.iter().map(row).collect();
+    output::table(&["tensor", "dims", "type", "layer", "role"], &rows)
+}
+
+/// Keys and tensors that no layer uses; what tokenizer and template read is not ignored.
+fn ignored(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {
+    output::line("\nnot read by the model, with the reason")?;
+    for ignored in &assembly.ignored {
+        output::line(&format!("tensor {}: {}", ignored.tensor.name, ignored.reason))?;
     }
-    output::line(&format!("architecture: {}, {}", config.architecture, resolved.origin))?;
-    output::line(&format!(
-        "parameters: {:.3} million; file {}; {} layers of width {}; trained context {}",
-        assembly.parameters() as f64 / 1e6,
-        readable_bytes(file.file_bytes()),
-        config.layers.len(),
-        config.embedding_length,
-        config.context_length.map_or("not stated".to_owned(), |context| context.to_string())
-    ))?;
-    if let Some(truth) = resolved.spec.truth() {
-        output::line(&format!("reference: {} ({}); covers {}", truth.source, truth.reference, truth.covers))?;
-        for note in &truth.notes {
-            output::line(&format!("note: {note}"))?;
-        }
-    }
-    for notice in resolved.notices() {
-        output::line(&format!("note: {notice}"))?;
+    for (key, reason) in &resolved.resolution.coverage.ignored {
+        output::line(&format!("key {key}: {reason}"))?;
     }
     Ok(())
 }
@@ -159,7 +187,8 @@ fn values(entries: &[&Provenance]) -> Result<(), Failure> {
     output::table(&["value", "is", "in", "origin"], &entries.iter().map(row).collect::<Vec<_>>())
 }
 
-fn types(assembly: &Assembly) -> BTreeMap<String, (usize, u64)> {
+/// Tensors and bytes by type.
+pub(crate) fn types(assembly: &Assembly) -> BTreeMap<String, (usize, u64)> {
     let mut types = BTreeMap::new();
     for claim in &assembly.claims {
         let (count, bytes) = types.entry(claim.tensor.kind.clone()).or_insert((0, 0));
@@ -169,45 +198,34 @@ fn types(assembly: &Assembly) -> BTreeMap<String, (usize, u64)> {
     types
 }
 
-fn state_per_token(assembly: &Assembly, kind: KvType) -> u64 {
-    MemoryEstimate::new(0, assembly.transformer().stack().states(), kind, 1, 0).state
-}
-
-fn memory_rows(assembly: &Assembly) -> Vec<Vec<String>> {
-    let cell = |context: usize, kind: KvType| {
-        readable_bytes(assembly.weight_bytes() + state_per_token(assembly, kind) * context as u64)
-    };
-    let row = |&context: &usize| {
-        let kinds = [KvType::F32, KvType::F16, KvType::Q8_0];
-        std::iter::once(context.to_string()).chain(kinds.map(|kind| cell(context, kind))).collect()
-    };
-    CONTEXTS.iter().map(row).collect()
-}
-
-fn report(resolved: &ResolvedFile, assembly: &Assembly) -> Value {
+fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary::Lines) -> Value {
     let claim = |claim: &menagerie::assembly::Claim| {
         json!({
             "tensor": claim.tensor.name, "role": claim.role, "layer": claim.layer, "dims": claim.tensor.dims,
             "type": claim.tensor.kind, "bytes": claim.tensor.bytes,
         })
     };
-    let per_token = |kind| state_per_token(assembly, kind);
+    let memory = |context: usize| {
+        let of = |kind| model_summary::state(assembly, kind, context).ok();
+        json!({ "context": context, "f32": of(KvType::F32), "f16": of(KvType::F16), "q8_0": of(KvType::Q8_0) })
+    };
+    let summary: serde_json::Map<String, Value> =
+        summary.into_iter().map(|(name, value)| (name.replace(' ', "_"), Value::String(value))).collect();
     json!({
         "file": resolved.file_name(),
-        "name": resolved.loader.model_name(),
+        "name": resolved.file.name(),
         "architecture": resolved.config().architecture,
         "origin": resolved.origin.to_string(),
         "truth": resolved.spec.truth(),
         "parameters": assembly.parameters(),
+        "summary": summary,
         "config": resolved.config(),
         "provenance": resolved.resolution.provenance,
         "coverage": resolved.resolution.coverage,
         "tensors": assembly.claims.iter().map(claim).collect::<Vec<_>>(),
         "memory": {
             "weights": assembly.weight_bytes(),
-            "state_per_token": {
-                "f32": per_token(KvType::F32), "f16": per_token(KvType::F16), "q8_0": per_token(KvType::Q8_0),
-            },
+            "state": model_summary::contexts(resolved).into_iter().map(memory).collect::<Vec<_>>(),
         },
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
-use crate::output;
+use crate::{output, output_file};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::registry::GGUFArchitecture;
@@ -16,8 +16,8 @@ const SHAPES: &str = include_str!("shapes.json");
 
 /// Write a model of a real shape with random weights, for measuring speed and memory
 ///
-/// The shape is a name (--shape list shows them), canonical keys (--shape block_count=4), or a name and keys that
-/// change it. What the model says means nothing; it has no tokenizer.
+/// The shape is a name (--shape list shows them), a name and canonical keys that change it (--shape llama-3.2-1b --shape
+/// block_count=4), or every key that the architecture needs. What the model says means nothing; it has no tokenizer.
 #[derive(Args)]
 pub(crate) struct SynthCommand {
     /// Id of the architecture; `list` shows them
@@ -33,6 +33,12 @@ pub(crate) struct SynthCommand {
     /// Equal seeds give equal files
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+    /// With --shape list: print JSON
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     specs: SpecArguments,
 }
@@ -46,11 +52,16 @@ struct Shape {
 impl SynthCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         if self.shape.iter().any(|shape| shape == "list") {
-            return output::line(&shape_names()?.join("\n"));
+            return if self.json {
+                output::json(&shapes()?)
+            } else {
+                output::line(&shape_names()?.join("\n"))
+            };
         }
         let Some(out) = &self.out else {
             return Err(Failure::Usage("the file to write is missing".to_owned()));
         };
+        output_file::may_write(out, self.force, &[])?;
         let registry = self.specs.registry()?;
         let (_, spec) = registry.resolve(&GGUFArchitecture::new(&self.spec)?)?;
         let shape = self.shape()?;
@@ -58,7 +69,9 @@ impl SynthCommand {
         let synthesis =
             Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantisation, seed: self.seed };
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes}  {bytes_per_sec}") {
+        if let Ok(style) = ProgressStyle::with_template(
+            "{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}",
+        ) {
             bar.set_style(style);
         }
         menagerie::synth::write(&synthesis, out, &mut |done, total| {
@@ -67,7 +80,7 @@ impl SynthCommand {
         })?;
         bar.finish_and_clear();
         let bytes = std::fs::metadata(out).map_err(|error| Failure::about(out.display(), error))?.len();
-        output::line(&format!("{}: {}", out.display(), menagerie::hub::progress::readable_bytes(bytes)))
+        output::line(&format!("{}: {}", out.display(), output::bytes(bytes)))
     }
 
     fn shape(&self) -> Result<Shape, Failure> {
@@ -110,7 +123,8 @@ fn shapes() -> Result<serde_json::Map<String, serde_json::Value>, Failure> {
     Ok(value.as_object().cloned().unwrap_or_default())
 }
 
-fn shape_names() -> Result<Vec<String>, Failure> {
+/// Names of shapes.
+pub(crate) fn shape_names() -> Result<Vec<String>, Failure> {
     Ok(shapes()?.keys().cloned().collect())
 }
 

@@ -2,22 +2,24 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::{SpecArguments, locate};
-use crate::output;
+use crate::{output, prompt, report};
 use clap::Args;
-use menagerie::loaders::{GgufLoader, Special, Tokenizer};
+use menagerie::loaders::{GgufLoader, Special, Tokenizer, TokenizerOptions};
+use menagerie::pipeline::tokenizer_tables;
 use menagerie::registry::GGUFArchitecture;
 use serde::Serialize;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
 /// Show the tokens of a text
 ///
-/// Any GGUF that has a tokenizer will do, also one without weights or of an unknown architecture.
+/// Any GGUF that has a tokenizer will do, also one without weights or of an unknown architecture. Files and standard
+/// input are taken as they are, a final newline included.
 #[derive(Args)]
 pub(crate) struct TokenizeCommand {
     /// A .gguf file, smollm2, org/repo, org/repo:QUANT or hf:org/repo/file.gguf
     model: String,
-    /// The text [default: standard input]
+    /// The text, - for standard input [default: standard input]
     text: Option<String>,
     /// Read the text from a file
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "text")]
@@ -40,7 +42,31 @@ pub(crate) struct TokenizeCommand {
 struct Listed {
     id: u32,
     piece: String,
+    /// The bytes, where they are not text by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<Vec<u8>>,
     kind: &'static str,
+}
+
+impl Listed {
+    fn new(tokenizer: &Tokenizer, id: u32) -> Result<Self, Failure> {
+        let bytes = tokenizer.token_bytes(id)?;
+        let part = std::str::from_utf8(&bytes).is_err();
+        Ok(Self {
+            id,
+            piece: tokenizer.token_piece(id)?,
+            bytes: part.then_some(bytes),
+            kind: tokenizer.token_kind(id)?.name(),
+        })
+    }
+
+    /// The piece as text, or the bytes of a part of a character.
+    fn shown(&self) -> String {
+        match &self.bytes {
+            Some(bytes) => bytes.iter().map(|byte| format!("<0x{byte:02X}>")).collect(),
+            None => format!("{:?}", self.piece),
+        }
+    }
 }
 
 impl TokenizeCommand {
@@ -52,20 +78,15 @@ impl TokenizeCommand {
         if self.frame {
             ids = tokenizer.frame(ids);
         }
-        let mut tokens = Vec::new();
-        for id in ids {
-            let kind = tokenizer.token_kind(id)?.name();
-            tokens.push(Listed { id, piece: tokenizer.token_piece(id)?, kind });
-        }
+        let tokens = ids.iter().map(|&id| Listed::new(&tokenizer, id)).collect::<Result<Vec<_>, _>>()?;
         if self.json {
             return output::json(&serde_json::json!({
                 "model": tokenizer.model(), "pre": tokenizer.pre(), "count": tokens.len(), "tokens": tokens,
             }));
         }
-        let row =
-            |token: &Listed| vec![token.id.to_string(), format!("{:?}", token.piece), token.kind.to_owned()];
+        let row = |token: &Listed| vec![token.id.to_string(), token.shown(), token.kind.to_owned()];
         output::table(&["id", "piece", "kind"], &tokens.iter().map(row).collect::<Vec<_>>())?;
-        output::line(&format!("{} tokens", tokens.len()))
+        output::line(&output::counted(tokens.len(), "token"))
     }
 
     /// A spec may say how to split where the file does not; an unknown architecture has none.
@@ -74,20 +95,31 @@ impl TokenizeCommand {
         let registry = self.specs.registry()?;
         let named = loader.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
         let spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
-        Ok(loader.tokenizer(spec.as_ref().and_then(|spec| spec.pre_tokenizer()))?)
+        let (tables, notices) = tokenizer_tables(&registry)?;
+        for notice in notices {
+            report::note(&notice.to_string());
+        }
+        let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
+        Ok(loader.tokenizer(&TokenizerOptions { pre, tables: Some(tables) })?)
     }
 
     fn read(&self) -> Result<String, Failure> {
-        if let Some(text) = &self.text {
-            return Ok(text.clone());
-        }
-        if let Some(file) = &self.file {
-            return std::fs::read_to_string(file).map_err(|error| Failure::about(file.display(), error));
-        }
-        let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|error| Failure::about("standard input", error))?;
-        Ok(text)
+        let (bytes, from) = match (&self.text, &self.file) {
+            (Some(text), _) if text != "-" => return Ok(text.clone()),
+            (None, Some(file)) if file.as_os_str() != "-" => {
+                let read = std::fs::read(file).map_err(|error| Failure::about(file.display(), error))?;
+                (read, file.display().to_string())
+            }
+            _ => {
+                let mut stdin = std::io::stdin();
+                if stdin.is_terminal() {
+                    report::note("the text is read from the terminal; Ctrl-D ends it");
+                }
+                let mut read = Vec::new();
+                stdin.read_to_end(&mut read).map_err(|error| Failure::about("standard input", error))?;
+                (read, "standard input".to_owned())
+            }
+        };
+        prompt::utf8(bytes, &from)
     }
 }

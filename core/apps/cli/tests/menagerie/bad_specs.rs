@@ -42,9 +42,10 @@ fn a_dropped_spec_is_listed_with_its_origin() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join(".local/share/menagerie/specs");
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::copy(fixture("dropin/smollm3.toml"), folder.join("smollm3.toml")).unwrap();
+    let spec = std::fs::read_to_string(fixture("../../specs/smollm3.toml")).unwrap();
+    std::fs::write(folder.join("unheard.toml"), spec.replace("\"smollm3\"", "\"unheard\"")).unwrap();
     let out = menagerie(home.path(), &["list"]).good();
-    let line = out.lines().find(|line| line.starts_with("smollm3")).unwrap();
+    let line = out.lines().find(|line| line.starts_with("unheard")).unwrap();
     assert!(line.contains("data folder"), "{line}");
 }
 
@@ -54,7 +55,19 @@ fn a_project_folder_may_not_shadow() {
     std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
     let text = std::fs::read_to_string(fixture("../../specs/qwen2.toml")).unwrap();
     std::fs::write(home.path().join("menagerie.d/qwen2.toml"), text).unwrap();
+    std::fs::write(home.path().join("menagerie.d/llama.toml"), "garbage").unwrap();
     let model = fixture("base/qwen2/model-f32.gguf");
     let arguments = ["logits", model.to_str().unwrap(), "--tokens", "1", "--out", "o", "--allow-shadow"];
-    menagerie(home.path(), &arguments).fails_with(&["project", "qwen2.toml"]);
+    let call = menagerie(home.path(), &arguments);
+    let said = call.err.clone();
+    call.good();
+    for part in ["qwen2.toml (project folder) is not used", "may only add"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let out = menagerie(home.path(), &["list"]).good();
+    for id in ["llama", "qwen2"] {
+        let line = out.lines().find(|line| line.starts_with(id)).unwrap();
+        assert!(line.contains("built-in"), "{line}");
+        assert!(out.contains(&format!("note: menagerie.d/{id}.toml (project folder) is not used")), "{out}");
+    }
 }

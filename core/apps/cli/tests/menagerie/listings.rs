@@ -1,6 +1,6 @@
 //! Listings: readable and as JSON.
 
-use super::{fixture, menagerie};
+use super::{chat_model, fixture, menagerie};
 
 #[test]
 fn list_has_the_built_in_architectures() {
@@ -8,18 +8,25 @@ fn list_has_the_built_in_architectures() {
     let json: serde_json::Value =
         serde_json::from_str(&menagerie(home.path(), &["list", "--json"]).good()).unwrap();
     let ids: Vec<&str> = json.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["llama", "mistral3", "phi2", "phi3", "qwen2", "qwen3", "qwen3moe", "starcoder2"]);
+    assert_eq!(
+        ids,
+        ["llama", "mistral3", "phi2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3", "starcoder2"]
+    );
     assert!(
         json.as_array().unwrap().iter().all(|one| one["origin"].as_str().unwrap().starts_with("built-in"))
     );
-    insta::assert_snapshot!("list", menagerie(home.path(), &["list"]).good());
+    let list = menagerie(home.path(), &["list"]).good();
+    assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
+    insta::assert_snapshot!("list", list);
+    assert!(menagerie(home.path(), &["list", "--wide"]).good().contains("gated silu"));
+    assert_eq!(menagerie(home.path(), &["list", "--names"]).good().lines().collect::<Vec<_>>(), ids);
 }
 
 #[test]
 fn show_says_what_came_from_where() {
     let home = tempfile::tempdir().unwrap();
     let model = fixture("base/phi3/model-f32.gguf");
-    let out = menagerie(home.path(), &["show", model.to_str().unwrap()]).good();
+    let out = menagerie(home.path(), &["show", model.to_str().unwrap(), "--values"]).good();
     for word in
         ["from the spec, not from the file", "attention.sliding_window", "llama.cpp ignores", "memory"]
     {
@@ -31,6 +38,66 @@ fn show_says_what_came_from_where() {
     assert!(menagerie(home.path(), &["show", "qwen3"]).good().contains("qk_norm"));
 }
 
+/// A14: fifteen lines or so for people; the rest on request.
+#[test]
+fn show_is_short() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let out = menagerie(home.path(), &["show", &model]).good();
+    assert!(out.lines().count() <= 18, "{out}");
+    for word in [
+        "vocabulary",
+        "384 tokens",
+        "BOS",
+        "chat template",
+        "in the file",
+        "memory",
+        "parameters",
+        "free here",
+    ] {
+        assert!(out.contains(word), "`{word}` is not in:\n{out}");
+    }
+    assert!(!out.contains("ignored: key"), "{out}");
+    let ignored = menagerie(home.path(), &["show", &model, "--ignored"]).good();
+    assert!(ignored.contains("key tokenizer.ggml.tokens"), "{ignored}");
+    assert!(menagerie(home.path(), &["show", &model, "--tensors"]).good().contains("blk.0.attn_q.weight"));
+}
+
+/// A21: a word that is no model is held against the architectures; `check` knows ids.
+#[test]
+fn architectures_are_named_where_they_are_misspelt() {
+    let home = tempfile::tempdir().unwrap();
+    menagerie(home.path(), &["show", "lama"]).fails_with(&["`lama`", "`llama`", "help: "]);
+    assert!(menagerie(home.path(), &["check", "llama"]).good().contains("good"));
+    // P1: a spec without a summary has no empty place for it.
+    std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
+    let spec = "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"unheard\"\n";
+    std::fs::write(home.path().join("menagerie.d/unheard.toml"), spec).unwrap();
+    let out = menagerie(home.path(), &["show", "unheard"]).good();
+    assert_eq!(out.lines().next(), Some("unheard"));
+    assert!(menagerie(home.path(), &["check", "unheard"]).good().contains("good"));
+}
+
+/// A40, P8: a data folder that cannot be read is left out with a note, and doctor names it and faulty specs.
+#[test]
+fn doctor_names_what_is_wrong() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join(".local/share/menagerie");
+    std::fs::create_dir_all(&data).unwrap();
+    // A file where a folder is expected cannot be read as one, whoever asks.
+    std::fs::write(data.join("specs"), "no folder").unwrap();
+    std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
+    std::fs::write(home.path().join("menagerie.d/broken.toml"), "schema = 1\n").unwrap();
+    let out = menagerie(home.path(), &["doctor"]).good();
+    assert!(out.contains("(data folder): spec folder "), "{out}");
+    assert!(out.contains("faulty specs: broken") && out.contains("memory free: "), "{out}");
+    assert!(out.contains("(project folder): 1 spec\n"), "{out}");
+    let list = menagerie(home.path(), &["list"]).good();
+    assert!(list.contains("llama") && list.contains("note: "), "{list}");
+    let asked = menagerie(home.path(), &["list", "--spec-dir", data.join("specs").to_str().unwrap()]);
+    asked.fails_with(&["specs"]);
+}
+
 #[test]
 fn doctor_and_completions() {
     let home = tempfile::tempdir().unwrap();
@@ -38,9 +105,39 @@ fn doctor_and_completions() {
         serde_json::from_str(&menagerie(home.path(), &["doctor", "--json"]).good()).unwrap();
     assert!(json["kernels_available"].as_array().unwrap().iter().any(|name| name == "portable"), "{json}");
     assert!(menagerie(home.path(), &["doctor"]).good().contains("threads"));
-    for shell in ["bash", "zsh", "fish"] {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(menagerie(home.path(), &["completions", shell]).good().contains("menagerie"));
     }
     assert!(menagerie(home.path(), &["--version"]).good().contains("kernels here"));
     assert!(menagerie(home.path(), &["models"]).good().contains("pull smollm2"));
+}
+
+/// P25: what the scripts of `completions` ask for has names of architectures, models, shapes and quantisations.
+#[test]
+fn completions_know_names() {
+    let home = tempfile::tempdir().unwrap();
+    chat_model(home.path());
+    let offered = |words: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_menagerie"));
+        command.args(["--", "menagerie"]).args(words).current_dir(home.path()).env_clear();
+        command.env("HOME", home.path()).env("COMPLETE", "fish");
+        super::call(command).good()
+    };
+    assert!(offered(&["show", "qwen3m"]).contains("qwen3moe"));
+    assert!(offered(&["run", "chan"]).contains("changed.gguf"));
+    assert!(offered(&["synth", "llama", "--quant", "Q4_K"]).contains("Q4_K_M"));
+    assert!(offered(&["synth", "llama", "--shape", "llama-3"]).contains("llama-3.2-1b"));
+    assert!(offered(&["ru"]).contains("run"));
+}
+
+#[test]
+fn the_manual_is_a_page_for_man() {
+    let home = tempfile::tempdir().unwrap();
+    let page = menagerie(home.path(), &["man"]).good();
+    assert!(page.contains(".TH") && page.contains("MENAGERIE_CONFIG"), "{page}");
+    let page = menagerie(home.path(), &["man", "run"]).good();
+    assert!(page.contains(".TH menagerie\\-run") || page.contains(".TH menagerie-run"), "{page}");
+    assert!(page.contains("top\\-p"), "{page}");
+    menagerie(home.path(), &["man", "nosuch"]).refused_with(&["nosuch"]);
+    assert!(menagerie(home.path(), &["version"]).good().contains("kernels here"));
 }

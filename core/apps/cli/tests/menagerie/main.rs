@@ -3,12 +3,21 @@
 
 mod bad_input;
 mod bad_specs;
+mod chat;
+mod defaults;
+#[cfg(feature = "hub")]
+mod hub;
 mod listings;
+mod messages;
 mod models;
+mod outputs;
+mod prompts;
+mod signals;
+mod templates;
 
 use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedValue};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A fixture below `tests/fixtures`.
 fn fixture(name: &str) -> PathBuf {
@@ -31,8 +40,22 @@ fn menagerie(home: &Path, arguments: &[&str]) -> Call {
     call(command)
 }
 
-fn call(mut command: Command) -> Call {
-    let Output { status, stdout, stderr } = command.stdin(std::process::Stdio::null()).output().unwrap();
+/// [`menagerie`] with something on standard input.
+fn fed(home: &Path, arguments: &[&str], input: &[u8]) -> Call {
+    let file = home.join("standard-input");
+    std::fs::write(&file, input).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
+    command.args(arguments).current_dir(home).env_clear();
+    command.env("HOME", home).env("HF_HUB_OFFLINE", "1").env("PATH", "");
+    call_with(command, std::fs::File::open(file).unwrap().into())
+}
+
+fn call(command: Command) -> Call {
+    call_with(command, Stdio::null())
+}
+
+fn call_with(mut command: Command, input: Stdio) -> Call {
+    let Output { status, stdout, stderr } = command.stdin(input).output().unwrap();
     Call {
         code: status.code(),
         out: String::from_utf8(stdout).unwrap(),
@@ -45,6 +68,14 @@ impl Call {
     fn good(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
         self.out
+    }
+
+    /// Wrong arguments (exit code 2), said with all of these words.
+    fn refused_with(self, words: &[&str]) {
+        assert_eq!(self.code, Some(2), "{self:?}");
+        for word in words {
+            assert!(self.err.contains(word), "`{word}` is not in:\n{}", self.err);
+        }
     }
 
     /// A failure (exit code 1) that says all of these, without a panic.
@@ -102,4 +133,12 @@ impl Changed {
         writer.write(&path).unwrap();
         path.to_str().unwrap().to_owned()
     }
+}
+
+/// A chat template that shows roles; `think` and `tools` change its prompt.
+const TEMPLATE: &str = "{% if tools %}[tools]{% endif %}{% if think %}[think]{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+
+/// A tiny model with a chat template, as a file in this folder.
+fn chat_model(folder: &Path) -> String {
+    Changed::of("base/llama/model-f32.gguf").set("tokenizer.chat_template", TEMPLATE).write(folder)
 }

@@ -61,6 +61,16 @@ fn bench_measures_a_model_without_a_tokenizer() {
     let json: serde_json::Value = serde_json::from_str(&menagerie(home.path(), &bench).good()).unwrap();
     assert!(json["pp_tokens_per_second"]["median"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["tg_tokens_per_second"]["median"].as_f64().unwrap() > 0.0, "{json}");
+    // P26: lists, and forms that other tools read.
+    let lists = ["bench", "s.gguf", "-p", "8,16", "-n", "2", "-r", "2", "-t", "1"];
+    let markdown = menagerie(home.path(), &[&lists[..], &["--format", "markdown"]].concat()).good();
+    assert!(markdown.contains("| pp8 |") && markdown.contains("| pp16 |"), "{markdown}");
+    let csv = menagerie(home.path(), &[&lists[..], &["--format", "csv"]].concat()).good();
+    assert_eq!(csv.lines().count(), 4, "{csv}");
+    assert!(menagerie(home.path(), &lists).good().contains(" \u{b1} "));
+    for key in ["file_bytes", "parameters", "type", "version", "time"] {
+        assert!(!json[key].is_null(), "{key}: {json}");
+    }
     menagerie(home.path(), &["run", "s.gguf", "hello"]).fails_with(&["tokenizer"]);
 }
 

@@ -1,31 +1,35 @@
 //! Products in f32 through AVX2: weights are converted to f32 in the first-level cache, then multiplied.
 
 use std::arch::x86_64::*;
-use std::cell::RefCell;
 
-use super::features::avx2;
 use super::transpose::transpose8;
 use crate::activations::Activations;
-use crate::blocks::{BlockType, Matrix, SUPER, dequantise_row};
-use crate::matmul::job::{Input, Job};
+use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
+use crate::isa::{Avx2, avx2};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
-
-/// The rows of a tile.
-pub(super) const TILE_ROWS: usize = LANES;
+use crate::matmul::types::{Choice, Class, Float, Function, Job, Kernel};
+use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
 type Tile = [[f32; LANES]; SUPER];
 
-thread_local! {
-    /// Converted panels, one row each.
-    static CONVERTED: RefCell<Vec<[f32; SUPER]>> = const { RefCell::new(Vec::new()) };
+/// Converted panels, one row each.
+type Converted = [[f32; SUPER]; LANES];
+
+/// The kernel for any type.
+pub(super) fn choose(_: Avx2, block: BlockType, class: Class) -> Choice<Float> {
+    let (function, tile): (Function<Float>, usize) = match class {
+        Class::OneRow => (one_row, 2),
+        Class::ManyRows => (many, LANES),
+    };
+    // SAFETY: the token is proof of the features; the functions ask for the type.
+    Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
 avx2! {
 /// One row of activations.
-pub(super) unsafe fn one_row(job: &Job<'_>) {
-    let Input::Float(x) = job.x else { return };
-    let x = x.row(job.tokens.row(0));
+fn one_row(job: &mut Job<'_, Float>, _: &mut Scratch) {
+    let x = job.x.row(job.tokens.row(0));
     let rows = job.w.rows();
     let far = rows.div_ceil(2);
     let mut converted = [[0f32; SUPER]; 2];
@@ -46,8 +50,7 @@ pub(super) unsafe fn one_row(job: &Job<'_>) {
             let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
             let s = _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
             for token in 0..job.tokens.len() {
-                // SAFETY: the caller of a kernel gives this task these columns.
-                unsafe { job.output.store(token, job.first_row + row, &[s]) };
+                job.out.store(token, row, &[s]);
             }
         }
     }
@@ -82,15 +85,16 @@ fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let block = w.block();
     let bytes = block.row_bytes(start).unwrap_or(0);
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
-    if !matches!(block, BlockType::F16 | BlockType::BF16) {
-        return dequantise_row(block, blocks, out);
-    }
+    let float = match block {
+        BlockType::Float(float @ (FloatType::F16 | FloatType::BF16)) => float,
+        _ => return dequantise_row(block, blocks, out),
+    };
     let whole = out.len() / 8 * 8;
     for (halves, out) in blocks.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<8>().0) {
         // SAFETY: eight values of two bytes, room for eight floats.
         unsafe {
             let halves = _mm_loadu_si128(halves.as_ptr().cast());
-            let v = if block == BlockType::F16 {
+            let v = if float == FloatType::F16 {
                 _mm256_cvtph_ps(halves)
             } else {
                 _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
@@ -103,34 +107,34 @@ fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
 }
 
 /// Tiles of f32.
-struct Float;
+struct Floats;
 
 avx2! {
 /// Many rows of activations.
-pub(super) unsafe fn many(job: &Job<'_>) {
-    // SAFETY: the promise of the caller.
-    unsafe { tiles::run::<Float, 1>(job) }
+fn many(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Floats, 1>(job, scratch) }
 }
 }
 
-impl Engine for Float {
-    const COLS: usize = SUPER;
+// SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
+unsafe impl Engine for Floats {
+    type Form = Float;
     type Tile<const R: usize> = Tile;
-    type Input<'a> = Activations<'a>;
-
-    fn input<'a>(job: &Job<'a>) -> Option<Activations<'a>> {
-        match job.x {
-            Input::Float(x) => Some(x),
-            _ => None,
-        }
-    }
+    type Room = Converted;
+    const COLS: usize = SUPER;
+    const TOKEN_BYTES: usize = SUPER * size_of::<f32>();
 
     avx2! {
-    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile, _: usize) {
-        let mut converted = CONVERTED.take();
-        converted.resize(LANES, [0.0; SUPER]);
+    unsafe fn pack<const R: usize>(
+        w: &Matrix,
+        place: Place,
+        tile: &mut Tile,
+        _: usize,
+        converted: &mut Converted,
+    ) {
         for (i, out) in converted.iter_mut().enumerate() {
-            convert(&job.w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
+            convert(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
         }
         for (k, to) in tile.as_chunks_mut::<8>().0.iter_mut().enumerate().take(place.cols.div_ceil(8)) {
             for half in 0..2 {
@@ -145,7 +149,6 @@ impl Engine for Float {
                 }
             }
         }
-        CONVERTED.set(converted);
     }
     }
 

@@ -3,17 +3,16 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::features::{avx2, correction, offset, pairs};
+use super::bytes::{correction, offset, pairs};
 use super::transpose::transpose8;
 use super::unpack::fill;
 use crate::activations::{Meta, Quantised};
-use crate::blocks::{Format, GROUPS, SUPER};
-use crate::matmul::generic::Unpacked;
-use crate::matmul::job::{Input, Job, Kernel};
+use crate::blocks::{Format, GROUPS, Matrix, SUPER};
+use crate::isa::{Avx2, avx2};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
-
-/// The rows of a tile.
-pub(super) const TILE_ROWS: usize = LANES;
+use crate::matmul::types::{Choice, Job, Kernel, Rounded};
+use crate::matmul::unpacked::Unpacked;
+use crate::memory::Scratch;
 
 /// Unpacked weights of 16 rows by 256 columns.
 #[repr(C, align(64))]
@@ -30,36 +29,33 @@ struct Tile {
 struct Whole<F: Format>(PhantomData<F>);
 
 /// The kernel for a format.
-pub(super) fn kernel<F: Format>() -> Kernel {
-    many::<F>
+pub(super) fn choose<F: Format>(_: Avx2) -> Choice<Rounded> {
+    // SAFETY: the token is proof of the features; the function is for this format.
+    Choice { kernel: unsafe { Kernel::new(F::QUANT, many::<F>) }, tile: LANES }
 }
 
 avx2! {
-unsafe fn many<F: Format>(job: &Job<'_>) {
-    // SAFETY: the promise of the caller.
-    unsafe { tiles::run::<Whole<F>, 1>(job) }
+fn many<F: Format>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Whole<F>, 1>(job, scratch) }
 }
 }
 
-impl<F: Format> Engine for Whole<F> {
-    const COLS: usize = SUPER;
+// SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
+unsafe impl<F: Format> Engine for Whole<F> {
+    type Form = Rounded;
     type Tile<const R: usize> = Tile;
-    type Input<'a> = &'a Quantised;
-
-    fn input<'a>(job: &Job<'a>) -> Option<&'a Quantised> {
-        match job.x {
-            Input::Rounded(x) => Some(x),
-            _ => None,
-        }
-    }
+    type Room = ();
+    const COLS: usize = SUPER;
+    const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx2! {
-    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile, _: usize) {
+    unsafe fn pack<const R: usize>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
         let at = place.start / F::LEN * F::BYTES;
         let bytes = place.cols / F::LEN * F::BYTES;
         let mut w = [Unpacked::ZERO; LANES];
         for (i, w) in w.iter_mut().enumerate() {
-            fill::<F>(w, &job.w.row(place.row + i.min(place.count - 1))[at..at + bytes]);
+            fill::<F>(w, &matrix.row(place.row + i.min(place.count - 1))[at..at + bytes]);
             for g in 0..SUPER / F::GROUP {
                 tile.scale[g][i] = w.scale[g];
                 tile.min[g][i] = w.min[g];

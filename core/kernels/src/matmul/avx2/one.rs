@@ -2,22 +2,25 @@
 
 use std::arch::x86_64::*;
 
-use super::features::{avx2, correction, offset, pairs};
+use super::bytes::{correction, offset, pairs};
 use super::unpack::fill;
 use crate::activations::{Meta, Quantised};
 use crate::blocks::{Format, SUPER};
-use crate::matmul::ahead::prefetch;
-use crate::matmul::generic::Unpacked;
-use crate::matmul::job::{Input, Job, Kernel};
+use crate::isa::{Avx2, avx2};
+use crate::matmul::prefetch::prefetch;
+use crate::matmul::types::{Choice, Job, Kernel, Rounded};
+use crate::matmul::unpacked::Unpacked;
+use crate::memory::Scratch;
 
 /// The kernel for a format.
-pub(super) fn kernel<F: Format>() -> Kernel {
-    one_row::<F>
+pub(super) fn choose<F: Format>(_: Avx2) -> Choice<Rounded> {
+    // SAFETY: the token is proof of the features; the function is for this format.
+    Choice { kernel: unsafe { Kernel::new(F::QUANT, one_row::<F>) }, tile: 2 }
 }
 
 avx2! {
-unsafe fn one_row<F: Format>(job: &Job<'_>) {
-    let Input::Rounded(x) = job.x else { return };
+fn one_row<F: Format>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+    let x = job.x;
     let rows = job.w.rows();
     // Two rows in turn, half of the task's rows apart: neighbours would confuse the hardware's prefetching.
     let far = rows.div_ceil(2);
@@ -25,11 +28,8 @@ unsafe fn one_row<F: Format>(job: &Job<'_>) {
         let second = (first + far).min(rows - 1);
         let dots = two_rows::<F>([job.w.row(first), job.w.row(second)], x);
         for token in 0..job.tokens.len() {
-            // SAFETY: the caller of a kernel gives this task these columns.
-            unsafe {
-                job.output.store(token, job.first_row + first, &dots[..1]);
-                job.output.store(token, job.first_row + second, &dots[1..]);
-            }
+            job.out.store(token, first, &dots[..1]);
+            job.out.store(token, second, &dots[1..]);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx2;
+use crate::isa::avx2;
 
 avx2! {
 /// An 8 x 8 transpose of dwords.

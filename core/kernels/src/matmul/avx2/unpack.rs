@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx2;
-use crate::blocks::{BlockType, Format, IQ4_LEVELS, MXFP4_LEVELS, SUPER};
-use crate::matmul::generic::Unpacked;
+use crate::blocks::{Format, IQ4_LEVELS, MXFP4_LEVELS, QuantType, SUPER};
+use crate::isa::avx2;
+use crate::matmul::unpacked::Unpacked;
 
 avx2! {
 /// As `Unpacked::fill`: the blocks of one panel, up to 256 values.
@@ -13,20 +13,20 @@ pub(super) fn fill<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
     let whole = blocks.len() >= SUPER / F::LEN * F::BYTES;
     // SAFETY: all blocks of 256 values are there.
     unsafe {
-        match F::BLOCK {
-            BlockType::Q4_0 if whole => nibbles::<F>(w, blocks, |v, _| _mm256_sub_epi8(v, _mm256_set1_epi8(8))),
-            BlockType::Q4_1 if whole => nibbles::<F>(w, blocks, |v, _| v),
-            BlockType::Q5_0 if whole => nibbles::<F>(w, blocks, |v, block| {
+        match F::QUANT {
+            QuantType::Q4_0 if whole => nibbles::<F>(w, blocks, |v, _| _mm256_sub_epi8(v, _mm256_set1_epi8(8))),
+            QuantType::Q4_1 if whole => nibbles::<F>(w, blocks, |v, _| v),
+            QuantType::Q5_0 if whole => nibbles::<F>(w, blocks, |v, block| {
                 _mm256_sub_epi8(fifth(v, block, 2), _mm256_set1_epi8(16))
             }),
-            BlockType::Q5_1 if whole => nibbles::<F>(w, blocks, |v, block| fifth(v, block, 4)),
-            BlockType::IQ4_NL if whole => nibbles::<F>(w, blocks, |v, _| level(&IQ4_LEVELS, v)),
-            BlockType::MXFP4 if whole => nibbles::<F>(w, blocks, |v, _| level(&MXFP4_LEVELS, v)),
-            BlockType::IQ4_XS if whole => iq4_xs(w, blocks),
-            BlockType::Q5_K if whole => q5_k(w, blocks),
-            BlockType::Q8_0 if whole => bytes::<F>(w, blocks),
-            BlockType::Q4_K if whole => q4_k(w, blocks),
-            BlockType::Q6_K if whole => q6_k(w, blocks),
+            QuantType::Q5_1 if whole => nibbles::<F>(w, blocks, |v, block| fifth(v, block, 4)),
+            QuantType::IQ4_NL if whole => nibbles::<F>(w, blocks, |v, _| level(&IQ4_LEVELS, v)),
+            QuantType::MXFP4 if whole => nibbles::<F>(w, blocks, |v, _| level(&MXFP4_LEVELS, v)),
+            QuantType::IQ4_XS if whole => iq4_xs(w, blocks),
+            QuantType::Q5_K if whole => q5_k(w, blocks),
+            QuantType::Q8_0 if whole => bytes::<F>(w, blocks),
+            QuantType::Q4_K if whole => q4_k(w, blocks),
+            QuantType::Q6_K if whole => q6_k(w, blocks),
             _ => w.fill::<F>(blocks),
         }
     }
@@ -64,7 +64,7 @@ avx2! {
 unsafe fn scales<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
     // SAFETY: the promise of the caller; eight scales and minima fit.
     unsafe {
-        if F::BLOCK == BlockType::MXFP4 {
+        if F::QUANT == QuantType::MXFP4 {
             for (scale, block) in w.scale.iter_mut().zip(blocks.chunks_exact(F::BYTES)) {
                 *scale = crate::blocks::e8m0_half(block[0]);
             }

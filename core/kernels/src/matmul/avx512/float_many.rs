@@ -1,14 +1,15 @@
 //! Many rows of activations in f32: tiles of weights are converted to f32, rows in lanes, as in `many`.
 
 use std::arch::x86_64::*;
-use std::cell::RefCell;
 
-use super::features::avx512;
 use super::tile::transpose16;
 use crate::activations::Activations;
-use crate::blocks::{BlockType, SUPER, dequantise_row};
-use crate::matmul::job::{Input, Job};
+use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
+use crate::isa::Avx512;
+use crate::isa::avx512;
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::types::{Choice, Float, Job, Kernel};
+use crate::memory::Scratch;
 
 /// The rows of a large tile: three vectors of 16.
 pub(super) const TILE_ROWS: usize = 48;
@@ -18,44 +19,45 @@ const COLS: usize = 128;
 /// Weights as f32, `[column][row vector][row]`.
 type Tile<const R: usize> = [[[f32; LANES]; R]; COLS];
 
-thread_local! {
-    /// Sixteen rows' panels of quantised weights, converted.
-    static CONVERTED: RefCell<Vec<[f32; SUPER]>> = const { RefCell::new(Vec::new()) };
+/// Sixteen rows' panels of quantised weights, converted.
+type Converted = [[f32; SUPER]; LANES];
+
+/// The kernel for any type.
+pub(super) fn choose(_: Avx512, block: BlockType) -> Choice<Float> {
+    // SAFETY: the token is proof of the features; the function asks for the type.
+    Choice { kernel: unsafe { Kernel::new(block, many) }, tile: TILE_ROWS }
 }
 
 /// Tiles of f32.
-struct Float;
+struct Floats;
 
 avx512! {
-/// The kernel for every type.
-pub(super) unsafe fn many(job: &Job<'_>) {
-    // SAFETY: the promise of the caller.
-    unsafe { tiles::run::<Float, 3>(job) }
+fn many(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Floats, 3>(job, scratch) }
 }
 }
 
-impl Engine for Float {
-    const COLS: usize = COLS;
+// SAFETY: floats; the size of a tile is a multiple of a vector's, 64 bytes.
+unsafe impl Engine for Floats {
+    type Form = Float;
     type Tile<const R: usize> = Tile<R>;
-    type Input<'a> = Activations<'a>;
-
-    fn input<'a>(job: &Job<'a>) -> Option<Activations<'a>> {
-        match job.x {
-            Input::Float(x) => Some(x),
-            _ => None,
-        }
-    }
+    type Room = Converted;
+    const COLS: usize = COLS;
+    const TOKEN_BYTES: usize = COLS * size_of::<f32>();
 
     avx512! {
-    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile<R>, r: usize) {
-        if job.w.block().is_float() {
-            pack(job, place, tile, r, &[]);
-        } else {
-            let mut converted = CONVERTED.take();
-            convert(job, place, &mut converted);
-            pack(job, place, tile, r, &converted);
-            CONVERTED.set(converted);
+    unsafe fn pack<const R: usize>(
+        w: &Matrix,
+        place: Place,
+        tile: &mut Tile<R>,
+        r: usize,
+        converted: &mut Converted,
+    ) {
+        if let BlockType::Quant(_) = w.block() {
+            convert(w, place, converted);
         }
+        pack(w, place, tile, r, converted);
     }
     }
 
@@ -106,13 +108,12 @@ unsafe fn multiply<const R: usize>(tile: &Tile<R>, x: [*const f32; TOKENS], cols
 }
 
 /// Converts the whole panels of 256 columns that a place lies in, one row each.
-fn convert(job: &Job<'_>, place: Place, converted: &mut Vec<[f32; SUPER]>) {
-    converted.resize(LANES, [0.0; SUPER]);
-    let block = job.w.block();
+fn convert(w: &Matrix, place: Place, converted: &mut Converted) {
+    let block = w.block();
     let (panel, bytes) = (place.start / SUPER, block.row_bytes(SUPER).unwrap_or(0));
-    let len = (job.w.cols() - panel * SUPER).min(SUPER);
+    let len = (w.cols() - panel * SUPER).min(SUPER);
     for (i, out) in converted.iter_mut().enumerate().take(place.count) {
-        let row = job.w.row(place.row + i);
+        let row = w.row(place.row + i);
         dequantise_row(block, &row[panel * bytes..((panel + 1) * bytes).min(row.len())], &mut out[..len]);
     }
 }
@@ -120,7 +121,7 @@ fn convert(job: &Job<'_>, place: Place, converted: &mut Vec<[f32; SUPER]>) {
 avx512! {
 /// Transposes a place to row vector `r` of the tile, from the matrix if it is of floats, else from `converted`.
 #[inline]
-fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile<R>, r: usize, converted: &[[f32; SUPER]]) {
+fn pack<const R: usize>(w: &Matrix, place: Place, tile: &mut Tile<R>, r: usize, converted: &Converted) {
     for k in (0..place.cols).step_by(16) {
         let n = (place.cols - k).min(16);
         let mask = (0xffffu32 >> (16 - n)) as __mmask16;
@@ -128,21 +129,21 @@ fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile<R>, r: usiz
         let mut a = [_mm512_setzero_si512(); 16];
         for (i, a) in a.iter_mut().enumerate() {
             let i = i.min(place.count - 1);
-            let row = job.w.row(place.row + i).as_ptr();
+            let row = w.row(place.row + i).as_ptr();
             // SAFETY: the mask names `n` values from column `at` of the row on, which are there; of a converted
             // row, values of its panel.
             *a = unsafe {
-                match job.w.block() {
-                    BlockType::F32 => _mm512_maskz_loadu_epi32(mask, row.cast::<i32>().add(at)),
-                    BlockType::F16 => {
+                match w.block() {
+                    BlockType::Float(FloatType::F32) => _mm512_maskz_loadu_epi32(mask, row.cast::<i32>().add(at)),
+                    BlockType::Float(FloatType::F16) => {
                         let halves = _mm256_maskz_loadu_epi16(mask, row.cast::<i16>().add(at));
                         _mm512_castps_si512(_mm512_cvtph_ps(halves))
                     }
-                    BlockType::BF16 => {
+                    BlockType::Float(FloatType::BF16) => {
                         let halves = _mm256_maskz_loadu_epi16(mask, row.cast::<i16>().add(at));
                         _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves))
                     }
-                    _ => _mm512_maskz_loadu_epi32(mask, converted[i].as_ptr().add(at % SUPER).cast()),
+                    BlockType::Quant(_) => _mm512_maskz_loadu_epi32(mask, converted[i].as_ptr().add(at % SUPER).cast()),
                 }
             };
         }

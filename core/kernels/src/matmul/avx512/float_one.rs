@@ -2,10 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
-use crate::blocks::BlockType;
-use crate::matmul::ahead::prefetch;
-use crate::matmul::job::{Input, Job, Kernel};
+use crate::blocks::FloatType;
+use crate::isa::Avx512;
+use crate::isa::avx512;
+use crate::matmul::prefetch::prefetch;
+use crate::matmul::types::{Choice, Float, Function, Job, Kernel};
+use crate::memory::Scratch;
 
 /// Vectors in flight per row: enough to hide the latency of an addition.
 const SUMS: usize = 4;
@@ -60,20 +62,20 @@ impl Floats for Bf16 {
     }
 }
 
-/// The kernel for a float type; `None` for the others.
-pub(super) fn kernel(block: BlockType) -> Option<Kernel> {
-    match block {
-        BlockType::F32 => Some(one_row::<F32>),
-        BlockType::F16 => Some(one_row::<F16>),
-        BlockType::BF16 => Some(one_row::<Bf16>),
-        _ => None,
-    }
+/// The kernel for a float type.
+pub(super) fn choose(_: Avx512, float: FloatType) -> Choice<Float> {
+    let function: Function<Float> = match float {
+        FloatType::F32 => one_row::<F32>,
+        FloatType::F16 => one_row::<F16>,
+        FloatType::BF16 => one_row::<Bf16>,
+    };
+    // SAFETY: the token is proof of the features; the function is for this type.
+    Choice { kernel: unsafe { Kernel::new(float, function) }, tile: 2 }
 }
 
 avx512! {
-unsafe fn one_row<F: Floats>(job: &Job<'_>) {
-    let Input::Float(x) = job.x else { return };
-    let x = x.row(job.tokens.row(0));
+fn one_row<F: Floats>(job: &mut Job<'_, Float>, _: &mut Scratch) {
+    let x = job.x.row(job.tokens.row(0));
     let rows = job.w.rows();
     let far = rows.div_ceil(2);
     for first in 0..far {
@@ -81,11 +83,8 @@ unsafe fn one_row<F: Floats>(job: &Job<'_>) {
         // SAFETY: both rows have as many values as `x` (checked by `matmul`).
         let dots = unsafe { two_rows::<F>([job.w.row(first).as_ptr(), job.w.row(second).as_ptr()], x) };
         for token in 0..job.tokens.len() {
-            // SAFETY: the caller of a kernel gives this task these columns.
-            unsafe {
-                job.output.store(token, job.first_row + first, &dots[..1]);
-                job.output.store(token, job.first_row + second, &dots[1..]);
-            }
+            job.out.store(token, first, &dots[..1]);
+            job.out.store(token, second, &dots[1..]);
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::marker::PhantomData;
 
-use super::features::avx512;
 use super::multiply::{Columns, multiply};
 use super::tile::{Rows, Tile, TileFormat};
-use crate::activations::Quantised;
-use crate::blocks::{Format, SUPER};
-use crate::matmul::job::{Input, Job, Kernel};
+use crate::activations::{Meta, Quantised};
+use crate::blocks::{Format, Matrix, SUPER};
+use crate::isa::Avx512;
+use crate::isa::avx512;
 use crate::matmul::tiles::{self, Engine, Place, TOKENS};
+use crate::matmul::types::{Choice, Job, Kernel, Rounded};
+use crate::memory::Scratch;
 
 /// The rows of a large tile: three vectors of 16.
 pub(super) const TILE_ROWS: usize = 48;
@@ -17,34 +19,31 @@ pub(super) const TILE_ROWS: usize = 48;
 struct Whole<P: TileFormat>(PhantomData<P>);
 
 /// The kernel for a format.
-pub(super) fn kernel<P: TileFormat>() -> Kernel {
-    many::<P>
+pub(super) fn choose<P: TileFormat>(_: Avx512) -> Choice<Rounded> {
+    // SAFETY: the token is proof of the features; the function is for this format.
+    Choice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, many::<P>) }, tile: TILE_ROWS }
 }
 
 avx512! {
-unsafe fn many<P: TileFormat>(job: &Job<'_>) {
-    // SAFETY: the promise of the caller.
-    unsafe { tiles::run::<Whole<P>, 3>(job) }
+fn many<P: TileFormat>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Whole<P>, 3>(job, scratch) }
 }
 }
 
-impl<P: TileFormat> Engine for Whole<P> {
-    const COLS: usize = SUPER;
+// SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
+unsafe impl<P: TileFormat> Engine for Whole<P> {
+    type Form = Rounded;
     type Tile<const R: usize> = Tile<R>;
-    type Input<'a> = &'a Quantised;
-
-    fn input<'a>(job: &Job<'a>) -> Option<&'a Quantised> {
-        match job.x {
-            Input::Rounded(x) => Some(x),
-            _ => None,
-        }
-    }
+    type Room = ();
+    const COLS: usize = SUPER;
+    const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx512! {
-    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile<R>, r: usize) {
+    unsafe fn pack<const R: usize>(w: &Matrix, place: Place, tile: &mut Tile<R>, r: usize, _: &mut ()) {
         let rows = Rows {
-            start: job.w.row(place.row)[place.start / P::Blocks::LEN * P::Blocks::BYTES..].as_ptr(),
-            stride: job.w.row_bytes(),
+            start: w.row(place.row)[place.start / P::Blocks::LEN * P::Blocks::BYTES..].as_ptr(),
+            stride: w.row_bytes(),
             last: place.count - 1,
             groups: place.cols / 32,
         };

@@ -3,10 +3,10 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use super::tile::Tile;
 use crate::activations::Meta;
 use crate::blocks::Format;
+use crate::isa::avx512;
 
 /// Where the rounded activations of `T` tokens lie in one panel.
 #[derive(Clone, Copy)]

@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use super::tile::{Rows, Tile, TileFormat, halves, store, store_floats, transpose16};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, Iq4Xs, MXFP4_LEVELS, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+use crate::isa::avx512;
 
 /// How nibbles become bytes.
 #[derive(Clone, Copy)]

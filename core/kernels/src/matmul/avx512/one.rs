@@ -5,10 +5,12 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use crate::activations::{Meta, Quantised};
-use crate::blocks::SUPER;
-use crate::matmul::job::{Input, Job, Kernel};
+use crate::blocks::{Format, SUPER};
+use crate::isa::Avx512;
+use crate::isa::avx512;
+use crate::matmul::types::{Choice, Job, Kernel, Rounded};
+use crate::memory::Scratch;
 
 /// The single row of rounded activations: pointers to whole panels of 256, padded with zeros.
 #[derive(Clone, Copy)]
@@ -51,6 +53,9 @@ impl Row {
 
 /// A format with a dot product of its own.
 pub(super) trait RowFormat {
+    /// The block layout.
+    type Blocks: Format;
+
     /// The products of two rows of weights with the activations.
     ///
     /// # Safety
@@ -59,14 +64,14 @@ pub(super) trait RowFormat {
 }
 
 /// The kernel for a format.
-pub(super) fn kernel<D: RowFormat>() -> Kernel {
-    one_row::<D>
+pub(super) fn choose<D: RowFormat>(_: Avx512) -> Choice<Rounded> {
+    // SAFETY: the token is proof of the features; the function is for this format.
+    Choice { kernel: unsafe { Kernel::new(D::Blocks::QUANT, one_row::<D>) }, tile: 2 }
 }
 
 avx512! {
-unsafe fn one_row<D: RowFormat>(job: &Job<'_>) {
-    let Input::Rounded(quantised) = job.x else { return };
-    let x = row_of(quantised);
+fn one_row<D: RowFormat>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+    let x = row_of(job.x);
     let rows = job.w.rows();
     let far = rows.div_ceil(2);
     for first in 0..far {
@@ -75,11 +80,8 @@ unsafe fn one_row<D: RowFormat>(job: &Job<'_>) {
         // `matmul`), padded to whole panels.
         let dots = unsafe { D::dots([job.w.row(first).as_ptr(), job.w.row(second).as_ptr()], &x) };
         for token in 0..job.tokens.len() {
-            // SAFETY: the caller of a kernel gives this task these columns.
-            unsafe {
-                job.output.store(token, job.first_row + first, &dots[..1]);
-                job.output.store(token, job.first_row + second, &dots[1..]);
-            }
+            job.out.store(token, first, &dots[..1]);
+            job.out.store(token, second, &dots[1..]);
         }
     }
 }

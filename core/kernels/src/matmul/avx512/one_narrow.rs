@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use super::one::{Row, RowFormat, load, sum8};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, MXFP4_LEVELS, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-use crate::matmul::ahead::prefetch;
+use crate::isa::avx512;
+use crate::matmul::prefetch::prefetch;
 
 /// The blocks of one panel of one row; those that are not there are read from the last one (the activations are
 /// zero there).
@@ -217,6 +217,8 @@ unsafe fn add_nibbles<N: Nibbles, const FULL: bool>(sums: &mut Sums, panel: Pane
 macro_rules! nibble_dots {
     ($($name:ident)*) => {$(
         impl RowFormat for $name {
+            type Blocks = $name;
+
             avx512! {
             unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
                 let mut sums = [Sums { products: _mm512_setzero_ps(), minima: _mm256_setzero_ps() }; 2];
@@ -274,6 +276,8 @@ unsafe fn add_bytes<const FULL: bool>(sum: &mut __m512, panel: Panel, x: &Row) {
 }
 
 impl RowFormat for Q8_0 {
+    type Blocks = Q8_0;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let mut sums = [_mm512_setzero_ps(); 2];

@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use super::one::{Row, RowFormat, half, load, two_halves};
 use crate::blocks::{Format, Q2K, Q3K};
-use crate::matmul::ahead::prefetch;
+use crate::isa::avx512;
+use crate::matmul::prefetch::prefetch;
 
 /// What both kernels need: which scale goes to which 16-bit lane, and the shifts of two neighbouring 32s.
 struct Lanes {
@@ -64,6 +64,8 @@ impl Lanes {
 }
 
 impl RowFormat for Q2K {
+    type Blocks = Q2K;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let lanes = Lanes::new();
@@ -111,6 +113,8 @@ unsafe fn six_bits(p: *const u8) -> __m256i {
 }
 
 impl RowFormat for Q3K {
+    type Blocks = Q3K;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let lanes = Lanes::new();

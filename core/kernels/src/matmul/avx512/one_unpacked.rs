@@ -2,12 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use super::one::{Row, RowFormat, load};
 use super::tile::Unpack;
 use crate::blocks::{Format, SUPER};
-use crate::matmul::ahead::prefetch;
-use crate::matmul::generic::Unpacked;
+use crate::isa::avx512;
+use crate::matmul::prefetch::prefetch;
+use crate::matmul::unpacked::Unpacked;
 
 avx512! {
 /// Lane n of 16 takes the scale of the group that the `part`th 64 values have there.
@@ -68,6 +68,8 @@ unsafe fn add<F: Format>(sum: __m512, w: &Unpacked, x: &Row) -> __m512 {
 }
 
 impl<F: Format> RowFormat for Unpack<F> {
+    type Blocks = F;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let mut sums = [_mm512_setzero_ps(); 2];

@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use super::one::{Row, RowFormat, half, load, sum4, two_halves};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Xs, Q4K, Q5K, Q6K};
-use crate::matmul::ahead::prefetch;
+use crate::isa::avx512;
+use crate::matmul::prefetch::prefetch;
 
 /// A byte shuffle that spreads scale bytes to 16-bit lanes: `low` over the lower 32 bytes, `high` over the rest.
 const fn spread(low: u8, high: u8) -> [u8; 64] {
@@ -111,6 +111,8 @@ impl Sums {
 }
 
 impl RowFormat for Q4K {
+    type Blocks = Q4K;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let (shuffles, m4) = (Shuffles::new(), _mm512_set1_epi8(15));
@@ -139,6 +141,8 @@ impl RowFormat for Q4K {
 }
 
 impl RowFormat for Q5K {
+    type Blocks = Q5K;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let (shuffles, m4, m16) = (Shuffles::new(), _mm512_set1_epi8(15), _mm512_set1_epi8(16));
@@ -174,6 +178,8 @@ impl RowFormat for Q5K {
 }
 
 impl RowFormat for Q6K {
+    type Blocks = Q6K;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
@@ -224,6 +230,8 @@ impl RowFormat for Q6K {
 }
 
 impl RowFormat for Iq4Xs {
+    type Blocks = Iq4Xs;
+
     avx512! {
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let m4 = _mm512_set1_epi8(15);

@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use super::tile::{Rows, Tile, TileFormat, halves, store, store_dwords, store_floats, transpose16};
 use crate::blocks::{Q2K, Q4K, Q5K, Q6K};
+use crate::isa::avx512;
 
 avx512! {
 /// 64 bytes at `at` of every row, transposed: vector `j` holds bytes `4 j` to `4 j + 3` of each row.

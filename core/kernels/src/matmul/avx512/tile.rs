@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::features::avx512;
 use crate::blocks::{Format, GROUPS, SUPER};
-use crate::matmul::generic::Unpacked;
+use crate::isa::avx512;
+use crate::matmul::unpacked::Unpacked;
 
 /// Unpacked weights. A dword of `q` holds four neighbouring columns of one row as unsigned bytes: the value plus
 /// 128, or, for formats with minima, the value.

@@ -2,28 +2,36 @@
 //! the baseline of aarch64, so these are for every processor.
 
 use std::arch::aarch64::*;
-use std::cell::RefCell;
 
 use super::features::halves_to_floats;
 use super::tile::{VECTORS, add_to, no_totals};
 use crate::activations::Activations;
-use crate::blocks::{BlockType, Matrix, SUPER, dequantise_row};
-use crate::matmul::job::{Input, Job};
+use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
+use crate::isa::Neon;
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::types::{Choice, Class, Float, Function, Job, Kernel};
+use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
 type Tile = [[f32; LANES]; SUPER];
 
-thread_local! {
-    /// Converted panels, one row each.
-    static CONVERTED: RefCell<Vec<[f32; SUPER]>> = const { RefCell::new(Vec::new()) };
+/// Converted panels, one row each.
+type Converted = [[f32; SUPER]; LANES];
+
+/// The kernel for any type.
+pub(super) fn choose(_: Neon, block: BlockType, class: Class) -> Choice<Float> {
+    let (function, tile): (Function<Float>, usize) = match class {
+        Class::OneRow => (one_row, 2),
+        Class::ManyRows => (many, LANES),
+    };
+    // SAFETY: the token is proof of the feature; the functions ask for the type.
+    Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
 /// One row of activations.
 #[target_feature(enable = "neon")]
-pub(super) fn one_row(job: &Job<'_>) {
-    let Input::Float(x) = job.x else { return };
-    let x = x.row(job.tokens.row(0));
+fn one_row(job: &mut Job<'_, Float>, _: &mut Scratch) {
+    let x = job.x.row(job.tokens.row(0));
     let rows = job.w.rows();
     let mut converted = [[0f32; SUPER]; 2];
     for first in (0..rows).step_by(2) {
@@ -39,8 +47,7 @@ pub(super) fn one_row(job: &Job<'_>) {
         }
         let dots = sums.map(|[a, b, c, d]| vaddvq_f32(vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d))));
         for token in 0..job.tokens.len() {
-            // SAFETY: the caller of a kernel gives this task these columns.
-            unsafe { job.output.store(token, job.first_row + first, &dots[..pair[1] - first + 1]) };
+            job.out.store(token, first, &dots[..pair[1] - first + 1]);
         }
     }
 }
@@ -72,15 +79,16 @@ fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let block = w.block();
     let bytes = block.row_bytes(start).unwrap_or(0);
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
-    if !matches!(block, BlockType::F16 | BlockType::BF16) {
-        return dequantise_row(block, blocks, out);
-    }
+    let float = match block {
+        BlockType::Float(float @ (FloatType::F16 | FloatType::BF16)) => float,
+        _ => return dequantise_row(block, blocks, out),
+    };
     let whole = out.len() / 4 * 4;
     for (halves, out) in blocks.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<4>().0) {
         // SAFETY: four values of two bytes, at any address; room for four floats.
         unsafe {
             let halves = vreinterpret_u16_u8(vld1_u8(halves.as_ptr()));
-            let v = if block == BlockType::F16 {
+            let v = if float == FloatType::F16 {
                 halves_to_floats(halves)
             } else {
                 vreinterpretq_f32_u32(vshlq_n_u32::<16>(vmovl_u16(halves)))
@@ -92,36 +100,33 @@ fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
 }
 
 /// Tiles of f32.
-struct Float;
+struct Floats;
 
 /// Many rows of activations.
-///
-/// # Safety
-/// As for a `Kernel`.
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn many(job: &Job<'_>) {
-    // SAFETY: the promise of the caller.
-    unsafe { tiles::run::<Float, 1>(job) }
+fn many(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Floats, 1>(job, scratch) }
 }
 
-impl Engine for Float {
-    const COLS: usize = SUPER;
+// SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
+unsafe impl Engine for Floats {
+    type Form = Float;
     type Tile<const R: usize> = Tile;
-    type Input<'a> = Activations<'a>;
-
-    fn input<'a>(job: &Job<'a>) -> Option<Activations<'a>> {
-        match job.x {
-            Input::Float(x) => Some(x),
-            _ => None,
-        }
-    }
+    type Room = Converted;
+    const COLS: usize = SUPER;
+    const TOKEN_BYTES: usize = SUPER * size_of::<f32>();
 
     #[target_feature(enable = "neon")]
-    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile, _: usize) {
-        let mut converted = CONVERTED.take();
-        converted.resize(LANES, [0.0; SUPER]);
+    unsafe fn pack<const R: usize>(
+        w: &Matrix,
+        place: Place,
+        tile: &mut Tile,
+        _: usize,
+        converted: &mut Converted,
+    ) {
         for (i, out) in converted.iter_mut().enumerate() {
-            convert(&job.w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
+            convert(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
         }
         for (k, to) in tile.as_chunks_mut::<4>().0.iter_mut().enumerate().take(place.cols.div_ceil(4)) {
             for v in 0..VECTORS {
@@ -137,7 +142,6 @@ impl Engine for Float {
                 }
             }
         }
-        CONVERTED.set(converted);
     }
 
     #[target_feature(enable = "neon")]

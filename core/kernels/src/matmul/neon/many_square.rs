@@ -5,11 +5,13 @@ use std::arch::aarch64::*;
 use std::marker::PhantomData;
 
 use super::features::{i8mm, square};
-use super::tile::{Sums, Tile, VECTORS, add_to, no_totals, rounded};
-use crate::activations::Quantised;
-use crate::blocks::{Format, SUPER};
-use crate::matmul::job::{Job, Kernel};
+use super::tile::{Sums, Tile, VECTORS, add_to, no_totals};
+use crate::activations::{Meta, Quantised};
+use crate::blocks::{Format, Matrix, SUPER};
+use crate::isa::MatrixProducts;
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::types::{Choice, Job, Kernel, Rounded};
+use crate::memory::Scratch;
 
 /// The pairs of rows in a tile.
 const PAIRS: usize = LANES / 2;
@@ -21,29 +23,29 @@ type Squares = [[int32x4_t; PAIRS]; TOKENS / 2];
 struct Square<F: Format>(PhantomData<F>);
 
 /// The kernel for a format.
-pub(super) fn kernel<F: Format>() -> Kernel {
-    many::<F>
+pub(super) fn choose<F: Format>(_: MatrixProducts) -> Choice<Rounded> {
+    // SAFETY: the token is proof of the feature; the function is for this format.
+    Choice { kernel: unsafe { Kernel::new(F::QUANT, many::<F>) }, tile: LANES }
 }
 
 i8mm! {
-unsafe fn many<F: Format>(job: &Job<'_>) {
-    // SAFETY: the promise of the caller.
-    unsafe { tiles::run::<Square<F>, 1>(job) }
+fn many<F: Format>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Square<F>, 1>(job, scratch) }
 }
 }
 
-impl<F: Format> Engine for Square<F> {
-    const COLS: usize = SUPER;
+// SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
+unsafe impl<F: Format> Engine for Square<F> {
+    type Form = Rounded;
     type Tile<const R: usize> = Tile;
-    type Input<'a> = &'a Quantised;
-
-    fn input<'a>(job: &Job<'a>) -> Option<&'a Quantised> {
-        rounded(job)
-    }
+    type Room = ();
+    const COLS: usize = SUPER;
+    const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     i8mm! {
-    unsafe fn pack<const R: usize>(job: &Job<'_>, place: Place, tile: &mut Tile, _: usize) {
-        let w = tile.unpack::<F>(job, place);
+    unsafe fn pack<const R: usize>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+        let w = tile.unpack::<F>(matrix, place);
         for (c, to) in tile.q.as_chunks_mut::<{ 2 * PAIRS }>().0.iter_mut().enumerate() {
             for pair in 0..PAIRS {
                 // SAFETY: `16 c + 16 <= 256`, the length of `q`.

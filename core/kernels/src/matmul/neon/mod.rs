@@ -10,34 +10,21 @@ mod one;
 mod tests;
 mod tile;
 
-use std::arch::is_aarch64_feature_detected;
+use super::types::{Choice, Class, Float, IsaKernels, Rounded};
+use crate::blocks::{BlockType, QuantType, with_format};
+use crate::isa::{Neon, Portable};
 
-use super::job::{Form, Kernel};
-use super::plan::Choice;
-use super::tiles::LANES;
-use crate::blocks::{BlockType, Q8_0, with_format};
-
-/// The kernel for a quantised type; `one`: for one row of activations. Without `dotprod`: the portable kernel.
-pub(super) fn choose(block: BlockType, one: bool) -> Choice {
-    if !is_aarch64_feature_detected!("dotprod") {
-        return super::generic::choose(block, one);
+impl IsaKernels for Neon {
+    fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
+        float::choose(*self, block, class)
     }
-    // Float types never come here; the kernel for Q8_0 would read nothing and write nothing.
-    let (first, second, square): (Kernel, Kernel, Kernel) = with_format!(
-        block,
-        F => (one::kernel::<F>(), many::kernel::<F>(), many_square::kernel::<F>()),
-        float => (one::kernel::<Q8_0>(), many::kernel::<Q8_0>(), many_square::kernel::<Q8_0>())
-    );
-    let (kernel, tile) = match one {
-        true => (first, 2),
-        false if is_aarch64_feature_detected!("i8mm") => (square, LANES),
-        false => (second, LANES),
-    };
-    Choice { kernel, form: Form::of(block), tile }
-}
 
-/// The kernels in f32, for every type.
-pub(super) fn choose_float(one: bool) -> Choice {
-    let (kernel, tile): (Kernel, usize) = if one { (float::one_row, 2) } else { (float::many, LANES) };
-    Choice { kernel, form: Form::Float, tile }
+    fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded> {
+        let Some(dots) = self.dot_products() else { return Portable.rounded(quant, class) };
+        match (class, self.matrix_products()) {
+            (Class::OneRow, _) => with_format!(quant, F => one::choose::<F>(dots)),
+            (Class::ManyRows, Some(squares)) => with_format!(quant, F => many_square::choose::<F>(squares)),
+            (Class::ManyRows, None) => with_format!(quant, F => many::choose::<F>(dots)),
+        }
+    }
 }

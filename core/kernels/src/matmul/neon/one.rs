@@ -5,24 +5,26 @@ use std::arch::aarch64::*;
 use super::features::{dot, dotprod};
 use crate::activations::{Meta, Quantised};
 use crate::blocks::{Format, SUPER};
-use crate::matmul::generic::Unpacked;
-use crate::matmul::job::{Input, Job, Kernel};
+use crate::isa::DotProducts;
+use crate::matmul::types::{Choice, Job, Kernel, Rounded};
+use crate::matmul::unpacked::Unpacked;
+use crate::memory::Scratch;
 
 /// The kernel for a format.
-pub(super) fn kernel<F: Format>() -> Kernel {
-    one_row::<F>
+pub(super) fn choose<F: Format>(_: DotProducts) -> Choice<Rounded> {
+    // SAFETY: the token is proof of the feature; the function is for this format.
+    Choice { kernel: unsafe { Kernel::new(F::QUANT, one_row::<F>) }, tile: 2 }
 }
 
 dotprod! {
-unsafe fn one_row<F: Format>(job: &Job<'_>) {
-    let Input::Rounded(x) = job.x else { return };
+fn one_row<F: Format>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+    let x = job.x;
     let rows = job.w.rows();
     for first in (0..rows).step_by(2) {
         let second = (first + 1).min(rows - 1);
         let dots = two_rows::<F>([job.w.row(first), job.w.row(second)], x);
         for token in 0..job.tokens.len() {
-            // SAFETY: the caller of a kernel gives this task these columns.
-            unsafe { job.output.store(token, job.first_row + first, &dots[..second - first + 1]) };
+            job.out.store(token, first, &dots[..second - first + 1]);
         }
     }
 }

@@ -2,11 +2,10 @@
 
 use std::arch::aarch64::*;
 
-use crate::activations::{Meta, Quantised};
-use crate::blocks::{Format, GROUPS, SUPER};
-use crate::matmul::generic::Unpacked;
-use crate::matmul::job::{Input, Job};
+use crate::activations::Meta;
+use crate::blocks::{Format, GROUPS, Matrix, SUPER};
 use crate::matmul::tiles::{LANES, Place, TOKENS};
+use crate::matmul::unpacked::Unpacked;
 
 /// The vectors of four rows in a tile.
 pub(super) const VECTORS: usize = LANES / 4;
@@ -30,12 +29,12 @@ pub(super) struct Tile {
 impl Tile {
     /// Unpacks the rows of a place, whose scales and minima are put in the tile; rows that are missing repeat the last.
     #[inline(always)]
-    pub(super) fn unpack<F: Format>(&mut self, job: &Job<'_>, place: Place) -> [Unpacked; LANES] {
+    pub(super) fn unpack<F: Format>(&mut self, matrix: &Matrix, place: Place) -> [Unpacked; LANES] {
         let at = place.start / F::LEN * F::BYTES;
         let bytes = place.cols / F::LEN * F::BYTES;
         let mut w = [Unpacked::ZERO; LANES];
         for (i, w) in w.iter_mut().enumerate() {
-            w.fill::<F>(&job.w.row(place.row + i.min(place.count - 1))[at..at + bytes]);
+            w.fill::<F>(&matrix.row(place.row + i.min(place.count - 1))[at..at + bytes]);
             for g in 0..SUPER / F::GROUP {
                 self.scale[g][i] = w.scale[g];
                 self.min[g][i] = w.min[g];
@@ -70,15 +69,6 @@ impl Tile {
                 }
             }
         }
-    }
-}
-
-/// The rounded activations of a job.
-#[inline(always)]
-pub(super) fn rounded<'a>(job: &Job<'a>) -> Option<&'a Quantised> {
-    match job.x {
-        Input::Rounded(x) => Some(x),
-        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@ use gguf_file::GgufFile;
 use proptest::prelude::*;
 
 use super::gguf::Keys;
-use crate::{Special, Tokenizer};
+use crate::{Special, Tokenizer, TokenizerOptions};
 
 fn files() -> [Vec<u8>; 2] {
     let tokens = ["<unk>", "<s>", "</s>", "a", "b", "ab", "\u{2581}", "<0x0A>", "Ġ", "é"];
@@ -28,7 +28,7 @@ proptest! {
         let Ok(file) = GgufFile::from_bytes("damaged", bytes) else {
             return Ok(());
         };
-        let Ok(tokenizer) = Tokenizer::from_gguf(file.metadata(), Some("gpt-2")) else {
+        let Ok(tokenizer) = Tokenizer::from_gguf(file.metadata(), &TokenizerOptions { pre: Some("gpt-2"), tables: None }) else {
             return Ok(());
         };
         for special in [Special::Parse, Special::Plain] {

@@ -30,6 +30,9 @@ fn keys_and_texts_both_count() {
     assert_eq!(tokenizer.token_kind(7).unwrap(), TokenKind::Control);
     assert_eq!(tokenizer.token_kind(8).unwrap(), TokenKind::Control);
     assert!(tokenizer.encode("</s>", Special::Plain).is_err(), "no token for its letters");
+    let list =
+        keys.clone().with("tokenizer.ggml.eos_token_ids", vec![0i32, 2, 99].into()).build(None).unwrap();
+    assert_eq!(list.end_of_generation(), [0, 1, 2, 3, 4, 5, 6, 8]);
     // An id past the vocabulary counts for nothing.
     let past = keys.with("tokenizer.ggml.eos_token_id", OwnedValue::U32(99)).build(None).unwrap();
     assert_eq!(past.eos(), None);

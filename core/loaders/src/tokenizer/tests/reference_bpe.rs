@@ -8,8 +8,8 @@ use tokenizers::Model;
 use tokenizers::models::bpe::{BPE, BpeBuilder};
 
 use super::gguf::{Keys, fixture};
+use crate::tables::TokenizerTables;
 use crate::tokenizer::byte_letters::to_letters;
-use crate::tokenizer::pre_table::PreTokenizerTable;
 use crate::tokenizer::splitter::Splitter;
 use crate::{Special, Tokenizer};
 
@@ -27,7 +27,8 @@ impl Pair {
             .strings("tokenizer.ggml.tokens", tokens)
             .strings("tokenizer.ggml.merges", merges)
             .with("tokenizer.ggml.add_bos_token", gguf_file::OwnedValue::Bool(false));
-        let entry = PreTokenizerTable::built_in().unwrap().entry(pre).unwrap();
+        let tables = TokenizerTables::built_in().unwrap();
+        let entry = tables.pre(pre).unwrap();
         let vocab = (0u32..)
             .zip(tokens)
             .map(|(id, text)| (text.clone(), id))

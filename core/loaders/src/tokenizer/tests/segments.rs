@@ -98,15 +98,40 @@ fn user_defined_tokens_are_found_in_any_text() {
 
 #[test]
 fn phi3_special_tokens_take_white_space_along() {
-    let base = Keys::default()
-        .text("tokenizer.ggml.model", "llama")
-        .strings("tokenizer.ggml.tokens", &["<unk>", "<s>", "</s>", "<|user|>", "\u{2581}", "a", "<0x0A>"])
-        .scores(&[0.0; 7])
-        .types(&[2, 3, 3, 3, 1, 1, 6]);
-    let plain = base.clone().build(None).unwrap();
-    let phi = base.text("general.name", "Phi-3-mini").build(None).unwrap();
-    assert_eq!(plain.encode("<|user|>\na<s>\n", Special::Parse).unwrap(), [3, 4, 6, 5, 1, 4, 6]);
-    assert_eq!(phi.encode("<|user|>\na<s>\n", Special::Parse).unwrap(), [3, 4, 5, 1, 4, 6]);
+    // Ids and flags as in the tokenizer.json of Phi-3: what is "rstrip" there takes white space along.
+    let phi = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        "<|user|>",
+        "\u{2581}",
+        "a",
+        "<0x0A>",
+        "<|placeholder1|>",
+        "<|placeholder6|>",
+        "<|assistant|>",
+        "<|system|>",
+        "<|end|>",
+        "<|endoftext|>",
+    ];
+    let build = |tokens: &[&str], name: &str| {
+        Keys::default()
+            .text("tokenizer.ggml.model", "llama")
+            .text("general.name", name)
+            .strings("tokenizer.ggml.tokens", tokens)
+            .scores(&vec![0.0; tokens.len()])
+            .types(&[&[2, 3, 3, 3, 1, 1, 6][..], &vec![3; tokens.len() - 7]].concat())
+            .build(None)
+            .unwrap()
+    };
+    let text = "<|user|>\na<s>\n<|end|> \n<|endoftext|>\n";
+    for name in ["Phi-3-mini", "Phi 3 Mini 4k Instruct", "My Model"] {
+        let ids = build(&phi, name).encode(text, Special::Parse).unwrap();
+        assert_eq!(ids, [3, 4, 5, 1, 4, 6, 11, 12, 4, 6], "{name}");
+    }
+    // The name of a model decides nothing: without Phi-3's tokens no white space goes.
+    let other = build(&phi[..7], "Phi-3-mini");
+    assert_eq!(other.encode("<|user|>\na<s>\n", Special::Parse).unwrap(), [3, 4, 6, 5, 1, 4, 6]);
 }
 
 #[test]
@@ -153,6 +178,13 @@ fn faults_are_named() {
         (good.clone().with("tokenizer.ggml.add_bos_token", OwnedValue::Bool(true)), "bos_token_id"),
         (good.clone().with("tokenizer.ggml.tokens", OwnedValue::U32(1)), "an array was expected"),
         (good.clone().text("tokenizer.ggml.model", "llama"), "tokenizer.ggml.scores"),
+        (
+            good.clone().with("tokenizer.ggml.remove_extra_whitespaces", OwnedValue::Bool(true)),
+            "removing white space",
+        ),
+        (good.clone().with("tokenizer.ggml.normalizer.lowercase", OwnedValue::Bool(true)), "lower-casing"),
+        (good.clone().with("tokenizer.ggml.add_sep_token", OwnedValue::Bool(true)), "separator"),
+        (good.clone().with("tokenizer.ggml.precompiled_charsmap", vec![1u8].into()), "normalising"),
     ];
     for (keys, part) in cases {
         let message = message(keys);

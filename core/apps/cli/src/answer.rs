@@ -1,0 +1,83 @@
+//! What `run` asks of a pipeline: a prompt as the model takes it, and an answer.
+
+use crate::failure::Failure;
+use crate::report;
+use crate::template_arguments::{TemplateArguments, without_effect};
+use menagerie::pipeline::{ChatCapable, ChatMessage, Event, Outcome, RenderedPrompt, Request, TextPipeline};
+use std::sync::Arc;
+
+/// A prompt as a model takes it.
+pub(crate) enum Prompt {
+    /// Text that is continued.
+    Plain(Vec<u32>),
+    /// Messages in the chat template.
+    Chat(RenderedPrompt),
+}
+
+/// The chat format; `None` where neither the file nor the spec nor the arguments have a template.
+///
+/// # Errors
+/// There is a template, and it cannot be used.
+pub(crate) fn chat_format<'a>(
+    pipeline: &'a TextPipeline,
+    template: &TemplateArguments,
+) -> Result<Option<&'a Arc<dyn ChatCapable>>, Failure> {
+    pipeline.tokenizer()?;
+    match pipeline.chat_format() {
+        Ok(format) => Ok(Some(format)),
+        Err(missing) if template.chat_template.is_some() || has_template(pipeline) => Err(missing.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the file or its spec has a template, usable or not.
+pub(crate) fn has_template(pipeline: &TextPipeline) -> bool {
+    pipeline.resolved().is_some_and(|resolved| {
+        let stated = resolved.file.keys().ok().and_then(|keys| keys.get("tokenizer.chat_template"));
+        stated.is_some() || resolved.config().chat_fallback.is_some()
+    })
+}
+
+/// A user's message in the chat template, or plain text where there is none or it is not wanted.
+pub(crate) fn prompt(
+    pipeline: &TextPipeline,
+    text: &str,
+    raw: bool,
+    system: Option<&str>,
+    template: &TemplateArguments,
+) -> Result<Prompt, Failure> {
+    let format = if raw { None } else { chat_format(pipeline, template)? };
+    let Some(format) = format else {
+        if system.is_some() {
+            return Err(Failure::Usage("--system needs a chat template, and this model has none".to_owned())
+                .with_help("give one with --chat-template FILE"));
+        }
+        if !raw {
+            report::note(
+                "the file has no chat template: the prompt is continued as plain text (as --raw does)",
+            );
+        }
+        return Ok(Prompt::Plain(pipeline.tokenizer()?.encode_prompt(text)?));
+    };
+    let mut messages: Vec<ChatMessage> = system.into_iter().map(ChatMessage::system).collect();
+    messages.push(ChatMessage::user(text));
+    let options = template.render_options()?;
+    for option in without_effect(format.as_ref(), &messages, &options)? {
+        report::note(&format!("{option} changes nothing: the chat template does not look at it"));
+    }
+    Ok(Prompt::Chat(format.render_prompt(&messages, &options)?))
+}
+
+/// One answer.
+pub(crate) fn generate(
+    pipeline: &TextPipeline,
+    prompt: &Prompt,
+    request: &Request,
+    sink: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, Failure> {
+    let mut session = pipeline.session()?;
+    Ok(match prompt {
+        Prompt::Plain(tokens) => session.generate(tokens, request, sink)?,
+        Prompt::Chat(prompt) => session.generate_chat(prompt, request, sink)?,
+    })
+}

@@ -1,0 +1,225 @@
+//! [`Conversation`]: what a message or a command of `chat` does.
+
+use crate::commands::chat::{COMMANDS, ChatCommand};
+use crate::failure::Failure;
+use crate::output_file::OutputFile;
+use crate::printer::{DisplayArguments, Printer, Reasoning, Streams};
+use crate::sampling_arguments::{SamplingArguments, sampling_line};
+use crate::{interrupt, output, prompt, report};
+use clap::ValueEnum;
+use menagerie::pipeline::{ChatSession, Request, StopReason, TextPipeline};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A conversation with its options.
+pub(crate) struct Conversation<'a> {
+    pipeline: &'a TextPipeline,
+    chat: ChatSession,
+    sampling: SamplingArguments,
+    display: DisplayArguments,
+    request: Request,
+    cancel: Arc<AtomicBool>,
+    verbose: bool,
+}
+
+impl<'a> Conversation<'a> {
+    /// An empty conversation as the arguments say.
+    pub(crate) fn begin(pipeline: &'a TextPipeline, command: &ChatCommand) -> Result<Self, Failure> {
+        let cancel = interrupt::flag()?;
+        let mut chat = pipeline.chat()?;
+        chat.options_mut().render = command.template.render_options()?;
+        if let Some(system) = &command.system {
+            chat.set_system(system);
+        }
+        let request = command.sampling.request(pipeline.sampling_defaults(), Arc::clone(&cancel))?;
+        Ok(Self {
+            pipeline,
+            chat,
+            sampling: command.sampling.clone(),
+            display: command.display,
+            request,
+            cancel,
+            verbose: command.verbose,
+        })
+    }
+
+    /// One message or command; `false` to leave.
+    pub(crate) fn line(&mut self, line: &str) -> Result<bool, Failure> {
+        self.cancel.store(false, Ordering::SeqCst);
+        if !line.starts_with('/') {
+            let message = line.trim();
+            return if message.is_empty() { Ok(true) } else { self.answer(Some(message)).map(|()| true) };
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match word {
+            "/exit" | "/quit" | "/bye" => return Ok(false),
+            "/help" | "/?" => output::write(&help())?,
+            "/reset" | "/clear" => self.reset(),
+            "/system" => self.system(rest),
+            "/regen" => self.answer(None)?,
+            "/set" => self.set(rest)?,
+            "/show" => output::write(&self.show())?,
+            "/save" => self.save(rest, false)?,
+            "/save!" => self.save(rest, true)?,
+            "/load" => self.load(rest)?,
+            _ => return Err(unknown(word)),
+        }
+        Ok(true)
+    }
+
+    fn answer(&mut self, message: Option<&str>) -> Result<(), Failure> {
+        let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
+        let streams = Streams::of_process(&mut out, &mut remarks);
+        let mut printer = Printer::new(streams, self.display, Arc::clone(&self.cancel));
+        let mut sink = |event: menagerie::pipeline::Event<'_>| printer.event(event);
+        let outcome = match message {
+            Some(message) => self.chat.send(message, &self.request, &mut sink),
+            None => self.chat.regenerate(&self.request, &mut sink),
+        }?;
+        printer.finish(&outcome, self.pipeline.context(), true)?;
+        if outcome.reason == StopReason::Cancelled {
+            let nothing = outcome.text.is_empty() && outcome.reasoning.is_empty();
+            report::note(match (nothing, message) {
+                (true, Some(_)) => {
+                    "stopped before an answer began; the message is not part of the conversation"
+                }
+                (true, None) => "stopped before an answer began; the old one stays",
+                (false, _) => "stopped; what came of the answer stays in the conversation",
+            });
+        }
+        if self.verbose {
+            eprintln!("{}; seed {}; {}", outcome.statistics, outcome.seed, outcome.reason);
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) {
+        let messages = self.chat.messages().iter().filter(|message| message.role != "system").count();
+        self.chat.reset();
+        report::note(&format!("{} forgotten", output::counted(messages, "message")));
+    }
+
+    fn system(&mut self, text: &str) {
+        let set = |chat: &mut ChatSession, text: &str, done: &str| {
+            chat.set_system(text);
+            let others = chat.messages().iter().filter(|message| message.role != "system").count();
+            let goes_on = if others > 0 { "; the conversation goes on (/reset forgets it)" } else { "" };
+            report::note(&format!("system message {done}{goes_on}"));
+        };
+        match text {
+            "" => match self.system_message() {
+                Some(system) => eprintln!("{system}"),
+                None => report::note("there is no system message; /system TEXT sets one"),
+            },
+            "-" => set(&mut self.chat, "", "removed"),
+            text => set(&mut self.chat, text, "set"),
+        }
+    }
+
+    fn system_message(&self) -> Option<&str> {
+        let first = self.chat.messages().first().filter(|message| message.role == "system");
+        first.map(|message| message.content.as_str())
+    }
+
+    /// Changes one option, or shows all.
+    fn set(&mut self, rest: &str) -> Result<(), Failure> {
+        if rest.is_empty() {
+            return output::write(&self.options());
+        }
+        let (name, value) = rest.split_once([' ', '=']).unwrap_or((rest, ""));
+        let (name, value) = (name.trim_start_matches('-'), value.trim());
+        if value.is_empty() {
+            return Err(Failure::Usage(format!("/set {name} needs a value"))
+                .with_help("/set alone lists the options"));
+        }
+        if name == "reasoning" {
+            self.display.reasoning = Reasoning::from_str(value, true)
+                .map_err(|_| Failure::Usage(format!("`{value}` is not stderr, stdout or hide")))?;
+        } else {
+            let mut changed = self.sampling.clone();
+            changed.set(name, value).map_err(Failure::Usage)?;
+            self.request = changed.request(self.pipeline.sampling_defaults(), Arc::clone(&self.cancel))?;
+            self.sampling = changed;
+        }
+        report::note(&format!("{name} is {value}"));
+        Ok(())
+    }
+
+    fn options(&self) -> String {
+        let limit = self.request.max_tokens.map_or("-1 (no limit)".to_owned(), |count| count.to_string());
+        let seed =
+            self.request.sampling.seed.map_or("-1 (a new one each time)".to_owned(), |seed| seed.to_string());
+        let reasoning = format!("{:?}", self.display.reasoning).to_lowercase();
+        format!(
+            "sampling    {}\nmax-tokens  {limit}\nseed        {seed}\nstop        {:?}\nreasoning   {reasoning}\n",
+            sampling_line(&self.request.sampling),
+            self.request.stop,
+        )
+    }
+
+    fn show(&self) -> String {
+        let held = self.chat.session().sequence().tokens().len();
+        let messages = output::counted(self.chat.messages().len(), "message");
+        let dropped = match self.chat.dropped() {
+            0 => String::new(),
+            dropped => format!(", the {dropped} oldest no longer in the prompt"),
+        };
+        let system =
+            self.system_message().map_or(String::new(), |system| format!("system      {system:?}\n"));
+        format!(
+            "model       {} ({})\ncontext     {held} of {} tokens used; {messages}{dropped}\n{system}{}",
+            self.pipeline.name(),
+            self.pipeline.architecture(),
+            self.pipeline.context(),
+            self.options(),
+        )
+    }
+
+    fn save(&self, file: &str, force: bool) -> Result<(), Failure> {
+        if file.is_empty() {
+            return Err(Failure::Usage("/save needs a file name".to_owned()));
+        }
+        let mut target = match OutputFile::create(Path::new(file), force, &[]) {
+            Err(Failure::Failed(_)) if !force && Path::new(file).is_file() => {
+                return Err(Failure::about(file, "the file exists").with_help("/save! FILE replaces it"));
+            }
+            other => other?,
+        };
+        let text = self.chat.to_json()? + "\n";
+        target.write_all(text.as_bytes()).map_err(|error| Failure::about(file, error))?;
+        target.commit()?;
+        report::note(&format!("saved {} to {file}", output::counted(self.chat.messages().len(), "message")));
+        Ok(())
+    }
+
+    fn load(&mut self, file: &str) -> Result<(), Failure> {
+        if file.is_empty() {
+            return Err(Failure::Usage("/load needs a file name".to_owned()));
+        }
+        let text = prompt::read_file(Path::new(file))?;
+        self.chat.load_json(&text).map_err(|error| Failure::about(file, error))?;
+        report::note(&format!(
+            "loaded {} from {file}",
+            output::counted(self.chat.messages().len(), "message")
+        ));
+        Ok(())
+    }
+}
+
+fn help() -> String {
+    let line =
+        |&(name, rest, what): &(&str, &str, &str)| format!("{:<19} {what}\n", format!("{name} {rest}"));
+    COMMANDS.iter().map(line).collect::<String>()
+        + "\"\"\" or \\ at the end of a line: the message goes on in the next one\n"
+}
+
+fn unknown(word: &str) -> Failure {
+    let scored = COMMANDS.iter().map(|(name, _, _)| (strsim::jaro_winkler(word, name), name));
+    let best = scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest = best.map(|(_, name)| format!("; the nearest is {name}")).unwrap_or_default();
+    Failure::Usage(format!("there is no command {word}{nearest}"))
+        .with_help("/help lists them; a message that begins with a space is no command")
+}

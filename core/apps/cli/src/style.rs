@@ -1,0 +1,57 @@
+//! Colours: on terminals that want them, or as `--color` says.
+
+use anstyle::{AnsiColor, Style};
+use clap::ColorChoice;
+use std::io::IsTerminal;
+use std::sync::OnceLock;
+
+pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const NOTE: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const HELP: Style = AnsiColor::Cyan.on_default().bold();
+pub(crate) const PLACE: Style = AnsiColor::BrightBlue.on_default().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+
+static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Where a text goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+impl Stream {
+    /// Whether a person sees it.
+    pub(crate) fn is_terminal(self) -> bool {
+        match self {
+            Self::Out => std::io::stdout().is_terminal(),
+            Self::Err => std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// Whether colours are wanted there: `--color`, else a terminal without NO_COLOR that is not dumb.
+    pub(crate) fn is_coloured(self) -> bool {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        match CHOICE.get().copied().unwrap_or(ColorChoice::Auto) {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                self.is_terminal()
+                    && !set("NO_COLOR")
+                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            }
+        }
+    }
+}
+
+/// What `--color` says; the first call counts.
+pub(crate) fn choose(choice: ColorChoice) {
+    CHOICE.get_or_init(|| choice);
+}
+
+/// The text in a style, or as it is.
+pub(crate) fn paint(text: &str, style: Style, coloured: bool) -> String {
+    if coloured && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+}

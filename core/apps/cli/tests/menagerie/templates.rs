@@ -1,0 +1,97 @@
+//! Chat templates: given by hand, faulty, from a spec; tools and variables.
+
+use super::{Changed, TEMPLATE, chat_model, fixture, menagerie};
+use serde_json::Value;
+use std::path::Path;
+
+fn prompt_tokens(home: &Path, model: &str, extra: &[&str]) -> u64 {
+    let arguments = [&["run", model, "hi", "--json", "-n", "1"], extra].concat();
+    let report: Value = serde_json::from_str(&menagerie(home, &arguments).good()).unwrap();
+    report["prompt_tokens"].as_u64().unwrap()
+}
+
+/// A5: `--set`, `--tools`, `--chat-template`.
+#[test]
+fn templates_are_given_variables_and_tools() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    std::fs::write(home.path().join("tools.json"), r#"[{"type": "function", "function": {"name": "f"}}]"#)
+        .unwrap();
+    std::fs::write(home.path().join("short.jinja"), "{{ messages[-1].content }}").unwrap();
+    let tokens = |extra: &[&str]| prompt_tokens(home.path(), &model, extra);
+    let plain = tokens(&[]);
+    assert!(tokens(&["--set", "think=true"]) > plain);
+    assert!(tokens(&["--tools", "tools.json"]) > plain);
+    assert!(tokens(&["--system", "Be brief."]) > plain);
+    assert!(tokens(&["--chat-template", "short.jinja"]) < plain);
+    let call = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--set", "unknown=1"]);
+    assert!(call.err.contains("--set unknown changes nothing"), "{}", call.err);
+    menagerie(home.path(), &["run", &model, "hi", "--set", "think"]).refused_with(&["NAME=JSON"]);
+}
+
+/// Truth bug 2: no template and a template that cannot be used are two things.
+#[test]
+fn a_template_that_does_not_compile_is_an_error_in_run_too() {
+    let home = tempfile::tempdir().unwrap();
+    let broken = Changed::of("base/llama/model-f32.gguf").set("tokenizer.chat_template", "{% if x %}");
+    let model = broken.write(home.path());
+    menagerie(home.path(), &["run", &model, "hi", "-n", "2"]).fails_with(&["chat format"]);
+    menagerie(home.path(), &["run", &model, "hi", "-n", "2", "--raw"]).good();
+    // A11.
+    menagerie(home.path(), &["check", &model]).fails_with(&["chat format"]);
+}
+
+/// A18: `render` shows what `run` uses, the fallback of a spec too; P21: it reads standard input and lists of texts.
+#[test]
+fn render_uses_specs() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
+    let fallback = "{% for m in messages %}({{ m.role }}) {{ m.content }}{% endfor %}";
+    let spec = format!(
+        "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"talker\"\n\n[chat]\nfallback = {fallback:?}\n"
+    );
+    std::fs::write(home.path().join("menagerie.d/talker.toml"), spec).unwrap();
+    let mut changed = Changed::of("base/llama/model-f32.gguf").set("general.architecture", "talker");
+    for (key, _) in &mut changed.keys {
+        if let Some(rest) = key.strip_prefix("llama.") {
+            *key = format!("talker.{rest}");
+        }
+    }
+    let model = changed.write(home.path());
+    let messages = br#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "hi "}, {"type": "text", "text": "there"}]}]}"#;
+    assert_eq!(super::fed(home.path(), &["render", &model, "-"], messages).good(), "(user) hi there");
+    std::fs::write(home.path().join("m.json"), "[1,\n").unwrap();
+    menagerie(home.path(), &["render", &model, "m.json"]).fails_with(&["m.json:1:3"]);
+    std::fs::write(home.path().join("t.jinja"), TEMPLATE).unwrap();
+    let given =
+        super::fed(home.path(), &["render", &model, "-", "--chat-template", "t.jinja"], messages).good();
+    assert_eq!(given, "<user>hi there\n<assistant>");
+}
+
+/// A11, A12: what cannot be used is a fault, in JSON too.
+#[test]
+fn check_fails_what_cannot_be_used() {
+    let home = tempfile::tempdir().unwrap();
+    let json = |arguments: &[&str]| {
+        let call = menagerie(home.path(), arguments);
+        (call.code, serde_json::from_str::<Value>(&call.out).unwrap())
+    };
+    let file = Changed::of("base/llama/model-f32.gguf").set("tokenizer.ggml.pre", "foo").write(home.path());
+    let call = menagerie(home.path(), &["check", &file]);
+    assert_eq!(call.err.matches("unknown pre-tokenizer").count(), 1, "{}", call.err);
+    call.fails_with(&["unknown pre-tokenizer `foo`", "1 fault"]);
+    let (code, report) = json(&["check", &file, "--json"]);
+    assert_eq!((code, report["good"].as_bool()), (Some(1), Some(false)));
+    assert!(report["faults"][0]["message"].as_str().unwrap().contains("foo"), "{report}");
+
+    let mut changed = Changed::of("base/llama/model-f32.gguf");
+    changed.tensors.retain(|tensor| tensor.name != "blk.1.ffn_up.weight");
+    let (code, report) = json(&["check", &changed.write(home.path()), "--json"]);
+    assert_eq!(code, Some(1));
+    assert!(report["faults"].to_string().contains("blk.1.ffn_up.weight"), "{report}");
+
+    let good = fixture("base/llama/model-f32.gguf");
+    let (code, report) = json(&["check", good.to_str().unwrap(), "--json"]);
+    assert_eq!((code, report["good"].as_bool()), (Some(0), Some(true)));
+    assert!(report["notes"].to_string().contains("chat template"), "{report}");
+}

@@ -1,0 +1,114 @@
+//! [`GgufModel`]: a GGUF file as a [`ModelFile`].
+
+use crate::gguf_source::GgufSource;
+use crate::model_file::{ModelFile, ModelTensors};
+use gguf_file::{GgufFile, Value};
+use menagerie_loaders::{
+    CanonicalKeys, ChatTemplate, GgufLoader, LoadError, LoadOptions, SamplingDefaults, Tokenizer,
+    TokenizerOptions,
+};
+use menagerie_model::{ModelError, WeightGuard};
+use menagerie_spec::{ArchSpec, KeySource, KeyValue, SourceFormat};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A GGUF file, in one or several parts.
+#[derive(Clone, Debug)]
+pub struct GgufModel(GgufLoader);
+
+impl GgufModel {
+    /// Opens a file, and its other parts where it is the first of several.
+    ///
+    /// # Errors
+    /// The container is faulty or cannot be read.
+    pub fn open(path: &Path, mmap: bool) -> Result<Self, LoadError> {
+        GgufLoader::open(path, &LoadOptions { mmap }).map(Self)
+    }
+
+    /// Bytes of the file and its other parts, without reading them.
+    pub(crate) fn part_bytes(path: &Path) -> u64 {
+        let sizes = GgufFile::part_paths(path).into_iter().filter_map(|part| std::fs::metadata(part).ok());
+        sizes.map(|metadata| metadata.len()).sum()
+    }
+}
+
+impl ModelFile for GgufModel {
+    fn paths(&self) -> &[PathBuf] {
+        self.0.file().paths()
+    }
+
+    fn format(&self) -> SourceFormat {
+        SourceFormat::Gguf
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.0.model_name().filter(|name| !name.is_empty())
+    }
+
+    fn architecture(&self) -> Result<&str, LoadError> {
+        self.0.architecture()
+    }
+
+    fn keys(&self) -> Result<Box<dyn KeySource>, LoadError> {
+        Ok(Box::new(GgufKeys(self.0.canonical_keys()?)))
+    }
+
+    fn tensors(&self, spec: Arc<ArchSpec>) -> Arc<dyn ModelTensors> {
+        Arc::new(GgufSource::new(Arc::clone(self.0.file()), spec))
+    }
+
+    fn tokenizer(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError> {
+        self.0.tokenizer(options)
+    }
+
+    fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError> {
+        self.0.chat_template(tokenizer)
+    }
+
+    fn sampling_defaults(&self) -> Result<SamplingDefaults, LoadError> {
+        self.0.sampling_defaults()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.file().file_bytes()
+    }
+
+    fn guard(&self) -> WeightGuard {
+        let file = Arc::clone(self.0.file());
+        Box::new(move || file.check_alive().map_err(|error| ModelError::Weights(error.to_string())))
+    }
+}
+
+/// The metadata of a GGUF file as specs read it.
+struct GgufKeys(CanonicalKeys);
+
+impl KeySource for GgufKeys {
+    fn get(&self, canonical_key: &str) -> Option<KeyValue> {
+        self.0.get(canonical_key).map(key_value)
+    }
+
+    fn keys(&self) -> Vec<String> {
+        self.0.own_keys().map(str::to_owned).collect()
+    }
+
+    fn foreign_keys(&self) -> Vec<String> {
+        let metadata = self.0.file().metadata();
+        let own: HashSet<String> = self.0.own_keys().map(|key| self.0.file_key(key)).collect();
+        metadata.keys().filter(|key| !own.contains(*key)).map(str::to_owned).collect()
+    }
+}
+
+fn key_value(value: Value) -> KeyValue {
+    match value {
+        Value::Bool(flag) => KeyValue::Bool(flag),
+        Value::String(text) => KeyValue::Text(text.to_owned()),
+        Value::Array(array) => KeyValue::List(array.values().map(key_value).collect()),
+        Value::F32(number) => KeyValue::Number(f64::from(number)),
+        Value::F64(number) => KeyValue::Number(number),
+        // An integer past i64 is kept as a number.
+        integer => integer
+            .as_i64()
+            .map_or_else(|| KeyValue::Number(integer.as_f64().unwrap_or(f64::NAN)), KeyValue::Integer),
+    }
+}

@@ -1,0 +1,157 @@
+//! The mixer `attention`.
+
+use super::qk_norm::{head_norm, qk_norm};
+use super::rope::rope;
+use menagerie_model::components::{AttentionLinears, CausalAttention, HeadNorm, QkNorm, Rope, Temperature};
+use menagerie_model::{AttentionShape, Linear, Mask, Operation, Param, SequenceMixer};
+use menagerie_registry::{Part, Parts, component, noted, where_given};
+use menagerie_spec::config::{
+    AttentionConfig, MaskKind, TemperatureConfig, ValueNormConfig, WindowConfig, WindowKind,
+};
+
+component!(mixer AttentionConfig, attention);
+
+fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+    sizes_are_possible(config, parts)?;
+    let linears = linears_of(config, parts);
+    let shape = shape_of(config, parts);
+    let options = options_of(config, parts);
+    let (linears, shape, options) = (linears?, shape?, options?);
+    let [keys, values] = [parts.name("k"), parts.name("v")];
+    let built = CausalAttention::new([&keys, &values], linears, shape, parts.states());
+    let mut built = noted(parts, built)?;
+    if let Some(limit) = options.clamp {
+        built = built.with_clamp(limit);
+    }
+    if let Some(norm) = options.qk_norm {
+        built = built.with_qk_norm(norm);
+    }
+    if let Some(norm) = options.v_norm {
+        built = built.with_v_norm(norm);
+    }
+    if let Some(rotary) = options.rope {
+        built = built.with_rope(rotary, parts.ropes());
+    }
+    if let Some(sinks) = options.sinks {
+        let with_sinks = built.with_sinks(sinks);
+        built = noted(parts, with_sinks)?;
+    }
+    if let Some(temperature) = options.temperature {
+        built = built.with_temperature(temperature);
+    }
+    Some(Box::new(built))
+}
+
+/// What an attention may have beside its products.
+struct AttentionOptions {
+    clamp: Option<f32>,
+    qk_norm: Option<QkNorm>,
+    v_norm: Option<HeadNorm>,
+    rope: Option<Rope>,
+    sinks: Option<Param>,
+    temperature: Option<Temperature>,
+}
+
+/// Every field of the config is named here, in [`shape_of`] or in [`linears_of`]: one that is forgotten does not compile.
+fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionOptions> {
+    let AttentionConfig {
+        heads: _,
+        kv_heads,
+        key_dim: _,
+        value_dim,
+        qkv_bias: _,
+        output_bias: _,
+        scale: _,
+        mask: _,
+        softcap: _,
+        clamp,
+        sinks,
+        qk_norm: norm,
+        v_norm,
+        window: _,
+        temperature,
+        rope: rotary,
+    } = config;
+    let norm = where_given(norm.as_ref().map(|norm| qk_norm(norm, config, parts)));
+    let v_norm = where_given(v_norm.as_ref().map(|ValueNormConfig { over, norm }| {
+        head_norm("attn_v_norm", norm, *over, [*value_dim, *kv_heads], parts)
+    }));
+    let rotary = where_given(rotary.as_ref().map(|config| rope(config, parts)));
+    let sinks = where_given(sinks.as_ref().map(|role| {
+        parts.needs(Operation::Sinks)?;
+        let values = parts.values(role, Part::Main)?;
+        parts.vector(role, values)
+    }));
+    let temperature =
+        temperature.map(|TemperatureConfig { scale, length, offset }| Temperature { scale, length, offset });
+    let (clamp, qk_norm, v_norm) = (*clamp, norm?, v_norm?);
+    Some(AttentionOptions { clamp, qk_norm, v_norm, rope: rotary?, sinks: sinks?, temperature })
+}
+
+/// Heads, scale and mask.
+fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionShape> {
+    let AttentionConfig { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, window, .. } = *config;
+    let mask = mask_of(mask, window, parts)?;
+    Some(AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask })
+}
+
+/// The four products; their biases are taken by the rules in the kind's table.
+fn linears_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionLinears> {
+    let qkv = query_key_value(config, parts);
+    let output = parts.linear("attn_output");
+    let [query, key, value] = qkv?;
+    Some(AttentionLinears { query, key, value, output: output? })
+}
+
+/// Whether there are heads, groups of equal size, and row widths that can be counted.
+fn sizes_are_possible(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<()> {
+    let AttentionConfig { heads, kv_heads, key_dim, value_dim, .. } = *config;
+    let widths = [(heads, key_dim), (kv_heads, key_dim), (kv_heads, value_dim), (heads, value_dim)];
+    let countable = |(heads, dim): (usize, usize)| {
+        heads.checked_mul(dim).is_some_and(|width| (1..1 << 31).contains(&width))
+    };
+    if widths.into_iter().all(countable) && heads.is_multiple_of(kv_heads) {
+        return Some(());
+    }
+    parts.fault(&format!(
+        "attention: {heads} query heads, {kv_heads} key-value heads, heads of {key_dim} (keys) and {value_dim} (values) \
+         elements; the key-value heads must divide the query heads, and none may be 0"
+    ));
+    None
+}
+
+fn mask_of(mask: MaskKind, window: Option<WindowConfig>, parts: &mut dyn Parts) -> Option<Mask> {
+    let window = window.map(|WindowConfig { kind, size }| (kind, size));
+    let mask = match (mask, window) {
+        (MaskKind::Causal, None) => Mask::Causal,
+        (MaskKind::Causal, Some((WindowKind::Sliding, size))) => Mask::Sliding { size },
+        (MaskKind::Causal, Some((WindowKind::Chunked, size))) => Mask::Chunked { size },
+        (MaskKind::Bidirectional, None) => Mask::Bidirectional,
+        (MaskKind::Bidirectional, Some((WindowKind::Symmetric, size))) => Mask::Symmetric { size },
+        (mask, Some((kind, _))) => {
+            parts.fault(&format!(
+                "attention: a {} window does not go with a {} mask",
+                kind.name(),
+                mask.name()
+            ));
+            return None;
+        }
+    };
+    if mask.looks_ahead() {
+        parts.needs(Operation::LookAhead)?;
+    }
+    Some(mask)
+}
+
+/// Queries, keys and values: of weights of their own, or rows of one.
+fn query_key_value(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<[Box<dyn Linear>; 3]> {
+    const ROLES: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
+    let AttentionConfig { heads, kv_heads, key_dim, value_dim, .. } = *config;
+    if parts.has("attn_qkv", Part::Main) {
+        let rows = [heads * key_dim, kv_heads * key_dim, kv_heads * value_dim];
+        let linears = parts.split_linear("attn_qkv", &rows, &ROLES)?;
+        return <[_; 3]>::try_from(linears).ok();
+    }
+    let [query, key, value] = ROLES.map(|role| parts.linear(role));
+    Some([query?, key?, value?])
+}

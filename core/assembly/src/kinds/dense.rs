@@ -1,0 +1,75 @@
+//! The feed-forwards `gated` and `plain`, also as experts that every token takes.
+
+use super::names::activation;
+use menagerie_model::components::{GatedFeedForward, PlainFeedForward};
+use menagerie_model::{FeedForward, Linear};
+use menagerie_registry::{Part, Parts, component};
+use menagerie_spec::config::{Activation, GatedConfig, PlainConfig};
+
+component!(feed_forward GatedConfig, gated);
+component!(feed_forward PlainConfig, plain);
+
+/// Roles of a feed-forward.
+pub(super) struct DenseRoles {
+    pub(super) gate: &'static str,
+    pub(super) up: &'static str,
+    pub(super) down: &'static str,
+}
+
+const DENSE: DenseRoles = DenseRoles { gate: "ffn_gate", up: "ffn_up", down: "ffn_down" };
+
+// Biases are taken by the rule in the kind's table.
+fn gated(config: &GatedConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
+    let GatedConfig { activation, bias: _ } = *config;
+    gated_of(&DENSE, activation, parts)
+}
+
+fn plain(config: &PlainConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
+    let PlainConfig { activation, bias: _ } = *config;
+    plain_of(&DENSE, activation, parts)
+}
+
+/// Gate, up and down; gate and up may be one weight.
+pub(super) fn gated_of(
+    roles: &DenseRoles,
+    act: Activation,
+    parts: &mut dyn Parts,
+) -> Option<Box<dyn FeedForward>> {
+    let gate_and_up = match fused_rows(roles, parts) {
+        Some(rows) => fused(roles, rows, parts),
+        None => {
+            let gate = parts.linear(roles.gate);
+            gate.zip(parts.linear(roles.up))
+        }
+    };
+    let down = parts.linear(roles.down);
+    let (gate, up) = gate_and_up?;
+    Some(Box::new(GatedFeedForward { gate, up, down: down?, activation: activation(act) }))
+}
+
+/// Rows of gate and of up where `up` of double width holds both: there is no gate, and `up` has twice the rows that
+/// `down` has columns.
+fn fused_rows(roles: &DenseRoles, parts: &dyn Parts) -> Option<usize> {
+    let size = |role: &str, at: usize| usize::try_from(*parts.dims(role)?.get(at)?).ok();
+    let inner = size(roles.down, 0)?;
+    let double = size(roles.up, 1)? == inner.checked_mul(2)?;
+    (double && !parts.has(roles.gate, Part::Main)).then_some(inner)
+}
+
+type Pair = (Box<dyn Linear>, Box<dyn Linear>);
+
+fn fused(roles: &DenseRoles, rows: usize, parts: &mut dyn Parts) -> Option<Pair> {
+    let mut halves = parts.split_linear(roles.up, &[rows, rows], &[])?.into_iter();
+    halves.next().zip(halves.next())
+}
+
+/// Up and down.
+pub(super) fn plain_of(
+    roles: &DenseRoles,
+    act: Activation,
+    parts: &mut dyn Parts,
+) -> Option<Box<dyn FeedForward>> {
+    let up = parts.linear(roles.up);
+    let down = parts.linear(roles.down);
+    Some(Box::new(PlainFeedForward { up: up?, down: down?, activation: activation(act) }))
+}

@@ -1,0 +1,81 @@
+//! Norms on the heads of queries and keys.
+
+use menagerie_model::components::{HeadNorm, QkNorm, QkNormPlace};
+use menagerie_registry::{Part, Parts};
+use menagerie_spec::config::{
+    AttentionConfig, LayerNormConfig, NormBias, NormWeight, QkNormAt, QkNormConfig, QkNormOver, RmsConfig,
+};
+use menagerie_spec::kind::Component as Config;
+
+/// Norms on queries and keys; `over` says what the mean runs over, the shape of a weight whether heads share it.
+pub(super) fn qk_norm(
+    config: &QkNormConfig,
+    attention: &AttentionConfig,
+    parts: &mut dyn Parts,
+) -> Option<QkNorm> {
+    let QkNormConfig { over, at, norm } = config;
+    let dim = attention.key_dim;
+    let query = head_norm("attn_q_norm", norm, *over, [dim, attention.heads], parts);
+    let key = head_norm("attn_k_norm", norm, *over, [dim, attention.kv_heads], parts);
+    let place = match at {
+        QkNormAt::BeforeRope => QkNormPlace::BeforeRope,
+        QkNormAt::AfterRope => QkNormPlace::AfterRope,
+    };
+    Some(QkNorm { query: query?, key: key?, place })
+}
+
+/// A norm over every head, or over all heads together, of rows of `heads` heads of `dim` elements.
+pub(super) fn head_norm(
+    role: &str,
+    norm: &Config,
+    over: QkNormOver,
+    [dim, heads]: [usize; 2],
+    parts: &mut dyn Parts,
+) -> Option<HeadNorm> {
+    let found: u64 = parts.dims(role).map_or(0, |dims| dims.iter().product());
+    let own_weights = over == QkNormOver::Head && heads > 1 && found == (dim * heads) as u64;
+    if own_weights {
+        return head_norm_with_own_weights(role, norm, [dim, heads], parts);
+    }
+    let width = match over {
+        QkNormOver::Head => dim,
+        QkNormOver::AllHeads => dim * heads,
+    };
+    let norm = parts.norm(role, norm, width)?;
+    Some(HeadNorm { norm, width, row_weight: None, row_bias: None })
+}
+
+/// Every head has weights of its own: the norm has none, and the row is multiplied by all of them.
+fn head_norm_with_own_weights(
+    role: &str,
+    norm: &Config,
+    [dim, heads]: [usize; 2],
+    parts: &mut dyn Parts,
+) -> Option<HeadNorm> {
+    let (bare, offset, bias) = if let Some(config) = norm.downcast_ref::<RmsConfig>() {
+        (norm.map::<RmsConfig>(|norm| norm.weight = NormWeight::None), config.offset, NormBias::None)
+    } else if let Some(config) = norm.downcast_ref::<LayerNormConfig>() {
+        let bare = norm.map::<LayerNormConfig>(|norm| {
+            (norm.weight, norm.bias) = (NormWeight::None, NormBias::None);
+        });
+        (bare, config.offset, config.bias)
+    } else {
+        let kind = norm.kind().name;
+        parts.fault(&format!(
+            "\"{role}\" has weights for each of {heads} heads, and a norm of kind `{kind}` has one for all of them"
+        ));
+        return None;
+    };
+    let mut weight = parts.row_values(role, Part::Main, [dim, heads])?;
+    weight.iter_mut().for_each(|value| *value += offset);
+    let weight = parts.vector(role, weight);
+    let row_bias = match bias {
+        NormBias::None => None,
+        NormBias::Own => {
+            let values = parts.row_values(role, Part::Bias, [dim, heads])?;
+            Some(parts.vector(role, values)?)
+        }
+    };
+    let norm = parts.norm(role, &bare?, dim)?;
+    Some(HeadNorm { norm, width: dim, row_weight: Some(weight?), row_bias })
+}

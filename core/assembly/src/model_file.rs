@@ -1,0 +1,84 @@
+//! [`ModelFile`]: what a pipeline needs of a model on disk, whatever its format.
+
+use crate::gguf_model::GgufModel;
+use crate::source::WeightSource;
+use menagerie_loaders::{ChatTemplate, LoadError, SamplingDefaults, Tokenizer, TokenizerOptions};
+use menagerie_model::WeightGuard;
+use menagerie_spec::{ArchSpec, KeySource, RoleSource, SourceFormat};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The tensors of a model: for a spec to look at, and for the assembler to take.
+pub trait ModelTensors: WeightSource + RoleSource + Send + Sync {}
+
+impl<T: WeightSource + RoleSource + Send + Sync> ModelTensors for T {}
+
+/// A model on disk: its keys, its tensors, and what belongs to it.
+pub trait ModelFile: fmt::Debug + Send + Sync {
+    /// The files, in order.
+    fn paths(&self) -> &[PathBuf];
+
+    /// The format: how specs read names in it.
+    fn format(&self) -> SourceFormat;
+
+    /// The model's name as the file states it.
+    fn name(&self) -> Option<&str>;
+
+    /// The architecture as the file names it.
+    ///
+    /// # Errors
+    /// The file does not say.
+    fn architecture(&self) -> Result<&str, LoadError>;
+
+    /// Its metadata by canonical keys.
+    ///
+    /// # Errors
+    /// As [`ModelFile::architecture`].
+    fn keys(&self) -> Result<Box<dyn KeySource>, LoadError>;
+
+    /// Its tensors by the roles of a spec.
+    fn tensors(&self, spec: Arc<ArchSpec>) -> Arc<dyn ModelTensors>;
+
+    /// The tokenizer; `pre` is the pre-tokenizer where the file names none.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be built exactly.
+    fn tokenizer(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError>;
+
+    /// The chat template of its own, if it has one; its special tokens come from `tokenizer`.
+    ///
+    /// # Errors
+    /// The template cannot be compiled.
+    fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError>;
+
+    /// What it says about sampling.
+    ///
+    /// # Errors
+    /// A value of another type than expected.
+    fn sampling_defaults(&self) -> Result<SamplingDefaults, LoadError>;
+
+    /// Bytes on disk.
+    fn bytes(&self) -> u64;
+
+    /// Fails once the files are not what was opened: changed, cut or unreadable.
+    fn guard(&self) -> WeightGuard;
+
+    /// The first file, for messages.
+    fn file(&self) -> String {
+        self.paths().first().map_or_else(|| "the file".to_owned(), |path| path.display().to_string())
+    }
+}
+
+/// Opens a model; `mmap` says whether its files are mapped or read into memory.
+///
+/// # Errors
+/// The files cannot be read, or are of no known format.
+pub fn open_model(path: &Path, mmap: bool) -> Result<Arc<dyn ModelFile>, LoadError> {
+    Ok(Arc::new(GgufModel::open(path, mmap)?))
+}
+
+/// Bytes of the files of a model, which need not be readable.
+pub fn bytes_on_disk(path: &Path) -> u64 {
+    GgufModel::part_bytes(path)
+}

@@ -1,0 +1,37 @@
+//! [`AssembleOptions`]: which part of a model to assemble, for which backend, with what around its linears.
+
+use menagerie_model::{Compute, LinearWrapper, StagePosition};
+use menagerie_registry::Components;
+use std::ops::Range;
+
+/// What an assembly is told beside config and weights.
+#[derive(Clone)]
+pub struct AssembleOptions<'a> {
+    /// Where the part lies; says whether it has an embedding and a head.
+    pub position: StagePosition,
+    /// Its layers; absent = all.
+    pub layers: Option<Range<usize>>,
+    /// The backend that takes the weights in, and how products will be computed.
+    pub compute: &'a Compute,
+    /// The factories of kinds.
+    pub components: &'a Components,
+    /// What is put around every linear.
+    pub wrapper: Option<&'a dyn LinearWrapper>,
+}
+
+impl<'a> AssembleOptions<'a> {
+    /// The whole model, nothing around its linears.
+    pub fn whole(compute: &'a Compute, components: &'a Components) -> Self {
+        Self { position: StagePosition::Only, layers: None, compute, components, wrapper: None }
+    }
+
+    /// A stage: these layers, with the ends that its position has.
+    pub fn stage(self, position: StagePosition, layers: Range<usize>) -> Self {
+        Self { position, layers: Some(layers), ..self }
+    }
+
+    /// With `wrapper` around every linear.
+    pub fn with_wrapper(self, wrapper: &'a dyn LinearWrapper) -> Self {
+        Self { wrapper: Some(wrapper), ..self }
+    }
+}

@@ -1,0 +1,313 @@
+//! [`Place`]: what the factory of one component takes its parts from.
+
+use crate::assembler::{Assembler, Site};
+use crate::dims::{of, solve};
+use menagerie_model::components::RopeDeclarations;
+use menagerie_model::{Backend, ExpertLinear, Linear, Norm, Param, StateDeclarations, Weight};
+use menagerie_registry::{Build, NormPlace, Part, Parts};
+use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, Tensor, WantedRole};
+use std::ops::Range;
+
+/// One component at one place of the model: its wanted roles, and the sizes its tensors have bound so far.
+pub(crate) struct Place<'p, 'a> {
+    assembler: &'p mut Assembler<'a>,
+    layer: Option<usize>,
+    kind: &'static str,
+    wanted: Vec<WantedRole>,
+    sizes: Sizes,
+}
+
+impl<'p, 'a> Place<'p, 'a> {
+    /// The place of a mixer or feed-forward.
+    pub(crate) fn of_block(assembler: &'p mut Assembler<'a>, layer: usize, config: &Config) -> Self {
+        let width = assembler.width();
+        let mut sizes = config.sizes();
+        sizes.set("D", width);
+        let wanted = config.wanted(width);
+        Self { assembler, layer: Some(layer), kind: config.kind().name, wanted, sizes }
+    }
+
+    fn of_norm(
+        assembler: &'p mut Assembler<'a>,
+        layer: Option<usize>,
+        config: &Config,
+        place: &NormPlace,
+    ) -> Self {
+        let mut sizes = config.sizes();
+        sizes.set("width", place.width);
+        let wanted = config.wanted_norm(place.role, place.width);
+        Self { assembler, layer, kind: config.kind().name, wanted, sizes }
+    }
+
+    /// The row of the kind's table for a role: of several forms the fused one where it is asked for.
+    fn row(&mut self, role: &str, part: Part, fused: bool) -> Option<WantedRole> {
+        let is_bias = |wanted: &WantedRole| wanted.def.tensor == Tensor::Bias;
+        let form = |wanted: &&WantedRole| wanted.def.form.is_some_and(|(_, form)| form == "fused") == fused;
+        let mut rows: Vec<&WantedRole> = self.wanted.iter().filter(|wanted| wanted.role == role).collect();
+        // A norm's weight and bias are two rows of one role.
+        if rows.iter().any(|row| is_bias(row)) && rows.iter().any(|row| !is_bias(row)) {
+            rows.retain(|row| is_bias(row) == (part == Part::Bias));
+        }
+        let found = rows.iter().copied().find(form).or(rows.first().copied()).cloned();
+        if found.is_none() {
+            let text = format!(
+                "kind `{}` asks for role `{role}`, which its table does not have (a defect of the kind: please report it)",
+                self.kind
+            );
+            self.fault(&text);
+        }
+        found
+    }
+
+    fn layer_of(&self, row: &WantedRole) -> Option<usize> {
+        match row.def.scope {
+            Scope::Block => self.layer,
+            Scope::Model => None,
+        }
+    }
+
+    /// Dims with every size that is known by now.
+    fn known(&self, dims: &[Dim]) -> Vec<Dim> {
+        dims.iter().map(|dim| if dim.size.is_some() { *dim } else { self.sizes.dim(dim.text) }).collect()
+    }
+
+    /// Sizes that the config leaves open are those of the first tensor that has them.
+    fn bind(&mut self, expected: &[Dim], found: &[u64]) {
+        for (dim, size) in expected.iter().zip(found.iter().chain(std::iter::repeat(&1))) {
+            if dim.size.is_some() {
+                continue;
+            }
+            if let Some((symbol, size)) = solve(dim.text, *size)
+                && let Ok(size) = usize::try_from(size)
+            {
+                self.sizes.set(symbol, size);
+            }
+        }
+    }
+
+    /// The weight of a row of the table.
+    fn weight(&mut self, row: &WantedRole) -> Option<Weight> {
+        let layer = self.layer_of(row);
+        let site = Site { role: &row.role, layer };
+        let expected = self.known(&row.dims);
+        if let Some(found) = self.assembler.dims(site) {
+            self.bind(&expected, found);
+        }
+        let expected = self.known(&row.dims);
+        self.assembler.take(site, Part::Main, &expected)
+    }
+
+    /// The bias of a row of the table, as its rule says.
+    #[allow(clippy::option_option)]
+    fn bias(&mut self, row: &WantedRole) -> Option<Option<Vec<f32>>> {
+        let dims = self.known(row.dims.get(1..).unwrap_or(&[]));
+        let layer = self.layer_of(row);
+        self.assembler.bias(Site { role: &row.role, layer }, row.bias, &dims)
+    }
+
+    /// Biases of the parts of a fused role, where the file keeps them apart.
+    #[allow(clippy::option_option)]
+    fn biases_apart(&mut self, roles: &[&str]) -> Option<Vec<Option<Vec<f32>>>> {
+        let biases: Vec<_> = roles
+            .iter()
+            .map(|role| {
+                let row = self.row(role, Part::Main, false)?;
+                self.bias(&row)
+            })
+            .collect();
+        biases.into_iter().collect()
+    }
+
+    /// Row ranges of a fused weight taken in one by one.
+    fn ranges(&mut self, weight: &Weight, rows: &[usize]) -> Option<Vec<(Range<usize>, Param)>> {
+        let mut start = 0;
+        let mut parts = Vec::with_capacity(rows.len());
+        for &count in rows {
+            let range = start..start + count;
+            start = range.end;
+            let part = self.assembler.ok(self.layer, weight.row_range(range.clone()))?;
+            parts.push((range, self.assembler.param(self.layer, &part)?));
+        }
+        Some(parts)
+    }
+}
+
+impl Parts for Place<'_, '_> {
+    fn layer(&self) -> Option<usize> {
+        self.layer
+    }
+
+    fn width(&self) -> usize {
+        self.assembler.width()
+    }
+
+    fn backend(&self) -> &dyn Backend {
+        self.assembler.backend()
+    }
+
+    fn has(&self, role: &str, part: Part) -> bool {
+        self.assembler.has(Site { role, layer: self.layer }, part)
+    }
+
+    fn dims(&self, role: &str) -> Option<&[u64]> {
+        self.assembler.dims(Site { role, layer: self.layer })
+    }
+
+    fn size(&self, symbol: &str) -> Option<usize> {
+        let known = self.wanted.iter().flat_map(|wanted| wanted.def.dims).find(|text| **text == symbol)?;
+        self.sizes.dim(known).size.and_then(|size| usize::try_from(size).ok())
+    }
+
+    fn linear(&mut self, role: &str) -> Option<Box<dyn Linear>> {
+        let row = self.row(role, Part::Main, false)?;
+        let weight = self.weight(&row);
+        let bias = self.bias(&row);
+        let (weight, bias) = (weight?, bias?);
+        let layer = self.layer_of(&row);
+        let param = self.assembler.param(layer, &weight)?;
+        let rows = 0..param.shape().rows;
+        self.assembler.linear(Site { role: &row.role, layer }, rows, param, bias)
+    }
+
+    fn split_linear(
+        &mut self,
+        role: &str,
+        rows: &[usize],
+        bias_roles: &[&str],
+    ) -> Option<Vec<Box<dyn Linear>>> {
+        let row = self.row(role, Part::Main, true)?;
+        let weight = self.weight(&row);
+        let fused = self.has(role, Part::Bias);
+        let apart = bias_roles.iter().any(|role| self.has(role, Part::Bias));
+        let biases = if apart && !fused {
+            self.biases_apart(bias_roles)?
+        } else {
+            let mut whole = self.bias(&row)?.map(Vec::into_iter);
+            rows.iter().map(|rows| whole.as_mut().map(|rest| rest.take(*rows).collect())).collect()
+        };
+        let site = Site { role: &row.role, layer: self.layer };
+        let parts = self.ranges(&weight?, rows)?;
+        let linears = parts.into_iter().zip(biases);
+        linears.map(|((range, param), bias)| self.assembler.linear(site, range, param, bias)).collect()
+    }
+
+    fn experts(&mut self, role: &str) -> Option<Box<dyn ExpertLinear>> {
+        let row = self.row(role, Part::Main, false)?;
+        let weight = self.weight(&row);
+        let bias = self.bias(&row);
+        let param = self.assembler.param(self.layer, &weight?)?;
+        let rows = 0..param.shape().rows;
+        self.assembler.expert_linear(Site { role: &row.role, layer: self.layer }, rows, param, bias?)
+    }
+
+    fn split_experts(&mut self, role: &str) -> Option<[Box<dyn ExpertLinear>; 2]> {
+        let row = self.row(role, Part::Main, true)?;
+        let weight = self.weight(&row);
+        let bias = self.bias(&row);
+        let (weight, bias) = (weight?, bias?);
+        let rows = weight.shape().rows;
+        if !rows.is_multiple_of(2) {
+            let text = format!("tensor \"{}\": {rows} rows are not two parts of equal width", weight.name());
+            self.fault(&text);
+            return None;
+        }
+        let site = Site { role: &row.role, layer: self.layer };
+        let mut halves = self.ranges(&weight, &[rows / 2, rows / 2])?.into_iter().map(|(range, param)| {
+            let own = bias.as_ref().map(|bias| {
+                bias.chunks_exact(rows).flat_map(|expert| expert[range.clone()].iter().copied()).collect()
+            });
+            self.assembler.expert_linear(site, range, param, own)
+        });
+        let (first, second) = (halves.next().flatten(), halves.next().flatten());
+        Some([first?, second?])
+    }
+
+    fn values(&mut self, role: &str, part: Part) -> Option<Vec<f32>> {
+        let row = self.row(role, part, false)?;
+        let dims = self.known(&row.dims);
+        let layer = self.layer_of(&row);
+        self.assembler.values(Site { role: &row.role, layer }, part, &dims)
+    }
+
+    fn row_values(&mut self, role: &str, part: Part, [dim, heads]: [usize; 2]) -> Option<Vec<f32>> {
+        let site = Site { role, layer: self.layer };
+        let index = self.assembler.source.find(role, self.layer, part);
+        let found = index.and_then(|index| self.assembler.source.entries().get(index));
+        let as_matrix = found.is_some_and(|entry| entry.dims.get(1).is_some_and(|rows| *rows > 1));
+        let expected: &[Dim] = if as_matrix {
+            &[of("head_dim", dim), of("heads", heads)]
+        } else {
+            &[of("heads*head_dim", dim * heads)]
+        };
+        self.assembler.values(site, part, expected)
+    }
+
+    fn matrix(&mut self, role: &str) -> Option<Param> {
+        let row = self.row(role, Part::Main, false)?;
+        let weight = self.weight(&row)?;
+        let layer = self.layer_of(&row);
+        self.assembler.param(layer, &weight)
+    }
+
+    fn vector(&mut self, role: &str, values: Vec<f32>) -> Option<Param> {
+        self.assembler.vector(Site { role, layer: self.layer }, values)
+    }
+
+    fn norm(&mut self, role: &str, config: &Config, width: usize) -> Option<Box<dyn Norm>> {
+        self.assembler.norm(config, self.layer, &NormPlace { role, width })
+    }
+
+    fn states(&mut self) -> &mut StateDeclarations {
+        &mut self.assembler.states
+    }
+
+    fn name(&self, suffix: &str) -> String {
+        match self.layer {
+            Some(layer) => format!("blk.{layer}.{suffix}"),
+            None => suffix.to_owned(),
+        }
+    }
+
+    fn ropes(&mut self) -> &mut RopeDeclarations {
+        &mut self.assembler.ropes
+    }
+
+    fn fault(&mut self, text: &str) {
+        self.assembler.fault(self.layer, text);
+    }
+}
+
+impl Assembler<'_> {
+    /// A norm at a place, by the factory of its kind.
+    pub(crate) fn norm(
+        &mut self,
+        config: &Config,
+        layer: Option<usize>,
+        place: &NormPlace,
+    ) -> Option<Box<dyn Norm>> {
+        match self.options.components.get(config.kind()).map(|component| component.build) {
+            Some(Build::Norm(build)) => build(config, &mut Place::of_norm(self, layer, config, place), place),
+            _ => self.no_factory(config, layer),
+        }
+    }
+
+    /// A kind that no linked crate makes.
+    pub(crate) fn no_factory<T>(&mut self, config: &Config, layer: Option<usize>) -> Option<T> {
+        let kind = config.kind();
+        let known: Vec<&str> = self
+            .options
+            .components
+            .iter()
+            .filter(|component| component.kind.family == kind.family)
+            .map(|component| component.kind.name)
+            .collect();
+        let text = format!(
+            "{} kind `{}`: no crate that makes it is linked in; linked in are {}",
+            kind.family.name(),
+            kind.name,
+            known.join(", ")
+        );
+        self.fault(layer, &text);
+        None
+    }
+}

@@ -1,0 +1,222 @@
+//! Devices by name, and a list of them.
+
+use candle_core::Device;
+use menagerie_model::{ModelError, Result};
+
+/// A device as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceLine {
+    /// `candle`, `cuda:0`, `metal`: as `--device` names it.
+    pub name: String,
+    /// What it is, or why it cannot be used.
+    pub state: std::result::Result<String, String>,
+}
+
+/// Every kind of device this crate knows: those that are here, and why others are not.
+pub fn devices() -> Vec<DeviceLine> {
+    let cpu = "candle on the CPU: the same operations as on a GPU, for tests and comparisons".to_owned();
+    let mut lines = vec![DeviceLine { name: "candle".to_owned(), state: Ok(cpu) }];
+    lines.extend(cuda::list());
+    lines.extend(metal::list());
+    lines
+}
+
+/// The device with this name, and its full name (`cuda` is `cuda:0`).
+///
+/// # Errors
+/// [`ModelError::Unsupported`] for an unknown name, a feature that is not compiled in or a device that is not there;
+/// [`ModelError::Backend`] for what the driver reports.
+pub(crate) fn open(name: &str) -> Result<(Device, String)> {
+    let (kind, number) = match name.split_once(':') {
+        Some((kind, number)) => (kind, Some(number)),
+        None => (name, None),
+    };
+    match (kind, number) {
+        ("candle", None) => Ok((Device::Cpu, name.to_owned())),
+        ("metal", None) => Ok((metal::open()?, name.to_owned())),
+        ("cuda", number) => {
+            let number = number.unwrap_or("0");
+            let ordinal = number.parse().map_err(|_| unknown(name))?;
+            let name = format!("cuda:{ordinal}");
+            Ok((cuda::open(ordinal, &name)?, name))
+        }
+        _ => Err(unknown(name)),
+    }
+}
+
+/// Bytes that are free on a GPU; `None` for the host, and where the driver does not say.
+pub(crate) fn free_memory(device: &Device) -> Option<u64> {
+    match device {
+        Device::Cpu => None,
+        Device::Cuda(device) => cuda::free_memory(device),
+        Device::Metal(device) => metal::free_memory(device),
+    }
+}
+
+fn unknown(name: &str) -> ModelError {
+    ModelError::Unsupported(format!(
+        "there is no device \"{name}\": candle computes on `candle` (the CPU), `cuda` or `cuda:N`, and `metal`"
+    ))
+}
+
+#[cfg(not(feature = "cuda"))]
+mod cuda {
+    //! A build without CUDA.
+
+    use super::{Device, DeviceLine, ModelError, Result};
+    use candle_core::CudaDevice;
+
+    const MISSING: &str = "this build has no CUDA; build it with `--features cuda`";
+
+    pub(super) fn open(_: usize, name: &str) -> Result<Device> {
+        Err(ModelError::Unsupported(format!("device \"{name}\": {MISSING}")))
+    }
+
+    pub(super) fn list() -> Vec<DeviceLine> {
+        vec![DeviceLine { name: "cuda".to_owned(), state: Err(MISSING.to_owned()) }]
+    }
+
+    pub(super) fn free_memory(_: &CudaDevice) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod cuda {
+    //! CUDA through cudarc.
+
+    use super::{Device, DeviceLine, ModelError, Result};
+    use candle_core::CudaDevice;
+    use candle_core::cuda_backend::cudarc::driver::{CudaContext, DriverError};
+
+    pub(super) fn open(ordinal: usize, name: &str) -> Result<Device> {
+        let count = CudaContext::device_count().map_err(|error| ModelError::backend(name, error))?;
+        if i32::try_from(ordinal).map_or(true, |ordinal| ordinal >= count) {
+            return Err(ModelError::Unsupported(format!(
+                "device \"{name}\": the driver sees {count} CUDA devices, numbered from 0"
+            )));
+        }
+        // A stream of its own: the default one differs between threads, and nothing would order their work.
+        Device::new_cuda_with_stream(ordinal).map_err(|error| ModelError::backend(name, error))
+    }
+
+    pub(super) fn list() -> Vec<DeviceLine> {
+        match CudaContext::device_count() {
+            Ok(0) => vec![absent("the driver sees no CUDA device".to_owned())],
+            Ok(count) => (0..count as usize).map(line).collect(),
+            Err(error) => vec![absent(format!("the CUDA driver reports {error}"))],
+        }
+    }
+
+    fn absent(why: String) -> DeviceLine {
+        DeviceLine { name: "cuda".to_owned(), state: Err(why) }
+    }
+
+    fn line(ordinal: usize) -> DeviceLine {
+        let state = describe(ordinal).map_err(|error| format!("the CUDA driver reports {error}"));
+        DeviceLine { name: format!("cuda:{ordinal}"), state }
+    }
+
+    fn describe(ordinal: usize) -> std::result::Result<String, DriverError> {
+        let context = CudaContext::new(ordinal)?;
+        let (major, minor) = context.compute_capability()?;
+        let (free, total) = context.mem_get_info()?;
+        let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
+        Ok(format!(
+            "{}, compute capability {major}.{minor}, {:.1} of {:.1} GiB free",
+            context.name()?,
+            gib(free),
+            gib(total)
+        ))
+    }
+
+    pub(super) fn free_memory(device: &CudaDevice) -> Option<u64> {
+        let stream = device.cuda_stream();
+        let (free, _) = stream.context().mem_get_info().ok()?;
+        Some(free as u64)
+    }
+}
+
+#[cfg(not(feature = "metal"))]
+mod metal {
+    //! A build without Metal.
+
+    use super::{Device, DeviceLine, ModelError, Result};
+    use candle_core::MetalDevice;
+
+    const MISSING: &str = "this build has no Metal; build it on macOS with `--features metal`";
+
+    pub(super) fn open() -> Result<Device> {
+        Err(ModelError::Unsupported(format!("device \"metal\": {MISSING}")))
+    }
+
+    pub(super) fn list() -> Vec<DeviceLine> {
+        vec![DeviceLine { name: "metal".to_owned(), state: Err(MISSING.to_owned()) }]
+    }
+
+    pub(super) fn free_memory(_: &MetalDevice) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(feature = "metal")]
+mod metal {
+    //! Metal through candle's kernels.
+
+    use super::{Device, DeviceLine, ModelError, Result};
+    use candle_core::MetalDevice;
+    use candle_metal_kernels::metal::Device as MetalGpu;
+
+    const ABSENT: &str = "this machine has no Metal device";
+
+    pub(super) fn open() -> Result<Device> {
+        if MetalGpu::all().is_empty() {
+            return Err(ModelError::Unsupported(format!("device \"metal\": {ABSENT}")));
+        }
+        Device::new_metal(0).map_err(|error| ModelError::backend("metal", error))
+    }
+
+    pub(super) fn list() -> Vec<DeviceLine> {
+        let state = match MetalGpu::all().first() {
+            Some(device) => Ok(device.architecture_name()),
+            None => Err(ABSENT.to_owned()),
+        };
+        vec![DeviceLine { name: "metal".to_owned(), state }]
+    }
+
+    pub(super) fn free_memory(device: &MetalDevice) -> Option<u64> {
+        let device = device.metal_device();
+        let free = device.recommended_max_working_set_size().saturating_sub(device.current_allocated_size());
+        Some(free as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_say_nothing_are_refused() {
+        for name in ["", "cpu", "gpu", "cuda:", "cuda:-1", "cuda:x", "metal:1", "candle:0"] {
+            let error = open(name).map(drop).unwrap_err().to_string();
+            assert!(error.contains("there is no device") && error.contains("`cuda:N`"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_cpu_form_is_always_there() {
+        assert!(matches!(open("candle"), Ok((Device::Cpu, name)) if name == "candle"));
+        assert!(devices().iter().any(|line| line.name == "candle" && line.state.is_ok()));
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn what_is_not_compiled_in_says_how_to_get_it() {
+        for name in ["cuda", "cuda:1"] {
+            let error = open(name).map(drop).unwrap_err().to_string();
+            assert!(error.contains("--features cuda"), "{error}");
+        }
+        let line = devices().into_iter().find(|line| line.name == "cuda");
+        assert!(line.is_some_and(|line| line.state.is_err_and(|why| why.contains("--features cuda"))));
+    }
+}

@@ -1,0 +1,284 @@
+//! [`CpuBackend`]: the operations of a forward over the kernels.
+
+use crate::buffers::{Buffers, HostRows, values};
+use crate::matrix::{self, CpuMatrix};
+use crate::names::{self, NAME, block_type, failed};
+use crate::state::CpuStates;
+use menagerie_kernels::{self as kernels, Cpu};
+use menagerie_model::{
+    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, ModelError,
+    Operation, Packing, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking, StateId, StatePlan,
+    StateStep, Weight, WeightShape, Weighted,
+};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The CPU: kernels for its instruction set, a pool of threads, and the scratch of steps. Cheap to clone.
+#[derive(Clone)]
+pub struct CpuBackend {
+    pub(crate) cpu: Cpu,
+    pub(crate) buffers: Arc<Buffers>,
+}
+
+impl CpuBackend {
+    /// Computes with these kernels and threads.
+    pub fn new(cpu: Cpu) -> Self {
+        Self { cpu, buffers: Arc::default() }
+    }
+
+    /// The kernels and their threads.
+    pub fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+
+    /// Changes rows in place.
+    fn update(
+        &self,
+        mut x: Rows,
+        change: impl FnOnce(&Cpu, &mut [f32]) -> Result<(), kernels::KernelError>,
+    ) -> Result<Rows> {
+        change(&self.cpu, x.data_mut::<HostRows>()?.values_mut()).map_err(failed)?;
+        Ok(x)
+    }
+}
+
+impl Backend for CpuBackend {
+    fn name(&self) -> String {
+        NAME.to_owned()
+    }
+
+    fn free_memory(&self) -> Option<u64> {
+        None
+    }
+
+    fn supports(&self, operation: Operation) -> Result<()> {
+        match operation {
+            Operation::LookAhead | Operation::Sinks | Operation::ShortConv => Ok(()),
+        }
+    }
+
+    fn matrix(&self, weight: &Weight, _arithmetic: Arithmetic) -> Result<Param> {
+        CpuMatrix::param(weight)
+    }
+
+    fn vector(&self, name: &str, values: Vec<f32>) -> Result<Param> {
+        Ok(matrix::vector(name, values))
+    }
+
+    fn values(&self, weight: &Weight) -> Result<Vec<f32>> {
+        let WeightShape { count, rows, cols } = weight.shape();
+        let block = block_type(weight.name(), weight.block())?;
+        let mut values = vec![0.0; count * rows * cols];
+        for (index, values) in values.chunks_exact_mut((rows * cols).max(1)).enumerate() {
+            kernels::dequantise(block, weight.matrix(index)?, values).map_err(failed)?;
+        }
+        Ok(values)
+    }
+
+    fn upload(&self, values: Vec<f32>, cols: usize) -> Result<Rows> {
+        if cols == 0 || !values.len().is_multiple_of(cols) {
+            return Err(ModelError::Shape {
+                what: "values for rows".to_owned(),
+                expected: format!("whole rows of {cols}"),
+                found: format!("{} values", values.len()),
+            });
+        }
+        let rows = values.len() / cols;
+        Ok(HostRows::of(&self.buffers, values).into_rows(rows, cols))
+    }
+
+    fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>> {
+        values(rows).map(Cow::Borrowed)
+    }
+
+    fn copy(&self, rows: &Rows) -> Result<Rows> {
+        let source = values(rows)?;
+        let mut out = HostRows::unwritten(&self.buffers, source.len());
+        out.values_mut().copy_from_slice(source);
+        Ok(out.into_rows(rows.rows(), rows.cols()))
+    }
+
+    fn select(&self, x: &Rows, rows: &[u32]) -> Result<Rows> {
+        let (width, source) = (x.cols(), values(x)?);
+        let mut out = HostRows::unwritten(&self.buffers, rows.len() * width);
+        for (&row, out) in rows.iter().zip(out.values_mut().chunks_exact_mut(width.max(1))) {
+            let at = row as usize * width;
+            let found = source.get(at..at + width).ok_or_else(|| ModelError::Shape {
+                what: "rows to select from".to_owned(),
+                expected: format!("more than {row} rows"),
+                found: format!("{} rows", x.rows()),
+            })?;
+            out.copy_from_slice(found);
+        }
+        Ok(out.into_rows(rows.len(), width))
+    }
+
+    fn lookup(&self, table: &Param, ids: &[u32]) -> Result<Rows> {
+        let WeightShape { rows, cols, .. } = table.shape();
+        let matrix = matrix::matrix(table, 0)?;
+        let block = table.data::<CpuMatrix>()?.block();
+        let mut out = HostRows::unwritten(&self.buffers, ids.len() * cols);
+        for (&id, out) in ids.iter().zip(out.values_mut().chunks_exact_mut(cols.max(1))) {
+            if id as usize >= rows {
+                return Err(ModelError::TokenOutOfRange { id, vocabulary: rows });
+            }
+            kernels::dequantise(block, matrix.row(id as usize), out).map_err(failed)?;
+        }
+        Ok(out.into_rows(ids.len(), cols))
+    }
+
+    fn products(&self, products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Result<Vec<Rows>> {
+        self.multiply_all(products, x, arithmetic)
+    }
+
+    fn expert_products(
+        &self,
+        stacks: &[Product],
+        x: &Activated,
+        plan: &ExpertPlan,
+        packing: Packing,
+        arithmetic: Arithmetic,
+    ) -> Result<Vec<Rows>> {
+        self.multiply_experts(stacks, x, plan, packing, arithmetic)
+    }
+
+    fn pack_weighted(&self, x: &Rows, plan: &ExpertPlan) -> Result<Rows> {
+        self.pack(x, plan)
+    }
+
+    fn combine(&self, packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Result<Rows> {
+        self.sum_experts(packed, plan, weighted)
+    }
+
+    fn rms_norm(&self, x: &Rows, weight: Option<&Param>, eps: f32) -> Result<Rows> {
+        let source = values(x)?;
+        let mut out = HostRows::unwritten(&self.buffers, source.len());
+        let weight = weight.map(matrix::values).transpose()?;
+        kernels::rms_norm(&self.cpu, source, weight, eps, x.cols(), out.values_mut()).map_err(failed)?;
+        Ok(out.into_rows(x.rows(), x.cols()))
+    }
+
+    fn layer_norm(&self, x: &Rows, weight: Option<&Param>, bias: Option<&Param>, eps: f32) -> Result<Rows> {
+        let source = values(x)?;
+        let mut out = HostRows::unwritten(&self.buffers, source.len());
+        let weight = weight.map(matrix::values).transpose()?;
+        let bias = bias.map(matrix::values).transpose()?;
+        let norm = kernels::LayerNorm { weight, bias, eps };
+        kernels::layer_norm(&self.cpu, &norm, source, x.cols(), out.values_mut()).map_err(failed)?;
+        Ok(out.into_rows(x.rows(), x.cols()))
+    }
+
+    fn rope_table(&self, positions: &[u32], frequencies: &[f32], magnitude: f32) -> Result<RopeTable> {
+        Ok(RopeTable(Arc::new(kernels::RopeTable::new(positions, frequencies, magnitude))))
+    }
+
+    fn rotate(&self, mut x: Rows, rotation: Rotation) -> Result<Rows> {
+        let (rows, width) = (x.rows(), x.cols());
+        let covered = rotation.tables.last().map_or(0, |(rows, _)| rows.end);
+        if covered != rows {
+            return Err(ModelError::Shape {
+                what: "rows to rotate".to_owned(),
+                expected: format!("{covered} rows, as the step has positions"),
+                found: format!("{rows} rows"),
+            });
+        }
+        let pairs = names::pairs(rotation.pairs);
+        let values = x.data_mut::<HostRows>()?.values_mut();
+        for (rows, table) in rotation.tables {
+            let table = table
+                .0
+                .downcast_ref::<kernels::RopeTable>()
+                .ok_or_else(|| ModelError::Unsupported("a rope table of another backend".to_owned()))?;
+            let part = &mut values[rows.start * width..rows.end * width];
+            kernels::rope_with(&self.cpu, table, pairs, rotation.head_dim, part).map_err(failed)?;
+        }
+        Ok(x)
+    }
+
+    fn attention(
+        &self,
+        shape: &AttentionShape,
+        states: AttentionStates,
+        query_key_value: [&Rows; 3],
+        sinks: Option<&Param>,
+        step: StateStep,
+    ) -> Result<Rows> {
+        self.attend(shape, states, query_key_value, sinks, step)
+    }
+
+    fn short_conv(&self, x: &Rows, taps: &Param, state: StateId, step: StateStep) -> Result<Rows> {
+        self.convolve(x, taps, state, step)
+    }
+
+    fn add(&self, x: Rows, y: &Rows) -> Result<Rows> {
+        let y = values(y)?;
+        self.update(x, |cpu, x| kernels::add(cpu, x, y))
+    }
+
+    fn multiply(&self, x: Rows, y: &Rows) -> Result<Rows> {
+        let y = values(y)?;
+        self.update(x, |cpu, x| kernels::multiply(cpu, x, y))
+    }
+
+    fn add_vector(&self, x: Rows, row: &Param) -> Result<Rows> {
+        row.expect_len(x.cols(), "row to add")?;
+        let row = matrix::values(row)?;
+        self.update(x, |cpu, x| kernels::add_bias(cpu, x, row))
+    }
+
+    fn multiply_vector(&self, x: Rows, row: &Param) -> Result<Rows> {
+        row.expect_len(x.cols(), "row to multiply by")?;
+        let row = matrix::values(row)?;
+        self.update(x, |_, x| {
+            for x in x.chunks_exact_mut(row.len().max(1)) {
+                x.iter_mut().zip(row).for_each(|(x, y)| *x *= y);
+            }
+            Ok(())
+        })
+    }
+
+    fn scale(&self, x: Rows, factor: f32) -> Result<Rows> {
+        self.update(x, |cpu, x| kernels::scale(cpu, x, factor))
+    }
+
+    fn scale_rows(&self, x: Rows, factors: &[f32]) -> Result<Rows> {
+        let width = x.cols();
+        self.update(x, |cpu, x| kernels::scale_rows(cpu, x, factors, width))
+    }
+
+    fn multiply_sigmoid(&self, x: Rows, gate: &Rows) -> Result<Rows> {
+        gate.expect_shape(x.rows(), 1, "gates of rows")?;
+        let mut factors = values(gate)?.to_vec();
+        kernels::sigmoid(&self.cpu, &mut factors).map_err(failed)?;
+        self.scale_rows(x, &factors)
+    }
+
+    fn clamp(&self, x: Rows, limit: f32) -> Result<Rows> {
+        self.update(x, |_, x| {
+            x.iter_mut().for_each(|x| *x = x.max(-limit).min(limit));
+            Ok(())
+        })
+    }
+
+    fn softcap(&self, x: Rows, cap: f32) -> Result<Rows> {
+        self.update(x, |cpu, x| kernels::softcap(cpu, cap, x))
+    }
+
+    fn activate(&self, x: Rows, activation: Activation) -> Result<Rows> {
+        self.update(x, |cpu, x| kernels::activate(cpu, names::activation(activation), x))
+    }
+
+    fn gated(&self, gate: Rows, up: &Rows, activation: Activation) -> Result<Rows> {
+        let (rows, cols) = (gate.rows(), gate.cols());
+        up.expect_shape(rows, cols, "up projection of a feed-forward")?;
+        let mut out = HostRows::unwritten(&self.buffers, rows * cols);
+        let (gate, up) = (values(&gate)?, values(up)?);
+        kernels::gated(&self.cpu, names::activation(activation), gate, up, out.values_mut())
+            .map_err(failed)?;
+        Ok(out.into_rows(rows, cols))
+    }
+
+    fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
+        Ok(Box::new(CpuStates::new(plan)?))
+    }
+}

@@ -1,0 +1,15 @@
+//! The CPU as a backend: operations of a forward over `menagerie-kernels`, weights as views over the mapped file.
+//!
+//! Start at [`CpuBackend`]. Rows are host vectors that go back to the backend when they are dropped, so that a step
+//! allocates nothing that an earlier one already had.
+#![forbid(unsafe_code)]
+
+mod attention;
+mod backend;
+mod buffers;
+mod matrix;
+mod names;
+mod products;
+mod state;
+
+pub use backend::CpuBackend;

@@ -1,0 +1,27 @@
+//! A conversation, a line at a time.
+//!
+//! ```sh
+//! cargo run --release --package menagerie --example chat -- model.gguf
+//! ```
+
+use menagerie::pipeline::{Event, LoadOptions, Request, TextPipeline};
+use menagerie_all as _;
+use std::io::{BufRead, Write};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let Some(model) = std::env::args().nth(1) else { return Err("usage: chat MODEL.gguf".into()) };
+    let pipeline = TextPipeline::open(model.as_ref(), &LoadOptions::default())?;
+    let mut chat = pipeline.chat()?;
+    chat.set_system("Answer briefly.");
+    for line in std::io::stdin().lock().lines() {
+        chat.send(&line?, &Request::greedy(256), &mut |event| {
+            if let Event::Text(text) = event {
+                print!("{text}");
+                let _ = std::io::stdout().flush();
+            }
+        })?;
+        println!();
+    }
+    println!("{}", chat.to_json()?);
+    Ok(())
+}

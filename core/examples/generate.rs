@@ -1,0 +1,29 @@
+//! Continues a text.
+//!
+//! ```sh
+//! cargo run --release --package menagerie --example generate -- model.gguf "Once upon a time"
+//! ```
+
+use menagerie::pipeline::{Event, LoadOptions, Request, TextPipeline};
+// Without this line no architecture is linked in.
+use menagerie_all as _;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(model), Some(prompt)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: generate MODEL.gguf PROMPT".into());
+    };
+    let pipeline = TextPipeline::open(model.as_ref(), &LoadOptions::default())?;
+    for notice in pipeline.notices() {
+        eprintln!("note: {notice}");
+    }
+    let tokens = pipeline.tokenizer()?.encode_prompt(&prompt)?;
+    print!("{prompt}");
+    let outcome = pipeline.session()?.generate(&tokens, &Request::greedy(64), &mut |event| {
+        if let Event::Text(text) = event {
+            print!("{text}");
+        }
+    })?;
+    println!("\n{}, {}", outcome.reason, outcome.statistics);
+    Ok(())
+}

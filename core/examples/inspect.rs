@@ -1,0 +1,26 @@
+//! What a file is made of, and where each value comes from that only logits could guard.
+//!
+//! ```sh
+//! cargo run --release --package menagerie --example inspect -- model.gguf
+//! ```
+
+use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie_all as _;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let Some(model) = std::env::args().nth(1) else { return Err("usage: inspect MODEL.gguf".into()) };
+    let pipeline = TextPipeline::open(model.as_ref(), &LoadOptions::default())?;
+    println!("{}: {} tokens of context, {}", pipeline.architecture(), pipeline.context(), pipeline.memory());
+    let Some(resolved) = pipeline.resolved() else { return Ok(()) };
+    println!("spec {} from {}", resolved.spec.id(), resolved.origin);
+    for layer in &resolved.config().layers {
+        let kind = |component: &Option<menagerie::spec::kind::Component>| {
+            component.as_ref().map_or("none", |component| component.kind().name)
+        };
+        println!("block {}: {}, {}", layer.index, kind(&layer.mixer), kind(&layer.feed_forward));
+    }
+    for fact in resolved.resolution.from_spec_only() {
+        println!("{} = {} ({})", fact.path, fact.value, fact.origin);
+    }
+    Ok(())
+}

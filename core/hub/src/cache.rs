@@ -1,0 +1,278 @@
+//! [`RepositoryCache`]: one repository in the cache that HF's own tools use.
+
+use crate::{Environment, HubError, Progress, lock::FileLock};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The folder `models--org--repo`: `blobs/<etag>`, `refs/<revision>` with a commit, and
+/// `snapshots/<commit>/<file>`, relative links to blobs.
+#[derive(Clone, Debug)]
+pub(crate) struct RepositoryCache {
+    folder: PathBuf,
+    locks: PathBuf,
+}
+
+impl RepositoryCache {
+    /// Of `org/repo`.
+    ///
+    /// # Errors
+    /// [`HubError::NoHome`].
+    pub(crate) fn of(environment: &Environment, id: &str) -> Result<Self, HubError> {
+        let cache = environment.hub_folder()?;
+        let name = format!("models--{}", id.replace('/', "--"));
+        Ok(Self { folder: cache.join(&name), locks: cache.join(".locks").join(name) })
+    }
+
+    /// Every repository of the cache with its id.
+    ///
+    /// # Errors
+    /// The cache is there and cannot be read.
+    pub(crate) fn all(environment: &Environment) -> Result<Vec<(String, Self)>, HubError> {
+        let Some(cache) = &environment.hub_cache else { return Ok(Vec::new()) };
+        let names =
+            entries(cache)?.into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        let ids = names.filter_map(|name| Some(name.strip_prefix("models--")?.replace("--", "/")));
+        ids.map(|id| Ok((id.clone(), Self::of(environment, &id)?))).collect()
+    }
+
+    /// Where a finished file lies.
+    pub(crate) fn blob(&self, etag: &str) -> PathBuf {
+        self.blobs().join(etag)
+    }
+
+    /// Where what was fetched of it so far lies.
+    pub(crate) fn part(&self, etag: &str) -> PathBuf {
+        self.blobs().join(format!("{etag}.part"))
+    }
+
+    /// Where its bytes lie if they are wrong.
+    pub(crate) fn aside(&self, etag: &str) -> PathBuf {
+        self.blobs().join(format!("{etag}.bad"))
+    }
+
+    fn blobs(&self) -> PathBuf {
+        self.folder.join("blobs")
+    }
+
+    /// Makes the folder of blobs.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn prepare(&self) -> Result<PathBuf, HubError> {
+        let blobs = self.blobs();
+        std::fs::create_dir_all(&blobs).map_err(HubError::folder(&blobs))?;
+        Ok(blobs)
+    }
+
+    /// Waits until nobody else fetches a file, HF's tools included.
+    ///
+    /// # Errors
+    /// The lock cannot be made.
+    pub(crate) fn lock(
+        &self,
+        etag: &str,
+        what: &str,
+        progress: &mut dyn Progress,
+    ) -> Result<FileLock, HubError> {
+        FileLock::acquire(&self.locks.join(format!("{etag}.lock")), what, progress)
+    }
+
+    /// The commit a branch, tag or commit stands for in this cache.
+    pub(crate) fn commit(&self, revision: &str) -> String {
+        let read = std::fs::read_to_string(self.folder.join("refs").join(revision));
+        let commit = read.ok().map(|commit| commit.trim().to_owned());
+        commit.filter(|commit| crate::reference::is_safe_file(commit)).unwrap_or_else(|| revision.to_owned())
+    }
+
+    /// Remembers what a branch or tag stands for.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn set_commit(&self, revision: &str, commit: &str) -> Result<(), HubError> {
+        let path = self.folder.join("refs").join(revision);
+        let known = std::fs::read_to_string(&path).is_ok_and(|known| known == commit);
+        if revision == commit || known { Ok(()) } else { write_whole(&path, commit) }
+    }
+
+    /// What is called what: commit by branch or tag.
+    pub(crate) fn references(&self) -> BTreeMap<String, String> {
+        let mut files = Vec::new();
+        let folder = self.folder.join("refs");
+        collect(&folder, &folder, &mut files);
+        let read = |(name, path): (String, PathBuf)| {
+            Some((name, std::fs::read_to_string(path).ok()?.trim().to_owned()))
+        };
+        files.into_iter().filter_map(read).collect()
+    }
+
+    /// The commits that have a snapshot, sorted.
+    ///
+    /// # Errors
+    /// The folder is there and cannot be read.
+    pub(crate) fn commits(&self) -> Result<Vec<String>, HubError> {
+        let names = entries(&self.folder.join("snapshots"))?;
+        Ok(names.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
+    }
+
+    /// Where a file of a snapshot lies.
+    pub(crate) fn pointer(&self, commit: &str, file: &str) -> PathBuf {
+        self.folder.join("snapshots").join(commit).join(file)
+    }
+
+    /// The files of a snapshot that are there, with their paths.
+    pub(crate) fn files(&self, commit: &str) -> Vec<(String, PathBuf)> {
+        let snapshot = self.folder.join("snapshots").join(commit);
+        let mut found = Vec::new();
+        collect(&snapshot, &snapshot, &mut found);
+        found.sort();
+        found
+    }
+
+    /// Puts a blob into a snapshot: a relative link, or the file itself where there are no links.
+    ///
+    /// # Errors
+    /// The link cannot be made.
+    pub(crate) fn link(&self, commit: &str, file: &str, etag: &str) -> Result<PathBuf, HubError> {
+        let pointer = self.pointer(commit, file);
+        if self.blob_of(&pointer).as_deref() == Some(etag) && pointer.exists() {
+            return Ok(pointer);
+        }
+        let folder = pointer.parent().unwrap_or(&self.folder).to_owned();
+        std::fs::create_dir_all(&folder).map_err(HubError::folder(&folder))?;
+        if pointer.symlink_metadata().is_ok() {
+            std::fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
+        }
+        let mut target = PathBuf::from("../../");
+        target.extend(file.split('/').skip(1).map(|_| ".."));
+        symlink(&target.join("blobs").join(etag), &pointer)
+            .or_else(|_| std::fs::rename(self.blob(etag), &pointer))
+            .map_err(HubError::io(&pointer))?;
+        Ok(pointer)
+    }
+
+    /// The name of the blob that a file of a snapshot is a link to; `None` if it links to anything else, or is a file.
+    ///
+    /// Looks at one link only: a blob may itself be a link into a store that HF's tools share between repositories.
+    pub(crate) fn blob_of(&self, pointer: &Path) -> Option<String> {
+        let target = std::fs::read_link(pointer).ok()?;
+        let target = pointer.parent()?.join(target);
+        let folder = std::fs::canonicalize(target.parent()?).ok()?;
+        let ours = std::fs::canonicalize(self.blobs()).ok()?;
+        if folder == ours { Some(target.file_name()?.to_str()?.to_owned()) } else { None }
+    }
+
+    /// Removes a file of a snapshot, and its blob with what belongs to it if nothing else links there; returns the
+    /// bytes that became free.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(crate) fn remove(&self, commit: &str, file: &str) -> Result<u64, HubError> {
+        let pointer = self.pointer(commit, file);
+        let blob = self.blob_of(&pointer);
+        let own = pointer.symlink_metadata().map_err(HubError::io(&pointer))?;
+        std::fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
+        self.remove_empty_folders(&pointer, commit);
+        let Some(etag) = blob else {
+            return Ok(if own.is_symlink() { 0 } else { own.len() });
+        };
+        for other in self.commits()? {
+            if self.links(&other).iter().any(|path| self.blob_of(path).as_deref() == Some(&etag)) {
+                return Ok(0);
+            }
+        }
+        let blob = self.blob(&etag);
+        let bytes = blob.symlink_metadata().map_or(0, |own| if own.is_symlink() { 0 } else { own.len() });
+        for path in [blob, self.part(&etag), self.aside(&etag)] {
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(HubError::io(path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Everything in a snapshot, links that lead nowhere included.
+    fn links(&self, commit: &str) -> Vec<PathBuf> {
+        let mut folders = vec![self.folder.join("snapshots").join(commit)];
+        let mut links = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for path in entries(&folder).unwrap_or_default() {
+                if path.symlink_metadata().is_ok_and(|own| own.is_dir()) {
+                    folders.push(path);
+                } else {
+                    links.push(path);
+                }
+            }
+        }
+        links
+    }
+
+    /// Folders that became empty, the snapshot's own and what names it included.
+    fn remove_empty_folders(&self, pointer: &Path, commit: &str) {
+        let snapshots = self.folder.join("snapshots");
+        let above = pointer.ancestors().skip(1).take_while(|folder| *folder != snapshots);
+        for folder in above {
+            // Stops at the first that is not empty.
+            if std::fs::remove_dir(folder).is_err() {
+                return;
+            }
+        }
+        for (name, _) in self.references().iter().filter(|(_, named)| *named == commit) {
+            let _ = std::fs::remove_file(self.folder.join("refs").join(name));
+        }
+    }
+}
+
+/// What a folder holds, sorted; nothing if it is not there.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, HubError> {
+    let listed = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(HubError::io(folder))?,
+    };
+    let mut paths = Vec::new();
+    for entry in listed {
+        paths.push(entry.map_err(HubError::io(folder))?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Files below a folder with their names, links that lead somewhere included.
+fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, PathBuf)>) {
+    for path in entries(folder).unwrap_or_default() {
+        if path.symlink_metadata().is_ok_and(|own| own.is_dir()) {
+            collect(root, &path, found);
+        } else if path.is_file()
+            && let Ok(name) = path.strip_prefix(root)
+        {
+            found.push((name.to_string_lossy().replace('\\', "/"), path));
+        }
+    }
+}
+
+/// Writes a small file so that nobody sees half of it.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), HubError> {
+    let folder = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(folder).map_err(HubError::folder(folder))?;
+    // Two threads may write the same file at once: each needs a name of its own.
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    let own = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let mut hidden = path.file_name().unwrap_or_default().to_owned();
+    hidden.push(format!(".{}-{own}.tmp", std::process::id()));
+    let hidden = path.with_file_name(hidden);
+    std::fs::write(&hidden, text).map_err(HubError::io(&hidden))?;
+    std::fs::rename(&hidden, path).map_err(HubError::io(path))
+}
+
+#[cfg(unix)]
+fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
+#[cfg(not(unix))]
+fn symlink(_target: &Path, _link: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}

@@ -1,0 +1,326 @@
+//! [`Client`]: the three questions a hub is asked: which files, what is this file, give me its bytes.
+
+use crate::{Cause, Environment, HubError, Patience};
+use serde::Deserialize;
+use std::io::Read;
+use std::time::Duration;
+use ureq::http::Response;
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig};
+use ureq::typestate::WithoutBody;
+use ureq::{Agent, Body};
+
+/// Longest list of files that is read, in bytes.
+const LONGEST_LISTING: u64 = 64 << 20;
+/// Redirects that are followed (a renamed repository has one, large files another).
+const HOPS: usize = 10;
+
+/// Speaks to a hub.
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    endpoint: String,
+    token: Option<String>,
+    patience: Patience,
+}
+
+/// The files of a repository at a commit.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Listing {
+    #[serde(rename = "sha")]
+    pub(crate) commit: String,
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Sibling {
+    rfilename: String,
+}
+
+impl Listing {
+    /// The names, those left out that would leave their folder.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let names = self.siblings.iter().map(|sibling| sibling.rfilename.clone());
+        names.filter(|name| crate::reference::is_safe_file(name)).collect()
+    }
+}
+
+/// A file as the hub describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct RemoteFile {
+    /// What a person calls it: `file of org/repo`.
+    pub(crate) title: String,
+    pub(crate) url: String,
+    /// Its name in the cache.
+    pub(crate) etag: String,
+    pub(crate) bytes: Option<u64>,
+}
+
+/// The answer to a request for bytes.
+pub(crate) enum Bytes {
+    /// Bytes from `start` on; `total` is the length of the whole file.
+    From { start: u64, total: Option<u64>, body: Box<dyn Read> },
+    /// Nothing lies at or after the wanted place; `total` is the length of the whole file.
+    PastEnd { total: Option<u64> },
+}
+
+impl Client {
+    /// With the address, token and patience of the environment.
+    ///
+    /// # Errors
+    /// The certificates cannot be read.
+    pub(crate) fn new(environment: &Environment) -> Result<Self, HubError> {
+        let patience = environment.patience.clone();
+        let mut tls = TlsConfig::builder();
+        if let Some(path) = &environment.certificates {
+            let pem = std::fs::read(path).map_err(HubError::io(path))?;
+            let certificates: Vec<Certificate<'static>> = ureq::tls::parse_pem(&pem)
+                .filter_map(|item| match item {
+                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                    _ => None,
+                })
+                .collect();
+            tls = tls.root_certs(RootCerts::new_with_certs(&certificates));
+        }
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(patience.connect))
+            .timeout_per_read(Some(patience.silence))
+            .timeout_per_write(Some(patience.silence))
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .user_agent(concat!("menagerie/", env!("CARGO_PKG_VERSION")))
+            .accept_encoding("identity")
+            .tls_config(tls.build())
+            .build();
+        Ok(Self {
+            agent: config.new_agent(),
+            endpoint: environment.endpoint.clone(),
+            token: environment.token.clone(),
+            patience,
+        })
+    }
+
+    /// How long it waits.
+    pub(crate) fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
+    /// The files of a repository at a branch, tag or commit.
+    ///
+    /// # Errors
+    /// [`HubError::Remote`].
+    pub(crate) fn listing(&self, id: &str, revision: &str) -> Result<Listing, HubError> {
+        let url = format!("{}/api/models/{id}/revision/{}", self.endpoint, encode(revision, false));
+        let answer = self.again(|| {
+            let (_, answer) = self.follow(&url, |url| self.agent.get(url), |_| false)?;
+            let mut answer = self.good(answer)?;
+            let body = answer.body_mut().with_config().limit(LONGEST_LISTING).read_to_string();
+            let body = body.map_err(|error| self.cause(error))?;
+            let listing: Listing = serde_json::from_str(&body)
+                .map_err(|_| Cause::NotAHub("a page came where a list of files was asked for".to_owned()))?;
+            if listing.commit.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !listing.commit.is_empty() {
+                return Ok(listing);
+            }
+            Err(Cause::NotAHub(format!("`{}` is no commit", listing.commit.escape_debug())))
+        });
+        answer.map_err(|cause| self.error(format!("the list of files of {id}"), cause, String::new()))
+    }
+
+    /// What the hub promises about a file at a commit.
+    ///
+    /// # Errors
+    /// [`HubError::Remote`].
+    pub(crate) fn describe(&self, id: &str, commit: &str, file: &str) -> Result<RemoteFile, HubError> {
+        let title = format!("{file} of {id}");
+        let url = format!("{}/{id}/resolve/{commit}/{}", self.endpoint, encode(file, true));
+        let described = self.again(|| {
+            // What lies behind a redirect away from the hub has another ETag.
+            let linked = |answer: &Response<Body>| answer.headers().contains_key("x-linked-etag");
+            let (url, answer) = self.follow(&url, |url| self.agent.head(url), linked)?;
+            let answer = if linked(&answer) { answer } else { self.good(answer)? };
+            let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+            let etag = header("x-linked-etag").or_else(|| header("etag")).unwrap_or_default();
+            let etag = etag.trim_start_matches("W/").trim_matches('"').to_owned();
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | '+' | '~');
+            if etag.is_empty() || etag.starts_with('.') || etag.len() > 200 || !etag.chars().all(plain) {
+                let reason = format!("its ETag `{}` cannot name a file", etag.escape_debug());
+                return Err(Cause::NotAHub(reason));
+            }
+            // The length of a redirect's own body says nothing about the file.
+            let length = if answer.status().is_success() { header("content-length") } else { None };
+            let bytes = header("x-linked-size").or(length).and_then(|value| value.parse().ok());
+            Ok(RemoteFile { title: title.clone(), url, etag, bytes })
+        });
+        described.map_err(|cause| self.error(title.clone(), cause, String::new()))
+    }
+
+    /// The bytes of a file from a place on.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn bytes(&self, file: &RemoteFile, from: u64) -> Result<Bytes, Cause> {
+        let ranged = from > 0;
+        let request = |url: &str| match ranged {
+            true => self.agent.get(url).header("range", format!("bytes={from}-")),
+            false => self.agent.get(url),
+        };
+        let (_, answer) = self.follow(&file.url, request, |_| false)?;
+        let range = answer.headers().get("content-range").and_then(|value| value.to_str().ok());
+        let range = range.and_then(ContentRange::parse);
+        let total = range.as_ref().and_then(|range| range.total);
+        if answer.status() == 416 && ranged {
+            return Ok(Bytes::PastEnd { total });
+        }
+        let answer = self.good(answer)?;
+        if answer.status() == 206 {
+            let start = range.and_then(|range| range.start).unwrap_or(0);
+            return Ok(Bytes::From { start, total, body: Box::new(answer.into_body().into_reader()) });
+        }
+        let total = answer.body().content_length();
+        Ok(Bytes::From { start: 0, total, body: Box::new(answer.into_body().into_reader()) })
+    }
+
+    /// What an error of the client means.
+    pub(crate) fn cause(&self, error: ureq::Error) -> Cause {
+        Cause::of_client(error, self.patience.silence.as_secs())
+    }
+
+    /// An error that names the hub.
+    pub(crate) fn error(&self, what: String, cause: Cause, kept: String) -> HubError {
+        HubError::Remote { what, endpoint: self.endpoint.clone(), cause, kept }
+    }
+
+    /// Sends a request and follows redirects until `enough`; returns the last address too. The token goes to the hub
+    /// only, never to where it redirects.
+    fn follow(
+        &self,
+        url: &str,
+        request: impl Fn(&str) -> ureq::RequestBuilder<WithoutBody>,
+        enough: impl Fn(&Response<Body>) -> bool,
+    ) -> Result<(String, Response<Body>), Cause> {
+        let mut url = url.to_owned();
+        for _ in 0..HOPS {
+            let ours = url.strip_prefix(&self.endpoint).is_some_and(|rest| rest.starts_with('/'));
+            let request = match &self.token {
+                Some(token) if ours => request(&url).header("authorization", format!("Bearer {token}")),
+                _ => request(&url),
+            };
+            let answer = request.call().map_err(|error| self.cause(error))?;
+            let location = answer.headers().get("location").and_then(|value| value.to_str().ok());
+            url = match location {
+                Some(location) if answer.status().is_redirection() && !enough(&answer) => {
+                    absolute(&url, location)?
+                }
+                _ => return Ok((url, answer)),
+            };
+        }
+        Err(Cause::NotAHub("it redirects without end".to_owned()))
+    }
+
+    /// Success, or why not.
+    fn good(&self, answer: Response<Body>) -> Result<Response<Body>, Cause> {
+        let header = |name: &str| {
+            let value = answer.headers().get(name).and_then(|value| value.to_str().ok());
+            value.unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect::<String>()
+        };
+        match answer.status().as_u16() {
+            200..300 => Ok(answer),
+            429 => Err(Cause::TooMany { after: header("retry-after").parse().ok() }),
+            status => {
+                let (code, message) = (header("x-error-code"), header("x-error-message"));
+                Err(Cause::of_status(status, &code, &message, self.token.is_some()))
+            }
+        }
+    }
+
+    /// Asks again while that may help.
+    fn again<T>(&self, mut ask: impl FnMut() -> Result<T, Cause>) -> Result<T, Cause> {
+        let mut asked = 0;
+        loop {
+            match ask() {
+                Err(cause) if cause.passes() && asked < self.patience.retries => {
+                    std::thread::sleep(self.pause(asked, &cause));
+                    asked += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The wait before the next try; the hub's own wish counts up to a minute.
+    pub(crate) fn pause(&self, fruitless: u32, cause: &Cause) -> Duration {
+        let doubled = self.patience.pause * 2u32.saturating_pow(fruitless.min(6));
+        match cause {
+            Cause::TooMany { after: Some(seconds) } => doubled.max(Duration::from_secs((*seconds).min(60))),
+            _ => doubled,
+        }
+    }
+}
+
+/// Where a redirect leads.
+fn absolute(from: &str, location: &str) -> Result<String, Cause> {
+    if location.starts_with("http://") || location.starts_with("https://") {
+        return Ok(location.to_owned());
+    }
+    let host = from.find("://").map_or(0, |at| at + 3);
+    let root = from[host..].find('/').map_or(from, |at| &from[..host + at]);
+    match location {
+        path if path.starts_with('/') && !path.starts_with("//") => Ok(format!("{root}{path}")),
+        other => Err(Cause::NotAHub(format!("it redirects to `{}`", other.escape_debug()))),
+    }
+}
+
+/// `bytes 5-9/10` or `bytes */10`.
+struct ContentRange {
+    start: Option<u64>,
+    total: Option<u64>,
+}
+
+impl ContentRange {
+    fn parse(text: &str) -> Option<Self> {
+        let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
+        let start = range.split_once('-').and_then(|(start, _)| start.trim().parse().ok());
+        Some(Self { start, total: total.trim().parse().ok() })
+    }
+}
+
+/// Percent-encodes what a path segment cannot hold; `slashes` stay where the text is a path.
+fn encode(text: &str, slashes: bool) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => encoded.push(byte.into()),
+            b'/' if slashes => encoded.push('/'),
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_as_urls_want_them() {
+        assert_eq!(encode("a b/ü.gguf", true), "a%20b/%C3%BC.gguf");
+        assert_eq!(encode("refs/pr/1", false), "refs%2Fpr%2F1");
+    }
+
+    #[test]
+    fn redirects_lead_on() {
+        let lead = |location| absolute("https://h:1/a/b?c", location).ok();
+        assert_eq!(lead("/d").as_deref(), Some("https://h:1/d"));
+        assert_eq!(lead("http://i/d").as_deref(), Some("http://i/d"));
+        assert_eq!(lead("//i/d"), None);
+    }
+
+    #[test]
+    fn ranges_are_read() {
+        let range = ContentRange::parse("bytes 5-9/10").unwrap();
+        assert_eq!((range.start, range.total), (Some(5), Some(10)));
+        let range = ContentRange::parse("bytes */10").unwrap();
+        assert_eq!((range.start, range.total), (None, Some(10)));
+        assert!(ContentRange::parse("rows 1-2/3").is_none());
+    }
+}

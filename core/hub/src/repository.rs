@@ -1,0 +1,180 @@
+//! [`Repository`]: a repository of the hub at a revision, and the model of it that is meant.
+
+use crate::cache::RepositoryCache;
+use crate::client::{Client, RemoteFile};
+use crate::meaning::Meaning;
+use crate::quantisation::{self, Choice};
+use crate::space::require_space;
+use crate::transfer::{Transfer, length};
+use crate::{Environment, HubError, Progress};
+use std::path::PathBuf;
+
+/// Which model of a repository is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// The default quantisation, or the only model there is.
+    Default,
+    /// The one of this quantisation.
+    Quantisation(String),
+    /// This file (and the other parts, if it is one of a split model).
+    File(String),
+}
+
+/// A repository at a revision.
+#[derive(Clone, Debug)]
+pub(crate) struct Repository<'a> {
+    pub(crate) environment: &'a Environment,
+    /// `org/repo`.
+    pub(crate) id: String,
+    /// Branch, tag or commit.
+    pub(crate) revision: String,
+    /// Which of its models.
+    pub(crate) wanted: Wanted,
+    /// SHA-256 that the file must have, if the table of models says so.
+    pub(crate) sha256: Option<String>,
+}
+
+impl Repository<'_> {
+    /// The first file of the model, if every part of it is in the cache.
+    ///
+    /// # Errors
+    /// Several files of the cache fit, or there is no cache.
+    pub(crate) fn locate(&self) -> Result<Option<PathBuf>, HubError> {
+        let cache = RepositoryCache::of(self.environment, &self.id)?;
+        let commit = cache.commit(&self.revision);
+        let cached: Vec<String> = cache.files(&commit).into_iter().map(|(name, _)| name).collect();
+        let Some(first) = self.file_of(&cached)? else { return Ok(None) };
+        let parts = quantisation::parts(&first);
+        let complete = parts.iter().all(|part| cached.contains(part));
+        Ok(complete.then(|| cache.pointer(&commit, &parts[0])))
+    }
+
+    /// The file that is meant, as far as the cache can tell: named, found out earlier, or the only one of its label.
+    fn file_of(&self, cached: &[String]) -> Result<Option<String>, HubError> {
+        let label = match &self.wanted {
+            Wanted::File(file) => return Ok(Some(file.clone())),
+            Wanted::Quantisation(label) => label.as_str(),
+            Wanted::Default => quantisation::DEFAULT,
+        };
+        if let Some(known) = self.meaning().file() {
+            return Ok(Some(known));
+        }
+        match quantisation::choose(cached, Some(label)) {
+            Choice::Nothing => Ok(None),
+            Choice::Files(files) => Ok(files.into_iter().next()),
+            Choice::Unclear(files) => Err(self.unclear(&files)),
+        }
+    }
+
+    fn meaning(&self) -> Meaning {
+        let quantisation = match &self.wanted {
+            Wanted::Quantisation(label) => Some(label.as_str()),
+            _ => None,
+        };
+        Meaning::of(self.environment, &self.id, &self.revision, quantisation)
+    }
+
+    fn unclear(&self, files: &[String]) -> HubError {
+        let candidates = files.iter().map(|file| file_name(&self.id, &self.revision, file)).collect();
+        HubError::Unclear { name: self.name(), candidates }
+    }
+
+    fn name(&self) -> String {
+        match &self.wanted {
+            Wanted::Quantisation(label) => format!("{}:{label}", self.id),
+            Wanted::File(file) => file_name(&self.id, &self.revision, file),
+            Wanted::Default => self.id.clone(),
+        }
+    }
+
+    /// Asks the hub what is meant now, fetches what is missing of it (every part of a split model), goes on with what
+    /// was begun, and checks lengths and checksums, also of what was here already.
+    ///
+    /// # Errors
+    /// No such repository or file, no answer, no room, or other bytes than promised.
+    pub(crate) fn pull(&self, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
+        let client = Client::new(self.environment)?;
+        let cache = RepositoryCache::of(self.environment, &self.id)?;
+        let listing = client.listing(&self.id, &self.revision)?;
+        let names = self.choose(&listing.files())?;
+        let mut files = Vec::new();
+        for name in &names {
+            let file = client.describe(&self.id, &listing.commit, name)?;
+            self.check_table(name, &file)?;
+            files.push(file);
+        }
+        self.require_space(&cache, &files)?;
+        for (name, file) in names.iter().zip(&files) {
+            Transfer { client: &client, cache: &cache, file, progress }.run()?;
+            cache.link(&listing.commit, name, &file.etag)?;
+        }
+        cache.set_commit(&self.revision, &listing.commit)?;
+        if !matches!(self.wanted, Wanted::File(_)) {
+            self.meaning().remember(&names[0])?;
+        }
+        Ok(cache.pointer(&listing.commit, &names[0]))
+    }
+
+    /// The files that are meant, every part of them listed.
+    fn choose(&self, listed: &[String]) -> Result<Vec<String>, HubError> {
+        let choice = match &self.wanted {
+            Wanted::File(file) if listed.contains(file) => Choice::Files(quantisation::parts(file)),
+            Wanted::File(_) => Choice::Nothing,
+            Wanted::Quantisation(label) => quantisation::choose(listed, Some(label)),
+            Wanted::Default => quantisation::choose(listed, None),
+        };
+        let nothing = |wanted: String| {
+            let models: Vec<&str> =
+                listed.iter().map(String::as_str).filter(|name| quantisation::is_model(name)).collect();
+            let available =
+                if models.is_empty() { "no GGUF file at all".to_owned() } else { models.join(", ") };
+            HubError::NoSuchFile { repository: self.id.clone(), wanted, available }
+        };
+        let files = match choice {
+            Choice::Files(files) => quantisation::parts(&files[0]),
+            Choice::Unclear(files) => return Err(self.unclear(&files)),
+            Choice::Nothing => {
+                return Err(nothing(match &self.wanted {
+                    Wanted::File(name) | Wanted::Quantisation(name) => name.clone(),
+                    Wanted::Default => "any quantisation".to_owned(),
+                }));
+            }
+        };
+        match files.iter().find(|file| !listed.contains(file)) {
+            Some(missing) => Err(nothing(format!("the part {missing}"))),
+            None => Ok(files),
+        }
+    }
+
+    /// The hub must promise the bytes that the table of models promises.
+    fn check_table(&self, name: &str, file: &RemoteFile) -> Result<(), HubError> {
+        match &self.sha256 {
+            Some(expected) if !file.etag.eq_ignore_ascii_case(expected) => Err(HubError::Replaced {
+                file: name.to_owned(),
+                repository: self.id.clone(),
+                expected: expected.clone(),
+                found: file.etag.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Room for what is still missing.
+    fn require_space(&self, cache: &RepositoryCache, files: &[RemoteFile]) -> Result<(), HubError> {
+        let missing = |file: &RemoteFile| {
+            let blob = cache.blob(&file.etag);
+            if blob.exists() {
+                0
+            } else {
+                file.bytes.unwrap_or(0).saturating_sub(length(&cache.part(&file.etag)))
+            }
+        };
+        let folder = cache.prepare()?;
+        require_space(&folder, &self.id, files.iter().map(missing).sum())
+    }
+}
+
+/// A file of a repository as it can be typed.
+pub(crate) fn file_name(id: &str, revision: &str, file: &str) -> String {
+    if revision == "main" { format!("hf:{id}/{file}") } else { format!("hf:{id}@{revision}/{file}") }
+}

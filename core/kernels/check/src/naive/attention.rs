@@ -1,0 +1,81 @@
+//! Attention with the whole row of scores in memory, in f64.
+
+use menagerie_kernels::{AttentionSequence, AttentionShape, KvRows, KvType};
+
+/// One head's row of the cache at a position, as f32. The rows must have been checked to be there.
+pub fn cache_row(rows: &KvRows, position: usize, head: usize) -> Vec<f32> {
+    let page = rows.pages[position / rows.page_len - rows.first_page];
+    let row = page as usize * rows.page_len + position % rows.page_len;
+    let first = (row * rows.heads + head) * rows.head_dim;
+    (first..first + rows.head_dim).map(|element| cache_element(rows.kind, rows.bytes, element)).collect()
+}
+
+fn cache_element(kind: KvType, bytes: &[u8], element: usize) -> f32 {
+    let half = |at: usize| half::f16::from_ne_bytes([bytes[at], bytes[at + 1]]).to_f32();
+    match kind {
+        KvType::F32 => {
+            let at = element * 4;
+            f32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        }
+        KvType::F16 => half(element * 2),
+        KvType::Q8_0 => {
+            let block = element / 32 * 34;
+            half(block) * f32::from(bytes[block + 2 + element % 32] as i8)
+        }
+    }
+}
+
+/// Scaled dot product attention (Vaswani et al. 2017) with grouped key-value heads, masks, soft cap and sinks:
+/// see `menagerie_kernels::attention`, whose arguments these are.
+pub fn attention(
+    shape: &AttentionShape,
+    sequences: &[AttentionSequence],
+    q: &[f32],
+    sinks: Option<&[f32]>,
+    out: &mut [f32],
+) {
+    for sequence in sequences {
+        for row in 0..sequence.row_count {
+            for head in 0..shape.heads {
+                let at = (sequence.first_row + row) * shape.heads + head;
+                let query = &q[at * shape.key_dim..(at + 1) * shape.key_dim];
+                let result = one_head(shape, sequence, row, head, query, sinks.map(|sinks| sinks[head]));
+                out[at * shape.value_dim..(at + 1) * shape.value_dim].copy_from_slice(&result);
+            }
+        }
+    }
+}
+
+fn one_head(
+    shape: &AttentionShape,
+    sequence: &AttentionSequence,
+    row: usize,
+    head: usize,
+    query: &[f32],
+    sink: Option<f32>,
+) -> Vec<f32> {
+    let kv_head = head / (shape.heads / shape.kv_heads);
+    let position = sequence.first_position + row;
+    let total = sequence.first_position + sequence.row_count;
+    let visible: Vec<usize> = (0..total).filter(|&key| shape.mask.sees(position, key)).collect();
+    let scores: Vec<f64> = visible
+        .iter()
+        .map(|&key| {
+            let keys = cache_row(&sequence.keys, key, kv_head);
+            let dot: f64 = keys.iter().zip(query).map(|(&k, &q)| f64::from(k) * f64::from(q)).sum();
+            let score = dot * f64::from(shape.scale);
+            shape.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+        })
+        .collect();
+    let sink = sink.map_or(f64::NEG_INFINITY, f64::from);
+    let most = scores.iter().copied().fold(sink, f64::max);
+    let sum = scores.iter().map(|score| (score - most).exp()).sum::<f64>() + (sink - most).exp();
+    let mut result = vec![0.0; shape.value_dim];
+    for (key, score) in visible.iter().zip(&scores) {
+        let weight = (score - most).exp() / sum;
+        for (value, v) in result.iter_mut().zip(cache_row(&sequence.values, *key, kv_head)) {
+            *value += weight * f64::from(v);
+        }
+    }
+    result.into_iter().map(|value| value as f32).collect()
+}

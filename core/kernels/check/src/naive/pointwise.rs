@@ -1,0 +1,58 @@
+//! Activations, softmax and selection in f64.
+
+use menagerie_kernels::Activation;
+
+/// The activation of one value. GELU: Hendrycks and Gimpel 2016, exact and with tanh; SiLU: Elfwing et al. 2017.
+pub fn activate(a: Activation, x: f32) -> f32 {
+    let x = f64::from(x);
+    let value = match a {
+        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::GeluTanh => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            0.5 * x * (1.0 + inner.tanh())
+        }
+        Activation::GeluErf => 0.5 * x * erfc(-x / std::f64::consts::SQRT_2),
+        Activation::Relu => x.max(0.0),
+        Activation::ReluSquared => x.max(0.0).powi(2),
+    };
+    value as f32
+}
+
+/// The complementary error function: Taylor series below 3, continued fraction above (Abramowitz and Stegun 7.1.5
+/// and 7.1.14), about 1e-15 absolute.
+pub fn erfc(x: f64) -> f64 {
+    if x < 0.0 {
+        return 2.0 - erfc(-x);
+    }
+    if x < 3.0 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..120 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        return 1.0 - sum * 2.0 / std::f64::consts::PI.sqrt();
+    }
+    let mut fraction = x;
+    for k in (1..200).rev() {
+        fraction = x + 0.5 * f64::from(k) / fraction;
+    }
+    (-x * x).exp() / (fraction * std::f64::consts::PI.sqrt())
+}
+
+/// Softmax of every row of `width`, in place.
+pub fn softmax_rows(x: &mut [f32], width: usize) {
+    for row in x.chunks_mut(width) {
+        let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let sum: f64 = row.iter().map(|&v| f64::from(v - most).exp()).sum();
+        for v in row {
+            *v = (f64::from(*v - most).exp() / sum) as f32;
+        }
+    }
+}
+
+/// `cap * tanh(x / cap)`, in place.
+pub fn softcap(cap: f32, x: &mut [f32]) {
+    for v in x {
+        *v = (f64::from(cap) * (f64::from(*v) / f64::from(cap)).tanh()) as f32;
+    }
+}

@@ -1,0 +1,165 @@
+//! Proofs that this processor has an instruction set: what makes the kernels' `unsafe` sound.
+//!
+//! A token can only be had from `detect`, which looks. Whoever holds one may call functions compiled for its features;
+//! no other argument is needed, and none is given anywhere in this crate.
+
+use super::Isa;
+
+/// Puts the target features of `Avx2` on a function.
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx2 {
+    ($($item:tt)*) => {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        $($item)*
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2;
+
+/// Puts the target features of `Avx512` on a function.
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx512 {
+    ($($item:tt)*) => {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+        $($item)*
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512;
+
+/// Proof of nothing: every processor can run plain Rust.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
+/// Proof that this processor has AVX2, FMA and F16C.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx2 {
+    /// The proof, if there is one.
+    pub(crate) fn detect() -> Option<Avx2> {
+        let found = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c");
+        found.then_some(Avx2(()))
+    }
+}
+
+/// Proof that this processor has AVX-512 F, BW, VL, DQ and VNNI, and everything of `Avx2`.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    /// The proof, if there is one.
+    pub(crate) fn detect() -> Option<Avx512> {
+        Avx2::detect()?;
+        let found = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vnni");
+        found.then_some(Avx512(()))
+    }
+
+    /// What it has of the older instructions.
+    pub(crate) fn avx2(self) -> Avx2 {
+        Avx2(())
+    }
+
+    /// Proof of the products of bfloat16, which not every such processor has.
+    pub(crate) fn bfloat16(self) -> Option<Avx512BFloat16> {
+        is_x86_feature_detected!("avx512bf16").then_some(Avx512BFloat16(()))
+    }
+}
+
+/// Proof of everything of `Avx512` and of AVX-512 BF16.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512BFloat16(());
+
+/// Proof that this is aarch64, whose baseline has Advanced SIMD.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Neon(());
+
+#[cfg(target_arch = "aarch64")]
+impl Neon {
+    /// The proof: there always is one.
+    pub(crate) fn detect() -> Option<Neon> {
+        Some(Neon(()))
+    }
+
+    /// Proof of the dot products of bytes (`dotprod`).
+    pub(crate) fn dot_products(self) -> Option<DotProducts> {
+        std::arch::is_aarch64_feature_detected!("dotprod").then_some(DotProducts(()))
+    }
+
+    /// Proof of the matrix products of bytes (`i8mm`).
+    pub(crate) fn matrix_products(self) -> Option<MatrixProducts> {
+        std::arch::is_aarch64_feature_detected!("i8mm").then_some(MatrixProducts(()))
+    }
+}
+
+/// Proof of the dot products of bytes.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DotProducts(());
+
+/// Proof of the matrix products of bytes.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MatrixProducts(());
+
+/// An instruction set with its proof: chosen once, when a `Cpu` is made, and the root of every choice of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Level {
+    /// Plain Rust.
+    Portable(Portable),
+    /// AVX2.
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    /// AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+    /// Advanced SIMD.
+    #[cfg(target_arch = "aarch64")]
+    Neon(Neon),
+}
+
+impl Level {
+    /// The proof for an instruction set, if this processor has it.
+    pub(crate) fn of(isa: Isa) -> Option<Level> {
+        match isa {
+            Isa::Portable => Some(Level::Portable(Portable)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Avx2::detect().map(Level::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Avx512::detect().map(Level::Avx512),
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => Neon::detect().map(Level::Neon),
+            _ => None,
+        }
+    }
+
+    /// The best that this processor has.
+    pub(crate) fn best() -> Level {
+        Level::of(Isa::detect()).unwrap_or(Level::Portable(Portable))
+    }
+
+    /// Its name.
+    pub(crate) fn isa(self) -> Isa {
+        match self {
+            Level::Portable(_) => Isa::Portable,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2(_) => Isa::Avx2,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(_) => Isa::Avx512,
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon(_) => Isa::Neon,
+        }
+    }
+}

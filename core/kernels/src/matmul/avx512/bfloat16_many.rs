@@ -1,0 +1,141 @@
+//! The engine for 16-bit float weights and activations rounded to bfloat16 (AVX-512 BF16): see `tiles`. BF16 weights are
+//! multiplied so, as llama.cpp does; F16 weights, which lose three bits, only where a `Cpu` was told to.
+
+use std::arch::x86_64::*;
+use std::marker::PhantomData;
+
+use super::tile::transpose16;
+use crate::activations::BFloat16Rows;
+use crate::blocks::{FloatType, Matrix};
+use crate::isa::Avx512BFloat16;
+use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::types::{BFloat16, Choice, Job, Kernel};
+use crate::memory::Scratch;
+
+/// The rows of a large tile: three vectors of 16.
+const TILE_ROWS: usize = 48;
+/// The columns of a tile: with 48 rows 24 KiB.
+const COLS: usize = 256;
+
+/// Pairs of weights, `[pair of columns][row vector][row]`.
+type Tile<const R: usize> = [[[u32; LANES]; R]; COLS / 2];
+
+/// A 16-bit float that weights are stored in.
+pub(super) trait Stored {
+    /// 32 stored values as bfloat16, rounded to nearest.
+    ///
+    /// # Safety
+    /// The processor has AVX-512 BF16.
+    unsafe fn halves(stored: __m512i) -> __m512i;
+}
+
+/// Weights in bfloat16.
+pub(super) struct Brain;
+
+impl Stored for Brain {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
+    unsafe fn halves(stored: __m512i) -> __m512i {
+        stored
+    }
+}
+
+/// Weights in IEEE half precision.
+pub(super) struct Ieee;
+
+impl Stored for Ieee {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
+    unsafe fn halves(stored: __m512i) -> __m512i {
+        let low = _mm512_cvtph_ps(_mm512_castsi512_si256(stored));
+        let high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(stored));
+        // SAFETY: vectors of the same size in which any bits are valid.
+        unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)) }
+    }
+}
+
+/// Tiles of bfloat16 out of weights stored as `W`.
+struct Pairs<W>(PhantomData<W>);
+
+/// The kernel for a type of 16 bits; none for F32.
+pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<Choice<BFloat16>> {
+    // SAFETY: the token is proof of the features; the functions are for these types.
+    let kernel = unsafe {
+        match float {
+            FloatType::F32 => return None,
+            FloatType::F16 => Kernel::new(float, many::<Ieee>),
+            FloatType::BF16 => Kernel::new(float, many::<Brain>),
+        }
+    };
+    Some(Choice { kernel, tile: TILE_ROWS })
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
+fn many<W: Stored>(job: &mut Job<'_, BFloat16>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Pairs<W>, 3>(job, scratch) }
+}
+
+// SAFETY: whole numbers; the size of a tile is a multiple of a vector's, 64 bytes.
+unsafe impl<W: Stored> Engine for Pairs<W> {
+    type Form = BFloat16;
+    type Tile<const R: usize> = Tile<R>;
+    type Room = ();
+    const COLS: usize = COLS;
+    const TOKEN_BYTES: usize = COLS * size_of::<u16>();
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
+    unsafe fn pack<const R: usize>(w: &Matrix, place: Place, tile: &mut Tile<R>, r: usize, _: &mut ()) {
+        for k in (0..place.cols).step_by(32) {
+            let n = (place.cols - k).min(32);
+            let mask = 0xffff_ffffu32 >> (32 - n);
+            let mut a = [_mm512_setzero_si512(); 16];
+            for (i, a) in a.iter_mut().enumerate() {
+                let row = w.row(place.row + i.min(place.count - 1)).as_ptr();
+                // SAFETY: the mask names `n` values from column `start + k` of the row on, which are there.
+                *a = unsafe {
+                    W::halves(_mm512_maskz_loadu_epi16(mask, row.cast::<i16>().add(place.start + k)))
+                };
+            }
+            let to = &mut tile[k / 2..k / 2 + n.div_ceil(2)];
+            for (pair, to) in transpose16(a).into_iter().zip(to) {
+                // SAFETY: 64 writable bytes.
+                unsafe { _mm512_storeu_si512(to[r].as_mut_ptr().cast(), pair) };
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
+    unsafe fn multiply<const R: usize>(
+        tile: &Tile<R>,
+        x: &BFloat16Rows,
+        tokens: [usize; TOKENS],
+        place: Place,
+        out: &mut [f32],
+    ) {
+        let pairs = place.cols.div_ceil(2);
+        let x = tokens.map(|t| &x.row(t)[place.start..place.start + 2 * pairs]);
+        let mut sums = [[_mm512_setzero_ps(); TOKENS]; R];
+        for (k, w) in tile.iter().enumerate().take(pairs) {
+            // SAFETY: 64 bytes each.
+            let w: [__m512i; R] =
+                std::array::from_fn(|r| unsafe { _mm512_loadu_si512(w[r].as_ptr().cast()) });
+            for (t, x) in x.into_iter().enumerate() {
+                // SAFETY: `2 k + 2 <= x.len()`.
+                let x = _mm512_set1_epi32(unsafe { x.as_ptr().add(2 * k).cast::<i32>().read_unaligned() });
+                for r in 0..R {
+                    // SAFETY: vectors of the same size in which any bits are valid.
+                    let [w, x] = [w[r], x].map(|v| unsafe { std::mem::transmute::<__m512i, __m512bh>(v) });
+                    sums[r][t] = _mm512_dpbf16_ps(sums[r][t], w, x);
+                }
+            }
+        }
+        for (r, sums) in sums.into_iter().enumerate() {
+            for (t, sum) in sums.into_iter().enumerate() {
+                let to = out[(t * R + r) * LANES..][..LANES].as_mut_ptr();
+                // SAFETY: 16 floats.
+                unsafe { _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), sum)) };
+            }
+        }
+    }
+}

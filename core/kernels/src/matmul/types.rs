@@ -1,0 +1,225 @@
+//! What all kernels of matrix products share: a job, the forms of its input, and kernels typed by that form. Everything
+//! else in `matmul` stands on this and on `unpacked`, `tiles` stands on them, the instruction sets on all three, and
+//! `plan` on top.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::activations::{Activations, BFloat16Rows, Quantised};
+use crate::blocks::{BlockType, FloatType, Matrix, QuantType};
+use crate::caches::Caches;
+use crate::memory::Scratch;
+
+/// Which rows of the activations take part in a product.
+#[derive(Clone, Copy)]
+pub(super) enum Tokens<'a> {
+    /// The first so many.
+    All(usize),
+    /// These, checked to be in range.
+    Some(&'a [u32]),
+}
+
+impl Tokens<'_> {
+    /// How many there are.
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Tokens::All(n) => *n,
+            Tokens::Some(rows) => rows.len(),
+        }
+    }
+
+    /// The row of the activations that is the `i`th here.
+    #[inline(always)]
+    pub(super) fn row(&self, i: usize) -> usize {
+        match self {
+            Tokens::All(_) => i,
+            Tokens::Some(rows) => rows[i] as usize,
+        }
+    }
+}
+
+/// An output `[tokens, stride]` that several tasks fill, each its own columns.
+#[derive(Clone, Copy)]
+pub(super) struct Output<'a> {
+    start: *mut f32,
+    tokens: usize,
+    stride: usize,
+    life: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: the pointer comes from an exclusive borrow that outlives `'a`; it is only written through `Columns`, which
+// are disjoint by the contract of `columns`.
+unsafe impl Send for Output<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Output<'_> {}
+
+impl<'a> Output<'a> {
+    /// Whole rows of `stride` values in `y`.
+    pub(super) fn new(y: &'a mut [f32], stride: usize) -> Self {
+        let tokens = y.len().checked_div(stride).unwrap_or(0);
+        Output { start: y.as_mut_ptr(), tokens, stride, life: PhantomData }
+    }
+
+    /// Some of the columns, for one task.
+    ///
+    /// # Safety
+    /// No other `Columns` with one of these columns may exist meanwhile.
+    pub(super) unsafe fn columns(&self, columns: Range<usize>) -> Columns<'a> {
+        assert!(columns.start <= columns.end && columns.end <= self.stride);
+        let start = self.start.wrapping_add(columns.start);
+        Columns { start, width: columns.len(), tokens: self.tokens, stride: self.stride, life: PhantomData }
+    }
+}
+
+/// The columns of an output that one task fills.
+pub(super) struct Columns<'a> {
+    start: *mut f32,
+    width: usize,
+    tokens: usize,
+    stride: usize,
+    life: PhantomData<&'a mut [f32]>,
+}
+
+impl Columns<'_> {
+    /// Stores `values` from column `column` on, for the `token`th row.
+    #[inline(always)]
+    pub(super) fn store(&mut self, token: usize, column: usize, values: &[f32]) {
+        assert!(token < self.tokens && column + values.len() <= self.width);
+        let to = self.start.wrapping_add(token * self.stride + column);
+        // SAFETY: inside the output by the assertion; nobody else has these columns.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) }
+    }
+}
+
+/// A form of the activations: kernels are typed by the one they want, so that none can be given another.
+pub(super) trait Form {
+    /// The rows in this form.
+    type Rows<'a>: Copy;
+
+    /// How many rows of how many values.
+    fn shape(x: Self::Rows<'_>) -> (usize, usize);
+}
+
+/// As they are.
+#[derive(Clone, Copy)]
+pub(super) struct Float;
+/// Rounded to 8 bits.
+#[derive(Clone, Copy)]
+pub(super) struct Rounded;
+/// Rounded to bfloat16.
+#[derive(Clone, Copy)]
+pub(super) struct BFloat16;
+
+impl Form for Float {
+    type Rows<'a> = Activations<'a>;
+
+    fn shape(x: Activations) -> (usize, usize) {
+        (x.rows, x.cols)
+    }
+}
+
+impl Form for Rounded {
+    type Rows<'a> = &'a Quantised;
+
+    fn shape(x: &Quantised) -> (usize, usize) {
+        (x.rows(), x.cols())
+    }
+}
+
+impl Form for BFloat16 {
+    type Rows<'a> = &'a BFloat16Rows;
+
+    fn shape(x: &BFloat16Rows) -> (usize, usize) {
+        x.shape()
+    }
+}
+
+/// One task: some rows of a weight matrix times all tokens.
+pub(super) struct Job<'a, F: Form> {
+    /// The rows of the weights.
+    pub(super) w: Matrix<'a>,
+    /// The activations.
+    pub(super) x: F::Rows<'a>,
+    /// Which of their rows.
+    pub(super) tokens: Tokens<'a>,
+    /// Where results go: one column per row of the weights, one row per token.
+    pub(super) out: Columns<'a>,
+    /// By which tiles are cut.
+    pub(super) caches: Caches,
+}
+
+/// The function of a kernel.
+pub(super) type Function<F> = unsafe fn(&mut Job<'_, F>, &mut Scratch);
+
+/// Computes jobs whose weights are of one type, for activations of one form.
+pub(super) struct Kernel<F: Form> {
+    block: BlockType,
+    function: Function<F>,
+}
+
+impl<F: Form> Clone for Kernel<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: Form> Copy for Kernel<F> {}
+
+impl<F: Form> Kernel<F> {
+    /// A kernel for weights of type `block`.
+    ///
+    /// # Safety
+    /// This processor has the instructions that `function` was compiled for (say whose token is at hand), and the
+    /// function reads weights of this type.
+    pub(super) unsafe fn new(block: impl Into<BlockType>, function: Function<F>) -> Self {
+        Kernel { block: block.into(), function }
+    }
+
+    /// Computes a job.
+    pub(super) fn run(self, job: &mut Job<'_, F>, scratch: &mut Scratch) {
+        let (rows, cols) = F::shape(job.x);
+        assert!(
+            job.w.block() == self.block && job.w.cols() == cols,
+            "a kernel for other weights or activations"
+        );
+        assert!(
+            job.out.width == job.w.rows() && job.out.tokens == job.tokens.len(),
+            "an output of another size"
+        );
+        assert!(job.tokens.len() == 0 || rows > 0);
+        // SAFETY: the promise of whoever made the kernel; the weights are of its type, the activations as wide.
+        unsafe { (self.function)(job, scratch) }
+    }
+}
+
+/// A kernel and the number of weight rows that it likes to do together.
+pub(super) struct Choice<F: Form> {
+    pub(super) kernel: Kernel<F>,
+    /// Tasks hold a multiple of this many rows, but for the last.
+    pub(super) tile: usize,
+}
+
+/// The two classes of kernel. The class goes by the whole input, so that a row's result never depends on how many rows
+/// share its expert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// The input has a single row.
+    OneRow,
+    /// It has several.
+    ManyRows,
+}
+
+/// The kernels of one instruction set: implemented by its token, so that every choice starts from the proof.
+pub(super) trait IsaKernels {
+    /// Weights of any type, f32 arithmetic.
+    fn float(&self, block: BlockType, class: Class) -> Choice<Float>;
+
+    /// Quantised weights, activations rounded to 8 bits.
+    fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded>;
+
+    /// Several rows of 16-bit floats, both sides rounded to bfloat16; none where the processor has no such products.
+    fn bfloat16(&self, _: FloatType) -> Option<Choice<BFloat16>> {
+        None
+    }
+}

@@ -1,0 +1,31 @@
+//! Weights as the kernels of every instruction set multiply them, whatever format they came in.
+
+use crate::blocks::{Format, GROUPS, SUPER};
+
+/// Up to 256 unpacked weights of one row.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Unpacked {
+    pub(super) q: [i8; SUPER],
+    pub(super) scale: [f32; GROUPS],
+    pub(super) min: [f32; GROUPS],
+}
+
+impl Unpacked {
+    /// Zeros.
+    pub(super) const ZERO: Unpacked = Unpacked { q: [0; SUPER], scale: [0.0; GROUPS], min: [0.0; GROUPS] };
+
+    /// Unpacks the blocks of one panel; what is missing of 256 values gets zero scales.
+    #[inline(always)]
+    pub(super) fn fill<F: Format>(&mut self, blocks: &[u8]) {
+        let mut n = 0;
+        for block in blocks.chunks_exact(F::BYTES).take(SUPER / F::LEN) {
+            let (q, g) = (n * F::LEN, n * F::LEN / F::GROUP);
+            F::expand(block, &mut self.q[q..], &mut self.scale[g..], &mut self.min[g..]);
+            n += 1;
+        }
+        let groups = n * F::LEN / F::GROUP;
+        self.scale[groups..].fill(0.0);
+        self.min[groups..].fill(0.0);
+    }
+}

@@ -1,0 +1,9 @@
+//! Memory that is used again: fresh pages cost a fault for every 4 KiB.
+
+mod aligned;
+mod buffers;
+mod scratch;
+
+pub(crate) use aligned::AlignedBytes;
+pub(crate) use buffers::{Buffer, Buffers};
+pub(crate) use scratch::Scratch;

@@ -1,0 +1,85 @@
+//! The short convolution of LFM2: causal, one filter per channel, over the rows of one sequence.
+
+use crate::cpu::Cpu;
+use crate::error::{KernelError, check_len};
+use crate::pointwise::{check_rows, for_rows};
+use crate::simd::{Kernel, LANES, Simd, dispatch};
+
+/// Causal depthwise convolution (PyTorch's `Conv1d` with `groups = channels` and `taps - 1` zeros before the first
+/// row): `out[t, d] = sum over j of kernel[d, j] * x[t + 1 - taps + j, d]`.
+///
+/// `kernel` is `[channels, taps]`; `x` and `out` are `[T, channels]`. `state`, `[taps - 1, channels]`, holds the inputs
+/// before `x`, the oldest first (zeros at the beginning of a sequence), and those before the next rows afterwards. A
+/// row's result does not depend on how a sequence is cut into calls.
+///
+/// # Errors
+/// `KernelError::Shape` if lengths do not fit; `KernelError::JobPanicked`.
+pub fn short_conv(
+    cpu: &Cpu,
+    kernel: &[f32],
+    taps: usize,
+    x: &[f32],
+    state: &mut [f32],
+    out: &mut [f32],
+) -> Result<(), KernelError> {
+    check_rows("short_conv: kernel", kernel.len(), taps)?;
+    let channels = kernel.len() / taps;
+    check_rows("short_conv: x", x.len(), channels)?;
+    check_len("short_conv: state", state.len(), (taps - 1) * channels)?;
+    check_len("short_conv: out", out.len(), x.len())?;
+    let filters = by_tap(kernel, taps);
+    let before = &*state;
+    for_rows(cpu, out, channels, &|row, out| {
+        for (tap, filter) in filters.chunks_exact(channels).enumerate() {
+            let at = (row + tap) * channels;
+            let input = match at.checked_sub(before.len()) {
+                Some(at) => &x[at..at + channels],
+                None => &before[at..at + channels],
+            };
+            dispatch(cpu, AddTap { filter, input, fresh: tap == 0, out });
+        }
+    })?;
+    carry(x, state);
+    Ok(())
+}
+
+/// `[channels, taps]` to `[taps, channels]`.
+fn by_tap(kernel: &[f32], taps: usize) -> Vec<f32> {
+    (0..taps).flat_map(|tap| kernel.iter().skip(tap).step_by(taps).copied()).collect()
+}
+
+/// The last inputs become the state.
+fn carry(x: &[f32], state: &mut [f32]) {
+    let kept = state.len().saturating_sub(x.len());
+    state.copy_within(state.len() - kept.., 0);
+    let from = (x.len() + kept).saturating_sub(state.len());
+    state[kept..].copy_from_slice(&x[from..]);
+}
+
+/// `out = filter * input`, added to what is there unless `fresh`; all are one row long.
+struct AddTap<'a> {
+    filter: &'a [f32],
+    input: &'a [f32],
+    fresh: bool,
+    out: &'a mut [f32],
+}
+
+impl Kernel for AddTap<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        if self.fresh {
+            self.out.fill(0.0);
+        }
+        let (filters, filter_rest) = self.filter.as_chunks::<LANES>();
+        let (inputs, input_rest) = self.input.as_chunks::<LANES>();
+        let (outs, out_rest) = self.out.as_chunks_mut::<LANES>();
+        for ((filter, input), out) in filters.iter().zip(inputs).zip(outs) {
+            s.store(out, s.fma(s.load(filter), s.load(input), s.load(out)));
+        }
+        for ((filter, input), out) in filter_rest.iter().zip(input_rest).zip(out_rest) {
+            *out += filter * input;
+        }
+    }
+}

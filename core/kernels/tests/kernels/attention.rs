@@ -1,0 +1,338 @@
+//! Attention against f64 with the whole row of scores in memory: shapes, masks, formats, pages; and what must be
+//! the same bits.
+
+use menagerie_kernels::*;
+use menagerie_kernels_check::naive;
+
+fn noise(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..count)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// A cache of one sequence: `total` rows spread over pages in a scrambled order.
+struct Cache {
+    kind: KvType,
+    heads: usize,
+    dim: usize,
+    bytes: Vec<u8>,
+    page_len: usize,
+    pages: Vec<u32>,
+}
+
+impl Cache {
+    fn new(kind: KvType, (heads, dim): (usize, usize), total: usize, page_len: usize, seed: u64) -> Cache {
+        let pages = total.div_ceil(page_len).max(1);
+        let order: Vec<u32> = (0..pages as u32).rev().map(|page| page + 1).collect();
+        let row_bytes = kind.row_bytes(dim).unwrap() * heads;
+        // What is not written must never be used: as f32 and as f16 it is not a number.
+        let mut bytes = vec![0xff; (pages + 2) * page_len * row_bytes];
+        for position in 0..total {
+            let row = order[position / page_len] as usize * page_len + position % page_len;
+            let values: Vec<f32> =
+                noise(heads * dim, seed + position as u64).iter().map(|v| v * 2.0).collect();
+            store_rows(kind, &values, &mut bytes[row * row_bytes..(row + 1) * row_bytes]).unwrap();
+        }
+        Cache { kind, heads, dim, bytes, page_len, pages: order }
+    }
+
+    /// Overwrites the pages before `page` and forgets them.
+    fn drop_before(&mut self, page: usize) -> KvRows<'_> {
+        let page_bytes = self.kind.row_bytes(self.dim).unwrap() * self.heads * self.page_len;
+        for &gone in &self.pages[..page] {
+            self.bytes[gone as usize * page_bytes..][..page_bytes].fill(0xff);
+        }
+        KvRows { pages: &self.pages[page..], first_page: page, ..self.rows() }
+    }
+
+    fn rows(&self) -> KvRows<'_> {
+        let Cache { kind, heads, dim, bytes, page_len, pages } = self;
+        KvRows {
+            kind: *kind,
+            heads: *heads,
+            head_dim: *dim,
+            bytes,
+            page_len: *page_len,
+            pages,
+            first_page: 0,
+        }
+    }
+}
+
+fn shape(heads: usize, kv_heads: usize, dims: (usize, usize), mask: Mask) -> AttentionShape {
+    let scale = 1.0 / (dims.0 as f32).sqrt();
+    AttentionShape { heads, kv_heads, key_dim: dims.0, value_dim: dims.1, scale, softcap: None, mask }
+}
+
+fn caches(shape: &AttentionShape, kind: KvType, total: usize, page_len: usize, seed: u64) -> (Cache, Cache) {
+    let keys = Cache::new(kind, (shape.kv_heads, shape.key_dim), total, page_len, seed);
+    (keys, Cache::new(kind, (shape.kv_heads, shape.value_dim), total, page_len, seed + 10_000))
+}
+
+/// One sequence, `rows` rows from `first` on, against the naive form.
+fn compare(
+    cpu: &Cpu,
+    shape: &AttentionShape,
+    kind: KvType,
+    (first, rows): (usize, usize),
+    sinks: Option<&[f32]>,
+) {
+    let (keys, values) = caches(shape, kind, first + rows, 48, 7);
+    let sequence = AttentionSequence {
+        first_row: 1,
+        row_count: rows,
+        first_position: first,
+        keys: keys.rows(),
+        values: values.rows(),
+    };
+    let q: Vec<f32> = noise((rows + 2) * shape.heads * shape.key_dim, 99).iter().map(|v| v * 3.0).collect();
+    let mut wanted = vec![9.0; (rows + 2) * shape.heads * shape.value_dim];
+    let mut got = wanted.clone();
+    naive::attention::attention(shape, &[sequence], &q, sinks, &mut wanted);
+    attention(cpu, shape, &[sequence], &q, sinks, &mut got).unwrap();
+    for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
+        let what = format!("{} {shape:?} {kind:?} {first}+{rows} at {i}: {got} {wanted}", cpu.isa());
+        assert!((got - wanted).abs() <= 5e-6, "{what}");
+    }
+}
+
+fn each_cpu(test: impl Fn(&Cpu)) {
+    for isa in Isa::available() {
+        test(&Cpu::with_isa(Some(2), isa).unwrap());
+    }
+}
+
+#[test]
+fn odd_shapes_match_f64() {
+    each_cpu(|cpu| {
+        for (heads, kv_heads, dims) in [
+            (1, 1, (1, 1)),
+            (2, 1, (5, 3)),
+            (3, 3, (16, 16)),
+            (6, 2, (24, 40)),
+            (8, 2, (64, 64)),
+            (7, 1, (80, 48)),
+            (13, 1, (32, 16)),
+            (4, 4, (112, 128)),
+        ] {
+            for span in [(0, 1), (0, 2), (0, 33), (70, 1), (63, 7), (600, 1), (130, 70)] {
+                compare(cpu, &shape(heads, kv_heads, dims, Mask::Causal), KvType::F32, span, None);
+            }
+        }
+    });
+}
+
+#[test]
+fn every_format_and_mask_matches_f64() {
+    let masks = [
+        Mask::Causal,
+        Mask::Sliding { size: 1 },
+        Mask::Sliding { size: 50 },
+        Mask::Sliding { size: 1000 },
+        Mask::Chunked { size: 100 },
+        Mask::Bidirectional,
+        Mask::Symmetric { size: 1 },
+        Mask::Symmetric { size: 70 },
+    ];
+    each_cpu(|cpu| {
+        for kind in [KvType::F32, KvType::F16, KvType::Q8_0] {
+            for mask in masks {
+                for span in [(0, 40), (150, 90), (0, 1), (699, 1), (1024, 1)] {
+                    compare(cpu, &shape(4, 2, (64, 32), mask), kind, span, None);
+                }
+            }
+        }
+        compare(cpu, &shape(2, 1, (40, 24), Mask::Causal), KvType::F16, (100, 1), None);
+        compare(cpu, &shape(2, 1, (40, 24), Mask::Causal), KvType::F16, (90, 11), None);
+    });
+}
+
+#[test]
+fn soft_caps_and_sinks_match_f64() {
+    each_cpu(|cpu| {
+        for span in [(0, 1), (5, 80), (77, 1), (1300, 1)] {
+            let sinks = [0.5, -3.0, 8.0, -100.0, 0.0, 2.0];
+            let capped = AttentionShape { softcap: Some(1.5), ..shape(6, 2, (32, 32), Mask::Causal) };
+            compare(cpu, &capped, KvType::F16, span, None);
+            compare(cpu, &capped, KvType::F16, span, Some(&sinks));
+            compare(cpu, &AttentionShape { softcap: None, ..capped }, KvType::F32, span, Some(&sinks));
+        }
+    });
+}
+
+#[test]
+fn large_scores_do_not_overflow() {
+    each_cpu(|cpu| {
+        let mut big = shape(2, 1, (16, 16), Mask::Causal);
+        big.scale = 300.0;
+        compare(cpu, &big, KvType::F32, (0, 9), None);
+    });
+}
+
+/// Three sequences in one call: a prompt, a decode far on, a chunk in the middle.
+fn mixed(cpu: &Cpu, only: Option<usize>) -> Vec<f32> {
+    let shape = shape(6, 3, (64, 64), Mask::Causal);
+    let spans = [(0, 150), (1700, 1), (200, 41)];
+    let stores: Vec<(Cache, Cache)> = spans
+        .iter()
+        .enumerate()
+        .map(|(i, (first, rows))| caches(&shape, KvType::F16, first + rows, 32, 1000 * i as u64))
+        .collect();
+    let mut sequences = Vec::new();
+    let mut first_row = 0;
+    for ((first, rows), (keys, values)) in spans.iter().zip(&stores) {
+        let (keys, values) = (keys.rows(), values.rows());
+        sequences.push(AttentionSequence {
+            first_row,
+            row_count: *rows,
+            first_position: *first,
+            keys,
+            values,
+        });
+        first_row += rows;
+    }
+    let q = noise(first_row * 6 * 64, 5);
+    let mut out = vec![0.0; q.len()];
+    let sequences = only.map_or(sequences.clone(), |index| vec![sequences[index]]);
+    attention(cpu, &shape, &sequences, &q, None, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn the_bits_do_not_depend_on_threads_or_other_sequences() {
+    for isa in Isa::available() {
+        let one = mixed(&Cpu::with_isa(Some(1), isa).unwrap(), None);
+        assert!(one.iter().all(|value| value.is_finite()));
+        for threads in [2, 5] {
+            assert!(one == mixed(&Cpu::with_isa(Some(threads), isa).unwrap(), None), "{isa} {threads}");
+        }
+        for index in 0..3 {
+            let alone = mixed(&Cpu::with_isa(Some(2), isa).unwrap(), Some(index));
+            let rows = [0..150, 150..151, 151..192][index].clone();
+            let range = rows.start * 384..rows.end * 384;
+            assert!(one[range.clone()] == alone[range], "{isa} {index}");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_in_chunks_and_row_by_row_is_the_prompt() {
+    let shape = shape(4, 2, (32, 32), Mask::Sliding { size: 90 });
+    let total = 230;
+    let (keys, values) = caches(&shape, KvType::F32, total, 16, 3);
+    let q = noise(total * 4 * 32, 8);
+    let run = |cpu: &Cpu, chunk: usize| {
+        let mut out = vec![0.0; q.len()];
+        for first in (0..total).step_by(chunk) {
+            let rows = chunk.min(total - first);
+            let (keys, values) = (keys.rows(), values.rows());
+            let sequence =
+                AttentionSequence { first_row: first, row_count: rows, first_position: first, keys, values };
+            attention(cpu, &shape, &[sequence], &q, None, &mut out).unwrap();
+        }
+        out
+    };
+    each_cpu(|cpu| {
+        let whole = run(cpu, total);
+        assert!(whole == run(cpu, 23), "{}: chunks of 23", cpu.isa());
+        for (i, (one, whole)) in run(cpu, 1).iter().zip(&whole).enumerate() {
+            assert!((one - whole).abs() <= 1e-5, "{} {i}: {one} {whole}", cpu.isa());
+        }
+    });
+}
+
+#[test]
+fn pages_that_no_row_sees_may_be_dropped() {
+    // Pages of 16 and 48 rows: those held begin inside a block of 64 keys.
+    for (page_len, kind) in [(16, KvType::F32), (48, KvType::Q8_0), (80, KvType::F16)] {
+        for mask in [Mask::Sliding { size: 90 }, Mask::Chunked { size: 128 }] {
+            let shape = shape(4, 2, (32, 64), mask);
+            for (first, rows) in [(200, 60), (700, 1), (256, 3)] {
+                let (mut keys, mut values) = caches(&shape, kind, first + rows, page_len, 3);
+                let q = noise(rows * 4 * 32, 8);
+                let run = |cpu: &Cpu, (keys, values): (KvRows, KvRows)| {
+                    let (first_row, row_count, first_position) = (0, rows, first);
+                    let sequence = AttentionSequence { first_row, row_count, first_position, keys, values };
+                    let (mut out, mut wanted) = (vec![0.0; rows * 4 * 64], vec![0.0; rows * 4 * 64]);
+                    attention(cpu, &shape, &[sequence], &q, None, &mut out).unwrap();
+                    naive::attention::attention(&shape, &[sequence], &q, None, &mut wanted);
+                    for (got, wanted) in out.iter().zip(&wanted) {
+                        assert!((got - wanted).abs() <= 5e-6, "{mask:?} {first}+{rows}: {got} {wanted}");
+                    }
+                    out
+                };
+                let whole = Isa::available().into_iter().map(|isa| {
+                    let cpu = Cpu::with_isa(Some(2), isa).unwrap();
+                    let out = run(&cpu, (keys.rows(), values.rows()));
+                    (cpu, out)
+                });
+                let whole: Vec<(Cpu, Vec<f32>)> = whole.collect();
+                let gone = mask.visible(first, first + rows).start / page_len;
+                assert!(gone > 0, "nothing was dropped");
+                let (keys, values) = (keys.drop_before(gone), values.drop_before(gone));
+                for (cpu, whole) in &whole {
+                    assert!(*whole == run(cpu, (keys, values)), "{} {mask:?} {first}+{rows}", cpu.isa());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dropped_page_that_a_row_sees_is_refused() {
+    let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
+    let (mut keys, mut values) = caches(&shape(1, 1, (8, 8), Mask::Causal), KvType::F32, 40, 8, 1);
+    let (keys, values) = (keys.drop_before(2), values.drop_before(2));
+    let call = |mask, first_position| {
+        let shape = shape(1, 1, (8, 8), mask);
+        let row_count = 40 - first_position;
+        let sequence = AttentionSequence { first_row: 0, row_count, first_position, keys, values };
+        let (q, mut out) = (vec![0.0; row_count * 8], vec![0.0; row_count * 8]);
+        attention(&cpu, &shape, &[sequence], &q, None, &mut out)
+    };
+    assert!(call(Mask::Sliding { size: 24 }, 39).is_ok());
+    assert!(call(Mask::Sliding { size: 25 }, 39).is_err());
+    assert!(call(Mask::Sliding { size: 24 }, 38).is_err());
+    assert!(call(Mask::Causal, 39).is_err());
+    assert!(call(Mask::Bidirectional, 39).is_err());
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
+    let shape = shape(4, 2, (8, 8), Mask::Causal);
+    let (keys, values) = caches(&shape, KvType::F32, 5, 8, 1);
+    let good = AttentionSequence {
+        first_row: 0,
+        row_count: 2,
+        first_position: 3,
+        keys: keys.rows(),
+        values: values.rows(),
+    };
+    let q = [0.0; 2 * 32];
+    let call = |shape: AttentionShape, sequences: &[AttentionSequence], q: &[f32], sinks: Option<&[f32]>| {
+        attention(&cpu, &shape, sequences, q, sinks, &mut [0.0; 2 * 32])
+    };
+    assert!(call(shape, &[good], &q, None).is_ok());
+    assert!(call(shape, &[], &q, None).is_ok());
+    assert!(call(AttentionShape { kv_heads: 3, ..shape }, &[good], &q, None).is_err());
+    assert!(call(AttentionShape { heads: 0, ..shape }, &[good], &q, None).is_err());
+    assert!(call(AttentionShape { mask: Mask::Sliding { size: 0 }, ..shape }, &[good], &q, None).is_err());
+    assert!(call(AttentionShape { softcap: Some(-1.0), ..shape }, &[good], &q, None).is_err());
+    assert!(call(shape, &[good], &q[1..], None).is_err());
+    assert!(call(shape, &[good], &q, Some(&[0.0; 3])).is_err());
+    assert!(
+        call(shape, &[good, AttentionSequence { first_row: 1, row_count: 1, ..good }], &q, None).is_err()
+    );
+    assert!(call(shape, &[AttentionSequence { first_row: 1, ..good }], &q, None).is_err());
+    assert!(call(shape, &[AttentionSequence { first_position: 30, ..good }], &q, None).is_err());
+    assert!(call(shape, &[AttentionSequence { first_position: usize::MAX, ..good }], &q, None).is_err());
+    let few = KvRows { heads: 1, ..good.keys };
+    assert!(call(shape, &[AttentionSequence { keys: few, ..good }], &q, None).is_err());
+}

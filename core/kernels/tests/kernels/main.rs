@@ -1,0 +1,12 @@
+//! Every kernel on every instruction set of this machine against the plain forms of `menagerie-kernels-check`, and what
+//! must be the same bits.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod attention;
+mod blocks;
+mod matmul;
+mod norm;
+mod pointwise;
+mod rope;
+mod short_conv;
+mod softmax;

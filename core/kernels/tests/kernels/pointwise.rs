@@ -1,0 +1,143 @@
+//! Elementwise operations and activations on odd lengths, every instruction set, both sides of the threshold.
+
+use menagerie_kernels::*;
+use menagerie_kernels_check::naive::pointwise;
+
+/// More than enough elements for several threads.
+const PARALLEL: usize = 64 * 1024;
+
+const ACTIVATIONS: [Activation; 5] =
+    [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::Relu, Activation::ReluSquared];
+
+fn each_cpu(test: impl Fn(&Cpu)) {
+    for isa in Isa::available() {
+        test(&Cpu::with_isa(Some(2), isa).unwrap());
+    }
+}
+
+fn spread(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 7919 % 4001) as f32 - 2000.0) * 0.006).collect()
+}
+
+#[test]
+fn sums_and_products() {
+    each_cpu(|cpu| {
+        for count in [0, 1, 15, 16, 33, PARALLEL + 17] {
+            let (x, y) = (spread(count), spread(2 * count)[count..].to_vec());
+            let mut out = x.clone();
+            add(cpu, &mut out, &y).unwrap();
+            assert!(out.iter().zip(x.iter().zip(&y)).all(|(o, (x, y))| *o == x + y));
+            let mut out = x.clone();
+            multiply(cpu, &mut out, &y).unwrap();
+            assert!(out.iter().zip(x.iter().zip(&y)).all(|(o, (x, y))| *o == x * y));
+            let mut out = x.clone();
+            scale(cpu, &mut out, 1.7).unwrap();
+            assert!(out.iter().zip(&x).all(|(o, x)| *o == x * 1.7));
+            let mut out = x.clone();
+            add_scaled(cpu, &mut out, &y, 0.3).unwrap();
+            assert!(out.iter().zip(x.iter().zip(&y)).all(|(o, (x, y))| (o - (x + 0.3 * y)).abs() < 2e-6));
+        }
+    });
+}
+
+#[test]
+fn rows_get_their_bias_and_factor() {
+    each_cpu(|cpu| {
+        for (rows, width) in [(1, 1), (3, 5), (4, 16), (900, 41)] {
+            let (x, bias, factors) = (spread(rows * width), spread(width), spread(rows));
+            let mut out = x.clone();
+            add_bias(cpu, &mut out, &bias).unwrap();
+            assert!((0..x.len()).all(|i| out[i] == x[i] + bias[i % width]));
+            let mut out = x.clone();
+            scale_rows(cpu, &mut out, &factors, width).unwrap();
+            assert!((0..x.len()).all(|i| out[i] == x[i] * factors[i / width]));
+        }
+    });
+}
+
+#[test]
+fn activations_match_f64() {
+    each_cpu(|cpu| {
+        for a in ACTIVATIONS {
+            for count in [1, 16, 100, PARALLEL + 5] {
+                let x = spread(count);
+                let mut out = x.clone();
+                activate(cpu, a, &mut out).unwrap();
+                for (x, got) in x.iter().zip(&out) {
+                    let wanted = pointwise::activate(a, *x);
+                    let bound = 1e-6_f32.min(4e-6 * wanted.abs() + 1e-9) + 4e-7 * wanted.abs();
+                    assert!((got - wanted).abs() <= bound, "{} {a:?} {x}: {got} {wanted}", cpu.isa());
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn extreme_values_stay_sane() {
+    each_cpu(|cpu| {
+        for a in ACTIVATIONS {
+            let mut out = [-1e30f32, -100.0, -0.0, 0.0, 100.0, 1e15];
+            activate(cpu, a, &mut out).unwrap();
+            assert!(out[..4].iter().all(|v| v.abs() < 1e-20), "{} {a:?} {out:?}", cpu.isa());
+            assert!(out[4] >= 99.999 && out[5] >= 1e14, "{} {a:?} {out:?}", cpu.isa());
+            let mut out = [f32::NAN];
+            activate(cpu, a, &mut out).unwrap();
+            assert!(out[0].is_nan(), "{} {a:?}", cpu.isa());
+        }
+    });
+}
+
+#[test]
+fn gates_multiply() {
+    each_cpu(|cpu| {
+        for a in ACTIVATIONS {
+            for (rows, width) in [(1, 3), (2, 16), (5, 100), (1000, 36)] {
+                let count = rows * width;
+                let both = spread(2 * count);
+                let row = |i: usize| i / width * 2 * width + i % width;
+                let gate: Vec<f32> = (0..count).map(|i| both[row(i)]).collect();
+                let up: Vec<f32> = (0..count).map(|i| both[row(i) + width]).collect();
+                let (mut one, mut two) = (vec![0.0; count], vec![0.0; count]);
+                gated(cpu, a, &gate, &up, &mut one).unwrap();
+                gated_fused(cpu, a, &both, width, &mut two).unwrap();
+                assert_eq!(one, two);
+                let mut alone = gate.clone();
+                activate(cpu, a, &mut alone).unwrap();
+                assert!((0..count).all(|i| one[i] == alone[i] * up[i]));
+            }
+        }
+    });
+}
+
+#[test]
+fn caps_and_sigmoids() {
+    each_cpu(|cpu| {
+        let x: Vec<f32> = spread(1001).iter().map(|v| v * 20.0).chain([1e-4, -1e-6, 1e9, -1e9]).collect();
+        let (mut wanted, mut got) = (x.clone(), x.clone());
+        pointwise::softcap(30.0, &mut wanted);
+        softcap(cpu, 30.0, &mut got).unwrap();
+        for (got, wanted) in got.iter().zip(&wanted) {
+            assert!((got - wanted).abs() <= 6e-7 * wanted.abs(), "{}: {got} {wanted}", cpu.isa());
+        }
+        let mut got = x.clone();
+        sigmoid(cpu, &mut got).unwrap();
+        for (got, x) in got.iter().zip(&x) {
+            let wanted = (1.0 / (1.0 + (-f64::from(*x)).exp())) as f32;
+            assert!((got - wanted).abs() <= 1e-6 * wanted + 1e-37, "{}: {got} {wanted}", cpu.isa());
+        }
+    });
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_refused() {
+    let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
+    let x = &mut [0.0; 6];
+    assert!(add(&cpu, x, &[0.0; 5]).is_err());
+    assert!(add_bias(&cpu, x, &[0.0; 4]).is_err());
+    assert!(add_bias(&cpu, x, &[]).is_err());
+    assert!(scale_rows(&cpu, x, &[0.0; 2], 2).is_err());
+    assert!(softcap(&cpu, 0.0, x).is_err());
+    assert!(gated(&cpu, Activation::Silu, &[0.0; 6], &[0.0; 5], x).is_err());
+    assert!(gated_fused(&cpu, Activation::Silu, &[0.0; 12], 4, x).is_err());
+}

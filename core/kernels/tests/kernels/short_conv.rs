@@ -1,0 +1,65 @@
+//! The convolution against f64, whole and in pieces.
+
+use menagerie_kernels::*;
+use menagerie_kernels_check::naive;
+
+fn wave(count: usize, step: usize) -> Vec<f32> {
+    (0..count).map(|i| (i * step % 211) as f32 / 100.0 - 1.0).collect()
+}
+
+#[test]
+fn odd_widths_and_numbers_of_taps_match_f64() {
+    for isa in Isa::available() {
+        let cpu = Cpu::with_isa(Some(2), isa).unwrap();
+        for (channels, taps, rows) in [(1, 1, 3), (5, 2, 1), (16, 3, 7), (40, 3, 2), (2050, 4, 33)] {
+            let (kernel, x) = (wave(channels * taps, 37), wave(rows * channels, 53));
+            let mut state = wave((taps - 1) * channels, 71);
+            let mut naive_state = state.clone();
+            let (mut out, mut wanted) = (vec![f32::NAN; x.len()], vec![0.0; x.len()]);
+            naive::short_conv::short_conv(&kernel, taps, &x, &mut naive_state, &mut wanted);
+            short_conv(&cpu, &kernel, taps, &x, &mut state, &mut out).unwrap();
+            assert_eq!(state, naive_state, "{isa} {channels} {taps} {rows}");
+            for (i, (got, wanted)) in out.iter().zip(&wanted).enumerate() {
+                assert!((got - wanted).abs() <= 1e-6, "{isa} {channels} {taps} {i}: {got} {wanted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sequence_in_pieces_is_the_sequence() {
+    let (channels, taps, rows) = (100, 4, 29);
+    let (kernel, x) = (wave(channels * taps, 37), wave(rows * channels, 53));
+    for isa in Isa::available() {
+        let cpu = Cpu::with_isa(Some(2), isa).unwrap();
+        let run = |piece: usize| {
+            let (mut state, mut out) = (vec![0.0; (taps - 1) * channels], vec![0.0; x.len()]);
+            for (x, out) in x.chunks(piece * channels).zip(out.chunks_mut(piece * channels)) {
+                short_conv(&cpu, &kernel, taps, x, &mut state, out).unwrap();
+            }
+            (state, out)
+        };
+        let whole = run(rows);
+        assert!(whole.1.iter().any(|&v| v != 0.0));
+        for piece in [1, 2, 3, 10] {
+            assert!(run(piece) == whole, "{isa}: pieces of {piece}");
+        }
+    }
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_refused() {
+    let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
+    let call = |kernel: usize, taps: usize, x: usize, state: usize, out: usize| {
+        let [kernel, x] = [kernel, x].map(|len| vec![0.0; len]);
+        short_conv(&cpu, &kernel, taps, &x, &mut vec![0.0; state], &mut vec![0.0; out])
+    };
+    assert!(call(12, 3, 8, 8, 8).is_ok());
+    assert!(call(12, 3, 0, 8, 0).is_ok());
+    assert!(call(12, 0, 8, 8, 8).is_err());
+    assert!(call(0, 3, 8, 0, 8).is_err());
+    assert!(call(13, 3, 8, 8, 8).is_err());
+    assert!(call(12, 3, 7, 8, 7).is_err());
+    assert!(call(12, 3, 8, 4, 8).is_err());
+    assert!(call(12, 3, 8, 8, 4).is_err());
+}

@@ -1,0 +1,138 @@
+//! [`TokenizerTables`]: what is said about vocabularies and chats as data, in `specs/tokenizers/` and in spec folders.
+
+mod entries;
+mod error;
+mod merge;
+mod read;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+pub use entries::ReasoningPair;
+pub(crate) use entries::{Algorithm, FillIn, NotEnd, PreTokenizer, StripAfter, VocabularyKind};
+pub use error::{TableError, TableFault};
+use merge::Merge;
+use read::Source;
+
+/// The files of `specs/tokenizers/`, which `tables` of this package links to, so that the package is whole.
+const BUILT_IN: [(&str, &str); 4] = [
+    ("specs/tokenizers/pre.toml", include_str!("../tables/pre.toml")),
+    ("specs/tokenizers/vocabularies.toml", include_str!("../tables/vocabularies.toml")),
+    ("specs/tokenizers/ends.toml", include_str!("../tables/ends.toml")),
+    ("specs/tokenizers/reasoning.toml", include_str!("../tables/reasoning.toml")),
+];
+
+/// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags.
+///
+/// The built-in files and those of spec folders (`<folder>/tokenizers/*.toml`) are of one form, which
+/// `specs/tokenizers/README.md` describes; any file may hold any of the tables.
+#[derive(Debug, Clone, Default)]
+pub struct TokenizerTables {
+    files: Vec<String>,
+    built_in_files: usize,
+    splits: BTreeMap<String, Held<Vec<String>>>,
+    pre: BTreeMap<String, Held<PreTokenizer>>,
+    vocabularies: BTreeMap<String, Held<VocabularyKind>>,
+    /// Text and file.
+    end: BTreeMap<String, usize>,
+    steering: BTreeMap<String, usize>,
+    fill_in: Vec<FillIn>,
+    not_end: Vec<Held<NotEnd>>,
+    strip_after: Vec<StripAfter>,
+    reasoning: Vec<Held<ReasoningPair>>,
+}
+
+/// An entry and the number of the file that it is from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Held<T> {
+    value: T,
+    file: usize,
+}
+
+impl TokenizerTables {
+    /// The tables that are part of the program.
+    ///
+    /// # Errors
+    /// A fault of one of them (the tests read all).
+    pub fn built_in() -> Result<Arc<Self>, TableError> {
+        static TABLES: OnceLock<Result<Arc<TokenizerTables>, TableError>> = OnceLock::new();
+        TABLES.get_or_init(|| Self::read(&BUILT_IN).map(Arc::new)).clone()
+    }
+
+    fn read(files: &[(&str, &str)]) -> Result<Self, TableError> {
+        let mut tables = Self { built_in_files: files.len(), ..Self::default() };
+        for (file, text) in files {
+            tables.add(file, text, false)?;
+        }
+        Ok(tables)
+    }
+
+    /// Adds the tables of a file of a spec folder. What is there already and says the same is no change.
+    ///
+    /// `allow_shadow`: an entry may replace one of a built-in file. Entries of another folder's file are never replaced.
+    ///
+    /// # Errors
+    /// The file is faulty, or says something else about a name that another file has; the tables are then unchanged.
+    pub fn add(&mut self, file: &str, text: &str, allow_shadow: bool) -> Result<(), TableError> {
+        let source = Source { file, text };
+        let written = source.read()?;
+        let mut tables = self.clone();
+        let number = tables.files.len();
+        tables.files.push(file.to_owned());
+        Merge { tables: &mut tables, source, file: number, allow_shadow }.run(written)?;
+        *self = tables;
+        Ok(())
+    }
+
+    /// The files that were added to the built-in ones, in the order they were added.
+    pub fn added(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().skip(self.built_in_files).map(String::as_str)
+    }
+
+    /// The names of all pre-tokenizers, sorted.
+    pub fn pre_tokenizers(&self) -> impl Iterator<Item = &str> {
+        self.pre.keys().map(String::as_str)
+    }
+
+    /// The tags of reasoning, the most usual first.
+    pub fn reasoning(&self) -> impl Iterator<Item = &ReasoningPair> {
+        self.reasoning.iter().map(|held| &held.value)
+    }
+
+    pub(crate) fn pre(&self, name: &str) -> Option<&PreTokenizer> {
+        self.pre.get(name).map(|held| &held.value)
+    }
+
+    pub(crate) fn vocabulary(&self, name: &str) -> Option<&VocabularyKind> {
+        self.vocabularies.get(name).map(|held| &held.value)
+    }
+
+    /// Values of `tokenizer.ggml.model` that can be used.
+    pub(crate) fn usable_vocabularies(&self) -> impl Iterator<Item = &str> {
+        let usable = |held: &Held<VocabularyKind>| matches!(held.value, VocabularyKind::Known { .. });
+        self.vocabularies.iter().filter(move |(_, held)| usable(held)).map(|(name, _)| name.as_str())
+    }
+
+    pub(crate) fn end_texts(&self) -> impl Iterator<Item = &str> {
+        self.end.keys().map(String::as_str)
+    }
+
+    pub(crate) fn steering_texts(&self) -> impl Iterator<Item = &str> {
+        self.steering.keys().map(String::as_str)
+    }
+
+    pub(crate) fn fill_in(&self) -> &[FillIn] {
+        &self.fill_in
+    }
+
+    pub(crate) fn not_end(&self) -> impl Iterator<Item = &NotEnd> {
+        self.not_end.iter().map(|held| &held.value)
+    }
+
+    pub(crate) fn strip_after(&self) -> &[StripAfter] {
+        &self.strip_after
+    }
+}

@@ -1,0 +1,92 @@
+//! What can be wrong with a table file.
+
+use crate::nearest::nearest_clause;
+
+/// A fault of a table file, with its place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {key}: {fault}")]
+pub struct TableError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The key, as `pre[3].split`.
+    pub key: String,
+    /// What is wrong there.
+    pub fault: TableFault,
+}
+
+/// What is wrong at a place of a table file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableFault {
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    /// The file is not TOML.
+    #[error("not TOML: {0}")]
+    Toml(String),
+    /// A key that means nothing there.
+    #[error("unknown key{}", nearest_clause(near))]
+    UnknownKey {
+        /// Known keys that look like it.
+        near: Vec<String>,
+    },
+    /// A key that must be there is not.
+    #[error("missing")]
+    Missing,
+    /// A value of another type.
+    #[error("{wanted} is wanted, found {found}")]
+    Type {
+        /// The type that is wanted.
+        wanted: &'static str,
+        /// The type that is there.
+        found: &'static str,
+    },
+    /// An empty text or list.
+    #[error("empty: {wanted} is wanted")]
+    Empty {
+        /// What is wanted.
+        wanted: &'static str,
+    },
+    /// The same thing twice in one file.
+    #[error("`{name}` is there twice")]
+    Twice {
+        /// The name.
+        name: String,
+    },
+    /// Another file says something else about the same thing.
+    #[error("{other} already says something else about `{name}`; take one of the two out{}", if *built_in { ", or pass --allow-shadow to use this one" } else { "" })]
+    Conflict {
+        /// The name.
+        name: String,
+        /// The other file.
+        other: String,
+        /// Whether the other file is part of the program.
+        built_in: bool,
+    },
+    /// A pre-tokenizer names a list of regexes that does not exist.
+    #[error("there is no [split] `{name}`{}", nearest_clause(near))]
+    UnknownSplit {
+        /// The name.
+        name: String,
+        /// Known names that look like it.
+        near: Vec<String>,
+    },
+    /// A vocabulary names an algorithm that does not exist.
+    #[error("there is no algorithm `{name}`; `spm` and `bpe` are known")]
+    UnknownAlgorithm {
+        /// The name.
+        name: String,
+    },
+    /// A regex that cannot be compiled.
+    #[error("regex {regex:?}: {problem}")]
+    Regex {
+        /// The regex.
+        regex: String,
+        /// What the regex engine said.
+        problem: String,
+    },
+}

@@ -1,0 +1,159 @@
+//! Tables of one file added to those of others: what is new is taken, what is the same is no change, anything else is
+//! a conflict.
+
+use std::collections::BTreeMap;
+
+use super::error::{TableError, TableFault};
+use super::read::{At, Placed, Source, Written};
+use super::{Held, TokenizerTables};
+use crate::nearest::nearest;
+use crate::tokenizer::Splitter;
+
+/// Adds the entries of one file.
+pub(super) struct Merge<'a> {
+    pub(super) tables: &'a mut TokenizerTables,
+    pub(super) source: Source<'a>,
+    /// Number of the file.
+    pub(super) file: usize,
+    /// Whether entries of built-in files may be replaced.
+    pub(super) allow_shadow: bool,
+}
+
+impl Merge<'_> {
+    /// Adds everything that was read; the tables are half changed where it fails.
+    pub(super) fn run(mut self, written: Written) -> Result<(), TableError> {
+        self.splits(&written)?;
+        self.pre(&written)?;
+        self.vocabularies(&written)?;
+        for text in written.end {
+            self.tables.end.entry(text.value).or_insert(self.file);
+        }
+        for text in written.steering {
+            self.tables.steering.entry(text.value).or_insert(self.file);
+        }
+        for one in written.fill_in {
+            self.fill_in(one.value);
+        }
+        for one in &written.not_end {
+            self.not_end(one)?;
+        }
+        for one in written.strip_after {
+            if !self.tables.strip_after.contains(&one.value) {
+                self.tables.strip_after.push(one.value);
+            }
+        }
+        for one in &written.reasoning {
+            self.reasoning(one)?;
+        }
+        Ok(())
+    }
+
+    /// What another file says about `name`, unless this file may replace it.
+    fn conflict(&self, at: &At, name: &str, other: usize) -> Result<(), TableError> {
+        if other == self.file {
+            return Err(self.source.error(at, TableFault::Twice { name: name.to_owned() }));
+        }
+        let built_in = other < self.tables.built_in_files;
+        if built_in && self.allow_shadow {
+            return Ok(());
+        }
+        let other = self.tables.files.get(other).cloned().unwrap_or_default();
+        Err(self.source.error(at, TableFault::Conflict { name: name.to_owned(), other, built_in }))
+    }
+
+    /// Puts a value under a name; the same value again is no change.
+    fn put<T: PartialEq + Clone>(
+        &mut self,
+        of: fn(&mut TokenizerTables) -> &mut BTreeMap<String, Held<T>>,
+        at: &At,
+        name: &str,
+        value: &T,
+    ) -> Result<(), TableError> {
+        if let Some(held) = of(self.tables).get(name).map(|held| (held.file, held.value == *value)) {
+            let (other, same) = held;
+            if same && other != self.file {
+                return Ok(());
+            }
+            self.conflict(at, name, other)?;
+        }
+        of(self.tables).insert(name.to_owned(), Held { value: value.clone(), file: self.file });
+        Ok(())
+    }
+
+    fn splits(&mut self, written: &Written) -> Result<(), TableError> {
+        let built_in = self.file < self.tables.built_in_files;
+        for Placed { at, value: (name, regexes) } in &written.splits {
+            // Those of the program are compiled by the tests; compiling them all takes a tenth of a second.
+            if !built_in {
+                Splitter::new(regexes).map_err(|(regex, problem)| {
+                    self.source.error(at, TableFault::Regex { regex, problem })
+                })?;
+            }
+            self.put(|tables| &mut tables.splits, at, name, regexes)?;
+        }
+        Ok(())
+    }
+
+    fn pre(&mut self, written: &Written) -> Result<(), TableError> {
+        for Placed { at, value: (names, split, pre) } in &written.pre {
+            let splits = &self.tables.splits;
+            let regexes = splits.get(split).map(|held| held.value.clone()).ok_or_else(|| {
+                let near = nearest(split, splits.keys().map(String::as_str));
+                self.source.error(at, TableFault::UnknownSplit { name: split.clone(), near })
+            })?;
+            let pre = super::PreTokenizer { regexes, ..pre.clone() };
+            for name in names {
+                self.put(|tables| &mut tables.pre, at, name, &pre)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn vocabularies(&mut self, written: &Written) -> Result<(), TableError> {
+        for Placed { at, value: (name, kind) } in &written.vocabularies {
+            self.put(|tables| &mut tables.vocabularies, at, name, kind)?;
+        }
+        Ok(())
+    }
+
+    /// Texts of a key that is there already come after those it has, so that no file that had one gets another.
+    fn fill_in(&mut self, one: super::FillIn) {
+        match self.tables.fill_in.iter_mut().find(|known| known.key == one.key) {
+            Some(known) => {
+                let new: Vec<String> = one.texts.into_iter().filter(|t| !known.texts.contains(t)).collect();
+                known.texts.extend(new);
+            }
+            None => self.tables.fill_in.push(one),
+        }
+    }
+
+    /// A rule about an end that another file declares takes something back from that file.
+    fn not_end(&mut self, one: &Placed<super::NotEnd>) -> Result<(), TableError> {
+        if self.tables.not_end.iter().any(|held| held.value == one.value) {
+            return Ok(());
+        }
+        let declared = self.tables.end.get(&one.value.text).copied();
+        if let Some(other) = declared.filter(|other| *other != self.file) {
+            self.conflict(&one.at, &one.value.text, other)?;
+        }
+        self.tables.not_end.push(Held { value: one.value.clone(), file: self.file });
+        Ok(())
+    }
+
+    fn reasoning(&mut self, one: &Placed<super::ReasoningPair>) -> Result<(), TableError> {
+        let new = Held { value: one.value.clone(), file: self.file };
+        let known = self.tables.reasoning.iter().position(|held| held.value.open == one.value.open);
+        let Some((place, held)) = known.and_then(|at| Some((at, self.tables.reasoning.get(at)?))) else {
+            self.tables.reasoning.push(new);
+            return Ok(());
+        };
+        if held.file != self.file && held.value == one.value {
+            return Ok(());
+        }
+        self.conflict(&one.at, &one.value.open, held.file)?;
+        if let Some(held) = self.tables.reasoning.get_mut(place) {
+            *held = new;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! A table file as it is written.
+
+use std::collections::BTreeSet;
+
+use toml_span::{Value, value::Table};
+
+use super::entries::{Algorithm, FillIn, NotEnd, PreTokenizer, ReasoningPair, StripAfter, VocabularyKind};
+use super::error::{TableError, TableFault};
+use crate::nearest::nearest;
+
+/// An entry with its place in the file.
+#[derive(Debug)]
+pub(super) struct Placed<T> {
+    pub(super) at: At,
+    pub(super) value: T,
+}
+
+/// A place in a file: byte and key.
+#[derive(Debug, Clone)]
+pub(super) struct At {
+    pub(super) byte: usize,
+    pub(super) key: String,
+}
+
+/// A name and its regexes.
+pub(super) type Split = (String, Vec<String>);
+
+/// Names, the split they use, and flags (without regexes).
+pub(super) type Pre = (Vec<String>, String, PreTokenizer);
+
+/// One file, read and not yet compared with others.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) splits: Vec<Placed<Split>>,
+    pub(super) pre: Vec<Placed<Pre>>,
+    pub(super) vocabularies: Vec<Placed<(String, VocabularyKind)>>,
+    pub(super) end: Vec<Placed<String>>,
+    pub(super) steering: Vec<Placed<String>>,
+    pub(super) fill_in: Vec<Placed<FillIn>>,
+    pub(super) not_end: Vec<Placed<NotEnd>>,
+    pub(super) strip_after: Vec<Placed<StripAfter>>,
+    pub(super) reasoning: Vec<Placed<ReasoningPair>>,
+}
+
+const TABLES: [&str; 9] = [
+    "split",
+    "pre",
+    "vocabulary",
+    "end",
+    "steering",
+    "fill_in_the_middle",
+    "not_end",
+    "strip_after",
+    "reasoning",
+];
+
+/// A file's name and text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'s> {
+    pub(super) file: &'s str,
+    pub(super) text: &'s str,
+}
+
+impl Source<'_> {
+    /// The error for a fault at a place.
+    pub(super) fn error(self, at: &At, fault: TableFault) -> TableError {
+        let before = self.text.get(..at.byte).unwrap_or(self.text);
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        TableError {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: line.chars().count() + 1,
+            key: at.key.clone(),
+            fault,
+        }
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The first thing that is not TOML, not known, missing, empty or of another type.
+    pub(super) fn read(self) -> Result<Written, TableError> {
+        let root = toml_span::parse(self.text).map_err(|error| {
+            let at = At { byte: error.span.start, key: "file".to_owned() };
+            self.error(&at, TableFault::Toml(error.to_string()))
+        })?;
+        let root = Node { source: self, value: &root, key: String::new() };
+        let table = root.table(&TABLES)?;
+        let mut written = Written::default();
+        for (key, node) in root.entries(table) {
+            match key {
+                "split" => written.splits = node.splits()?,
+                "pre" => written.pre = node.list(Node::pre)?,
+                "vocabulary" => written.vocabularies = node.list(Node::vocabulary)?,
+                "end" => written.end = node.only_texts()?,
+                "steering" => written.steering = node.only_texts()?,
+                "fill_in_the_middle" => written.fill_in = node.list(Node::fill_in)?,
+                "not_end" => written.not_end = node.list(Node::not_end)?,
+                "strip_after" => written.strip_after = node.list(Node::strip_after)?,
+                _ => written.reasoning = node.list(Node::reasoning)?,
+            }
+        }
+        Ok(written)
+    }
+}
+
+/// A value with its key.
+struct Node<'s, 'v> {
+    source: Source<'s>,
+    value: &'v Value<'s>,
+    key: String,
+}
+
+impl<'s, 'v> Node<'s, 'v> {
+    fn at(&self) -> At {
+        At { byte: self.value.span.start, key: self.key.clone() }
+    }
+
+    fn fault<T>(&self, fault: TableFault) -> Result<T, TableError> {
+        Err(self.source.error(&self.at(), fault))
+    }
+
+    fn wanted<T>(&self, wanted: &'static str) -> Result<T, TableError> {
+        let found = match self.value {
+            value if value.as_str().is_some() => "a text",
+            value if value.as_bool().is_some() => "a boolean",
+            value if value.as_array().is_some() => "a list",
+            value if value.as_table().is_some() => "a table",
+            _ => "a number",
+        };
+        self.fault(TableFault::Type { wanted, found })
+    }
+
+    fn placed<T>(&self, value: T) -> Placed<T> {
+        Placed { at: self.at(), value }
+    }
+
+    fn child(&self, key: &str, value: &'v Value<'s>) -> Self {
+        let key = if self.key.is_empty() { key.to_owned() } else { format!("{}.{key}", self.key) };
+        Self { source: self.source, value, key }
+    }
+
+    /// The value as a table of no other keys than these.
+    fn table(&self, known: &[&str]) -> Result<&'v Table<'s>, TableError> {
+        let Some(table) = self.value.as_table() else { return self.wanted("a table") };
+        if let Some(key) = table.keys().find(|key| !known.contains(&key.name.as_ref())) {
+            let at = At { byte: key.span.start, key: self.child(&key.name, self.value).key };
+            let near = nearest(&key.name, known.iter().copied());
+            return Err(self.source.error(&at, TableFault::UnknownKey { near }));
+        }
+        Ok(table)
+    }
+
+    fn entries(&self, table: &'v Table<'s>) -> impl Iterator<Item = (&'v str, Self)> {
+        table.iter().map(|(key, value)| (key.name.as_ref(), self.child(&key.name, value)))
+    }
+
+    fn get(&self, key: &str) -> Option<Self> {
+        self.value.as_table()?.get(key).map(|value| self.child(key, value))
+    }
+
+    fn need(&self, key: &str) -> Result<Self, TableError> {
+        let at = At { byte: self.value.span.start, key: self.child(key, self.value).key };
+        self.get(key).ok_or_else(|| self.source.error(&at, TableFault::Missing))
+    }
+
+    fn text(&self) -> Result<String, TableError> {
+        match self.value.as_str() {
+            Some("") => self.fault(TableFault::Empty { wanted: "a text" }),
+            Some(text) => Ok(text.to_owned()),
+            None => self.wanted("a text"),
+        }
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, TableError> {
+        let Some(node) = self.get(key) else { return Ok(false) };
+        node.value.as_bool().map_or_else(|| node.wanted("a boolean"), Ok)
+    }
+
+    fn items(&self) -> Result<Vec<Self>, TableError> {
+        let Some(items) = self.value.as_array() else { return self.wanted("a list") };
+        let item = |(at, value)| Self { source: self.source, value, key: format!("{}[{at}]", self.key) };
+        Ok(items.iter().enumerate().map(item).collect())
+    }
+
+    /// A list of texts, each with its place, none twice.
+    fn texts(&self) -> Result<Vec<Placed<String>>, TableError> {
+        let mut seen = BTreeSet::new();
+        let mut texts = Vec::new();
+        for item in self.items()? {
+            let text = item.text()?;
+            if !seen.insert(text.clone()) {
+                return item.fault(TableFault::Twice { name: text });
+            }
+            texts.push(item.placed(text));
+        }
+        if texts.is_empty() {
+            return self.fault(TableFault::Empty { wanted: "a list of texts" });
+        }
+        Ok(texts)
+    }
+
+    fn plain_texts(&self) -> Result<Vec<String>, TableError> {
+        Ok(self.texts()?.into_iter().map(|text| text.value).collect())
+    }
+
+    fn list<T>(
+        &self,
+        read: impl Fn(&Self) -> Result<Placed<T>, TableError>,
+    ) -> Result<Vec<Placed<T>>, TableError> {
+        self.items()?.iter().map(read).collect()
+    }
+
+    /// A table whose only key is `texts`.
+    fn only_texts(&self) -> Result<Vec<Placed<String>>, TableError> {
+        self.table(&["texts"])?;
+        self.need("texts")?.texts()
+    }
+
+    fn splits(&self) -> Result<Vec<Placed<Split>>, TableError> {
+        let Some(table) = self.value.as_table() else { return self.wanted("a table") };
+        let read = |(name, node): (&str, Self)| {
+            let regexes = node.items()?.iter().map(Node::text).collect::<Result<Vec<_>, _>>()?;
+            if regexes.is_empty() {
+                return node.fault(TableFault::Empty { wanted: "a list of regexes" });
+            }
+            Ok(node.placed((name.to_owned(), regexes)))
+        };
+        self.entries(table).map(read).collect()
+    }
+
+    fn pre(&self) -> Result<Placed<Pre>, TableError> {
+        self.table(&["names", "split", "ignore_merges", "add_bos", "text"])?;
+        let pre = PreTokenizer {
+            regexes: Vec::new(),
+            ignore_merges: self.flag("ignore_merges")?,
+            add_bos: self.flag("add_bos")?,
+            text: self.flag("text")?,
+        };
+        Ok(self.placed((self.need("names")?.plain_texts()?, self.need("split")?.text()?, pre)))
+    }
+
+    fn vocabulary(&self) -> Result<Placed<(String, VocabularyKind)>, TableError> {
+        self.table(&["name", "algorithm", "pre", "refused"])?;
+        let name = self.need("name")?.text()?;
+        if let Some(what) = self.get("refused") {
+            return Ok(self.placed((name, VocabularyKind::Refused { what: what.text()? })));
+        }
+        let node = self.need("algorithm")?;
+        let algorithm = match node.text()?.as_str() {
+            "spm" => Algorithm::Spm,
+            "bpe" => Algorithm::Bpe,
+            other => return node.fault(TableFault::UnknownAlgorithm { name: other.to_owned() }),
+        };
+        let pre = self.get("pre").map(|pre| pre.text()).transpose()?;
+        Ok(self.placed((name, VocabularyKind::Known { algorithm, pre })))
+    }
+
+    fn fill_in(&self) -> Result<Placed<FillIn>, TableError> {
+        self.table(&["key", "texts"])?;
+        let (key, texts) = (self.need("key")?.text()?, self.need("texts")?.plain_texts()?);
+        Ok(self.placed(FillIn { key, texts }))
+    }
+
+    fn not_end(&self) -> Result<Placed<NotEnd>, TableError> {
+        self.table(&["text", "beside", "plain"])?;
+        let text = self.need("text")?.text()?;
+        let lists = self.need("beside")?;
+        let beside = lists.items()?.iter().map(Node::plain_texts).collect::<Result<Vec<_>, _>>()?;
+        if beside.is_empty() {
+            return lists.fault(TableFault::Empty { wanted: "a list of lists of texts" });
+        }
+        Ok(self.placed(NotEnd { text, beside, plain: self.flag("plain")? }))
+    }
+
+    fn strip_after(&self) -> Result<Placed<StripAfter>, TableError> {
+        self.table(&["model", "tokens", "also", "except"])?;
+        let list = |key: &str| self.get(key).map_or(Ok(Vec::new()), |node| node.plain_texts());
+        Ok(self.placed(StripAfter {
+            model: self.need("model")?.text()?,
+            tokens: self.need("tokens")?.plain_texts()?,
+            also: list("also")?,
+            except: list("except")?,
+        }))
+    }
+
+    fn reasoning(&self) -> Result<Placed<ReasoningPair>, TableError> {
+        self.table(&["open", "close", "always"])?;
+        let (open, close) = (self.need("open")?.text()?, self.need("close")?.text()?);
+        Ok(self.placed(ReasoningPair { open, close, always: self.flag("always")? }))
+    }
+}

@@ -1,0 +1,162 @@
+//! The built-in tables, and files that are added to them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{BUILT_IN, TableFault, TokenizerTables};
+use crate::tokenizer::Splitter;
+use crate::tokenizer::tests::gguf::Keys;
+use crate::{Special, TokenizerOptions};
+
+fn built_in() -> TokenizerTables {
+    TokenizerTables::clone(&TokenizerTables::built_in().unwrap())
+}
+
+#[test]
+fn every_file_of_the_folder_is_embedded() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tables"));
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let there: BTreeSet<String> = entries
+        .map(|name| format!("specs/tokenizers/{}", name.to_string_lossy()))
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
+    assert_eq!(there, BUILT_IN.iter().map(|(name, _)| (*name).to_owned()).collect());
+    let tables = built_in();
+    assert!(tables.pre_tokenizers().count() > 80 && tables.added().next().is_none());
+    for split in tables.splits.values() {
+        Splitter::new(&split.value).unwrap();
+    }
+}
+
+#[test]
+fn faults_have_a_place() {
+    let cases = [
+        ("x", "t.toml:1:2: file: not TOML"),
+        ("[ends]\ntexts = ['a']", "t.toml:1:2: ends: unknown key; the nearest known one is `end`"),
+        ("\n[end]\ntexts = 'a'", "t.toml:3:10: end.texts: a list is wanted, found a text"),
+        ("[end]\ntexts = ['a', 'a']", "t.toml:2:16: end.texts[1]: `a` is there twice"),
+        ("[end]\ntexts = []", "t.toml:2:9: end.texts: empty: a list of texts is wanted"),
+        ("[steering]", "steering.texts: missing"),
+        (
+            "[[pre]]\nnames = ['p']\nsplit = 'qwen'",
+            "t.toml:1:1: pre[0]: there is no [split] `qwen`; the nearest",
+        ),
+        ("[[pre]]\nnames = ['p']\nsplit = 'qwen2'\nflag = 1", "t.toml:4:1: pre[0].flag: unknown key"),
+        (
+            "[[pre]]\nnames = ['p']\nsplit = 'qwen2'\ntext = 1",
+            "pre[0].text: a boolean is wanted, found a number",
+        ),
+        ("[[pre]]\nsplit = 'qwen2'", "pre[0].names: missing"),
+        ("[split]\na = ['(']", "t.toml:2:5: split.a: regex \"(\": "),
+        ("[split]\na = []", "split.a: empty"),
+        (
+            "[[vocabulary]]\nname = 'v'\nalgorithm = 'magic'",
+            "vocabulary[0].algorithm: there is no algorithm `magic`",
+        ),
+        ("[[reasoning]]\nopen = '<a>'", "reasoning[0].close: missing"),
+        ("[[reasoning]]\nopen = '<a>'\nclose = ''", "reasoning[0].close: empty: a text is wanted"),
+        ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: a list is wanted, found a text"),
+        ("[[fill_in_the_middle]]\nkey = 'k'", "fill_in_the_middle[0].texts: missing"),
+        ("[[strip_after]]\ntokens = ['a']", "strip_after[0].model: missing"),
+    ];
+    for (text, part) in cases {
+        let mut tables = built_in();
+        let error = tables.add("t.toml", text, false).unwrap_err().to_string();
+        assert!(error.contains(part), "{part:?} is not in {error:?}");
+        assert!(tables.added().next().is_none(), "a faulty file changes nothing");
+    }
+}
+
+/// Every table, one that says something else than the built-in one.
+const OTHERS: [(&str, &str); 5] = [
+    ("qwen2", "[split]\nqwen2 = ['x']"),
+    ("llama-bpe", "[[pre]]\nnames = ['llama-bpe']\nsplit = 'qwen2'"),
+    ("llama", "[[vocabulary]]\nname = 'llama'\nalgorithm = 'bpe'"),
+    ("<think>", "[[reasoning]]\nopen = '<think>'\nclose = '<done>'"),
+    ("<|im_end|>", "[[not_end]]\ntext = '<|im_end|>'\nbeside = [['<x>']]"),
+];
+
+#[test]
+fn a_built_in_entry_is_replaced_only_with_leave() {
+    for (name, text) in OTHERS {
+        let mut tables = built_in();
+        let error = tables.add("mine.toml", text, false).unwrap_err();
+        let TableFault::Conflict { name: named, built_in: true, .. } = &error.fault else {
+            panic!("{error}");
+        };
+        assert_eq!(named, name);
+        assert!(error.to_string().contains("--allow-shadow"), "{error}");
+        tables.add("mine.toml", text, true).unwrap();
+        assert_eq!(tables.added().collect::<Vec<_>>(), ["mine.toml"]);
+        // Another folder's entry is never replaced.
+        let second = text.replace("'x'", "'y'").replace("'qwen2'", "'gpt2'").replace("<done>", "</end>");
+        let second = second.replace("algorithm = 'bpe'", "refused = 'no'");
+        if name != "<|im_end|>" {
+            let error = tables.add("other.toml", &second, true).unwrap_err();
+            assert!(matches!(error.fault, TableFault::Conflict { built_in: false, .. }), "{error}");
+            assert!(error.to_string().contains("mine.toml"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_same_again_is_no_change() {
+    let mut tables = built_in();
+    for (name, text) in BUILT_IN {
+        tables.add(name, text, false).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let before = built_in();
+    assert_eq!(tables.pre, before.pre);
+    assert_eq!((&tables.reasoning, &tables.fill_in), (&before.reasoning, &before.fill_in));
+    assert_eq!((tables.not_end.len(), tables.end.len()), (before.not_end.len(), before.end.len()));
+}
+
+/// A vocabulary of letters with a pre-tokenizer, an end text, a steering text and a rule that no built-in table has.
+#[test]
+fn what_a_folder_adds_is_used() {
+    let keys = Keys::default()
+        .text("tokenizer.ggml.model", "brandnew")
+        .text("tokenizer.ggml.pre", "halves")
+        .strings("tokenizer.ggml.tokens", &["a", "b", "ab", "<|fin|>", "<|steer|>", "<|fin2|>", "<|beside|>"])
+        .strings("tokenizer.ggml.merges", &["a b"])
+        .types(&[1, 1, 1, 4, 4, 3, 3]);
+    let mut tables = built_in();
+    tables
+        .add(
+            "mine/tokenizers/new.toml",
+            "[split]\nhalves = ['a|b']\n[[pre]]\nnames = ['halves']\nsplit = 'halves'\n\
+             [[vocabulary]]\nname = 'brandnew'\nalgorithm = 'bpe'\n\
+             [end]\ntexts = ['<|fin|>', '<|fin2|>', '<|beside|>']\n[steering]\ntexts = ['<|steer|>']\n\
+             [[not_end]]\ntext = '<|fin2|>'\nbeside = [['<|beside|>']]\n\
+             [[reasoning]]\nopen = '<hm>'\nclose = '</hm>'",
+            false,
+        )
+        .unwrap();
+    assert!(tables.reasoning().any(|pair| pair.open == "<hm>" && !pair.always));
+    let options = TokenizerOptions { pre: None, tables: Some(Arc::new(tables)) };
+    let tokenizer = keys.with_options(&options).unwrap();
+    assert_eq!(tokenizer.encode("abab", Special::Plain).unwrap(), [0, 1, 0, 1]);
+    assert_eq!(tokenizer.end_of_generation(), [3, 6]);
+    assert_eq!(tokenizer.guarded_texts(), ["<|fin|>", "<|steer|>", "<|fin2|>", "<|beside|>"]);
+    let error = keys.build(None).unwrap_err().to_string();
+    assert!(error.contains("`brandnew`") && error.contains("`gemma4`, `gpt2`, `llama`"), "{error}");
+    let unknown = keys.text("tokenizer.ggml.model", "gpt2").build(None).unwrap_err().to_string();
+    assert!(unknown.contains("tokenizers/halves.toml of a spec folder"), "{unknown}");
+}
+
+#[test]
+fn more_texts_for_a_key_come_after_those_it_has() {
+    let keys = Keys::default()
+        .text("tokenizer.ggml.model", "gpt2")
+        .text("tokenizer.ggml.pre", "gpt-2")
+        .strings("tokenizer.ggml.tokens", &["a", "<mypad>", "<|fim_pad|>"])
+        .strings::<&str>("tokenizer.ggml.merges", &[]);
+    let mut tables = built_in();
+    let text = "[[fill_in_the_middle]]\nkey = 'tokenizer.ggml.fim_pad_token_id'\ntexts = ['<mypad>']";
+    tables.add("mine.toml", text, false).unwrap();
+    let options = TokenizerOptions { pre: None, tables: Some(Arc::new(tables)) };
+    assert_eq!(keys.with_options(&options).unwrap().end_of_generation(), [2]);
+    let only = keys.strings("tokenizer.ggml.tokens", &["a", "<mypad>", "b"]);
+    assert_eq!(only.with_options(&options).unwrap().end_of_generation(), [1]);
+}

@@ -1,0 +1,61 @@
+//! [`Activated`]: rows that go into products, with whatever a backend prepares for them made at most once.
+
+use crate::rows::Rows;
+use crate::{ModelError, Result};
+use std::any::Any;
+use std::sync::OnceLock;
+
+/// Rows `[T, in]` that several products share: q, k and v, gate and up, all experts.
+///
+/// It knows which row of the step each of its rows came from, so that a wrapper (an adapter set per sequence) can act on
+/// rows that were selected (the head's) or packed (experts').
+pub struct Activated<'a> {
+    rows: &'a Rows,
+    origin: Option<&'a [u32]>,
+    prepared: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+impl<'a> Activated<'a> {
+    /// Rows of the step, in its order.
+    pub fn new(rows: &'a Rows) -> Self {
+        Self { rows, origin: None, prepared: OnceLock::new() }
+    }
+
+    /// Rows of which row `i` came from row `origin[i]` of the step.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] if there is not one origin per row.
+    pub fn selected(rows: &'a Rows, origin: &'a [u32]) -> Result<Self> {
+        if origin.len() != rows.rows() {
+            return Err(ModelError::Shape {
+                what: "origins of selected rows".to_owned(),
+                expected: format!("one for each of {} rows", rows.rows()),
+                found: origin.len().to_string(),
+            });
+        }
+        Ok(Self { rows, origin: Some(origin), prepared: OnceLock::new() })
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &'a Rows {
+        self.rows
+    }
+
+    /// Row of the step that row `index` came from.
+    pub fn origin(&self, index: usize) -> usize {
+        self.origin.and_then(|origin| origin.get(index)).map_or(index, |row| *row as usize)
+    }
+
+    /// What a backend keeps beside the rows (their quantised forms), made when first asked for.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] if another backend prepared the rows.
+    pub fn prepared<T: Default + Send + Sync + 'static>(&self) -> Result<&T> {
+        let made = self.prepared.get_or_init(|| Box::new(T::default()));
+        made.downcast_ref().ok_or_else(|| {
+            ModelError::Unsupported(
+                "rows prepared by another backend go into a product of this one".to_owned(),
+            )
+        })
+    }
+}

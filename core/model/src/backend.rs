@@ -1,0 +1,240 @@
+//! [`Backend`]: where a forward computes; one method per operation.
+
+use crate::Result;
+use crate::activated::Activated;
+use crate::attention_shape::AttentionShape;
+use crate::compute::Arithmetic;
+use crate::experts::{ExpertPlan, Packing, Weighted};
+use crate::layout::SequenceLayout;
+use crate::param::Param;
+use crate::pointwise::{Activation, RopePairs};
+use crate::rows::Rows;
+use crate::state::{StateBacking, StateId, StatePlan, StatePool};
+use crate::weight::Weight;
+use gguf_file::GgmlType;
+use std::any::Any;
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A stored weight and the bias of its outputs.
+#[derive(Clone, Copy, Debug)]
+pub struct Product<'a> {
+    /// `[out, in]`, or a stack `[E, out, in]`.
+    pub weight: &'a Param,
+    /// `[out]`, or `[E, out]`.
+    pub bias: Option<&'a Param>,
+}
+
+/// Where keys and values of an attention lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionStates {
+    /// Keys, `[kv_heads, key_dim]` per token.
+    pub keys: StateId,
+    /// Values, `[kv_heads, value_dim]` per token.
+    pub values: StateId,
+}
+
+/// Cosines and sines of the positions of some rows, as a backend keeps them; cheap to clone.
+#[derive(Clone)]
+pub struct RopeTable(pub Arc<dyn Any + Send + Sync>);
+
+/// What `rotate` turns rows with: a table per run of rows, and how elements pair up.
+#[derive(Clone, Copy)]
+pub struct Rotation<'a> {
+    /// Tables of consecutive runs of rows that cover all of them: rope regimes differ between sequences.
+    pub tables: &'a [(Range<usize>, RopeTable)],
+    /// Which elements of a head form a pair.
+    pub pairs: RopePairs,
+    /// Elements of a head; as many leading ones rotate as the table has pairs for, the rest stays.
+    pub head_dim: usize,
+}
+
+/// Where a forward computes: the CPU over our kernels, or a device through a tensor library.
+///
+/// Activations are [`Rows`] of f32, owned and unique: a method that takes them by value may change them in place. What a
+/// device has no form of (a block type, a recurrence) is refused when the model is assembled: [`Backend::matrix`] and
+/// [`Backend::supports`] say so, and nothing is computed elsewhere behind the caller's back.
+///
+/// All methods fail with [`crate::ModelError::Shape`] for operands that do not fit and [`crate::ModelError::Backend`] for
+/// what the device reports; only other errors are named.
+pub trait Backend: Send + Sync {
+    /// `cpu`, `candle`, `cuda:0` ...: as `--device` names it.
+    fn name(&self) -> String;
+
+    /// Bytes of memory that are free for weights and states now, if that can be known.
+    fn free_memory(&self) -> Option<u64>;
+
+    /// Bytes of this device's memory that `elements` elements of a type take once they are taken in; 0 where the bytes of
+    /// the file are read in place.
+    fn bytes_taken(&self, _block: GgmlType, _elements: u64, _arithmetic: Arithmetic) -> u64 {
+        0
+    }
+
+    /// What must be said of the weights taken in so far: those kept in another form than the file's.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Refuses an operation that this backend has no form of, by its name (`short-conv`).
+    ///
+    /// # Errors
+    /// [`crate::ModelError::Unsupported`] names the operation and the device.
+    fn supports(&self, operation: Operation) -> Result<()>;
+
+    // Weights.
+
+    /// Takes in a matrix or a stack of them, to be multiplied with or looked up in.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::Unsupported`] names a block type that has no form here.
+    fn matrix(&self, weight: &Weight, arithmetic: Arithmetic) -> Result<Param>;
+
+    /// Takes in a vector.
+    ///
+    /// # Errors
+    /// The device has no room.
+    fn vector(&self, name: &str, values: Vec<f32>) -> Result<Param>;
+
+    /// Every value of a stored weight as f32, in the order of the file; for vectors and what is computed at assembly.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantised.
+    fn values(&self, weight: &Weight) -> Result<Vec<f32>>;
+
+    // Rows in and out.
+
+    /// `[values.len() / cols, cols]` rows of these values.
+    fn upload(&self, values: Vec<f32>, cols: usize) -> Result<Rows>;
+
+    /// The values of rows, row after row; borrowed where they are in host memory.
+    fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>>;
+
+    /// The same values again.
+    fn copy(&self, rows: &Rows) -> Result<Rows>;
+
+    /// Rows of `x` by index, `[rows.len(), D]`.
+    fn select(&self, x: &Rows, rows: &[u32]) -> Result<Rows>;
+
+    // Products.
+
+    /// Rows of a table by index, `[ids.len(), cols]`.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::TokenOutOfRange`] for an index past the table.
+    fn lookup(&self, table: &Param, ids: &[u32]) -> Result<Rows>;
+
+    /// `y_i = W_i x + b_i` over the same rows, `[T, out_i]` each.
+    fn products(&self, products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Result<Vec<Rows>>;
+
+    /// Products of several stacks of equal shape with the rows of their experts, packed, `[packed rows, out]` each.
+    fn expert_products(
+        &self,
+        stacks: &[Product],
+        x: &Activated,
+        plan: &ExpertPlan,
+        packing: Packing,
+        arithmetic: Arithmetic,
+    ) -> Result<Vec<Rows>>;
+
+    /// The rows of `x` `[T, D]` packed by expert, each times its router weight, `[packed rows, D]`.
+    fn pack_weighted(&self, x: &Rows, plan: &ExpertPlan) -> Result<Rows>;
+
+    /// Adds the packed outputs `[packed rows, D]` of every token up, best choice first, `[T, D]`.
+    fn combine(&self, packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Result<Rows>;
+
+    // Norms.
+
+    /// `x / sqrt(mean(x^2) + eps) * weight` per row (Zhang and Sennrich, 2019).
+    fn rms_norm(&self, x: &Rows, weight: Option<&Param>, eps: f32) -> Result<Rows>;
+
+    /// `(x - mean) / sqrt(variance + eps) * weight + bias` per row (Ba et al., 2016).
+    fn layer_norm(&self, x: &Rows, weight: Option<&Param>, bias: Option<&Param>, eps: f32) -> Result<Rows>;
+
+    // Positions and attention.
+
+    /// Cosines and sines of `positions`, times `magnitude`: one pair per frequency (radians per position).
+    fn rope_table(&self, positions: &[u32], frequencies: &[f32], magnitude: f32) -> Result<RopeTable>;
+
+    /// Rotates the heads of rows `[T, heads * head_dim]` (Su et al., 2021).
+    fn rotate(&self, x: Rows, rotation: Rotation) -> Result<Rows>;
+
+    /// Stores the step's keys and values, then attends with its queries `[T, heads * key_dim]` to everything stored that
+    /// the mask shows; gives `[T, heads * value_dim]`.
+    ///
+    /// `sinks` `[heads]` are logits that take part in the softmax and have no value.
+    fn attention(
+        &self,
+        shape: &AttentionShape,
+        states: AttentionStates,
+        query_key_value: [&Rows; 3],
+        sinks: Option<&Param>,
+        step: StateStep,
+    ) -> Result<Rows>;
+
+    /// Depthwise causal convolution over each sequence: `y[t, d] = sum_j taps[d, j] * x[t - L + 1 + j, d]` with the last
+    /// `L - 1` inputs carried in `state` (LFM2; Mamba's first step). `taps` is a vector `[D * L]`.
+    fn short_conv(&self, x: &Rows, taps: &Param, state: StateId, step: StateStep) -> Result<Rows>;
+
+    // Element by element.
+
+    /// `x + y`.
+    fn add(&self, x: Rows, y: &Rows) -> Result<Rows>;
+
+    /// `x * y`.
+    fn multiply(&self, x: Rows, y: &Rows) -> Result<Rows>;
+
+    /// `x + row` for every row.
+    fn add_vector(&self, x: Rows, row: &Param) -> Result<Rows>;
+
+    /// `x * row` for every row.
+    fn multiply_vector(&self, x: Rows, row: &Param) -> Result<Rows>;
+
+    /// `x * factor`.
+    fn scale(&self, x: Rows, factor: f32) -> Result<Rows>;
+
+    /// Every row times its own factor `[T]`.
+    fn scale_rows(&self, x: Rows, factors: &[f32]) -> Result<Rows>;
+
+    /// Every row of `x` `[T, D]` times the sigmoid of the one element of the row of `gate` `[T, 1]`.
+    fn multiply_sigmoid(&self, x: Rows, gate: &Rows) -> Result<Rows>;
+
+    /// `min(max(x, -limit), limit)`.
+    fn clamp(&self, x: Rows, limit: f32) -> Result<Rows>;
+
+    /// `cap * tanh(x / cap)`.
+    fn softcap(&self, x: Rows, cap: f32) -> Result<Rows>;
+
+    /// The activation of every element.
+    fn activate(&self, x: Rows, activation: Activation) -> Result<Rows>;
+
+    /// `activation(gate) * up`.
+    fn gated(&self, gate: Rows, up: &Rows, activation: Activation) -> Result<Rows>;
+
+    // State.
+
+    /// Memory for the states of a pool; what nobody has written to should cost nothing where the device can do that.
+    ///
+    /// # Errors
+    /// The device has no room, or cannot keep a state as the plan says.
+    fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>>;
+}
+
+/// Operations that not every backend has; asked for when a component is assembled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// [`Backend::attention`] that looks ahead (encoders).
+    LookAhead,
+    /// [`Backend::attention`] with sinks.
+    Sinks,
+    /// [`Backend::short_conv`].
+    ShortConv,
+}
+
+/// What operations over state are given beside their operands.
+pub struct StateStep<'a> {
+    /// Which rows belong to which sequence.
+    pub layout: &'a SequenceLayout,
+    /// The states of the sequences.
+    pub states: &'a mut StatePool,
+}

@@ -1,0 +1,61 @@
+//! [`Executor`]: what runs steps for a pipeline.
+
+use crate::Result;
+use crate::context::TransformContext;
+use crate::rows::Rows;
+use crate::stage::{ModelShape, WholeModel};
+use crate::state::StateSpec;
+
+/// Runs steps of a language model; the same to a pipeline whether one model or several stages do it.
+pub trait Executor: Send + Sync {
+    /// Numbers of the whole model.
+    fn shape(&self) -> &ModelShape;
+
+    /// The states of all layers, in the order of their ids.
+    fn states(&self) -> &[StateSpec];
+
+    /// Rows of the embedding: ids at or past it are refused.
+    fn vocabulary(&self) -> usize;
+
+    /// Columns of the logits.
+    fn logits_width(&self) -> usize;
+
+    /// Whether a sequence must be computed in one step (a layer sees later tokens).
+    fn looks_ahead(&self) -> bool;
+
+    /// Logits `[T', V]` of the rows of the step that want them.
+    ///
+    /// Appends to the state of the sequences but does not advance their length: the caller does, in one place.
+    ///
+    /// # Errors
+    /// What a part returns.
+    fn execute(&self, context: &mut TransformContext) -> Result<Rows>;
+}
+
+impl Executor for WholeModel {
+    fn shape(&self) -> &ModelShape {
+        &self.body.shape
+    }
+
+    fn states(&self) -> &[StateSpec] {
+        self.body.stack.states()
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.embedding.vocabulary()
+    }
+
+    fn logits_width(&self) -> usize {
+        self.head.vocabulary()
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.body.stack.looks_ahead()
+    }
+
+    fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
+        let hidden = self.embedding.embed(context)?;
+        let hidden = self.body.stack.transform(hidden, context)?;
+        self.head.logits_of_step(hidden, context)
+    }
+}

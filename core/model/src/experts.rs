@@ -1,0 +1,203 @@
+//! [`ExpertLinear`]: a stack of matrices of which every token takes a few; [`ExpertPlan`] says which.
+
+use crate::activated::Activated;
+use crate::backend::Product;
+use crate::context::TransformContext;
+use crate::param::{Param, WeightShape};
+use crate::router::Routing;
+use crate::rows::Rows;
+use crate::{ModelError, Result};
+use std::ops::Range;
+
+/// How rows lie that go into a product of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// One row per token of the step.
+    Tokens,
+    /// One row per choice, in the order of the plan.
+    Packed,
+}
+
+/// Where the router weight multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weighted {
+    /// The outputs, when they are added up.
+    Outputs,
+    /// The inputs; nothing is left to do for the outputs.
+    Inputs,
+}
+
+/// The rows of a step packed by expert: expert after expert, tokens in order.
+#[derive(Clone, Debug)]
+pub struct ExpertPlan {
+    groups: Vec<(usize, Range<usize>)>,
+    tokens: Vec<u32>,
+    weights: Vec<f32>,
+    slots: Vec<u32>,
+    identity: Vec<u32>,
+    top_k: usize,
+}
+
+impl ExpertPlan {
+    /// Groups the rows of a routing over `experts` experts.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] for an expert past the last one.
+    pub fn new(routing: &Routing, experts: usize) -> Result<Self> {
+        let mut counts = vec![0usize; experts];
+        for &expert in &routing.experts {
+            let count = counts.get_mut(expert as usize).ok_or_else(|| ModelError::Shape {
+                what: "chosen expert".to_owned(),
+                expected: format!("less than {experts}"),
+                found: expert.to_string(),
+            })?;
+            *count += 1;
+        }
+        let mut groups = Vec::new();
+        let mut next = vec![0usize; experts];
+        let mut start = 0;
+        for (expert, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            groups.push((expert, start..start + count));
+            next[expert] = start;
+            start += count;
+        }
+        let packed = routing.experts.len();
+        let (mut tokens, mut weights) = (vec![0; packed], vec![0.0; packed]);
+        let mut slots = Vec::with_capacity(packed);
+        for (choice, &expert) in routing.experts.iter().enumerate() {
+            let slot = next[expert as usize];
+            next[expert as usize] += 1;
+            tokens[slot] = (choice / routing.top_k) as u32;
+            weights[slot] = routing.weights[choice];
+            slots.push(slot as u32);
+        }
+        let identity = (0..packed as u32).collect();
+        Ok(Self { groups, tokens, weights, slots, identity, top_k: routing.top_k })
+    }
+
+    /// Experts that got rows, and their packed rows.
+    pub fn groups(&self) -> &[(usize, Range<usize>)] {
+        &self.groups
+    }
+
+    /// Token of each packed row, `[packed rows]`.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Router weight of each packed row, `[packed rows]`.
+    pub fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+
+    /// Packed row of every token's choices, best first, `[T, top_k]`.
+    pub fn slots(&self) -> &[u32] {
+        &self.slots
+    }
+
+    /// Row of the input that each packed row multiplies, `[packed rows]`.
+    pub fn input_rows(&self, packing: Packing) -> &[u32] {
+        match packing {
+            Packing::Tokens => &self.tokens,
+            Packing::Packed => &self.identity,
+        }
+    }
+
+    /// Experts per token.
+    pub fn top_k(&self) -> usize {
+        self.top_k
+    }
+
+    /// T times the experts per token.
+    pub fn packed_rows(&self) -> usize {
+        self.tokens.len()
+    }
+}
+
+/// A stack of matrix products with optional biases; what adapters and quantisation wrap.
+pub trait ExpertLinear: Send + Sync {
+    /// Matrices, rows (outputs) and columns (inputs).
+    fn shape(&self) -> WeightShape;
+
+    /// Products of the rows of `x` with the experts the plan gave them, `[packed rows, out]`.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn forward(
+        &self,
+        x: &Activated,
+        plan: &ExpertPlan,
+        packing: Packing,
+        context: &TransformContext,
+    ) -> Result<Rows>;
+
+    /// The stored weight, if this is a plain product with nothing around it: lets a caller run several stacks over the
+    /// same rows at once.
+    fn plain(&self) -> Option<Product<'_>>;
+}
+
+/// `y = W_e x + b_e` over a stored stack.
+#[derive(Clone, Debug)]
+pub struct DenseExperts {
+    weight: Param,
+    bias: Option<Param>,
+}
+
+impl DenseExperts {
+    /// Experts over `weight` `[E, out, in]` and `bias` `[E, out]`.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] for a bias of another size.
+    pub fn new(weight: Param, bias: Option<Param>) -> Result<Self> {
+        let WeightShape { count, rows, .. } = weight.shape();
+        if let Some(bias) = &bias {
+            bias.expect_len(count * rows, "bias of experts")?;
+        }
+        Ok(Self { weight, bias })
+    }
+}
+
+impl ExpertLinear for DenseExperts {
+    fn shape(&self) -> WeightShape {
+        self.weight.shape()
+    }
+
+    fn forward(
+        &self,
+        x: &Activated,
+        plan: &ExpertPlan,
+        packing: Packing,
+        context: &TransformContext,
+    ) -> Result<Rows> {
+        let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
+        let compute = context.compute;
+        let made = compute.backend.expert_products(&[product], x, plan, packing, compute.arithmetic)?;
+        crate::linear::exactly::<1>(made).map(|[rows]| rows)
+    }
+
+    fn plain(&self) -> Option<Product<'_>> {
+        Some(Product { weight: &self.weight, bias: self.bias.as_ref() })
+    }
+}
+
+/// Several stacks over the same rows: plain ones of equal shape at once, wrapped ones one by one.
+///
+/// # Errors
+/// What a stack returns.
+pub fn experts_many<const N: usize>(
+    stacks: [&dyn ExpertLinear; N],
+    x: &Activated,
+    plan: &ExpertPlan,
+    packing: Packing,
+    context: &TransformContext,
+) -> Result<[Rows; N]> {
+    let plain: Vec<Product> = stacks.iter().filter_map(|stack| stack.plain()).collect();
+    let alike = plain.windows(2).all(|pair| pair[0].weight.shape() == pair[1].weight.shape());
+    if plain.len() == N && alike {
+        let compute = context.compute;
+        let made = compute.backend.expert_products(&plain, x, plan, packing, compute.arithmetic)?;
+        return crate::linear::exactly(made);
+    }
+    let made = stacks.iter().map(|stack| stack.forward(x, plan, packing, context));
+    crate::linear::exactly(made.collect::<Result<Vec<_>>>()?)
+}

@@ -1,0 +1,77 @@
+//! [`Param`]: a weight as a backend has taken it in.
+
+use crate::{ModelError, Result};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Number, rows and columns of the matrices in a weight; a vector is one matrix of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightShape {
+    /// Matrices, slowest.
+    pub count: usize,
+    /// Rows of each: outputs.
+    pub rows: usize,
+    /// Columns of each: inputs, fastest.
+    pub cols: usize,
+}
+
+/// A matrix, a stack of matrices or a vector that lives on a backend; immutable, cheap to clone.
+///
+/// The CPU's keeps a view over the mapped file, a GPU's what was uploaded. Only the backend that made it can look inside.
+#[derive(Clone)]
+pub struct Param {
+    name: Arc<str>,
+    shape: WeightShape,
+    data: Arc<dyn Any + Send + Sync>,
+}
+
+impl Param {
+    /// A parameter over what a backend keeps; `name` is the tensor's, for messages.
+    pub fn new(name: &str, shape: WeightShape, data: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { name: name.into(), shape, data }
+    }
+
+    /// The tensor's name, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Matrices, rows and columns.
+    pub fn shape(&self) -> WeightShape {
+        self.shape
+    }
+
+    /// What the backend keeps.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] names the tensor if another backend took it in.
+    pub fn data<T: 'static>(&self) -> Result<&T> {
+        self.data.downcast_ref().ok_or_else(|| {
+            ModelError::Unsupported(format!("tensor \"{}\" was taken in by another backend", self.name))
+        })
+    }
+
+    /// Refuses a vector of another length; `what` is for the message.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`].
+    pub fn expect_len(&self, len: usize, what: &str) -> Result<()> {
+        let WeightShape { count, rows, cols } = self.shape;
+        if count == 1 && rows == 1 && cols == len {
+            return Ok(());
+        }
+        Err(ModelError::Shape {
+            what: format!("{what} (tensor \"{}\")", self.name),
+            expected: format!("[{len}]"),
+            found: format!("[{count}, {rows}, {cols}]"),
+        })
+    }
+}
+
+impl fmt::Debug for Param {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let WeightShape { count, rows, cols } = self.shape;
+        write!(f, "{} [{count}, {rows}, {cols}]", self.name)
+    }
+}

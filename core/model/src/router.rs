@@ -1,0 +1,232 @@
+//! Routing: which experts a token takes, and with what weights.
+
+use crate::{ModelError, Result};
+
+/// How router logits become scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterScore {
+    /// Softmax over all experts.
+    Softmax,
+    /// Sigmoid of each.
+    Sigmoid,
+    /// Softmax over the chosen ones; the choice is by logits.
+    SoftmaxOfSelected,
+    /// `sqrt(ln(1 + exp(x)))`.
+    SqrtSoftplus,
+}
+
+/// What experts are chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelectBy {
+    /// The scores, with the selection bias added.
+    Scores,
+    /// The logits, with the selection bias added.
+    Logits,
+}
+
+/// How a group of experts scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupScore {
+    /// By its best expert.
+    Best,
+    /// By the sum of its best two.
+    SumOfBestTwo,
+}
+
+/// What is done to the weights of the chosen experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RouterWeights {
+    /// They stay as scored.
+    AsScored,
+    /// They are divided by their sum.
+    SumToOne,
+}
+
+/// Group-limited selection (DeepSeek-V2, V3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSelection {
+    /// Groups of consecutive experts.
+    pub count: usize,
+    /// Groups kept.
+    pub keep: usize,
+    /// How a group scores.
+    pub score: GroupScore,
+}
+
+/// Everything that turns router logits into experts and weights.
+#[derive(Clone, Debug)]
+pub struct RouterRule {
+    /// How logits become scores.
+    pub score: RouterScore,
+    /// What the choice is by.
+    pub select: SelectBy,
+    /// `[E]`, added for the choice only.
+    pub select_bias: Option<Vec<f32>>,
+    /// Choice of groups first.
+    pub groups: Option<GroupSelection>,
+    /// What is done to the chosen weights.
+    pub weights: RouterWeights,
+    /// Multiplies the weights.
+    pub scale: f32,
+    /// Experts per token.
+    pub top_k: usize,
+}
+
+/// Experts and weights of every token, best first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Routing {
+    /// Experts per token.
+    pub top_k: usize,
+    /// `[T, top_k]`.
+    pub experts: Vec<u32>,
+    /// `[T, top_k]`.
+    pub weights: Vec<f32>,
+}
+
+/// Routes rows of logits `[T, experts]`, read back from wherever they were computed.
+///
+/// # Errors
+/// Fewer experts than are to be chosen.
+pub fn route(logits: &[f32], experts: usize, rule: &RouterRule) -> Result<Routing> {
+    let rows = logits.len().checked_div(experts).unwrap_or(0);
+    if rule.top_k == 0 || rule.top_k > experts {
+        return Err(ModelError::Shape {
+            what: "experts per token".to_owned(),
+            expected: format!("1 to {experts}"),
+            found: rule.top_k.to_string(),
+        });
+    }
+    let mut routing = Routing {
+        top_k: rule.top_k,
+        experts: Vec::with_capacity(rows * rule.top_k),
+        weights: Vec::with_capacity(rows * rule.top_k),
+    };
+    let mut chosen = Vec::new();
+    for row in logits.chunks_exact(experts) {
+        let scores = score(row, rule.score);
+        let mut selection = match rule.select {
+            SelectBy::Logits => row.to_vec(),
+            SelectBy::Scores => scores.clone(),
+        };
+        if let Some(bias) = &rule.select_bias {
+            selection.iter_mut().zip(bias).for_each(|(s, b)| *s += b);
+        }
+        if let Some(groups) = rule.groups {
+            keep_groups(&mut selection, groups);
+        }
+        top_k(&selection, rule.top_k, &mut chosen);
+        routing.weights.extend(weights(&chosen, row, &scores, rule));
+        routing.experts.extend_from_slice(&chosen);
+    }
+    Ok(routing)
+}
+
+fn score(logits: &[f32], kind: RouterScore) -> Vec<f32> {
+    match kind {
+        RouterScore::Softmax => softmax(logits.iter().copied()),
+        RouterScore::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+        RouterScore::SoftmaxOfSelected => logits.to_vec(),
+        RouterScore::SqrtSoftplus => logits.iter().map(|x| softplus(*x).sqrt()).collect(),
+    }
+}
+
+/// `ln(1 + exp(x))` without overflow.
+fn softplus(x: f32) -> f32 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+fn softmax(logits: impl Iterator<Item = f32> + Clone) -> Vec<f32> {
+    let highest = logits.clone().fold(f32::NEG_INFINITY, f32::max);
+    let mut out: Vec<f32> = logits.map(|x| (x - highest).exp()).collect();
+    let sum: f32 = out.iter().sum();
+    out.iter_mut().for_each(|x| *x /= sum);
+    out
+}
+
+fn weights(chosen: &[u32], logits: &[f32], scores: &[f32], rule: &RouterRule) -> Vec<f32> {
+    let picked = |values: &[f32]| chosen.iter().map(|e| values[*e as usize]).collect::<Vec<f32>>();
+    let mut weights = match rule.score {
+        RouterScore::SoftmaxOfSelected => softmax(picked(logits).into_iter()),
+        _ => picked(scores),
+    };
+    let sum: f32 = weights.iter().sum();
+    if rule.weights == RouterWeights::SumToOne && sum > 0.0 {
+        weights.iter_mut().for_each(|w| *w /= sum);
+    }
+    weights.iter_mut().for_each(|w| *w *= rule.scale);
+    weights
+}
+
+/// Puts the experts of all but the best groups out of reach.
+fn keep_groups(selection: &mut [f32], groups: GroupSelection) {
+    let size = selection.len() / groups.count.max(1);
+    if groups.count <= 1 || size == 0 {
+        return;
+    }
+    let group_scores: Vec<f32> =
+        selection.chunks(size).take(groups.count).map(|g| group_score(g, groups)).collect();
+    let mut kept = Vec::new();
+    top_k(&group_scores, groups.keep.min(group_scores.len()), &mut kept);
+    for (index, group) in selection.chunks_mut(size).enumerate() {
+        if !kept.contains(&(index as u32)) {
+            group.fill(f32::NEG_INFINITY);
+        }
+    }
+}
+
+fn group_score(group: &[f32], groups: GroupSelection) -> f32 {
+    let (mut best, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+    for &value in group {
+        if value > best {
+            (best, second) = (value, best);
+        } else if value > second {
+            second = value;
+        }
+    }
+    match groups.score {
+        GroupScore::SumOfBestTwo if group.len() > 1 => best + second,
+        _ => best,
+    }
+}
+
+/// The indices of the `k` largest scores, largest first; of equal scores the lower index comes first; what is not
+/// a number comes last. `out` is overwritten and has `min(k, scores.len())` entries.
+fn top_k(scores: &[f32], k: usize, out: &mut Vec<u32>) {
+    out.clear();
+    let key = |index: u32| {
+        let score = scores[index as usize];
+        if score.is_nan() { f32::NEG_INFINITY } else { score }
+    };
+    for index in 0..scores.len() as u32 {
+        let place = out.partition_point(|&better| key(better) >= key(index));
+        if place < k {
+            out.truncate(k - 1);
+            out.insert(place, index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_lower_index() {
+        let mut out = vec![9, 9];
+        top_k(&[1.0, 3.0, 2.0, 3.0, 3.0], 2, &mut out);
+        assert_eq!(out, [1, 3]);
+        top_k(&[0.0; 5], 3, &mut out);
+        assert_eq!(out, [0, 1, 2]);
+        top_k(&[1.0, 2.0], 5, &mut out);
+        assert_eq!(out, [1, 0]);
+        top_k(&[1.0, 2.0], 0, &mut out);
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn what_is_not_a_number_comes_last() {
+        let mut out = Vec::new();
+        top_k(&[f32::NAN, 1.0, f32::INFINITY, -1.0], 3, &mut out);
+        assert_eq!(out, [2, 1, 3]);
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Rows`]: activations of one backend.
+
+use crate::{ModelError, Result};
+use std::any::Any;
+use std::fmt;
+
+/// Activations `[T, D]` of f32 where one [`crate::Backend`] keeps them.
+///
+/// A value is unique: operations that change rows consume them, operations that look borrow them, and whoever wants a
+/// second copy asks the backend for one. Only the backend that made them can look inside.
+pub struct Rows {
+    data: Box<dyn Any + Send + Sync>,
+    rows: usize,
+    cols: usize,
+}
+
+impl Rows {
+    /// Rows over what a backend keeps: `rows * cols` elements, row after row.
+    pub fn new(data: Box<dyn Any + Send + Sync>, rows: usize, cols: usize) -> Self {
+        Self { data, rows, cols }
+    }
+
+    /// T.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// D.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// The same elements as `[rows, cols]`: heads as rows of their own, and back. Nothing is moved.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] if the number of elements is another.
+    pub fn reshape(self, rows: usize, cols: usize) -> Result<Self> {
+        if rows.checked_mul(cols) != self.rows.checked_mul(self.cols) {
+            return Err(ModelError::Shape {
+                what: "rows seen in another shape".to_owned(),
+                expected: format!("{} elements", self.rows * self.cols),
+                found: format!("[{rows}, {cols}]"),
+            });
+        }
+        Ok(Self { data: self.data, rows, cols })
+    }
+
+    /// What the backend keeps.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] if another backend made the rows.
+    pub fn data<T: 'static>(&self) -> Result<&T> {
+        self.data.downcast_ref().ok_or_else(foreign)
+    }
+
+    /// What the backend keeps, taken over; with T and D.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] if another backend made the rows.
+    pub fn into_data<T: 'static>(self) -> Result<(T, usize, usize)> {
+        let data = self.data.downcast::<T>().map_err(|_| foreign())?;
+        Ok((*data, self.rows, self.cols))
+    }
+
+    /// What the backend keeps, to change.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] if another backend made the rows.
+    pub fn data_mut<T: 'static>(&mut self) -> Result<&mut T> {
+        self.data.downcast_mut().ok_or_else(foreign)
+    }
+
+    /// Refuses rows of another width; `what` is for the message.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`].
+    pub fn expect_cols(&self, cols: usize, what: &str) -> Result<()> {
+        if self.cols == cols {
+            return Ok(());
+        }
+        Err(ModelError::Shape {
+            what: what.to_owned(),
+            expected: format!("[T, {cols}]"),
+            found: format!("[{}, {}]", self.rows, self.cols),
+        })
+    }
+
+    /// Refuses rows of another shape; `what` is for the message.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`].
+    pub fn expect_shape(&self, rows: usize, cols: usize, what: &str) -> Result<()> {
+        if (self.rows, self.cols) == (rows, cols) {
+            return Ok(());
+        }
+        Err(ModelError::Shape {
+            what: what.to_owned(),
+            expected: format!("[{rows}, {cols}]"),
+            found: format!("[{}, {}]", self.rows, self.cols),
+        })
+    }
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rows [{}, {}]", self.rows, self.cols)
+    }
+}
+
+fn foreign() -> ModelError {
+    ModelError::Unsupported(
+        "rows of another backend: read them back and upload them to this one first".to_owned(),
+    )
+}

@@ -1,0 +1,54 @@
+//! [`PoolOptions`]: how much a pool holds.
+
+use super::KvType;
+
+/// Token rows of a page where nobody asks for another number: a multiple of what attention reads at once, small beside
+/// usual windows.
+const PAGE_LEN: usize = 256;
+
+/// How much a [`super::StatePool`] holds. The room of all sequences together is apart from the limit of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// How rows of per-token states are stored that ask for no type themselves.
+    pub kv_type: KvType,
+    /// Tokens of all sequences together, however they share them.
+    pub capacity_tokens: usize,
+    /// Token rows of a page.
+    pub page_len: usize,
+    /// Most tokens of one sequence.
+    pub max_sequence_tokens: usize,
+    /// Most sequences at once.
+    pub sequences: usize,
+    /// Most rows of a step: room that states with a window need beside their windows.
+    pub step_tokens: usize,
+}
+
+impl PoolOptions {
+    /// Room for one sequence of `tokens` tokens that may come in one step.
+    pub fn one_sequence(kv_type: KvType, tokens: usize) -> Self {
+        Self::sequences(kv_type, 1, tokens)
+    }
+
+    /// Room for `sequences` sequences of `tokens` tokens each that may come in one step.
+    pub fn sequences(kv_type: KvType, sequences: usize, tokens: usize) -> Self {
+        let all = tokens.saturating_mul(sequences);
+        Self {
+            kv_type,
+            capacity_tokens: all,
+            page_len: PAGE_LEN,
+            max_sequence_tokens: tokens,
+            sequences,
+            step_tokens: all,
+        }
+    }
+
+    /// The same for steps of at most `tokens` rows.
+    pub fn with_step_tokens(self, tokens: usize) -> Self {
+        Self { step_tokens: tokens, ..self }
+    }
+
+    /// The same with pages of another length.
+    pub fn with_page_len(self, tokens: usize) -> Self {
+        Self { page_len: tokens, ..self }
+    }
+}

@@ -1,0 +1,292 @@
+//! [`StatePool`]: owns the state of every sequence.
+
+mod blocks;
+mod group;
+mod pages;
+mod reserve;
+mod sequence;
+mod snapshot;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use pages::{Pages, Run};
+pub use snapshot::Snapshot;
+pub use tables::StateTables;
+
+use super::plan::Layout;
+use super::{PoolOptions, SequenceId, StateBacking, StatePlan, StateSpec};
+use crate::backend::Backend;
+use crate::{ModelError, Result};
+use sequence::{Mark, Sequence};
+use std::any::Any;
+
+/// Owns the state of every sequence: token rows in pages that all sequences share, and blocks per sequence.
+///
+/// A step [`Self::prepare`]s its rows, a backend writes them, [`Self::advance`] makes them part of the sequence. Forks
+/// share pages until one of them writes. Rows that have left the window of a state are given back page by page.
+pub struct StatePool {
+    tables: StateTables,
+    backing: Box<dyn StateBacking>,
+    options: PoolOptions,
+    next_mark: u64,
+}
+
+impl StatePool {
+    /// A pool for these states (`specs[i]` has id `i`), where `backend` computes.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] names a state that cannot be stored as asked, or a room that cannot be addressed; what the
+    /// backend reports when it has no room.
+    pub fn new(backend: &dyn Backend, specs: Vec<StateSpec>, options: PoolOptions) -> Result<Self> {
+        Self::with_backing(specs, options, |plan| backend.state_backing(plan))
+    }
+
+    /// A pool over memory that `make` gives.
+    pub(crate) fn with_backing(
+        specs: Vec<StateSpec>,
+        options: PoolOptions,
+        make: impl FnOnce(&StatePlan) -> Result<Box<dyn StateBacking>>,
+    ) -> Result<Self> {
+        let layout = Layout::new(specs, &options)?;
+        let backing = make(&layout.plan)?;
+        Ok(Self { tables: StateTables::new(layout), backing, options, next_mark: 0 })
+    }
+
+    /// The declared states, in the order of their ids.
+    pub fn specs(&self) -> &[StateSpec] {
+        &self.tables.specs
+    }
+
+    /// How much the pool holds.
+    pub fn options(&self) -> &PoolOptions {
+        &self.options
+    }
+
+    /// The tables, and the memory as the backend knows it.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] if another backend made the memory.
+    pub fn parts<T: 'static>(&self) -> Result<(&StateTables, &T)> {
+        let backing: &dyn Any = &*self.backing;
+        Ok((&self.tables, backing.downcast_ref().ok_or_else(foreign)?))
+    }
+
+    /// The tables, and the memory as the backend knows it, to write.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] if another backend made the memory.
+    pub fn parts_mut<T: 'static>(&mut self) -> Result<(&StateTables, &mut T)> {
+        let backing: &mut dyn Any = &mut *self.backing;
+        Ok((&self.tables, backing.downcast_mut().ok_or_else(foreign)?))
+    }
+
+    /// Begins an empty sequence.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the pool has no place for another.
+    pub fn create(&mut self) -> Result<SequenceId> {
+        let slot = self.tables.vacant(self.options.sequences)?;
+        if self.tables.slots[slot as usize].generation > 0 {
+            self.clear_blocks(slot)?;
+        }
+        let sequence = Sequence::new(self.tables.groups.len());
+        Ok(self.tables.insert(slot, sequence))
+    }
+
+    /// Ends a sequence and gives its pages back.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence.
+    pub fn free(&mut self, sequence: SequenceId) -> Result<()> {
+        let page_len = self.tables.page_len;
+        let (held, groups) = self.tables.sequence_mut(sequence)?;
+        held.cut(0, groups, page_len);
+        let slot = &mut self.tables.slots[sequence.slot()];
+        slot.sequence = None;
+        slot.generation = slot.generation.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Tokens of a sequence.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence.
+    pub fn len(&self, sequence: SequenceId) -> Result<usize> {
+        Ok(self.tables.sequence(sequence)?.len)
+    }
+
+    /// Whether a sequence has no tokens.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence.
+    pub fn is_empty(&self, sequence: SequenceId) -> Result<bool> {
+        Ok(self.len(sequence)? == 0)
+    }
+
+    /// Commits `tokens` tokens that a forward has written, and gives back pages that have left their window; called in one
+    /// place, by the pipeline.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if they were not prepared.
+    pub fn advance(&mut self, sequence: SequenceId, tokens: usize) -> Result<()> {
+        let (page_len, most) = (self.tables.page_len, self.options.max_sequence_tokens);
+        let (held, groups) = self.tables.sequence_mut(sequence)?;
+        let to = held.len.saturating_add(tokens);
+        let ends = held.tables.iter().map(|table| (table.first + table.pages.len()) * page_len);
+        let room = ends.min().unwrap_or(most).min(most);
+        if to > room {
+            return Err(ModelError::State(format!(
+                "sequence {sequence}: {} tokens and {tokens} new ones, but rows are prepared up to {room}; prepare the step \
+                 first",
+                held.len
+            )));
+        }
+        held.len = to;
+        held.drop_unseen(groups, page_len);
+        Ok(())
+    }
+
+    /// Fewest tokens, other than none, that a sequence can be [`Self::truncate`]d to.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence.
+    pub fn shortest(&self, sequence: SequenceId) -> Result<usize> {
+        let held = self.tables.sequence(sequence)?;
+        if self.tables.blocks().next().is_some() {
+            return Ok(held.len);
+        }
+        Ok(held.shortest(&self.tables.groups, self.tables.page_len))
+    }
+
+    /// Goes back to the first `len` tokens.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the sequence is shorter, a window has left rows that would be visible again, or there is
+    /// per-sequence state (which cannot be truncated, only restored from a snapshot, or dropped by truncating to 0).
+    pub fn truncate(&mut self, sequence: SequenceId, len: usize) -> Result<()> {
+        let held = self.len(sequence)?;
+        if len > held {
+            return Err(ModelError::State(format!(
+                "sequence {sequence}: {held} tokens cannot be truncated to {len}"
+            )));
+        }
+        if len != 0 && len != held {
+            let recurrent = self.tables.blocks().next().map(|state| self.tables.specs[state.0].name());
+            if let Some(name) = recurrent {
+                return Err(ModelError::State(format!(
+                    "sequence {sequence}: {name} cannot go back from {held} tokens to {len}; take a snapshot before and \
+                     restore it, or truncate to 0 and prefill again"
+                )));
+            }
+            self.check_visible(sequence, len)?;
+        }
+        self.cut(sequence, len)?;
+        if len == 0 { self.clear_blocks(sequence.slot() as u32) } else { Ok(()) }
+    }
+
+    /// A second sequence with the same tokens; the two share pages until one writes.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence, or no place for another.
+    pub fn fork(&mut self, sequence: SequenceId) -> Result<SequenceId> {
+        let page_len = self.tables.page_len;
+        let mut twin = self.tables.sequence(sequence)?.clone();
+        let slot = self.tables.vacant(self.options.sequences)?;
+        for state in self.tables.blocks() {
+            self.backing.copy_block(state, sequence.slot() as u32, slot)?;
+        }
+        for (group, table) in self.tables.groups.iter_mut().zip(&mut twin.tables) {
+            // Pages that were prepared and hold no token are the other's alone.
+            table.pages.truncate(twin.len.div_ceil(page_len).saturating_sub(table.first));
+            table.pages.iter().for_each(|page| group.share(*page));
+        }
+        Ok(self.tables.insert(slot, twin))
+    }
+
+    /// A point to come back to.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence; what the backend reports.
+    pub fn snapshot(&mut self, sequence: SequenceId) -> Result<Snapshot> {
+        let len = self.len(sequence)?;
+        let block = sequence.slot() as u32;
+        let values = self.tables.blocks().map(|state| self.backing.read_block(state, block));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let next = self.next_mark;
+        let (held, _) = self.tables.sequence_mut(sequence)?;
+        let mark = match held.marks.last() {
+            Some(mark) if mark.tokens == len => mark.id,
+            _ => {
+                held.marks.push(Mark { tokens: len, id: next });
+                self.next_mark += 1;
+                next
+            }
+        };
+        Ok(Snapshot { mark, len, values })
+    }
+
+    /// Goes back to a snapshot of the same sequence, or of the one it was forked from.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the snapshot is of another sequence, rows below it were truncated since, or a window has
+    /// left rows that would be visible again.
+    pub fn restore(&mut self, sequence: SequenceId, snapshot: &Snapshot) -> Result<()> {
+        let held = self.tables.sequence(sequence)?;
+        let mark = Mark { tokens: snapshot.len, id: snapshot.mark };
+        if !held.marks.iter().any(|held| (held.tokens, held.id) == (mark.tokens, mark.id)) {
+            return Err(ModelError::State(format!(
+                "sequence {sequence}: the snapshot of {} tokens is of another sequence, or out of date (the sequence was cut \
+                 below it); truncate to 0 and prefill again",
+                snapshot.len
+            )));
+        }
+        self.check_visible(sequence, snapshot.len)?;
+        self.cut(sequence, snapshot.len)?;
+        let block = sequence.slot() as u32;
+        for (state, values) in self.tables.blocks().zip(&snapshot.values) {
+            self.backing.write_block(state, block, values)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that hold tokens of sequences now; room nobody uses is not counted.
+    pub fn bytes(&self) -> usize {
+        let pages = self.tables.groups.iter().map(|group| (group.pages() - group.free()) * group.page_bytes);
+        pages.sum::<usize>() + self.tables.sequences() * self.tables.block_bytes
+    }
+
+    /// Refuses to go back to where rows are visible that a window has left.
+    fn check_visible(&self, sequence: SequenceId, len: usize) -> Result<()> {
+        let held = self.tables.sequence(sequence)?;
+        let shortest = held.shortest(&self.tables.groups, self.tables.page_len);
+        if len == 0 || len >= shortest {
+            return Ok(());
+        }
+        Err(ModelError::State(format!(
+            "sequence {sequence}: {} tokens cannot go back to {len}: states with a window have dropped rows that would be \
+             visible again ({shortest} tokens is the lowest); truncate to 0 and prefill again",
+            held.len
+        )))
+    }
+
+    fn cut(&mut self, sequence: SequenceId, len: usize) -> Result<()> {
+        let page_len = self.tables.page_len;
+        let (held, groups) = self.tables.sequence_mut(sequence)?;
+        held.cut(len, groups, page_len);
+        Ok(())
+    }
+
+    fn clear_blocks(&mut self, block: u32) -> Result<()> {
+        for state in self.tables.blocks() {
+            self.backing.clear_block(state, block)?;
+        }
+        Ok(())
+    }
+}
+
+fn foreign() -> ModelError {
+    ModelError::Unsupported(
+        "the states were made by another backend; make the pool with the one that computes".to_owned(),
+    )
+}

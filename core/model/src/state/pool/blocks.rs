@@ -1,0 +1,23 @@
+//! Blocks read back and written whole, for components that compute on the host.
+
+use super::StatePool;
+use crate::Result;
+use crate::state::{SequenceId, StateId};
+
+impl StatePool {
+    /// The elements of a per-sequence state, read back from where the backend keeps them.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::State`] if the state is per token or there is no such sequence.
+    pub fn read_block(&self, state: StateId, sequence: SequenceId) -> Result<Vec<f32>> {
+        self.backing.read_block(state, self.tables.block(state, sequence)?)
+    }
+
+    /// Replaces the elements of a per-sequence state.
+    ///
+    /// # Errors
+    /// As [`Self::read_block`]; another number of elements.
+    pub fn write_block(&mut self, state: StateId, sequence: SequenceId, values: &[f32]) -> Result<()> {
+        self.backing.write_block(state, self.tables.block(state, sequence)?, values)
+    }
+}

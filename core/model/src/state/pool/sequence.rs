@@ -1,0 +1,68 @@
+//! [`Sequence`]: length, page tables and marks of one sequence.
+
+use super::group::PageGroup;
+
+/// What a pool keeps for one sequence.
+#[derive(Clone, Debug)]
+pub(super) struct Sequence {
+    /// Tokens whose rows are complete in every state.
+    pub(super) len: usize,
+    /// By group.
+    pub(super) tables: Vec<PageTable>,
+    /// Snapshots whose rows are still as they were, by length; truncating drops those above.
+    pub(super) marks: Vec<Mark>,
+}
+
+/// Pages of one sequence in one group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PageTable {
+    /// Which page of the sequence `pages[0]` is: earlier ones have left the window.
+    pub(super) first: usize,
+    pub(super) pages: Vec<u32>,
+}
+
+/// A length at which a snapshot was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    pub(super) tokens: usize,
+    pub(super) id: u64,
+}
+
+impl Sequence {
+    pub(super) fn new(groups: usize) -> Self {
+        Self { len: 0, tables: vec![PageTable::default(); groups], marks: Vec::new() }
+    }
+
+    /// Fewest tokens, other than none, that no group has dropped rows for.
+    pub(super) fn shortest(&self, groups: &[PageGroup], page_len: usize) -> usize {
+        let shortest = |(group, table): (&PageGroup, &PageTable)| {
+            let dropped = table.first * page_len;
+            // `first_visible(len) >= dropped`, solved for `len`.
+            if dropped == 0 { 0 } else { dropped + group.window.unwrap_or(1) - 1 }
+        };
+        groups.iter().zip(&self.tables).map(shortest).max().unwrap_or(0).min(self.len)
+    }
+
+    /// Shortens the sequence to `len` tokens, whose visible rows are there, and gives the other pages back.
+    pub(super) fn cut(&mut self, len: usize, groups: &mut [PageGroup], page_len: usize) {
+        self.len = len;
+        while self.marks.pop_if(|mark| mark.tokens > len).is_some() {}
+        for (group, table) in groups.iter_mut().zip(&mut self.tables) {
+            let keep = len.div_ceil(page_len).saturating_sub(table.first).min(table.pages.len());
+            table.pages.drain(keep..).for_each(|page| group.release(page));
+            if table.pages.is_empty() {
+                table.first = group.first_visible(len) / page_len;
+            }
+        }
+    }
+
+    /// Gives back the pages that no later query sees.
+    pub(super) fn drop_unseen(&mut self, groups: &mut [PageGroup], page_len: usize) {
+        for (group, table) in groups.iter_mut().zip(&mut self.tables) {
+            let first = group.first_visible(self.len) / page_len;
+            let unseen = first.saturating_sub(table.first).min(table.pages.len());
+            table.pages.drain(..unseen).for_each(|page| group.release(page));
+            table.first += unseen;
+        }
+    }
+}

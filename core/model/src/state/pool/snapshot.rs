@@ -1,0 +1,25 @@
+//! [`Snapshot`]: a point a sequence can go back to.
+
+/// A point a sequence, or a fork of it, can go back to: its length and copies of its per-sequence states.
+///
+/// Rows of per-token states are not copied: they stay where they are as long as nothing below the snapshot is
+/// truncated and no window has left them, which [`super::StatePool::restore`] checks.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    pub(super) mark: u64,
+    pub(super) len: usize,
+    /// By per-sequence state, in the order of the ids.
+    pub(super) values: Vec<Vec<f32>>,
+}
+
+impl Snapshot {
+    /// Tokens at the time of the snapshot.
+    pub fn tokens(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of the copies.
+    pub fn bytes(&self) -> usize {
+        self.values.iter().map(|values| values.len() * size_of::<f32>()).sum()
+    }
+}

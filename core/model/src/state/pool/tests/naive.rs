@@ -1,0 +1,307 @@
+//! Ten thousand random operations on a pool beside a model of it that keeps whole copies and no pages.
+
+use super::memory::{Memory, layout, pool, recurrent, rows, store, visible};
+use crate::state::{KvType, PoolOptions, SequenceId, Snapshot, StateBacking, StateId, StatePool, StateSpec};
+use std::collections::{BTreeMap, BTreeSet};
+
+const PAGE: usize = 4;
+const CAPACITY: usize = 96;
+const LONGEST: usize = 60;
+const STEP: usize = 10;
+const SEQUENCES: usize = 5;
+const WINDOWS: [Option<usize>; 4] = [None, Some(7), None, Some(1)];
+
+/// A sequence as it should be.
+#[derive(Clone, Default)]
+struct Naive {
+    rows: Vec<f32>,
+    block: f32,
+    /// By window: rows before this one are dropped, in whole pages.
+    dropped: [usize; WINDOWS.len()],
+    /// Snapshots that must hold.
+    snapshots: BTreeSet<usize>,
+}
+
+struct Kept {
+    snapshot: Snapshot,
+    rows: Vec<f32>,
+    block: f32,
+}
+
+struct World {
+    pool: StatePool,
+    naive: BTreeMap<SequenceId, Naive>,
+    snapshots: Vec<Kept>,
+    random: u64,
+    next_value: f32,
+    block: Option<StateId>,
+    /// Times each thing was refused, so that the test shows that it came to it.
+    refused: BTreeMap<&'static str, usize>,
+}
+
+impl Naive {
+    fn first_visible(&self, window: Option<usize>, len: usize) -> usize {
+        window.map_or(0, |window| (len + 1).saturating_sub(window))
+    }
+
+    fn can_go_to(&self, len: usize) -> bool {
+        let seen = |(window, dropped): (&Option<usize>, &usize)| self.first_visible(*window, len) >= *dropped;
+        len == 0 || WINDOWS.iter().zip(&self.dropped).all(seen)
+    }
+
+    fn cut(&mut self, len: usize, kept: &[Kept]) {
+        self.rows.truncate(len);
+        self.snapshots.retain(|index| kept[*index].snapshot.tokens() <= len);
+        if len == 0 {
+            self.dropped = [0; WINDOWS.len()];
+        }
+    }
+}
+
+impl World {
+    fn new(has_block: bool) -> Self {
+        let mut specs: Vec<StateSpec> = WINDOWS.iter().map(|window| rows("rows", *window)).collect();
+        let block = has_block.then_some(StateId(specs.len()));
+        specs.extend(has_block.then(|| recurrent("block")));
+        let options = PoolOptions {
+            kv_type: KvType::F32,
+            capacity_tokens: CAPACITY,
+            page_len: PAGE,
+            max_sequence_tokens: LONGEST,
+            sequences: SEQUENCES,
+            step_tokens: STEP,
+        };
+        Self {
+            pool: pool(specs, options),
+            naive: BTreeMap::new(),
+            snapshots: Vec::new(),
+            random: 0x9e37_79b9_7f4a_7c15,
+            next_value: 1.0,
+            block,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// Xorshift64 (Marsaglia, 2003).
+    fn below(&mut self, end: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as usize % end
+    }
+
+    fn any(&mut self) -> Option<SequenceId> {
+        let ids: Vec<SequenceId> = self.naive.keys().copied().collect();
+        (!ids.is_empty()).then(|| ids[self.below(ids.len())])
+    }
+
+    fn refuse(&mut self, what: &'static str) {
+        *self.refused.entry(what).or_default() += 1;
+    }
+
+    fn operate(&mut self) {
+        let Some(id) = self.any() else { return self.create() };
+        match self.below(20) {
+            0 => self.create(),
+            1..=9 => self.step(),
+            10..=12 => self.truncate(id),
+            13 => self.fork(id),
+            14..=15 => self.snapshot(id),
+            16..=18 => self.restore(id),
+            _ => {
+                self.pool.free(id).unwrap();
+                self.naive.remove(&id);
+                assert!(self.pool.len(id).is_err());
+            }
+        }
+    }
+
+    fn create(&mut self) {
+        let full = self.naive.len() == SEQUENCES;
+        let created = self.pool.create();
+        assert_eq!(created.is_err(), full);
+        match created {
+            Ok(id) => assert!(self.naive.insert(id, Naive::default()).is_none()),
+            Err(_) => self.refuse("create"),
+        }
+    }
+
+    /// A step of some sequences; sometimes it fails after it was prepared.
+    fn step(&mut self) {
+        let mut parts: Vec<(SequenceId, usize, usize)> = Vec::new();
+        let mut left = STEP;
+        for id in self.naive.keys().copied().collect::<Vec<_>>() {
+            let count = if self.below(2) == 0 { 1 } else { 1 + self.below(6) };
+            if count <= left && self.below(3) > 0 {
+                parts.push((id, self.naive[&id].rows.len(), count));
+                left -= count;
+            }
+        }
+        if let Err(error) = self.pool.prepare(&layout(&parts)) {
+            return self.refused_step(&parts, &error.to_string());
+        }
+        let fails = self.below(10) == 0;
+        for (id, at, count) in parts {
+            let values: Vec<f32> = (0..count).map(|index| self.next_value + index as f32).collect();
+            self.next_value += count as f32;
+            store(&mut self.pool, id, at, &values).unwrap();
+            if fails {
+                // Rows past the length do not count; a block would have to be restored.
+                self.cut_back(id);
+                continue;
+            }
+            self.pool.advance(id, count).unwrap();
+            let naive = self.naive.get_mut(&id).unwrap();
+            naive.rows.extend(&values);
+            let len = naive.rows.len();
+            for (index, window) in WINDOWS.iter().enumerate() {
+                let first = naive.first_visible(*window, len) / PAGE * PAGE;
+                naive.dropped[index] = naive.dropped[index].max(first);
+            }
+            if let Some(block) = self.block {
+                naive.block = values[0];
+                let place = self.pool.tables.block(block, id).unwrap();
+                self.pool.parts_mut::<Memory>().unwrap().1.fill(block, place, values[0]);
+            }
+        }
+    }
+
+    fn refused_step(&mut self, parts: &[(SequenceId, usize, usize)], error: &str) {
+        let ends: usize = parts.iter().map(|(_, _, count)| count).sum();
+        let all: usize = self.naive.values().map(|naive| naive.rows.len()).sum::<usize>() + ends;
+        if error.contains("do not fit into a context") {
+            assert!(parts.iter().any(|(_, at, count)| at + count > LONGEST), "{error}");
+            self.refuse("length");
+        } else {
+            assert!(!error.contains("window"), "windows have room for every step: {error}");
+            assert!(error.contains("more pages") && all > CAPACITY, "{all} tokens fit: {error}");
+            self.refuse("pages");
+        }
+        for (id, _, _) in parts {
+            self.cut_back(*id);
+        }
+    }
+
+    fn cut_back(&mut self, id: SequenceId) {
+        let len = self.naive[&id].rows.len();
+        self.pool.truncate(id, len).unwrap();
+        if len == 0 {
+            self.naive.get_mut(&id).unwrap().block = 0.0;
+            self.naive.get_mut(&id).unwrap().cut(0, &self.snapshots);
+        }
+    }
+
+    fn truncate(&mut self, id: SequenceId) {
+        let held = self.naive[&id].rows.len();
+        let len = [0, self.below(held + 2), held.saturating_sub(self.below(4))][self.below(3)];
+        let naive = &self.naive[&id];
+        let allowed = len <= held
+            && (len == 0 || len == held || self.block.is_none())
+            && (len == held || naive.can_go_to(len));
+        let shortest = self.pool.shortest(id).unwrap();
+        assert!(
+            len > held || len == 0 || allowed == (len >= shortest),
+            "{len} of {held}, shortest {shortest}"
+        );
+        assert_eq!(self.pool.truncate(id, len).is_ok(), allowed, "{held} to {len}");
+        if !allowed {
+            return self.refuse("truncate");
+        }
+        let naive = self.naive.get_mut(&id).unwrap();
+        naive.cut(len, &self.snapshots);
+        if len == 0 {
+            naive.block = 0.0;
+        }
+    }
+
+    fn fork(&mut self, id: SequenceId) {
+        match self.pool.fork(id) {
+            Ok(twin) => assert!(self.naive.insert(twin, self.naive[&id].clone()).is_none()),
+            Err(_) => {
+                assert_eq!(self.naive.len(), SEQUENCES);
+                self.refuse("fork");
+            }
+        }
+    }
+
+    fn snapshot(&mut self, id: SequenceId) {
+        let snapshot = self.pool.snapshot(id).unwrap();
+        let naive = self.naive.get_mut(&id).unwrap();
+        assert_eq!(snapshot.tokens(), naive.rows.len());
+        naive.snapshots.insert(self.snapshots.len());
+        self.snapshots.push(Kept { snapshot, rows: naive.rows.clone(), block: naive.block });
+    }
+
+    fn restore(&mut self, id: SequenceId) {
+        if self.snapshots.is_empty() {
+            return;
+        }
+        let recent = self.snapshots.len().min(12);
+        let index = self.snapshots.len() - 1 - self.below(recent);
+        let kept = &self.snapshots[index];
+        let naive = self.naive.get_mut(&id).unwrap();
+        let len = kept.rows.len();
+        let there = naive.can_go_to(len);
+        let (must, may) =
+            (there && naive.snapshots.contains(&index), there && naive.rows.starts_with(&kept.rows));
+        let restored = self.pool.restore(id, &kept.snapshot).is_ok();
+        assert!(restored || !must, "a snapshot of {len} tokens holds");
+        assert!(may || !restored, "a snapshot of {len} tokens is out of date");
+        if !restored {
+            return self.refuse("restore");
+        }
+        naive.cut(len, &self.snapshots);
+        naive.block = self.snapshots[index].block;
+    }
+
+    fn check(&self) {
+        let mut pages = vec![BTreeSet::<u32>::new(); WINDOWS.len()];
+        for (&id, naive) in &self.naive {
+            assert_eq!(self.pool.len(id).unwrap(), naive.rows.len());
+            for (index, window) in WINDOWS.iter().enumerate() {
+                let from = naive.first_visible(*window, naive.rows.len());
+                assert_eq!(visible(&self.pool, StateId(index), id, from), naive.rows[from..], "{window:?}");
+                let held = self.pool.tables.pages(StateId(index), id).unwrap();
+                pages[index].extend(held.pages);
+            }
+            if let Some(block) = self.block {
+                let place = self.pool.tables.block(block, id).unwrap();
+                let values = self.pool.parts::<Memory>().unwrap().1.read_block(block, place).unwrap();
+                assert_eq!(values, [naive.block; 3]);
+            }
+        }
+        assert_eq!(pages[0], pages[2], "states with equal windows share tables");
+        let blocks = self.block.map_or(0, |_| 12 * self.naive.len());
+        let used: usize = pages.iter().map(BTreeSet::len).sum();
+        assert_eq!(self.pool.bytes(), used * PAGE * 4 + blocks, "every page in use is somebody's");
+    }
+}
+
+fn run(has_block: bool) {
+    let mut world = World::new(has_block);
+    for _ in 0..10_000 {
+        world.operate();
+        world.check();
+    }
+    let refused: Vec<&str> = world.refused.keys().copied().collect();
+    assert_eq!(refused, ["create", "fork", "length", "pages", "restore", "truncate"], "{:?}", world.refused);
+    // No page is lost: the whole capacity can be had again.
+    for id in world.naive.keys().copied().collect::<Vec<_>>() {
+        world.pool.free(id).unwrap();
+    }
+    assert_eq!(world.pool.bytes(), 0);
+    let (first, second) = (world.pool.create().unwrap(), world.pool.create().unwrap());
+    world.pool.reserve(first, 0, LONGEST).unwrap_err();
+    world.pool.reserve(first, 0, STEP).unwrap();
+    world.pool.reserve(second, 0, STEP).unwrap();
+}
+
+#[test]
+fn ten_thousand_operations_are_what_a_naive_pool_says() {
+    run(false);
+}
+
+#[test]
+fn ten_thousand_operations_with_a_recurrent_state_are_too() {
+    run(true);
+}

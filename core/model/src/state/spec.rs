@@ -1,0 +1,101 @@
+//! [`StateSpec`]: what a component keeps between steps.
+
+use super::StateId;
+
+/// How elements of a state are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KvType {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats.
+    F16,
+    /// Blocks of 32 8-bit integers and a scale.
+    Q8_0,
+}
+
+impl KvType {
+    /// Bytes of `elements` elements; `None` where a block would be cut, or the number overflows.
+    pub fn row_bytes(self, elements: usize) -> Option<usize> {
+        match self {
+            Self::F32 => elements.checked_mul(4),
+            Self::F16 => elements.checked_mul(2),
+            Self::Q8_0 if elements.is_multiple_of(32) => (elements / 32).checked_mul(34),
+            Self::Q8_0 => None,
+        }
+    }
+
+    /// As `--kv-type` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Q8_0 => "q8_0",
+        }
+    }
+
+    /// The type with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::F32, Self::F16, Self::Q8_0].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// What a component keeps between steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateSpec {
+    /// One row per token: keys, values, latents.
+    PerToken {
+        /// For errors and listings, e.g. `blk.3.k`.
+        name: String,
+        /// How rows are stored; absent = as the pool's cache type says.
+        dtype: Option<KvType>,
+        /// Heads per row.
+        heads: usize,
+        /// Elements per head.
+        head_dim: usize,
+        /// Tokens that stay visible, the newest included; older rows are dropped. Absent = all.
+        window: Option<usize>,
+    },
+    /// One block of f32 per sequence: recurrent state, token shift. Cannot be truncated, only restored.
+    PerSequence {
+        /// For errors and listings.
+        name: String,
+        /// Elements.
+        shape: Vec<usize>,
+    },
+}
+
+impl StateSpec {
+    /// The name, for errors and listings.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::PerToken { name, .. } | Self::PerSequence { name, .. } => name,
+        }
+    }
+
+    /// Elements of a row (per token) or of the block (per sequence).
+    pub fn elements(&self) -> usize {
+        match self {
+            Self::PerToken { heads, head_dim, .. } => heads.saturating_mul(*head_dim),
+            Self::PerSequence { shape, .. } => shape.iter().fold(1, |all, size| all.saturating_mul(*size)),
+        }
+    }
+}
+
+/// Hands out state ids while a model is assembled.
+#[derive(Clone, Debug, Default)]
+pub struct StateDeclarations {
+    specs: Vec<StateSpec>,
+}
+
+impl StateDeclarations {
+    /// Declares a state and gives its id.
+    pub fn declare(&mut self, spec: StateSpec) -> StateId {
+        self.specs.push(spec);
+        StateId(self.specs.len() - 1)
+    }
+
+    /// Everything declared, in the order of the ids.
+    pub fn into_specs(self) -> Vec<StateSpec> {
+        self.specs
+    }
+}

@@ -1,0 +1,182 @@
+//! [`EmbeddingEngine`]: token sequences to vectors. No cache: each sequence is whole in one step.
+
+use crate::engine::check_vocabulary;
+use crate::error::GenerateError;
+use menagerie_model::{
+    Compute, EmbeddingModel, InferenceStep, KvType, ModelError, PoolOptions, Pooling, RopeRegime,
+    SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext, WeightGuard,
+};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What happens to a pooled vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Normalisation {
+    /// It is divided by its Euclidean length, so that a dot product of two is their cosine.
+    #[default]
+    Euclidean,
+    /// It stays as it is.
+    None,
+}
+
+/// How vectors are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EmbeddingOptions {
+    /// How the rows of a sequence become one; absent = as the model was trained.
+    pub pooling: Option<Pooling>,
+    /// What happens to the result.
+    pub normalisation: Normalisation,
+}
+
+/// An encoder with everything that stays the same from call to call.
+#[derive(Clone)]
+pub struct EmbeddingEngine {
+    /// The encoder.
+    pub model: Arc<EmbeddingModel>,
+    /// Backend and arithmetic.
+    pub compute: Compute,
+    /// Most tokens of a sequence.
+    pub context: usize,
+    /// Rows a step has at most, unless one sequence alone has more.
+    pub step_tokens: usize,
+    /// Says whether the weights can still be read; asked after each step.
+    pub guard: Option<Arc<WeightGuard>>,
+}
+
+impl EmbeddingEngine {
+    /// A vector `[D]` for each sequence (all its rows, `[T, D]`, without pooling), or why there is none.
+    ///
+    /// Several sequences share a step, and none is affected by the others.
+    pub fn embed(
+        &self,
+        sequences: &[&[u32]],
+        options: &EmbeddingOptions,
+    ) -> Vec<Result<Vec<f32>, GenerateError>> {
+        let mut results: Vec<Result<Vec<f32>, GenerateError>> =
+            sequences.iter().map(|tokens| self.check(tokens).map(|()| Vec::new())).collect();
+        let good: Vec<usize> = (0..sequences.len()).filter(|&index| results[index].is_ok()).collect();
+        let mut rest = good.as_slice();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.fitting(rest, sequences));
+            let tokens: Vec<&[u32]> = now.iter().map(|&index| sequences[index]).collect();
+            match self.step(&tokens, options) {
+                Ok(vectors) => now.iter().zip(vectors).for_each(|(&index, vector)| results[index] = vector),
+                Err(error) => {
+                    now.iter().for_each(|&index| results[index] = Err(crate::step::shared(&error)));
+                    results[now[0]] = Err(error);
+                }
+            }
+            rest = later;
+        }
+        results
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), GenerateError> {
+        if tokens.is_empty() {
+            return Err(GenerateError::EmptyPrompt);
+        }
+        if tokens.len() > self.context {
+            return Err(GenerateError::PromptTooLong { tokens: tokens.len(), context: self.context });
+        }
+        check_vocabulary(tokens, self.model.embedding.vocabulary())
+    }
+
+    /// How many of the next sequences share a step: one at least.
+    fn fitting(&self, next: &[usize], sequences: &[&[u32]]) -> usize {
+        let mut rows = 0;
+        let fits = |index: &&usize| {
+            rows += sequences[**index].len();
+            rows <= self.step_tokens
+        };
+        next.iter().take_while(fits).count().max(1)
+    }
+
+    /// One step of whole sequences.
+    fn step(
+        &self,
+        sequences: &[&[u32]],
+        options: &EmbeddingOptions,
+    ) -> Result<Vec<Result<Vec<f32>, GenerateError>>, GenerateError> {
+        let tokens = sequences.concat();
+        let longest = sequences.iter().map(|tokens| tokens.len()).max().unwrap_or(1);
+        // Keys and values of this step only, in f32: nothing is kept, so that nothing is saved by storing them smaller.
+        let room = PoolOptions {
+            capacity_tokens: tokens.len(),
+            step_tokens: tokens.len(),
+            ..PoolOptions::sequences(KvType::F32, sequences.len(), longest)
+        };
+        let specs = self.model.body.stack.states().to_vec();
+        let mut pool = StatePool::new(&*self.compute.backend, specs, room)?;
+        let layout = self.layout(sequences, &mut pool)?;
+        let pooling = options.pooling.unwrap_or(self.model.pooling);
+        let mut context =
+            TransformContext::new(&self.compute, &layout, StepInput::Tokens(&tokens), &mut pool);
+        let result = self.model.forward(pooling, &mut context);
+        if let Some(guard) = &self.guard {
+            guard()?;
+        }
+        let rows = result?;
+        let (width, values) = (rows.cols(), self.compute.backend.read(&rows)?);
+        let own = |(index, part): (usize, &SequenceRows)| match pooling {
+            Pooling::None => part.rows.clone(),
+            Pooling::Mean | Pooling::Cls | Pooling::Last => index..index + 1,
+        };
+        let ranges: Vec<Range<usize>> = layout.sequences().iter().enumerate().map(own).collect();
+        Ok(ranges
+            .into_iter()
+            .map(|rows| self.finished(&values, rows, width, options.normalisation))
+            .collect())
+    }
+
+    fn layout(&self, sequences: &[&[u32]], pool: &mut StatePool) -> Result<SequenceLayout, ModelError> {
+        let mut next = 0;
+        let parts = sequences.iter().map(|tokens| {
+            let (start, count) = (next, tokens.len());
+            next += count;
+            Ok(SequenceRows {
+                sequence: pool.create()?,
+                rows: start..next,
+                first_position: 0,
+                step: InferenceStep::Prefill {
+                    chunk_tokens: count,
+                    chunk_start_position: 0,
+                    total_prompt_tokens: count,
+                    is_final_chunk: true,
+                },
+                regime: RopeRegime::for_length(count, self.model.body.shape.rope_regime_limit),
+                logits: 0..0,
+                adapters: None,
+            })
+        });
+        SequenceLayout::new(parts.collect::<Result<_, ModelError>>()?)
+    }
+
+    /// The rows of one sequence, checked and normed.
+    fn finished(
+        &self,
+        values: &[f32],
+        rows: Range<usize>,
+        width: usize,
+        normalisation: Normalisation,
+    ) -> Result<Vec<f32>, GenerateError> {
+        let own = values.get(rows.start * width..rows.end * width).ok_or_else(|| ModelError::Shape {
+            what: "rows of an encoder".to_owned(),
+            expected: format!("{} rows of {width}", rows.end),
+            found: format!("{} values", values.len()),
+        })?;
+        crate::engine::check_finite(own, width, 0, KvType::F32)?;
+        let mut own = own.to_vec();
+        if normalisation == Normalisation::Euclidean {
+            own.chunks_exact_mut(width.max(1)).for_each(normalise);
+        }
+        Ok(own)
+    }
+}
+
+/// `x / |x|`, summed in f64; a row of zeros stays.
+fn normalise(row: &mut [f32]) {
+    let length = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    if length > 0.0 {
+        row.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
+    }
+}

@@ -1,0 +1,86 @@
+//! [`LoadError`]: why a model could not be opened.
+
+use crate::memory::{MemoryEstimate, size};
+use menagerie_assembly::AssemblyFaults;
+use menagerie_model::ModelError;
+use menagerie_registry::RegistryError;
+use menagerie_spec::SpecFaults;
+
+/// Why a model could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] menagerie_loaders::LoadError),
+    /// Its architecture is not known or not usable.
+    #[error("{file}: {source}")]
+    Architecture {
+        /// The file.
+        file: String,
+        /// Why.
+        source: RegistryError,
+    },
+    /// The spec folders cannot be read.
+    #[error(transparent)]
+    Registry(RegistryError),
+    /// The file and the spec of its architecture do not fit together.
+    #[error("{0}")]
+    Spec(SpecFaults),
+    /// The tensors of the file are not those the architecture needs.
+    #[error("{0}")]
+    Tensors(AssemblyFaults),
+    /// The device cannot be had.
+    #[error("device {device}: {reason}")]
+    Device {
+        /// As `--device` names it.
+        device: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Another kind of pipeline is needed.
+    #[error("{file}: {reason}")]
+    Purpose {
+        /// The file.
+        file: String,
+        /// What it is and what to use.
+        reason: String,
+    },
+    /// It would not fit into memory.
+    #[error("{file} needs {estimate}, but {} are free{}", size(.estimate.available.unwrap_or(0)), memory_advice(.estimate, *.fitting))]
+    Memory {
+        /// The file.
+        file: String,
+        /// What it needs and what there is.
+        estimate: Box<MemoryEstimate>,
+        /// The largest context that would fit, in tokens; 0 if none would.
+        fitting: usize,
+    },
+    /// The state cannot be kept as asked.
+    #[error("{file}: {source}")]
+    State {
+        /// The file.
+        file: String,
+        /// Why.
+        source: ModelError,
+    },
+    /// The options do not make sense.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// What to do where a model does not fit.
+fn memory_advice(estimate: &MemoryEstimate, fitting: usize) -> String {
+    if fitting >= 256 {
+        return format!(
+            ": ask for a smaller context (-c {fitting} fits), store keys and values smaller (--kv-type q8_0), or free memory"
+        );
+    }
+    let kept = estimate.weights.saturating_add(estimate.state);
+    if estimate.available.is_some_and(|available| kept <= available) {
+        return ": a step of the prompt takes most of it; compute fewer tokens at once (--chunk 512)"
+            .to_owned();
+    }
+    ": even the weights do not fit; use a smaller quantisation of the model, or a machine with more memory"
+        .to_owned()
+}

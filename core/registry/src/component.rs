@@ -1,0 +1,171 @@
+//! [`Component`], what a crate registers for a kind, and [`Components`], the look-up.
+
+use crate::error::RegistryError;
+use crate::parts::Parts;
+use menagerie_model::{FeedForward, Norm, SequenceMixer};
+use menagerie_spec::kind::{Component as Config, Definition, Family, Kind, Kinds};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Makes a mixer from its config; `None` has noted a fault.
+pub type BuildMixer<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn SequenceMixer>>;
+
+/// Makes a feed-forward from its config; `None` has noted a fault.
+pub type BuildFeedForward<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn FeedForward>>;
+
+/// Makes a norm from its config, with its tensors at a role, over rows of a width; `None` has noted a fault.
+pub type BuildNorm<C> = fn(&C, &mut dyn Parts, &NormPlace) -> Option<Box<dyn Norm>>;
+
+/// Where a norm stands.
+#[derive(Clone, Copy, Debug)]
+pub struct NormPlace<'a> {
+    /// Role of its tensors.
+    pub role: &'a str,
+    /// Elements of the rows it norms.
+    pub width: usize,
+}
+
+/// How a component of a kind is made.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// A mixer.
+    Mixer(BuildMixer<Config>),
+    /// A feed-forward.
+    FeedForward(BuildFeedForward<Config>),
+    /// A norm.
+    Norm(BuildNorm<Config>),
+}
+
+/// A kind and how it is made, as a crate registers it with [`crate::component!`].
+#[derive(Clone, Copy)]
+pub struct Component {
+    /// The kind: its options, roles and keys.
+    pub kind: &'static Kind,
+    /// How it is made.
+    pub build: Build,
+    /// The crate that registers it, for listings.
+    pub registered_by: &'static str,
+}
+
+inventory::collect!(Component);
+
+/// The config of a component of kind `C`; a look-up by kind has chosen the factory, so another one is a defect of it.
+pub fn config_of<'a, C: Definition>(config: &'a Config, parts: &mut dyn Parts) -> Option<&'a C> {
+    let found = config.downcast_ref::<C>();
+    if found.is_none() {
+        parts.fault(&format!(
+            "the factory of kind `{}` was given a config of another kind (a defect: please report it)",
+            config.kind().name
+        ));
+    }
+    found
+}
+
+/// Registers a component: `component!(mixer AttentionConfig, build)`, `component!(feed_forward ..)`,
+/// `component!(norm ..)`, where `build` is a [`BuildMixer`], [`BuildFeedForward`] or [`BuildNorm`] of the config's type.
+#[macro_export]
+macro_rules! component {
+    (mixer $config:ty, $build:path) => {
+        $crate::component!(@ $config, Mixer(|config, parts| {
+            let build: $crate::BuildMixer<$config> = $build;
+            build($crate::config_of::<$config>(config, parts)?, parts)
+        }));
+    };
+    (feed_forward $config:ty, $build:path) => {
+        $crate::component!(@ $config, FeedForward(|config, parts| {
+            let build: $crate::BuildFeedForward<$config> = $build;
+            build($crate::config_of::<$config>(config, parts)?, parts)
+        }));
+    };
+    (norm $config:ty, $build:path) => {
+        $crate::component!(@ $config, Norm(|config, parts, place| {
+            let build: $crate::BuildNorm<$config> = $build;
+            build($crate::config_of::<$config>(config, parts)?, parts, place)
+        }));
+    };
+    (@ $config:ty, $family:ident($build:expr)) => {
+        $crate::inventory::submit! {
+            $crate::Component {
+                kind: <$config as $crate::spec::kind::Definition>::KIND,
+                build: $crate::Build::$family($build),
+                registered_by: env!("CARGO_PKG_NAME"),
+            }
+        }
+    };
+}
+
+/// Every component that is linked in, by family and name.
+#[derive(Clone, Default)]
+pub struct Components {
+    by_kind: BTreeMap<(Family, &'static str), Component>,
+}
+
+impl Components {
+    /// The components that crates registered.
+    ///
+    /// # Errors
+    /// [`RegistryError::KindTwice`] if two crates register one name, [`RegistryError::KindFamily`] if a factory does not
+    /// make what its kind is.
+    pub fn linked() -> Result<Self, RegistryError> {
+        Self::of(inventory::iter::<Component>.into_iter().copied())
+    }
+
+    /// These components.
+    ///
+    /// # Errors
+    /// As [`Components::linked`].
+    pub fn of(components: impl IntoIterator<Item = Component>) -> Result<Self, RegistryError> {
+        let mut by_kind: BTreeMap<(Family, &'static str), Component> = BTreeMap::new();
+        for component in components {
+            let (family, name) = (component.kind.family, component.kind.name);
+            if component.build.family() != family {
+                let crate_name = component.registered_by;
+                return Err(RegistryError::KindFamily { family: family.name(), name, crate_name });
+            }
+            if let Some(first) = by_kind.insert((family, name), component) {
+                return Err(RegistryError::KindTwice {
+                    family: family.name(),
+                    name,
+                    first: first.registered_by,
+                    second: component.registered_by,
+                });
+            }
+        }
+        Ok(Self { by_kind })
+    }
+
+    /// The component of a kind.
+    pub fn get(&self, kind: &Kind) -> Option<&Component> {
+        self.by_kind.get(&(kind.family, kind.name))
+    }
+
+    /// All of them, by family and name.
+    pub fn iter(&self) -> impl Iterator<Item = &Component> {
+        self.by_kind.values()
+    }
+
+    /// The kinds that specs may name: the language's own and those of the components.
+    ///
+    /// # Errors
+    /// [`RegistryError::Kinds`] if a crate's kind has the name of one of the language.
+    pub fn kinds(&self) -> Result<Kinds, RegistryError> {
+        let kinds = self.iter().map(|component| component.kind);
+        Kinds::built_in().with(kinds).map_err(RegistryError::Kinds)
+    }
+}
+
+impl fmt::Debug for Components {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.by_kind.keys().map(|(_, name)| name)).finish()
+    }
+}
+
+impl Build {
+    fn family(self) -> Family {
+        match self {
+            Self::Mixer(_) => Family::Mixer,
+            Self::FeedForward(_) => Family::FeedForward,
+            Self::Norm(_) => Family::Norm,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! [`Component`]: a resolved component, of a built-in kind or of somebody else's.
+
+use super::{Definition, Kind, Sizes, WantedRole};
+use std::any::Any;
+use std::fmt;
+
+/// What a [`Component`] holds: any plain struct. Implemented for all of them.
+pub trait ComponentConfig: Any + fmt::Debug + Send + Sync {
+    /// Itself, to be downcast.
+    fn as_any(&self) -> &dyn Any;
+    /// A copy.
+    fn boxed_clone(&self) -> Box<dyn ComponentConfig>;
+    /// Whether another config is of the same type and equal.
+    fn equals(&self, other: &dyn ComponentConfig) -> bool;
+    /// Its fields, for reports.
+    fn json(&self) -> serde_json::Value;
+}
+
+impl<T> ComponentConfig for T
+where
+    T: Any + Clone + PartialEq + fmt::Debug + serde::Serialize + Send + Sync,
+{
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn boxed_clone(&self) -> Box<dyn ComponentConfig> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn ComponentConfig) -> bool {
+        other.as_any().downcast_ref::<T>().is_some_and(|other| self == other)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::to_value(self).unwrap_or(serde_json::Value::Null)
+    }
+}
+
+/// A component of one layer: its kind, and the kind's config with every number known.
+pub struct Component {
+    kind: &'static Kind,
+    config: Box<dyn ComponentConfig>,
+}
+
+impl Component {
+    /// A component of the kind that its config defines.
+    pub fn new<D: Definition>(config: D) -> Component {
+        Component { kind: D::KIND, config: Box::new(config) }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    /// Its config, if it is of this type.
+    pub fn downcast_ref<D: Definition>(&self) -> Option<&D> {
+        (*self.config).as_any().downcast_ref::<D>()
+    }
+
+    /// Its config, to change, for tests and recipes.
+    pub fn map<D: Definition>(&self, change: impl FnOnce(&mut D)) -> Option<Component> {
+        let mut config = self.downcast_ref::<D>()?.clone();
+        change(&mut config);
+        Some(Component::new(config))
+    }
+
+    /// Values of the symbols in its kind's roles.
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::default();
+        if let Some(fill) = self.kind.sizes {
+            fill(self, &mut sizes);
+        }
+        sizes
+    }
+
+    /// The tensors it wants in a model of this width: the rows of its kind's table that its config asks for, in the order
+    /// of the table, every form of a group.
+    pub fn wanted(&self, width: usize) -> Vec<WantedRole> {
+        let mut sizes = self.sizes();
+        sizes.set("D", width);
+        sizes.wanted(self.kind.roles)
+    }
+
+    /// The tensors a norm wants at a role, over rows of this width.
+    pub fn wanted_norm(&self, role: &str, width: usize) -> Vec<WantedRole> {
+        let mut sizes = self.sizes();
+        sizes.set("width", width);
+        let mut wanted = sizes.wanted(self.kind.roles);
+        wanted.iter_mut().for_each(|wanted| wanted.role = role.to_string());
+        wanted
+    }
+}
+
+impl Clone for Component {
+    fn clone(&self) -> Component {
+        Component { kind: self.kind, config: self.config.boxed_clone() }
+    }
+}
+
+impl PartialEq for Component {
+    fn eq(&self, other: &Component) -> bool {
+        self.kind == other.kind && self.config.equals(&*other.config)
+    }
+}
+
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.config)
+    }
+}
+
+impl serde::Serialize for Component {
+    /// The config's fields, `kind` first.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serde_json::Map::new();
+        fields.insert("kind".into(), self.kind.name.into());
+        if let serde_json::Value::Object(own) = self.config.json() {
+            fields.extend(own);
+        }
+        fields.serialize(serializer)
+    }
+}
+
+impl<D: Definition> From<D> for Component {
+    fn from(config: D) -> Component {
+        Component::new(config)
+    }
+}

@@ -1,0 +1,123 @@
+//! [`NameList`]: a closed list of names, one per name place of the language.
+
+use super::Table;
+
+/// A closed list of names.
+#[derive(Debug)]
+pub struct NameList {
+    /// What the list is called in the schema.
+    pub title: &'static str,
+    /// What the names are about.
+    pub doc: &'static str,
+    /// Names there are.
+    pub names: &'static [NameDef],
+    /// Names that the language knows and this build does not have.
+    pub known: &'static [KnownName],
+}
+
+/// A name and what it means.
+#[derive(Debug)]
+pub struct NameDef {
+    /// As it is written.
+    pub name: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// Canonical keys that a spec reads by naming it.
+    pub reads: &'static [&'static str],
+}
+
+/// A name that the language knows and this build does not have.
+#[derive(Debug)]
+pub struct KnownName {
+    /// As it is written.
+    pub name: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// The numbers that stand beside it in a table with `kind`.
+    pub numbers: &'static Table,
+}
+
+impl NameList {
+    /// Every name, those that are not built in last.
+    pub fn all(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let (names, known) = (self.names, self.known);
+        names.iter().map(|def| def.name).chain(known.iter().map(|def| def.name))
+    }
+
+    /// Names of this build.
+    pub fn built_in(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.names.iter().map(|def| def.name)
+    }
+}
+
+/// An enum whose values are the names of a list; [`names!`](crate::names) makes it.
+pub trait Named: Copy + 'static {
+    /// The list, in the order of the values.
+    const LIST: &'static NameList;
+    /// Every value, in the order of the list.
+    const VALUES: &'static [Self];
+}
+
+/// Declares a closed list of names as an enum: `Variant = "name"`, each with its doc comment, which the reference page
+/// and the schema show. `=> &[..]` after a name are keys that a spec reads by naming it.
+#[macro_export]
+macro_rules! names {
+    (
+        $(#[doc = $list_doc:literal])+
+        $vis:vis enum $list:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $variant:ident = $name:literal $(=> $reads:expr)?
+            ),+ $(,)?
+        }
+        $(known $known:expr;)?
+    ) => {
+        $(#[doc = $list_doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        $vis enum $list {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl $list {
+            /// Its name in the language.
+            $vis fn name(self) -> &'static str {
+                match self {
+                    $($list::$variant => $name,)+
+                }
+            }
+        }
+
+        impl $crate::kind::Named for $list {
+            const LIST: &'static $crate::kind::NameList = &$crate::kind::NameList {
+                title: stringify!($list),
+                doc: concat!($($list_doc, "\n"),+),
+                names: &[$($crate::kind::NameDef {
+                    name: $name,
+                    doc: concat!($($doc, "\n"),+),
+                    reads: $crate::names!(@reads $($reads)?),
+                }),+],
+                known: $crate::names!(@known $($known)?),
+            };
+            const VALUES: &'static [Self] = &[$($list::$variant),+];
+        }
+
+        impl $crate::kind::Value for $list {
+            const TYPE: $crate::kind::FieldType =
+                $crate::kind::FieldType::Name(<$list as $crate::kind::Named>::LIST);
+
+            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Option<Self> {
+                at.named(index)
+            }
+        }
+
+        impl serde::Serialize for $list {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    };
+    (@reads) => { &[] };
+    (@reads $reads:expr) => { $reads };
+    (@known) => { &[] };
+    (@known $known:expr) => { $known };
+}

@@ -1,0 +1,75 @@
+//! [`Options`]: the decoded options of a table as a struct, declared together with the table.
+
+use super::{Resolving, Table};
+
+/// Options of a table; [`options!`](crate::options) makes it.
+pub trait Options: Sized {
+    /// The table.
+    const TABLE: &'static Table;
+
+    /// Reads every field; `None` where faults were noted.
+    fn read(at: &mut Resolving<'_, '_>) -> Option<Self>;
+}
+
+/// Declares a table of the language and the struct of its decoded options at once.
+///
+/// Per field: doc comment, `name: Type = Default`, and `=> guarded` where only logits would show a wrong value. Types
+/// are those that implement [`Value`](crate::kind::Value).
+#[macro_export]
+macro_rules! options {
+    (
+        $(#[doc = $table_doc:literal])+
+        $(#[derive($($derive:path),*)])?
+        $vis:vis struct $table:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident : $ty:ty = $default:expr $(=> $guard:ident)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[doc = $table_doc])+
+        $(#[derive($($derive),*)])?
+        $vis struct $table {
+            $($(#[doc = $doc])+ $vis $field: $ty,)*
+        }
+
+        impl $crate::kind::Options for $table {
+            const TABLE: &'static $crate::kind::Table = &$crate::kind::Table {
+                title: stringify!($table),
+                doc: concat!($($table_doc, "\n"),+),
+                fields: &[$($crate::kind::Field {
+                    name: stringify!($field),
+                    ty: <$ty as $crate::kind::Value>::TYPE,
+                    default: {
+                        #[allow(unused_imports)]
+                        use $crate::kind::Default::*;
+                        $default
+                    },
+                    guarded: $crate::options!(@guard $($guard)?),
+                    doc: concat!($($doc, "\n"),+),
+                }),*],
+            };
+
+            #[allow(unused_variables, unused_mut, unused_assignments)]
+            fn read(at: &mut $crate::kind::Resolving<'_, '_>) -> Option<Self> {
+                let mut index = 0;
+                $(
+                    let $field = <$ty as $crate::kind::Value>::read(at, index);
+                    index += 1;
+                )*
+                Some($table { $($field: $field?),* })
+            }
+        }
+
+        impl $crate::kind::Value for $table {
+            const TYPE: $crate::kind::FieldType =
+                $crate::kind::FieldType::Table(<$table as $crate::kind::Options>::TABLE);
+
+            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Option<Self> {
+                at.table(index)
+            }
+        }
+    };
+    (@guard) => { false };
+    (@guard guarded) => { true };
+}

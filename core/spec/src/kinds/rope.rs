@@ -1,0 +1,234 @@
+//! Rotary positions of attention: what a spec says of them. What the file says of their scaling is in `scaling`.
+
+mod scaling;
+
+use super::NoOptions;
+use crate::config::Role;
+use crate::kind::{FieldType, Lazy, Nested, Positive, Resolving, Sizes, Value};
+use crate::{names, options};
+
+pub(crate) use scaling::{applies_scaling, refuse_scaling};
+
+/// Rotary positions (Su et al., 2021).
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct RopeConfig {
+    /// Which elements form a pair, for the source format of this file.
+    pub pairs: RopePairs,
+    /// Leading elements of a head that rotate; even.
+    pub dims: usize,
+    /// Base of the geometric series of frequencies.
+    pub base: f32,
+    /// How frequencies are stretched.
+    pub scaling: RopeScaling,
+}
+
+impl RopeConfig {
+    /// Values of the symbols of the tensors of divisors.
+    pub fn sizes(&self, into: &mut Sizes) {
+        into.set("rope_dims", self.dims);
+        match &self.scaling {
+            RopeScaling::Factors { role } => into.role("rope_freqs", Some(role)),
+            RopeScaling::LongRope { short, long, .. } => {
+                into.role("rope_factors_long", Some(long));
+                into.role("rope_factors_short", Some(short));
+            }
+            RopeScaling::None
+            | RopeScaling::Linear { .. }
+            | RopeScaling::Yarn { .. }
+            | RopeScaling::Llama3 { .. } => {}
+        }
+    }
+}
+
+options! {
+    /// Rotary positions.
+    pub struct RopeOptions {
+        /// The one kind there is.
+        kind: RotaryKind = Required,
+        /// Which elements form a pair; usually per source.
+        pairs: RopePairs = Required => guarded,
+        /// Leading elements of a head that rotate.
+        dims: usize = Key("rope.dimension_count"),
+        /// Base of the geometric series of frequencies.
+        base: Positive<f32> = Required => guarded,
+        /// Which scalings of the file are accepted; without it none is.
+        scaling: Option<ScalingOptions> = Absent,
+    }
+}
+
+names! {
+    /// Kind of a rope.
+    pub enum RotaryKind {
+        /// Pairs of elements are rotated by position times frequency.
+        Rotary = "rotary",
+    }
+}
+
+names! {
+    /// Which elements form a rotated pair.
+    pub enum RopePairs {
+        /// `(2j, 2j + 1)`.
+        Adjacent = "adjacent",
+        /// `(j, j + dims / 2)`.
+        Halves = "halves",
+    }
+}
+
+names! {
+    /// Rounding of YaRN's correction range.
+    pub enum Rounding {
+        /// To whole dims.
+        WholeDims = "whole-dims",
+        /// None.
+        Exact = "exact",
+    }
+}
+
+/// How rope frequencies are stretched.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// Divided by `factor`.
+    Linear {
+        /// Divisor of every frequency.
+        factor: f32,
+    },
+    /// YaRN (Peng et al., 2023).
+    Yarn {
+        /// Divisor of the interpolated frequencies.
+        factor: f32,
+        /// Context the model was first trained with, in tokens.
+        original_context: f32,
+        /// Rotations above which a dimension is not interpolated.
+        beta_fast: f32,
+        /// Rotations below which a dimension is fully interpolated.
+        beta_slow: f32,
+        /// The whole multiplier of cos and sin.
+        magnitude: f32,
+        /// Rounding of the correction range.
+        rounding: Rounding,
+    },
+    /// Llama 3 formula from numbers (HF config only; a GGUF holds the tensor instead).
+    Llama3 {
+        /// Divisor of low frequencies.
+        factor: f32,
+        /// `low_freq_factor`.
+        low: f32,
+        /// `high_freq_factor`.
+        high: f32,
+        /// Context the model was first trained with, in tokens.
+        original_context: f32,
+    },
+    /// Divisors in the tensor of this role, `[dims / 2]`.
+    Factors {
+        /// Role, `rope_freqs`.
+        role: Role,
+    },
+    /// LongRoPE: one of two divisor tensors, by the sequence's rope regime.
+    LongRope {
+        /// Role of the divisors up to `original_context` tokens.
+        short: Role,
+        /// Role of the divisors beyond.
+        long: Role,
+        /// Tokens up to which the short divisors hold.
+        original_context: usize,
+        /// Multiplies cos and sin, in both regimes.
+        magnitude: f32,
+    },
+}
+
+names! {
+    /// A rope scaling a spec may accept.
+    pub enum ScalingKind {
+        /// Frequencies divided by `rope.scaling.factor`.
+        Linear = "linear",
+        /// YaRN (Peng et al., 2023), with `rope.scaling.factor` and its own keys.
+        Yarn = "yarn" => &[
+            "rope.scaling.original_context_length",
+            "rope.scaling.yarn_beta_fast",
+            "rope.scaling.yarn_beta_slow",
+            "rope.scaling.yarn_ext_factor",
+            "rope.scaling.yarn_attn_factor",
+        ],
+        /// The formula of Llama 3, from config keys.
+        Llama3 = "llama3" => &[
+            "rope.scaling.low_freq_factor",
+            "rope.scaling.high_freq_factor",
+            "rope.scaling.original_context_length",
+        ],
+        /// Divisors in the tensor `rope_freqs`.
+        Factors = "factors",
+        /// Divisors in the tensors `rope_factors_long` and `rope_factors_short`.
+        LongRope = "longrope" => &["rope.scaling.original_context_length"],
+    }
+}
+
+impl Value for Vec<ScalingKind> {
+    const TYPE: FieldType = FieldType::Names(<ScalingKind as crate::kind::Named>::LIST);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.names(index)
+    }
+}
+
+options! {
+    /// Which scalings of the file are accepted.
+    pub struct ScalingOptions {
+        /// What the file may say; `none` is always accepted.
+        accept: Vec<ScalingKind> = Required,
+        /// Where it does not hold, the accepted scaling is not applied.
+        when: Option<Lazy<bool>> = Absent => guarded,
+        /// It has no options.
+        linear: Option<NoOptions> = Absent,
+        /// Options of yarn.
+        yarn: Lazy<YarnOptions> = Listed,
+        /// It has no options.
+        llama3: Option<NoOptions> = Absent,
+        /// It has no options.
+        factors: Option<NoOptions> = Absent,
+        /// Options of longrope.
+        longrope: Lazy<LongRopeOptions> = Listed,
+    }
+}
+
+options! {
+    /// Options of yarn.
+    pub struct YarnOptions {
+        /// The whole multiplier of cos and sin.
+        magnitude: Option<f32> = Computed {
+            how: "rope.scaling.attn_factor * (1 + 0.1 * ln(factor))",
+            reads: &["rope.scaling.attn_factor"],
+        } => guarded,
+        /// Rounding of the correction range.
+        round: Rounding = Name("whole-dims") => guarded,
+    }
+}
+
+options! {
+    /// Options of longrope.
+    pub struct LongRopeOptions {
+        /// The whole multiplier of cos and sin, in both regimes.
+        magnitude: Option<Positive<f32>> = Computed {
+            how: "rope.scaling.attn_factor",
+            reads: &["rope.scaling.attn_factor"],
+        } => guarded,
+    }
+}
+
+/// The rope of one layer, whose key heads have `key_dim` elements.
+pub(crate) fn resolve_rope(
+    rope: Nested<RopeOptions>,
+    key_dim: usize,
+    at: &mut Resolving<'_, '_>,
+) -> Option<RopeConfig> {
+    let mut at = at.at(&rope);
+    let RopeOptions { kind: RotaryKind::Rotary, pairs, dims, base: Positive(base), scaling } = rope.options;
+    let scaling = scaling::resolve(scaling, &mut at);
+    if dims == 0 || dims % 2 != 0 || dims > key_dim {
+        let message = format!("{dims} dims rotate; an even number up to {key_dim} (the key head) is wanted");
+        return at.fault("dims", message);
+    }
+    Some(RopeConfig { pairs, dims, base, scaling: scaling? })
+}

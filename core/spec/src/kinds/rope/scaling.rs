@@ -1,0 +1,374 @@
+//! What the file says about the scaling of rotary frequencies: read, accepted and understood, or refused.
+
+use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptions, YarnOptions};
+use crate::kind::{Options, Positive, Resolving};
+use crate::report::ValueOrigin;
+use crate::source::KeyValue;
+use crate::written::{Written, WrittenTable};
+
+/// Role of divisors of the rotary frequencies.
+const FREQS: &str = "rope_freqs";
+/// Role of the LongRoPE divisors up to the original context.
+const SHORT: &str = "rope_factors_short";
+/// Role of the LongRoPE divisors beyond.
+const LONG: &str = "rope_factors_long";
+
+const TYPE: &str = "rope.scaling.type";
+const FACTOR: &str = "rope.scaling.factor";
+const LEGACY_FACTOR: &str = "rope.scale_linear";
+const ORIGINAL: &str = "rope.scaling.original_context_length";
+const ATTN_FACTOR: &str = "rope.scaling.attn_factor";
+const YARN_ATTN_FACTOR: &str = "rope.scaling.yarn_attn_factor";
+const YARN_EXT_FACTOR: &str = "rope.scaling.yarn_ext_factor";
+
+/// What a spec accepts and says about the scaling; absent = nothing is accepted.
+type Own = Option<ScalingOptions>;
+
+/// Whether a mixer's options have a place that says what a rope scaling of the file means.
+pub(crate) fn applies_scaling(mixer: &WrittenTable) -> bool {
+    let built_in = mixer.kind.is_none_or(|kind| kind.is_built_in() && !kind.reads.contains(&TYPE));
+    !built_in || mixer.fields.iter().flatten().any(|field| holds_rope(&field.value))
+}
+
+fn holds_rope(value: &Written) -> bool {
+    let within = |table: &WrittenTable| {
+        table.table.title == RopeOptions::TABLE.title
+            || table.fields.iter().flatten().any(|field| holds_rope(&field.value))
+    };
+    match value {
+        Written::Table(table) => within(table),
+        Written::Cases(cases) => cases.cases.iter().any(|case| within(&case.table)),
+        _ => false,
+    }
+}
+
+/// Refuses a scaling of the file where nothing applies it.
+pub(crate) fn refuse_scaling(at: &mut Resolving<'_, '_>) {
+    if let Some(Some(kind)) = stated(at) {
+        let message =
+            format!("the file says rope scaling `{}`, and spec {} has no rope", kind.name(), at.spec_id());
+        at.key_fault::<()>(TYPE, message);
+    }
+}
+
+/// The scaling of a rope in one layer.
+pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+    let stated = stated(at)?;
+    let Some(kind) = stated else {
+        plain_magnitude(at, "no scaling")?;
+        return Some(scaled(at, RopeScaling::None));
+    };
+    let Some(ScalingOptions {
+        accept,
+        when,
+        linear: _,
+        yarn: of_yarn,
+        llama3: _,
+        factors: _,
+        longrope: of_longrope,
+    }) = own
+    else {
+        return refused(kind, &[], at);
+    };
+    if !accept.contains(&kind) {
+        return refused(kind, &accept, at);
+    }
+    if let Some(when) = when
+        && !at.force(&when)?
+    {
+        return Some(RopeScaling::None);
+    }
+    let scaling = match kind {
+        ScalingKind::Linear => linear(at)?,
+        ScalingKind::Factors => {
+            plain_magnitude(at, "factors")?;
+            RopeScaling::Factors { role: FREQS.into() }
+        }
+        ScalingKind::Llama3 => llama3(at)?,
+        ScalingKind::Yarn => {
+            let own = at.force(&of_yarn)?;
+            yarn(own, at)?
+        }
+        ScalingKind::LongRope => {
+            let own = at.force(&of_longrope)?;
+            longrope(own, at)?
+        }
+    };
+    Some(scaled(at, scaling))
+}
+
+fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut Resolving<'_, '_>) -> Option<T> {
+    let mut names: Vec<&str> = vec!["none"];
+    names.extend(accept.iter().map(|kind| kind.name()));
+    let message = format!(
+        "rope scaling `{}` ({}) is not accepted by spec {}; accepted: {}",
+        kind.name(),
+        who_says(at, kind),
+        at.spec_id(),
+        names.join(", ")
+    );
+    at.key_fault(TYPE, message)
+}
+
+fn scaled(at: &mut Resolving<'_, '_>, scaling: RopeScaling) -> RopeScaling {
+    let keys: Vec<String> = [TYPE, FACTOR, LEGACY_FACTOR, ORIGINAL, ATTN_FACTOR]
+        .into_iter()
+        .filter(|key| at.key(key).is_some())
+        .map(str::to_string)
+        .collect();
+    let origin = match &scaling {
+        RopeScaling::Factors { role } => ValueOrigin::Tensors { roles: vec![role.clone()] },
+        RopeScaling::LongRope { short, long, .. } => {
+            ValueOrigin::Tensors { roles: vec![short.clone(), long.clone()] }
+        }
+        _ if keys.is_empty() => ValueOrigin::Default,
+        _ => ValueOrigin::File { keys },
+    };
+    let text = match &scaling {
+        RopeScaling::None => "none".to_string(),
+        other => format!("{other:?}"),
+    };
+    at.record_at("scaling", text, origin);
+    scaling
+}
+
+/// What the file says, by key and by tensor. `None` is a fault already reported; `Some(None)` is no scaling.
+#[allow(clippy::option_option)]
+fn stated(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> {
+    let said = match at.key(TYPE) {
+        None => None,
+        Some(KeyValue::Text(text)) => Some(text.clone()),
+        Some(_) => {
+            return at.key_fault(TYPE, "not a string");
+        }
+    };
+    let factor = factor(at)?;
+    if let Some(kind) = stated_by_tensors(at)? {
+        return agreeing(at, kind, said.as_deref(), factor).map(Some);
+    }
+    let kind = match said.as_deref() {
+        Some("none" | "default") => None,
+        None if factor.is_none_or(|factor| factor == 1.0) => None,
+        None => Some(ScalingKind::Linear),
+        Some("linear") => Some(ScalingKind::Linear).filter(|_| factor != Some(1.0)),
+        Some("yarn") => Some(ScalingKind::Yarn),
+        Some("llama3") => Some(ScalingKind::Llama3),
+        Some("longrope" | "su") => {
+            let message = format!("the file says `longrope` and has no tensors {SHORT} and {LONG}");
+            return at.key_fault(TYPE, message);
+        }
+        Some(other) => {
+            let help = crate::nearest::nearest_help(other, ["none", "linear", "yarn", "llama3", "longrope"]);
+            let message = format!(
+                "\"{other}\" is not a rope scaling that is understood{help}; understood: none, linear, yarn, llama3, longrope"
+            );
+            return at.key_fault(TYPE, message);
+        }
+    };
+    Some(kind)
+}
+
+#[allow(clippy::option_option)]
+fn stated_by_tensors(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> {
+    let has = |role| at.has_in_model(role);
+    let (short, long, freqs) = (has(SHORT), has(LONG), has(FREQS));
+    if short != long {
+        let (there, missing) = if short { (SHORT, LONG) } else { (LONG, SHORT) };
+        return at.tensor_fault(missing, format!("missing; the file has {there}, and one needs the other"));
+    }
+    if long && freqs {
+        let message = format!("the file has this and {LONG}: two scalings at once");
+        return at.tensor_fault(FREQS, message);
+    }
+    Some(if long {
+        Some(ScalingKind::LongRope)
+    } else if freqs {
+        Some(ScalingKind::Factors)
+    } else {
+        None
+    })
+}
+
+/// Checks that keys do not ask for another scaling than the factor tensors do.
+fn agreeing(
+    at: &mut Resolving<'_, '_>,
+    kind: ScalingKind,
+    said: Option<&str>,
+    factor: Option<f64>,
+) -> Option<ScalingKind> {
+    let same = match (kind, said) {
+        (_, None | Some("none" | "default")) => true,
+        (ScalingKind::LongRope, Some(said)) => matches!(said, "longrope" | "su"),
+        (ScalingKind::Factors, Some(said)) => {
+            said == "llama3" || (said == "linear" && factor.is_none_or(|f| f == 1.0))
+        }
+        _ => false,
+    };
+    let unscaled = factor.is_none_or(|factor| factor == 1.0)
+        || matches!(said, Some("llama3" | "longrope" | "su" | "none"));
+    if same && unscaled {
+        return Some(kind);
+    }
+    let said =
+        said.map_or_else(|| format!("{FACTOR} = {}", factor.unwrap_or(1.0)), |said| format!("\"{said}\""));
+    let message =
+        format!("the file says {said} and has the tensors of `{}`: two scalings at once", kind.name());
+    at.key_fault(TYPE, message)
+}
+
+/// `rope.scaling.factor`, or its old name; 0 is the old way to say 1.
+#[allow(clippy::option_option)]
+fn factor(at: &mut Resolving<'_, '_>) -> Option<Option<f64>> {
+    for key in [FACTOR, LEGACY_FACTOR] {
+        if let Some(factor) = at.key_number(key)? {
+            if factor < 0.0 {
+                return at.key_fault(key, format!("{factor}; a positive factor is wanted"));
+            }
+            return Some(Some(if factor == 0.0 { 1.0 } else { factor }));
+        }
+    }
+    Some(None)
+}
+
+/// A positive number of the file that must be there for a scaling.
+fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Option<f64> {
+    match at.key_number(key)? {
+        Some(value) if value > 0.0 => Some(value),
+        Some(value) => {
+            at.key_fault(key, format!("{value}; a positive number is wanted for rope scaling `{kind}`"))
+        }
+        None => at.key_fault(key, format!("missing; rope scaling `{kind}` needs it")),
+    }
+}
+
+/// Refuses an attention factor where nothing applies it.
+fn plain_magnitude(at: &mut Resolving<'_, '_>, kind: &str) -> Option<()> {
+    match at.key_number(ATTN_FACTOR)? {
+        Some(value) if value != 1.0 => {
+            at.key_fault(ATTN_FACTOR, format!("{value}; it has no meaning with {kind}, and would be lost"))
+        }
+        _ => Some(()),
+    }
+}
+
+fn linear(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+    plain_magnitude(at, "linear scaling")?;
+    let factor = match factor(at)? {
+        Some(factor) => factor as f32,
+        None => {
+            return at.key_fault(FACTOR, "missing; rope scaling `linear` needs it");
+        }
+    };
+    Some(RopeScaling::Linear { factor })
+}
+
+fn llama3(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+    plain_magnitude(at, "llama3 scaling")?;
+    let factor = needed(at, FACTOR, "llama3");
+    let low = needed(at, "rope.scaling.low_freq_factor", "llama3");
+    let high = needed(at, "rope.scaling.high_freq_factor", "llama3");
+    let original = needed(at, ORIGINAL, "llama3");
+    let (low, high) = (low?, high?);
+    if high <= low {
+        let message = format!("{high}; it must be larger than low_freq_factor, {low}");
+        return at.key_fault("rope.scaling.high_freq_factor", message);
+    }
+    Some(RopeScaling::Llama3 {
+        factor: factor? as f32,
+        low: low as f32,
+        high: high as f32,
+        original_context: original? as f32,
+    })
+}
+
+/// YaRN: numbers from the file, the whole magnitude from the spec or `attn_factor * (1 + 0.1 ln factor)`.
+fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+    let YarnOptions { magnitude, round: rounding } = own;
+    let factor = needed(at, FACTOR, "yarn");
+    let original = match at.key_number(ORIGINAL)? {
+        Some(_) => needed(at, ORIGINAL, "yarn"),
+        None => needed(at, "context_length", "yarn"),
+    };
+    let fast = at.key_number("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0);
+    let slow = at.key_number("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0);
+    let factor = factor?;
+    let magnitude = match magnitude {
+        Some(magnitude) => magnitude,
+        None => {
+            let attention = at.key_number(ATTN_FACTOR)?.unwrap_or(1.0);
+            let magnitude = ((1.0 + 0.1 * factor.max(1.0).ln()) * attention) as f32;
+            at.computed("scaling.yarn.magnitude", magnitude);
+            magnitude
+        }
+    };
+    settled(at, YARN_ATTN_FACTOR, magnitude)?;
+    settled(at, YARN_EXT_FACTOR, 1.0)?;
+    if fast <= slow || slow <= 0.0 {
+        let message =
+            format!("{fast} and yarn_beta_slow {slow}: the fast one must be the larger, both positive");
+        return at.key_fault("rope.scaling.yarn_beta_fast", message);
+    }
+    Some(RopeScaling::Yarn {
+        factor: factor as f32,
+        original_context: original? as f32,
+        beta_fast: fast as f32,
+        beta_slow: slow as f32,
+        magnitude,
+        rounding,
+    })
+}
+
+/// A key that implementations read differently (HF takes it, llama.cpp does not): it must say what is computed anyway.
+fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Option<()> {
+    let Some(value) = at.key_number(key)? else { return Some(()) };
+    if (value - f64::from(computed)).abs() <= 1e-4 * f64::from(computed).abs() {
+        return Some(());
+    }
+    if at.accepts(key) {
+        return Some(());
+    }
+    let spelled = at.spelled(key);
+    let message = format!(
+        "{value}, where {computed} is computed: llama.cpp ignores this key, HF does not; \
+         accept the computed value with --accept-unread {spelled}"
+    );
+    at.key_fault(key, message)
+}
+
+fn longrope(own: LongRopeOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+    let LongRopeOptions { magnitude } = own;
+    let original = needed(at, ORIGINAL, "longrope");
+    let magnitude = match magnitude {
+        Some(Positive(magnitude)) => Some(magnitude),
+        None => needed(at, ATTN_FACTOR, "longrope").map(|value| value as f32),
+    };
+    let original = original?;
+    if original.fract() != 0.0 || original > f64::from(u32::MAX) {
+        return at.key_fault(ORIGINAL, format!("{original} is not a number of tokens"));
+    }
+    Some(RopeScaling::LongRope {
+        short: SHORT.into(),
+        long: LONG.into(),
+        original_context: original as usize,
+        magnitude: magnitude?,
+    })
+}
+
+fn who_says(at: &Resolving<'_, '_>, kind: ScalingKind) -> String {
+    match kind {
+        ScalingKind::Factors => format!("tensor {FREQS}"),
+        ScalingKind::LongRope => format!("tensors {SHORT} and {LONG}"),
+        _ => [TYPE, FACTOR, LEGACY_FACTOR]
+            .into_iter()
+            .find_map(|key| {
+                let value = match at.key(key)? {
+                    KeyValue::Text(text) => format!("\"{text}\""),
+                    KeyValue::Number(number) => number.to_string(),
+                    KeyValue::Integer(number) => number.to_string(),
+                    other => format!("{other:?}"),
+                };
+                Some(format!("{} = {value}", at.spelled(key)))
+            })
+            .unwrap_or_default(),
+    }
+}

@@ -1,0 +1,302 @@
+//! The tables of a spec file: what may stand in each section. Components have theirs in `kinds`.
+
+use crate::config::{BiasRule, HeadKind, Pooling, Reads, Role};
+use crate::kind::Default::{Absent, Required};
+use crate::kind::{Cap, Family, Field, FieldType, NormHere, NormPlace, Options, Table, Value};
+use crate::names;
+use crate::options;
+use crate::spec::Layout;
+
+/// The version of the language that this crate reads.
+pub(crate) const SCHEMA: i64 = 1;
+
+pub(crate) static SPEC: Table = Table {
+    title: "Spec",
+    doc: "An architecture spec of Menagerie.",
+    fields: &[
+        Field::new("schema", FieldType::Literal(SCHEMA), Required, "Version of the language."),
+        Field::new(
+            "extends",
+            FieldType::Text,
+            Absent,
+            "Id of the spec this one is laid over. A table that states `kind` replaces the base's table whole.",
+        ),
+        Field::new("unset", FieldType::Texts, Absent, "Dotted paths removed from the base first."),
+        Field::new(
+            "architecture",
+            FieldType::Table(&ARCHITECTURE),
+            Required,
+            "What it is called; never inherited.",
+        ),
+        Field::new(
+            "truth",
+            FieldType::Table(&TRUTH),
+            Absent,
+            "Which implementation decides; never inherited; required in built-in specs.",
+        ),
+        Field::new(
+            "let",
+            FieldType::Expressions,
+            Absent,
+            "Named expressions; they may use each other. Per layer if they mention `layer`, `has`, `pattern` or a key \
+             with a value per layer.",
+        ),
+        Field::new("layers", FieldType::Table(LayersOptions::TABLE), Absent, "Blocks."),
+        Field::new("embedding", FieldType::Table(EmbeddingOptions::TABLE), Absent, "The token embedding."),
+        Field::new("norm", FieldType::Component(Family::Norm), Absent, "The norm used at every site."),
+        Field::new("block", FieldType::Table(BlockOptions::TABLE), Required, "The two branches of a block."),
+        Field::new("mixer", FieldType::Component(Family::Mixer), Required, "What mixes tokens."),
+        Field::new(
+            "feed_forward",
+            FieldType::Component(Family::FeedForward),
+            Required,
+            "What transforms each token.",
+        ),
+        Field::new(
+            "output",
+            FieldType::Table(OutputOptions::TABLE),
+            Required,
+            "From the last block to logits.",
+        ),
+        Field::new(
+            "check",
+            FieldType::Checks,
+            Absent,
+            "`\"<expression>\" = \"<message>\"`: must hold in every layer.",
+        ),
+        Field::new("gguf", FieldType::Table(&GGUF), Absent, "The GGUF side."),
+        Field::new("hf", FieldType::Table(&HF), Absent, "The Hugging Face side."),
+        Field::new("adapter", FieldType::Table(&ADAPTER), Absent, "What adapters need."),
+        Field::new("tokenizer", FieldType::Table(&TOKENIZER), Absent, "What a file leaves out."),
+        Field::new("chat", FieldType::Table(&CHAT), Absent, "Chat."),
+    ],
+};
+
+pub(crate) static ARCHITECTURE: Table = Table {
+    title: "Architecture",
+    doc: "What it is called; never inherited.",
+    fields: &[
+        Field::new("id", FieldType::Text, Required, "Id of the spec; the file is called so."),
+        Field::new("gguf", FieldType::Texts, Absent, "Names in `general.architecture`; default: the id."),
+        Field::new(
+            "hf",
+            FieldType::Classes(&HF_CLASS),
+            Absent,
+            "Class names in `config.json`, or a table of them with what is special about each.",
+        ),
+        Field::new("summary", FieldType::Text, Absent, "One line for listings."),
+    ],
+};
+
+pub(crate) static HF_CLASS: Table = Table {
+    title: "HfClass",
+    doc: "What is special about a class.",
+    fields: &[
+        Field::new("config", FieldType::Text, Absent, "Sub-table of the config to descend into."),
+        Field::new(
+            "rename",
+            FieldType::TextTable,
+            Absent,
+            "Prefixes of tensor names, from = to; the first that matches is rewritten.",
+        ),
+        Field::new("values", FieldType::Values, Absent, "Canonical keys the config leaves out."),
+    ],
+};
+
+names! {
+    /// Which reference decides.
+    pub(crate) enum Reference {
+        /// Transformers, in float32 with eager attention.
+        Hf = "hf",
+        /// llama.cpp.
+        LlamaCpp = "llama.cpp",
+        /// The formulas of a paper.
+        Paper = "paper",
+    }
+}
+
+pub(crate) static TRUTH: Table = Table {
+    title: "Truth",
+    doc: "Which implementation decides; never inherited.",
+    fields: &[
+        Field::new("reference", <Reference as Value>::TYPE, Required, "Which reference decides."),
+        Field::new("source", FieldType::Text, Required, "Version and class, file or title."),
+        Field::new("covers", FieldType::Text, Absent, "What was compared."),
+        Field::new("notes", FieldType::Texts, Absent, "Known differences."),
+    ],
+};
+
+options! {
+    /// Blocks.
+    pub(crate) struct LayersOptions {
+        /// Blocks that are run; the blocks after them are the tail.
+        count: usize = Key("block_count"),
+    }
+}
+
+options! {
+    /// The token embedding.
+    pub(crate) struct EmbeddingOptions {
+        /// Multiplies every embedded row.
+        scale: f32 = Number(1.0) => guarded,
+        /// Norm on the embedded rows.
+        norm: NormPlace = Absent,
+        /// Role of learned absolute positions, `[context, D]`.
+        positions: Option<Role> = Absent,
+        /// Role of token types; row 0 is added to every token.
+        token_types: Option<Role> = Absent,
+    }
+}
+
+options! {
+    /// The two branches of a block.
+    pub(crate) struct BlockOptions {
+        /// How the mixer is attached.
+        mixer: BranchOptions = Required,
+        /// How the feed-forward is attached.
+        feed_forward: BranchOptions = Required,
+    }
+}
+
+options! {
+    /// `h = reads; h = pre(h); h = branch(h); h = post(h); x = x + scale * h; x = after(x)`.
+    pub(crate) struct BranchOptions {
+        /// Norm before the branch.
+        pre: NormPlace = Absent,
+        /// Norm on the branch output.
+        post: NormPlace = Absent,
+        /// Norm on the stream after the branch was added.
+        after: NormPlace = Absent,
+        /// What the branch reads.
+        reads: Reads = Name("stream") => guarded,
+        /// Multiplies the branch output before it is added.
+        scale: f32 = Number(1.0) => guarded,
+    }
+}
+
+pub(crate) static SITE: Table = Table {
+    title: "Site",
+    doc: "A place where a norm is applied: a role, a list of roles of which the first that exists counts, or this table.",
+    fields: &[
+        Field::new("role", FieldType::Roles, Required, "Role of the weight, or a list of roles."),
+        Field::new("when", FieldType::Truth, Absent, "Where it does not hold, there is no norm."),
+        Field::new("norm", <NormHere as Value>::TYPE, Absent, "What this norm has otherwise than `[norm]`."),
+    ],
+};
+
+options! {
+    /// From the last block to logits.
+    pub(crate) struct OutputOptions {
+        /// Norm before the head.
+        norm: NormPlace = Absent,
+        /// Which matrix makes logits.
+        head: HeadKind = Required,
+        /// Bias of the head (role `output`).
+        bias: BiasRule = Name("none"),
+        /// Multiplies logits.
+        scale: f32 = Number(1.0) => guarded,
+        /// `cap * tanh(x / cap)` on logits; 0 = none.
+        softcap: Cap = Absent => guarded,
+        /// How an encoder's rows become one vector.
+        pooling: Pooling = Name("none"),
+    }
+}
+
+pub(crate) static GGUF: Table = Table {
+    title: "Gguf",
+    doc: "The GGUF side.",
+    fields: &[
+        Field::new("tensors", FieldType::TextTable, Absent, "Role = the name it is stored under."),
+        Field::new(
+            "ignore_tensors",
+            FieldType::Reasons,
+            Absent,
+            "Glob = reason; `{tail}` is a layer index past the blocks that are run.",
+        ),
+        Field::new("ignore_keys", FieldType::Reasons, Absent, "Glob over canonical keys = reason."),
+    ],
+};
+
+pub(crate) static HF: Table = Table {
+    title: "Hf",
+    doc: "The Hugging Face side.",
+    fields: &[
+        Field::new("layer", FieldType::Text, Absent, "Prefix of a block's tensors, with `{layer}`."),
+        Field::new(
+            "config",
+            FieldType::ConfigValues,
+            Absent,
+            "Canonical key = literal, or expression over config names; undefined means that the key is absent.",
+        ),
+        Field::new(
+            "expect",
+            FieldType::Values,
+            Absent,
+            "Config name = the value, or the values, that are understood.",
+        ),
+        Field::new(
+            "tensors",
+            FieldType::HfTensors,
+            Absent,
+            "Role = the name it is stored under, or alternatives.",
+        ),
+        Field::new("ignore_tensors", FieldType::Reasons, Absent, "Glob = reason."),
+        Field::new("ignore_keys", FieldType::Reasons, Absent, "Glob over config names = reason."),
+    ],
+};
+
+pub(crate) static HF_TENSOR: Table = Table {
+    title: "HfTensor",
+    doc: "Where a role's tensor comes from.",
+    fields: &[
+        Field::new(
+            "from",
+            FieldType::Text,
+            Required,
+            "Name; a leading `.` is under `layer`; `{expert}` and `{head}` stack.",
+        ),
+        Field::new(
+            "layout",
+            FieldType::OneOrMore(<Layout as crate::kind::Named>::LIST),
+            Absent,
+            "From stored to canonical.",
+        ),
+    ],
+};
+
+pub(crate) static HF_CONFIG_TENSOR: Table = Table {
+    title: "HfConfigTensor",
+    doc: "A list in the config that stands for a tensor.",
+    fields: &[Field::new("config", FieldType::Text, Required, "Its name in the config.")],
+};
+
+pub(crate) static ADAPTER: Table = Table {
+    title: "Adapter",
+    doc: "What adapters need.",
+    fields: &[Field::new(
+        "order",
+        FieldType::Texts,
+        Absent,
+        "Roles of a block in the order HF registers them (X-LoRA numbers layers so).",
+    )],
+};
+
+pub(crate) static TOKENIZER: Table = Table {
+    title: "Tokenizer",
+    doc: "What a file leaves out.",
+    fields: &[
+        Field::new("pre", FieldType::Text, Absent, "Pre-tokenizer used when the file names none."),
+        Field::new(
+            "end",
+            FieldType::Texts,
+            Absent,
+            "Tokens that end a turn, added if the vocabulary has them.",
+        ),
+    ],
+};
+
+pub(crate) static CHAT: Table = Table {
+    title: "Chat",
+    doc: "Chat.",
+    fields: &[Field::new("fallback", FieldType::Text, Absent, "Template used when the file has none.")],
+};

@@ -1,0 +1,53 @@
+//! The suites on candle's CPU device: the composition that its GPUs run, and how weights are taken in.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie::pipeline::Arithmetic;
+use menagerie::pipeline::{KvType, LoadOptions, TextPipeline};
+use menagerie_conformance::suite::{dropped_in, zoo};
+use menagerie_conformance::{base_models, fixtures, on_candle, options, quantised_files};
+
+fn fast() -> LoadOptions {
+    on_candle(options(Arithmetic::Fast))
+}
+
+base_models!(fast());
+
+quantised_files!(1e-4, on_candle(options(Arithmetic::Exact)), fast());
+
+#[test]
+fn smollm3() {
+    dropped_in::smollm3(&fast());
+}
+
+#[test]
+fn every_fixture_of_the_zoo_agrees() {
+    zoo::every_fixture_agrees(&fast());
+}
+
+#[test]
+fn a_cache_without_a_form_is_refused_by_name() {
+    let model = fixtures().join("quant/Q4_K_M.gguf");
+    let options = LoadOptions { kv_type: Some(KvType::Q8_0), ..fast() };
+    let error = TextPipeline::open(&model, &options).map(drop).unwrap_err().to_string();
+    assert!(error.contains("q8_0") && error.contains("candle") && error.contains("f16"), "{error}");
+}
+
+/// The device keeps weights of its own: the estimate says how many bytes, and what cannot fit is not begun.
+#[test]
+fn memory_is_what_the_device_takes() {
+    let model = fixtures().join("quant/IQ4_XS.gguf");
+    let file = menagerie::gguf::GgufFile::open(&model, &Default::default()).unwrap();
+    let sum =
+        |bytes: &dyn Fn(&menagerie::gguf::TensorInfo) -> u64| file.tensors().iter().map(bytes).sum::<u64>();
+    let exact = on_candle(options(Arithmetic::Exact));
+    for (options, weights) in [
+        (exact.clone(), sum(&|tensor| tensor.elements() * 4)),
+        (fast(), sum(&|tensor| tensor.elements() * if tensor.kind().name() == "F32" { 4 } else { 2 })),
+    ] {
+        let pipeline = TextPipeline::open(&model, &options).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(pipeline.memory().weights, weights);
+    }
+    let little = LoadOptions { memory_limit: Some(sum(&|tensor| tensor.bytes()) * 2), ..exact };
+    let error = TextPipeline::open(&model, &little).map(drop).unwrap_err().to_string();
+    assert!(error.contains("weights") && error.contains("are free"), "{error}");
+}

@@ -1,0 +1,67 @@
+//! The zoo of dropped specs on the CPU; and wrong specs, which must not go unseen.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie::pipeline::Arithmetic;
+use menagerie_conformance::suite::zoo::{ENCODERS, Opened, TOLERANCE, entries, every_fixture_agrees};
+use menagerie_conformance::{Reference, fixtures, options};
+
+#[test]
+fn every_fixture_agrees_on_the_cpu() {
+    every_fixture_agrees(&options(Arithmetic::Fast));
+}
+
+#[test]
+fn every_fixture_is_in_the_manifest() {
+    let folder = std::fs::read_dir(fixtures().join("zoo")).unwrap().map(|item| item.unwrap().path());
+    let mut there: Vec<String> = folder
+        .filter(|path| path.is_dir())
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    let listed: Vec<String> = entries().into_iter().map(|entry| entry.name).collect();
+    assert_eq!(there, listed);
+    let open = |name: &str| Reference::open(&fixtures().join("zoo").join(name).join("reference.safetensors"));
+    let encoders: Vec<&String> = listed.iter().filter(|name| !open(name).has("logits_prompt")).collect();
+    assert_eq!(encoders, ENCODERS);
+}
+
+/// A fixture, a piece of its spec, and what is written there instead: each loads, and must be seen in the logits.
+const WRONG: [(&str, &str, &str); 17] = [
+    ("command-r", r#""logit_scale | default(1)""#, r#""logit_scale * 2""#),
+    ("command-r", r#""adjacent""#, r#""halves""#),
+    ("cohere2", r#"size = "attention.sliding_window""#, r#"size = "attention.sliding_window + 1""#),
+    ("cohere2", r#"sliding_window_pattern', 4)"#, r#"sliding_window_pattern', 3)"#),
+    ("falcon", r#""gelu-erf""#, r#""gelu-tanh""#),
+    ("falcon-40b", r#"reads = "block-input""#, r#"reads = "stream""#),
+    ("gemma3", r#""sqrt(embedding_length)""#, r#""1""#),
+    ("gemma3", r#""final_logit_softcapping | default(0)""#, r#""final_logit_softcapping * 2""#),
+    ("granite", r#""residual_scale | default(1)""#, r#""residual_scale * 1.01""#),
+    ("granitemoe", r#""1 / logit_scale""#, r#""logit_scale""#),
+    ("olmo3", r#"when = "not local""#, r#"when = "true""#),
+    ("stablelm-12b", r#""before-rope""#, r#""after-rope""#),
+    ("lfm2", r#""before-rope""#, r#""after-rope""#),
+    ("llama4", r#"kind = "chunked""#, r#"kind = "sliding""#),
+    ("llama4", r#""to-input""#, r#""to-output""#),
+    ("gemma4", r#"v_norm    = { over = "head", weight = "none" }"#, ""),
+    ("gemma4", r#"when = "not local" }      #"#, r#"when = "local" }      #"#),
+];
+
+#[test]
+fn a_wrong_spec_is_seen() {
+    let entries = entries();
+    let mut unseen = Vec::new();
+    for (name, from, to) in WRONG {
+        let entry = entries.iter().find(|entry| entry.name == name).unwrap();
+        let wrong = |text: &str| {
+            assert!(text.contains(from), "{name}: the spec has no {from}");
+            text.replace(from, to)
+        };
+        let found = Opened::new(entry, &wrong, options(Arithmetic::Fast))
+            .unwrap_or_else(|e| panic!("{name}, {from}: {e}"));
+        let found = found.prompt(512, None);
+        if found <= 10.0 * TOLERANCE {
+            unseen.push(format!("{name}: {to:?} for {from:?} moves the logits by {found:e} only"));
+        }
+    }
+    assert!(unseen.is_empty(), "{}", unseen.join("\n"));
+}

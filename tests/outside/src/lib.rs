@@ -1,0 +1,11 @@
+//! Kinds of somebody else's crate: a norm and a mixer with options, roles, keys and state of their own.
+//!
+//! Nothing in `core/` knows them. A binary that links this crate (`use menagerie_outside as _;`) can run models whose
+//! specs say `kind = "dynamic-tanh"` or `kind = "decaying-mean"`.
+#![forbid(unsafe_code)]
+
+mod decaying_mean;
+mod dynamic_tanh;
+
+pub use decaying_mean::DecayingMeanConfig;
+pub use dynamic_tanh::DynamicTanhConfig;

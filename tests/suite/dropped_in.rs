@@ -1,0 +1,25 @@
+//! An architecture of which only a spec is known: SmolLM3, built in from its TOML file alone.
+
+use crate::{Reference, distance, fixtures, rows};
+use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+
+/// SmolLM3 within 1e-4 of its reference: prompt whole, in chunks, and decoded.
+pub fn smollm3(options: &LoadOptions) {
+    let model = fixtures().join("dropin/smollm3/model-f32.gguf");
+    let pipeline = TextPipeline::open(&model, options).unwrap_or_else(|e| panic!("{e}"));
+    agrees(&pipeline);
+}
+
+/// A pipeline over the fixture of SmolLM3 agrees with its reference.
+pub fn agrees(pipeline: &TextPipeline) {
+    let reference = Reference::open(&fixtures().join("dropin/smollm3/reference.safetensors"));
+    let prompt = reference.ids("tokens_prompt");
+    for options in [
+        LogitsOptions { chunk: Some(512), decode_from: None },
+        LogitsOptions { chunk: Some(9), decode_from: None },
+        LogitsOptions { chunk: Some(512), decode_from: Some(11) },
+    ] {
+        let found = distance(&rows(pipeline, &prompt, &options), &reference.values("logits_prompt"));
+        assert!(found <= 1e-4, "differs by {found:e}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Architectures that are not built in, each from its dropped spec, against HF transformers in float32.
+
+use crate::{Reference, distance, fixtures, rows};
+use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use std::path::{Path, PathBuf};
+
+/// Four times the largest difference measured over the whole zoo on the CPU (2.4e-5, gemma3's prompt); the noise between HF in f32
+/// and in f64 is up to 2e-5. No fixture needs an exception.
+pub const TOLERANCE: f32 = 1e-4;
+
+/// Fixtures of encoders: hidden states instead of logits.
+pub const ENCODERS: [&str; 1] = ["bert"];
+
+/// What the manifest says of a fixture.
+pub struct Entry {
+    /// Its folder.
+    pub name: String,
+    /// Id of the spec; several fixtures may share one.
+    pub spec: String,
+}
+
+/// Every fixture of the manifest.
+pub fn entries() -> Vec<Entry> {
+    let text = std::fs::read_to_string(fixtures().join("zoo/manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let field = |entry: &serde_json::Value, key: &str| entry[key].as_str().unwrap().to_owned();
+    let fixtures = manifest["fixtures"].as_array().unwrap();
+    fixtures.iter().map(|entry| Entry { name: field(entry, "name"), spec: field(entry, "spec") }).collect()
+}
+
+/// The file of a spec that is not built in; the built-in ones lie in `specs/`.
+fn spec_file(id: &str) -> Option<PathBuf> {
+    let file = format!("{id}.toml");
+    let folders = ["zoo", "../../core/spec/tests/specs"].map(|folder| fixtures().join(folder));
+    let built_in = fixtures().join("../../specs").join(&file).exists();
+    folders.into_iter().map(|folder| folder.join(&file)).find(|path| !built_in && path.exists())
+}
+
+/// Drops a spec and the specs it extends, as far as they are not built in, changed by `change`.
+fn drop_spec(id: &str, into: &Path, change: &dyn Fn(&str) -> String) {
+    let Some(file) = spec_file(id) else { return };
+    let text = std::fs::read_to_string(file).unwrap();
+    let base = text.lines().find_map(|line| line.strip_prefix("extends")?.split('"').nth(1));
+    if let Some(base) = base {
+        drop_spec(base, into, &str::to_owned);
+    }
+    std::fs::write(into.join(format!("{id}.toml")), change(&text)).unwrap();
+}
+
+/// A fixture, opened, and its reference.
+pub struct Opened {
+    pipeline: TextPipeline,
+    reference: Reference,
+}
+
+impl Opened {
+    /// Opens a fixture with `options` and its spec changed by `change`.
+    ///
+    /// # Errors
+    /// What opening reports.
+    pub fn new(entry: &Entry, change: &dyn Fn(&str) -> String, options: LoadOptions) -> Result<Self, String> {
+        let specs = tempfile::tempdir().unwrap();
+        drop_spec(&entry.spec, specs.path(), change);
+        let folder = fixtures().join("zoo").join(&entry.name);
+        let load = LoadOptions { spec_dirs: vec![specs.path().to_owned()], ..options };
+        let pipeline =
+            TextPipeline::open(&folder.join("model-f32.gguf"), &load).map_err(|e| e.to_string())?;
+        Ok(Self { pipeline, reference: Reference::open(&folder.join("reference.safetensors")) })
+    }
+
+    fn rows(&self, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<Vec<f32>> {
+        rows(&self.pipeline, tokens, &LogitsOptions { chunk: Some(chunk), decode_from })
+    }
+
+    /// How far the logits of the prompt are from the reference.
+    pub fn prompt(&self, chunk: usize, decode_from: Option<usize>) -> f32 {
+        let rows = self.rows(&self.reference.ids("tokens_prompt"), chunk, decode_from);
+        distance(&rows, &self.reference.values("logits_prompt"))
+    }
+
+    fn long(&self, decode_from: Option<usize>) -> f32 {
+        let rows = self.rows(&self.reference.ids("tokens_long"), 512, decode_from);
+        let positions = self.reference.ids("positions_long");
+        let wanted: Vec<Vec<f32>> = positions.iter().map(|&p| rows[p as usize].clone()).collect();
+        distance(&wanted, &self.reference.values("logits_long"))
+    }
+
+    /// Row 0 is the last row of the prompt; row i follows from feeding token i - 1 through the cache.
+    fn greedy(&self, prompt: &str, tokens: &str, logits: &str) -> f32 {
+        let mut all = self.reference.ids(prompt);
+        let start = all.len();
+        let generated = self.reference.ids(tokens);
+        all.extend(&generated[..generated.len() - 1]);
+        let rows = self.rows(&all, 512, Some(start));
+        distance(&rows[start - 1..], &self.reference.values(logits))
+    }
+
+    fn distances(&self) -> Vec<(&'static str, f32)> {
+        vec![
+            ("prompt", self.prompt(512, None)),
+            ("prompt in chunks of 9", self.prompt(9, None)),
+            ("prompt, decoded from 11", self.prompt(512, Some(11))),
+            ("greedy", self.greedy("tokens_prompt", "tokens_greedy", "logits_greedy")),
+            ("long", self.long(None)),
+            ("long, decoded from 280", self.long(Some(280))),
+            ("long greedy", self.greedy("tokens_long", "tokens_long_greedy", "logits_long_greedy")),
+        ]
+    }
+}
+
+/// Every fixture but the encoders is within [`TOLERANCE`] of its reference, in everything that it has.
+pub fn every_fixture_agrees(options: &LoadOptions) {
+    let mut faults = Vec::new();
+    for entry in entries().iter().filter(|entry| !ENCODERS.contains(&entry.name.as_str())) {
+        match Opened::new(entry, &str::to_owned, options.clone()) {
+            Err(error) => faults.push(format!("{}: {error}", entry.name)),
+            Ok(opened) => faults.extend(
+                opened
+                    .distances()
+                    .iter()
+                    .filter(|(_, found)| found.is_nan() || *found > TOLERANCE)
+                    .map(|(what, found)| format!("{}, {what}: differs by {found:e}", entry.name)),
+            ),
+        }
+    }
+    assert!(faults.is_empty(), "at most {TOLERANCE:e} is allowed:\n{}", faults.join("\n"));
+}
