@@ -1,16 +1,12 @@
 //! The arrows between crates and the external crates are those that `core/ARCHITECTURE.md` lists, no more and no fewer.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
+use menagerie_conformance::{root, rust_files};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
 
 fn architecture_md() -> String {
     std::fs::read_to_string(root().join("core/ARCHITECTURE.md")).unwrap()
@@ -160,6 +156,42 @@ fn nothing_is_embedded_from_outside_its_package() {
     assert!(seen >= 12, "the test sees only {seen} paths");
 }
 
+/// `cargo package --workspace` makes packages in order: what a package asks for by version was made before it, test crates too.
+#[test]
+fn packages_can_be_made_in_order() {
+    let metadata = metadata();
+    let packages = metadata.workspace_packages();
+    let find = |name: &str| packages.iter().find(|package| package.name.as_str() == name);
+    let mut faults = Vec::new();
+    for package in packages.iter().filter(|package| is_published(package)) {
+        for dependency in versioned(package) {
+            let Some(wanted) = find(&dependency.name) else { continue };
+            if !is_published(wanted) {
+                faults.push(format!("{} asks for {}, which is not published", package.name, wanted.name));
+            }
+            let mut reached = vec![*wanted];
+            let mut seen = BTreeSet::new();
+            while let Some(next) = reached.pop() {
+                if seen.insert(next.name.to_string()) {
+                    reached.extend(versioned(next).filter_map(|dependency| find(&dependency.name)));
+                }
+            }
+            if seen.contains(package.name.as_str()) {
+                faults.push(format!("{} and {} ask for each other", package.name, wanted.name));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "name one of them by its path alone:\n{}", faults.join("\n"));
+}
+
+fn is_published(package: &Package) -> bool {
+    package.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+}
+
+fn versioned(package: &Package) -> impl Iterator<Item = &Dependency> {
+    package.dependencies.iter().filter(|dependency| dependency.req.to_string() != "*")
+}
+
 /// Words that are ids of built-in specs and mean something else in a file of the core: path, word, what it means.
 const OTHER_MEANINGS: [(&str, &str, &str); 0] = [];
 
@@ -261,18 +293,4 @@ fn texts_of_code_are_found() {
     let texts: Vec<String> = texts_of_code(source).into_iter().map(|(_, text)| text).collect();
     assert_eq!(texts, ["\"d\"", "r#\"f\"#", "b\"g\""]);
     assert_eq!(words("`llama` as llama.cpp, llama3").collect::<Vec<_>>(), ["llama", "as", "llama3"]);
-}
-
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("target") {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    files
 }

@@ -1,10 +1,12 @@
 //! Conformance suites, a binary each (see the `[[test]]` entries of `Cargo.toml`), and what they share: fixtures, the
-//! distance between logits, and the [`suite`]s that every backend runs.
+//! distance between logits, the [`suite`]s that every backend runs, and a [`runner`] of tests that may have to be skipped.
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+pub mod runner;
 pub mod suite;
 
+use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions, OwnedValue};
 use menagerie::pipeline::{Arithmetic, Device, LoadOptions, LogitsOptions, TextPipeline};
 use menagerie_candle::CandleBackend;
 use safetensors::SafeTensors;
@@ -13,6 +15,34 @@ use std::sync::Arc;
 
 // Without this line no architecture is linked in.
 use menagerie_all as _;
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder above").to_owned()
+}
+
+/// The Rust files of a folder and of those below it, in order.
+pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    files_below(folder, &|path| path.extension().is_some_and(|e| e == "rs"))
+}
+
+/// The files that are wanted of a folder and of those below it, in order: what the project wrote, without fixtures.
+pub fn files_below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        // Of links only the one home of what they point to is walked.
+        if path.is_dir() && !path.is_symlink() {
+            if !["target", ".git", "fixtures"].iter().any(|name| path.ends_with(name)) {
+                files.extend(files_below(&path, wanted));
+            }
+        } else if wanted(&path) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
 
 /// The fixtures' folder.
 pub fn fixtures() -> PathBuf {
@@ -58,15 +88,34 @@ impl Reference {
     }
 }
 
+/// Writes a copy of a GGUF without some of its tensors, and with more keys.
+pub fn with_keys(from: &Path, to: &Path, left_out: &[&str], keys: &[(&str, OwnedValue)]) {
+    let file = GgufFile::open(from, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let mut writer = GgufWriter::new();
+    for (key, value) in file.metadata().iter() {
+        writer.metadata(key, value).expect("a key of a file");
+    }
+    for (key, value) in keys {
+        writer.metadata(key, value.clone()).expect("a new key");
+    }
+    let kept: Vec<_> = file.tensors().iter().filter(|tensor| !left_out.contains(&tensor.name())).collect();
+    assert_eq!(file.tensors().len(), kept.len() + left_out.len(), "{left_out:?}");
+    for tensor in kept {
+        let data = file.data(tensor).expect("bytes of a tensor").to_vec();
+        writer.tensor(tensor.name(), tensor.dims(), tensor.kind(), data).expect("a tensor of a file");
+    }
+    writer.write(to).unwrap_or_else(|e| panic!("{e}"));
+}
+
 /// Options every conformance test opens models with: one thread, and no spec folder of the machine.
 pub fn options(arithmetic: Arithmetic) -> LoadOptions {
     LoadOptions { arithmetic, threads: Some(1), ..LoadOptions::default() }
 }
 
-/// The same on candle's CPU device.
+/// The same on candle's CPU device, which has its own threads.
 pub fn on_candle(options: LoadOptions) -> LoadOptions {
     let backend = CandleBackend::open("candle").unwrap_or_else(|e| panic!("{e}"));
-    LoadOptions { device: Device::Given(Arc::new(backend)), ..options }
+    LoadOptions { device: Device::Given(Arc::new(backend)), threads: None, ..options }
 }
 
 /// Logits of every position, row by row.
@@ -74,6 +123,21 @@ pub fn rows(pipeline: &TextPipeline, tokens: &[u32], options: &LogitsOptions) ->
     let logits = pipeline.logits(tokens, options).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(logits.values.len(), tokens.len() * logits.vocabulary);
     logits.values.chunks_exact(logits.vocabulary).map(<[f32]>::to_vec).collect()
+}
+
+/// Writes the model at `from` to `to`, the data of every tensor changed by `change(name, bytes)`.
+pub fn rewrite(from: &Path, to: &Path, change: &dyn Fn(&str, &mut [u8])) {
+    let file = GgufFile::open(from, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"));
+    let mut writer = GgufWriter::new();
+    for (key, value) in file.metadata().iter() {
+        writer.metadata(key, value).unwrap();
+    }
+    for tensor in file.tensors() {
+        let mut data = file.data(tensor).unwrap().to_vec();
+        change(tensor.name(), &mut data);
+        writer.tensor(tensor.name(), tensor.dims(), tensor.kind(), data).unwrap();
+    }
+    writer.write(to).unwrap();
 }
 
 /// Largest absolute difference between rows and a flat reference; not a number where any value is none.

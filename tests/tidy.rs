@@ -1,6 +1,8 @@
-//! Small and legible: module docs, function and file size, arguments, no `unwrap` outside tests, `unsafe` in its places.
+//! Small and legible: module docs, function and file size, arguments, no `unwrap` outside tests, `unsafe` in its places,
+//! `# Errors` where a public function can fail.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+use menagerie_conformance::{files_below, root, rust_files};
 use proc_macro2::Span;
 use std::path::{Path, PathBuf};
 use syn::spanned::Spanned;
@@ -12,39 +14,32 @@ const ARGUMENTS: usize = 6;
 const UNSAFE_FOLDERS: [&str; 2] = ["core/kernels/", "core/gguf/"];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "common", "misc"];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
-
 struct Source {
     inside: String,
     text: String,
 }
 
 fn sources() -> Vec<Source> {
-    let mut files = Vec::new();
-    for folder in ["core", "architectures", "tests"] {
-        collect(&root().join(folder), &mut files);
-    }
-    files.sort();
-    let read = |file: PathBuf| Source {
-        inside: file.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/"),
-        text: std::fs::read_to_string(&file).unwrap(),
-    };
-    files.into_iter().map(read).collect()
+    let files =
+        ["core", "architectures", "tests"].into_iter().flat_map(|folder| rust_files(&root().join(folder)));
+    files.map(read).collect()
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if !path.ends_with("target") {
-                collect(&path, files);
-            }
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            files.push(path);
-        }
+fn read(file: PathBuf) -> Source {
+    Source {
+        inside: file.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/"),
+        text: std::fs::read_to_string(&file).unwrap(),
     }
+}
+
+/// What is not Rust and is read by people or machines: documents, manifests, tables, scripts.
+fn other_texts() -> Vec<Source> {
+    let extensions = ["md", "toml", "py", "json", "cpp"];
+    let wanted = |path: &Path| match path.extension() {
+        Some(extension) => extensions.iter().any(|known| extension == *known),
+        None => path.components().any(|part| ["scripts", ".ci"].iter().any(|name| part.as_os_str() == *name)),
+    };
+    files_below(&root(), &wanted).into_iter().map(read).collect()
 }
 
 impl Source {
@@ -60,6 +55,11 @@ impl Source {
             || self.inside.ends_with("_tests.rs")
             || self.inside.starts_with("core/testkit/")
             || self.inside.starts_with("core/kernels/check/")
+    }
+
+    /// Whether others read its documentation: not the command line, nor examples.
+    fn is_library(&self) -> bool {
+        !self.is_test() && !self.inside.starts_with("core/apps/") && !self.inside.contains("/examples/")
     }
 }
 
@@ -89,6 +89,21 @@ impl Walk<'_> {
         }
     }
 
+    /// What a public function can fail with stands under `# Errors`: its own, or that of its whole trait.
+    fn errors(&mut self, signature: &syn::Signature, attributes: &[syn::Attribute]) {
+        let fails = match &signature.output {
+            syn::ReturnType::Type(_, kind) => is_result(kind),
+            syn::ReturnType::Default => false,
+        };
+        if fails && self.source.is_library() && !self.in_test && !says_errors(attributes) {
+            let name = &signature.ident;
+            self.fault(
+                signature.span(),
+                format!("`{name}` can fail, and its documentation has no `# Errors`"),
+            );
+        }
+    }
+
     fn attributes_are_test(attributes: &[syn::Attribute]) -> bool {
         attributes.iter().any(|attribute| {
             attribute.path().is_ident("test")
@@ -115,13 +130,30 @@ impl<'ast> Visit<'ast> for Walk<'_> {
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.within(&item.attrs, |walk| {
+            if is_public(&item.vis) {
+                walk.errors(&item.sig, &item.attrs);
+            }
             walk.function(&item.sig, item.block.span());
             visit::visit_item_fn(walk, item);
         });
     }
 
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        if is_public(&item.vis) && !says_errors(&item.attrs) {
+            for inner in &item.items {
+                if let syn::TraitItem::Fn(function) = inner {
+                    self.errors(&function.sig, &function.attrs);
+                }
+            }
+        }
+        visit::visit_item_trait(self, item);
+    }
+
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         self.within(&item.attrs, |walk| {
+            if is_public(&item.vis) {
+                walk.errors(&item.sig, &item.attrs);
+            }
             walk.function(&item.sig, item.block.span());
             visit::visit_impl_item_fn(walk, item);
         });
@@ -142,6 +174,22 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         }
         visit::visit_expr_unsafe(self, block);
     }
+}
+
+fn is_public(visibility: &syn::Visibility) -> bool {
+    matches!(visibility, syn::Visibility::Public(_))
+}
+
+fn is_result(kind: &syn::Type) -> bool {
+    matches!(kind, syn::Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "Result"))
+}
+
+fn says_errors(attributes: &[syn::Attribute]) -> bool {
+    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    lines.filter_map(|line| line.meta.require_name_value().ok()).any(|line| {
+        let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &line.value else { return false };
+        text.value().trim() == "# Errors"
+    })
 }
 
 #[test]
@@ -170,6 +218,23 @@ fn every_file_is_small_and_documented() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
+/// What follows `# Errors` in the kernels: the variants with their causes, or the function that has the same ones.
+#[test]
+fn errors_of_the_kernels_are_documented_in_one_form() {
+    let (mut faults, mut seen) = (Vec::new(), 0);
+    for source in sources().iter().filter(|source| source.inside.starts_with("core/kernels/")) {
+        let lines: Vec<&str> = source.text.lines().map(str::trim).collect();
+        for (number, pair) in lines.windows(2).enumerate().filter(|(_, pair)| pair[0] == "/// # Errors") {
+            seen += 1;
+            if !["/// [`KernelError::", "/// As [`"].iter().any(|start| pair[1].starts_with(start)) {
+                faults.push(format!("{}:{}: {}", source.inside, number + 2, pair[1]));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(seen > 30, "the test sees only {seen}");
+}
+
 /// The project stands alone: no path of a machine, no host of a package registry, nothing left unfinished.
 #[test]
 fn nothing_points_outside() {
@@ -178,7 +243,9 @@ fn nothing_points_outside() {
     let unfinished =
         [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("unimple", "mented!"), concat!("to", "do!")];
     let mut faults = Vec::new();
-    for source in sources() {
+    let (texts, sources) = (other_texts(), sources());
+    assert!(texts.len() > 40, "the test sees only {} other texts", texts.len());
+    for source in sources.iter().chain(&texts) {
         for (number, line) in source.text.lines().enumerate() {
             for word in refused.iter().chain(&unfinished).filter(|word| line.contains(**word)) {
                 faults.push(format!("{}:{}: `{word}`", source.inside, number + 1));

@@ -3,7 +3,7 @@
 
 use menagerie::pipeline::Arithmetic;
 use menagerie::pipeline::{KvType, LoadOptions, TextPipeline};
-use menagerie_conformance::suite::{dropped_in, zoo};
+use menagerie_conformance::suite::{dropped_in, encoders, zoo};
 use menagerie_conformance::{base_models, fixtures, on_candle, options, quantised_files};
 
 fn fast() -> LoadOptions {
@@ -22,6 +22,11 @@ fn smollm3() {
 #[test]
 fn every_fixture_of_the_zoo_agrees() {
     zoo::every_fixture_agrees(&fast());
+}
+
+#[test]
+fn every_encoder_of_the_zoo_agrees() {
+    encoders::every_encoder_agrees(&fast());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions};
-use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::pipeline::{Arithmetic, GivenTemplate, LoadOptions, LogitsOptions, TextPipeline};
 use menagerie_conformance::suite::dropped_in;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use std::path::Path;
@@ -40,7 +40,7 @@ fn an_architecture_is_unknown_until_its_spec_is_dropped() {
     let model = specs.path().join("model.gguf");
     renamed(&model);
     let error = TextPipeline::open(&model, &options(Arithmetic::Fast)).map(drop).unwrap_err().to_string();
-    assert!(error.contains("unheard") && error.contains("spec folder"), "{error}");
+    assert!(error.contains("unheard") && error.contains("--spec-dir"), "{error}");
 
     let dropped = spec("smollm3").replace("\"smollm3\"", "\"unheard\"");
     std::fs::write(specs.path().join("unheard.toml"), dropped).unwrap();
@@ -104,7 +104,8 @@ fn tables_of_a_spec_folder_are_used() {
     }
     writer.write(&model).unwrap();
     let template = "{{ messages[0].content }}<hm>";
-    let options = LoadOptions { chat_template: Some(template.to_owned()), ..with_specs(specs.path()) };
+    let given = GivenTemplate { name: "given".to_owned(), source: template.to_owned() };
+    let options = LoadOptions { chat_template: Some(given), ..with_specs(specs.path()) };
     let missing = TextPipeline::open(&model, &options).unwrap();
     let error = missing.tokenizer().map(drop).unwrap_err().to_string();
     assert!(error.contains("unknown pre-tokenizer `unheard`") && error.contains("spec folder"), "{error}");

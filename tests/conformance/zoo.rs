@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::pipeline::Arithmetic;
+use menagerie_conformance::suite::encoders::{self, every_encoder_agrees};
 use menagerie_conformance::suite::zoo::{ENCODERS, Opened, TOLERANCE, entries, every_fixture_agrees};
 use menagerie_conformance::{Reference, fixtures, options};
 
@@ -26,7 +27,7 @@ fn every_fixture_is_in_the_manifest() {
 }
 
 /// A fixture, a piece of its spec, and what is written there instead: each loads, and must be seen in the logits.
-const WRONG: [(&str, &str, &str); 17] = [
+const WRONG: [(&str, &str, &str); 20] = [
     ("command-r", r#""logit_scale | default(1)""#, r#""logit_scale * 2""#),
     ("command-r", r#""adjacent""#, r#""halves""#),
     ("cohere2", r#"size = "attention.sliding_window""#, r#"size = "attention.sliding_window + 1""#),
@@ -44,7 +45,46 @@ const WRONG: [(&str, &str, &str); 17] = [
     ("llama4", r#""to-input""#, r#""to-output""#),
     ("gemma4", r#"v_norm    = { over = "head", weight = "none" }"#, ""),
     ("gemma4", r#"when = "not local" }      #"#, r#"when = "local" }      #"#),
+    (
+        "llama-window",
+        r#"size = "attention.sliding_window | default(0)""#,
+        r#"size = "attention.sliding_window + 1""#,
+    ),
+    ("llama-yarn", "(1 + 0.1 * ln(rope.scaling.factor)) /", "(1 + 0.11 * ln(rope.scaling.factor)) /"),
+    ("llama-linear", r#""rope.freq_base | default(10000)""#, r#""rope.freq_base * 1.01""#),
 ];
+
+#[test]
+fn every_encoder_agrees_on_the_cpu() {
+    every_encoder_agrees(&options(Arithmetic::Fast));
+}
+
+/// As [`WRONG`], of encoders; the activation moves the least of it, 4e-4 of the hidden states.
+#[test]
+fn a_wrong_spec_of_an_encoder_is_seen() {
+    for (from, to) in [
+        ("token_types = \"token_types\"", ""),
+        ("positions   = \"position_embd\"", ""),
+        ("\"bidirectional\"", "\"causal\""),
+        ("\"gelu-erf\"", "\"gelu-tanh\""),
+        ("after = \"layer_output_norm\"", "post = \"layer_output_norm\""),
+    ] {
+        let wrong = |text: &str| {
+            assert!(text.contains(from), "the spec has no {from}");
+            text.replace(from, to)
+        };
+        // What is left out leaves a tensor that nothing claims, which is refused before anything is computed.
+        match encoders::Opened::new("bert", &wrong, options(Arithmetic::Fast)) {
+            Err(error) => {
+                assert!(to.is_empty() && error.contains("no part of the model wants it"), "{from}: {error}")
+            }
+            Ok(opened) => {
+                let far = opened.distances().into_iter().map(|(_, found)| found).fold(0.0, f32::max);
+                assert!(far > 3.0 * TOLERANCE, "{to:?} for {from:?} moves the hidden states by {far:e} only");
+            }
+        }
+    }
+}
 
 #[test]
 fn a_wrong_spec_is_seen() {

@@ -161,6 +161,9 @@ def convert(hf_dir, out, pre, outtype="f32", extra=(), patch=None, after=None):
     """llama.cpp's own convert_hf_to_gguf.py, with get_vocab_base_pre answering `pre`; `after(model)` runs before the file is written."""
     global _conv, _prepare_metadata
     if _conv is None:
+        import tomllib, converter_keys
+        if converter_keys.digest(VENDOR) != tomllib.loads(converter_keys.TABLE.read_text())["digest"]:
+            raise SystemExit("LLAMA_CPP has another converter than core/spec/tests/converter_keys.toml was read from: run converter_keys.py, and bring table and specs up to date first")
         sys.path.insert(0, VENDOR); sys.path.insert(0, VENDOR + "/gguf-py")
         import importlib; _conv = importlib.import_module("convert_hf_to_gguf")
         logging.getLogger().setLevel(logging.ERROR)

@@ -56,7 +56,7 @@ def _(): return Gemma3TextConfig(**c(num_hidden_layers=7, intermediate_size=80, 
 @spec("smollm3", group="dropin", pre="llama-bpe", tok="llama3", dtype="bf16", notes=["llama without rope on every fourth layer: layer 3 of these four has none (HF no_rope_layers 1,1,1,0; the GGUF says nothing, llama.cpp takes a step of 4)", "q/k rows of every layer are permuted in the GGUF, also where there is no rope", "tied, GQA 4/2, theta 2e6"])
 def _(): return SmolLM3Config(**c(num_hidden_layers=4, tie_word_embeddings=True, use_sliding_window=False, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=2000000.0)))
 
-# ------------------------------------------------------------------ zoo: small ones for specs that are not built in (core/spec/tests/specs, zoo/*.toml)
+# ------------------------------------------------------------------ zoo: small ones, of specs that are not built in (core/spec/tests/specs, zoo/*.toml) and of what no base fixture has
 Z = dict(vocab_size=V_TINY, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
          max_position_embeddings=1024, bos_token_id=1, eos_token_id=2, pad_token_id=None)
 def z(**k): return {**Z, **k}
@@ -88,6 +88,17 @@ def ones(*parts):
         with torch.no_grad():
             for p in hit: p.fill_(1)
     return change
+
+def scaled(**k): return dict(rope_parameters=dict(rope_theta=10000.0, **k))
+LLAMA = dict(rms_norm_eps=1e-5, tie_word_embeddings=True)
+@zoo("llama-linear", arch_spec="llama", sens={"no scaling": dict(rope_parameters=rope()), "factor 4.1": scaled(rope_type="linear", factor=4.1), "theta 10100": dict(rope_parameters=dict(rope_type="linear", rope_theta=10100.0, factor=4.0)), "eps x10": dict(rms_norm_eps=1e-4)}, notes=["linear rope scaling, factor 4; tied"])
+def _(): return LlamaConfig(**z(**LLAMA, **scaled(rope_type="linear", factor=4.0)))
+YARN = dict(rope_type="yarn", original_max_position_embeddings=64, beta_fast=4.0, beta_slow=0.5)
+@zoo("llama-yarn", arch_spec="llama", sens={"no scaling": dict(rope_parameters=rope()), "factor 4.1": scaled(factor=4.1, **YARN), "magnitude 1": setting("rotary_emb.attention_scaling", 1.0), "magnitude 1 + 0.11 ln 4": setting("rotary_emb.attention_scaling", 1 + 0.11 * math.log(4)), "eps x10": dict(rms_norm_eps=1e-4)}, notes=["yarn, factor 4, original context 64; no attention factor is given, so that the magnitude is 1 + 0.1 ln 4; tied"])
+def _(): return LlamaConfig(**z(**LLAMA, **scaled(factor=4.0, **YARN)))
+def llama_window(model): model.gguf_writer.add_uint32("llama.attention.sliding_window", 16)
+@zoo("llama-window", arch_spec="llama", after=llama_window, sens={"window 15": dict(sliding_window=15), "window 17": dict(sliding_window=17), "no window": dict(sliding_window=None), "eps x10": dict(rms_norm_eps=1e-4)}, notes=["MistralForCausalLM, window 16 in every layer; tied", "attention.sliding_window is added to what the converter writes; llama.cpp ignores it"])
+def _(): return MistralConfig(**z(**LLAMA, sliding_window=16, rope_parameters=rope()))
 
 @zoo("command-r", hook=near(1, "q_norm", "k_norm"), init=dict(final_norm=12.0), sens={"no logit scale": dict(logit_scale=1.0), "logit scale 1/16": dict(logit_scale=0.0625), "qk norm weights = 1": ones("q_norm", "k_norm"), "theta 1e4": dict(rope_parameters=rope()), "eps x10": dict(layer_norm_eps=1e-4)},
      notes=["parallel on one norm without bias; qk norm (LayerNorm, a weight per head); logits times 0.25; rope over adjacent pairs, not permuted; tied"])

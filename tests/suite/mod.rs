@@ -3,5 +3,6 @@
 
 pub mod base;
 pub mod dropped_in;
+pub mod encoders;
 pub mod quantised;
 pub mod zoo;

@@ -1,4 +1,5 @@
-//! Architectures that are not built in, each from its dropped spec, against HF transformers in float32.
+//! Small models of every architecture that has a spec, against HF transformers in float32; specs that are not built in are
+//! dropped into a folder.
 
 use crate::{Reference, distance, fixtures, rows};
 use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
@@ -28,18 +29,22 @@ pub fn entries() -> Vec<Entry> {
     fixtures.iter().map(|entry| Entry { name: field(entry, "name"), spec: field(entry, "spec") }).collect()
 }
 
-/// The file of a spec that is not built in; the built-in ones lie in `specs/`.
-fn spec_file(id: &str) -> Option<PathBuf> {
+/// The file of a spec, and whether it is built in.
+fn spec_file(id: &str) -> (PathBuf, bool) {
     let file = format!("{id}.toml");
-    let folders = ["zoo", "../../core/spec/tests/specs"].map(|folder| fixtures().join(folder));
-    let built_in = fixtures().join("../../specs").join(&file).exists();
-    folders.into_iter().map(|folder| folder.join(&file)).find(|path| !built_in && path.exists())
+    let folders = ["../../specs", "zoo", "../../core/spec/tests/specs"]
+        .map(|folder| fixtures().join(folder).join(&file));
+    let first = folders.iter().position(|path| path.exists()).unwrap_or_else(|| panic!("there is no {file}"));
+    (folders[first].clone(), first == 0)
 }
 
-/// Drops a spec and the specs it extends, as far as they are not built in, changed by `change`.
-fn drop_spec(id: &str, into: &Path, change: &dyn Fn(&str) -> String) {
-    let Some(file) = spec_file(id) else { return };
+/// Drops a spec, changed by `change`, and the specs it extends; not what is built in and stays as it is.
+pub(super) fn drop_spec(id: &str, into: &Path, change: &dyn Fn(&str) -> String) {
+    let (file, built_in) = spec_file(id);
     let text = std::fs::read_to_string(file).unwrap();
+    if built_in && change(&text) == text {
+        return;
+    }
     let base = text.lines().find_map(|line| line.strip_prefix("extends")?.split('"').nth(1));
     if let Some(base) = base {
         drop_spec(base, into, &str::to_owned);
@@ -62,7 +67,7 @@ impl Opened {
         let specs = tempfile::tempdir().unwrap();
         drop_spec(&entry.spec, specs.path(), change);
         let folder = fixtures().join("zoo").join(&entry.name);
-        let load = LoadOptions { spec_dirs: vec![specs.path().to_owned()], ..options };
+        let load = LoadOptions { spec_dirs: vec![specs.path().to_owned()], allow_shadow: true, ..options };
         let pipeline =
             TextPipeline::open(&folder.join("model-f32.gguf"), &load).map_err(|e| e.to_string())?;
         Ok(Self { pipeline, reference: Reference::open(&folder.join("reference.safetensors")) })

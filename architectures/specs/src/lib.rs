@@ -21,5 +21,6 @@ macro_rules! built_in {
 }
 
 built_in! {
+    "lfm2"
     "smollm3"
 }

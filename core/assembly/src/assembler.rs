@@ -13,7 +13,7 @@ use menagerie_registry::Part;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::BiasRule;
 use menagerie_spec::kind::Dim;
-use menagerie_spec::nearest::nearest;
+use menagerie_spec::nearest;
 use std::ops::Range;
 
 /// A place in the model that wants a tensor.

@@ -1,6 +1,6 @@
 //! [`AssemblyFaults`]: everything that is wrong with the tensors of a file, at once.
 
-use menagerie_spec::fault::layer_ranges;
+use menagerie_spec::layer_ranges;
 use std::collections::BTreeSet;
 use std::fmt;
 

@@ -12,7 +12,7 @@ use menagerie_model::{
 };
 use menagerie_registry::Build;
 use menagerie_spec::ModelConfig;
-use menagerie_spec::config::{self, AttentionConfig, BranchConfig, HeadKind, LayerConfig, RopeScaling};
+use menagerie_spec::config::{self, BranchConfig, HeadKind, LayerConfig};
 use menagerie_spec::kind::Component as Config;
 use std::ops::Range;
 
@@ -170,17 +170,13 @@ impl Assembler<'_> {
     }
 
     fn model_shape(&self) -> ModelShape {
+        // Of the whole model, whichever layers this stage has: all stages change regimes together.
         let mixers = self.config.layers.iter().filter_map(|layer| layer.mixer.as_ref());
-        let ropes = mixers.filter_map(|mixer| mixer.downcast_ref::<AttentionConfig>()?.rope.as_ref());
-        let limits = ropes.filter_map(|rope| match &rope.scaling {
-            RopeScaling::LongRope { original_context, .. } => Some(*original_context),
-            _ => None,
-        });
         ModelShape {
             n_layers: self.config.layers.len(),
             max_seq_len: self.config.context_length,
             embedding_length: self.config.embedding_length,
-            rope_regime_limit: limits.min(),
+            rope_regime_limit: mixers.filter_map(Config::regime_limit).min(),
         }
     }
 

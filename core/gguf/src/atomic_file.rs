@@ -52,7 +52,7 @@ impl AtomicFile {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.tempfile_in(folder(target));
-        let file = file.map_err(|source| failed(target, "create the file", source))?;
+        let file = file.map_err(|error| failed(target, "create the file", reason(target, &error)))?;
         Ok(Self { writer: BufWriter::with_capacity(1 << 20, file), target: target.into() })
     }
 
@@ -76,6 +76,11 @@ impl AtomicFile {
 
 fn failed(path: &Path, action: &'static str, source: io::Error) -> GgufError {
     GgufError::new(path.display().to_string(), GgufErrorKind::io(action, source))
+}
+
+/// The system's reason alone: the hidden file's name, which comes with it, is nobody's business.
+fn reason(target: &Path, error: &io::Error) -> io::Error {
+    std::fs::metadata(folder(target)).err().unwrap_or_else(|| error.kind().into())
 }
 
 /// The folder of a file.
@@ -130,6 +135,8 @@ mod tests {
         assert!(file.commit().unwrap_err().to_string().contains("rename"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(AtomicFile::create(Path::new("/")).is_err());
+        let absent = AtomicFile::create(&folder.path().join("absent/c")).unwrap_err().to_string();
+        assert!(absent.contains("absent/c: cannot create the file") && !absent.contains(".part"), "{absent}");
     }
 
     #[cfg(unix)]

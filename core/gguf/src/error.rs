@@ -152,7 +152,9 @@ pub enum GgufErrorKind {
         problem: String,
     },
     /// The fault guard cannot be installed.
-    #[error("cannot install the fault guard: {source}")]
+    #[error(
+        "cannot install the fault guard: {source}; without it a file that shrinks while it is mapped ends the process"
+    )]
     Guard {
         /// What the system said.
         source: io::Error,

@@ -1,7 +1,7 @@
 //! Metadata values that own what they hold, for writing.
 
 use crate::array::ArrayView;
-use crate::value::{Value, ValueType};
+use crate::value::{Value, ValueType, type_of};
 
 /// A metadata value to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,21 +50,7 @@ impl OwnedArray {
 
     /// The type of the elements.
     pub fn element_type(&self) -> ValueType {
-        match self {
-            Self::U8(_) => ValueType::U8,
-            Self::I8(_) => ValueType::I8,
-            Self::U16(_) => ValueType::U16,
-            Self::I16(_) => ValueType::I16,
-            Self::U32(_) => ValueType::U32,
-            Self::I32(_) => ValueType::I32,
-            Self::F32(_) => ValueType::F32,
-            Self::Bool(_) => ValueType::Bool,
-            Self::String(_) => ValueType::String,
-            Self::Array(_) => ValueType::Array,
-            Self::U64(_) => ValueType::U64,
-            Self::I64(_) => ValueType::I64,
-            Self::F64(_) => ValueType::F64,
-        }
+        type_of!(self)
     }
 
     /// How many elements there are.
@@ -130,21 +116,7 @@ pub(crate) fn encode_string(bytes: &[u8], out: &mut Vec<u8>) {
 impl OwnedValue {
     /// The type of the value.
     pub fn value_type(&self) -> ValueType {
-        match self {
-            Self::U8(_) => ValueType::U8,
-            Self::I8(_) => ValueType::I8,
-            Self::U16(_) => ValueType::U16,
-            Self::I16(_) => ValueType::I16,
-            Self::U32(_) => ValueType::U32,
-            Self::I32(_) => ValueType::I32,
-            Self::F32(_) => ValueType::F32,
-            Self::Bool(_) => ValueType::Bool,
-            Self::String(_) => ValueType::String,
-            Self::Array(_) => ValueType::Array,
-            Self::U64(_) => ValueType::U64,
-            Self::I64(_) => ValueType::I64,
-            Self::F64(_) => ValueType::F64,
-        }
+        type_of!(self)
     }
 
     /// Type and value as in the file.

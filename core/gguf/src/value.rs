@@ -28,6 +28,19 @@ pub enum ValueType {
     F64 = 12,
 }
 
+/// The [`ValueType`] of `self`, an enum with a variant for each.
+macro_rules! type_of {
+    ($value:expr) => {
+        $crate::value::type_of!($value; U8 I8 U16 I16 U32 I32 F32 Bool String Array U64 I64 F64)
+    };
+    ($value:expr; $($kind:ident)*) => {
+        match $value {
+            $(Self::$kind(_) => $crate::ValueType::$kind,)*
+        }
+    };
+}
+pub(crate) use type_of;
+
 impl ValueType {
     /// All types, by id.
     pub const ALL: [Self; 13] = [
@@ -124,21 +137,7 @@ pub enum Value<'a> {
 impl<'a> Value<'a> {
     /// The type of the value.
     pub fn value_type(&self) -> ValueType {
-        match self {
-            Self::U8(_) => ValueType::U8,
-            Self::I8(_) => ValueType::I8,
-            Self::U16(_) => ValueType::U16,
-            Self::I16(_) => ValueType::I16,
-            Self::U32(_) => ValueType::U32,
-            Self::I32(_) => ValueType::I32,
-            Self::F32(_) => ValueType::F32,
-            Self::Bool(_) => ValueType::Bool,
-            Self::String(_) => ValueType::String,
-            Self::Array(_) => ValueType::Array,
-            Self::U64(_) => ValueType::U64,
-            Self::I64(_) => ValueType::I64,
-            Self::F64(_) => ValueType::F64,
-        }
+        type_of!(self)
     }
 
     /// Any integer that fits; not floats, not booleans.

@@ -94,7 +94,7 @@ pub enum HubError {
         source: std::io::Error,
     },
     /// The bytes are not those that were promised.
-    #[error("{}: {kind} is {found}, expected {expected}", .path.display())]
+    #[error("{}: {kind} is {found}, expected {expected}: the file is damaged, or another one; remove it and pull again", .path.display())]
     Checksum {
         /// The file.
         path: PathBuf,

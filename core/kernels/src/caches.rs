@@ -1,4 +1,4 @@
-//! The sizes of the processor's caches, by which the matrix products cut their tiles.
+//! The sizes of the processor's caches, by which the matrix products cut their work.
 
 use std::path::Path;
 

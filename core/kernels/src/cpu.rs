@@ -14,8 +14,8 @@ pub enum HalfPrompts {
     #[default]
     Float32,
     /// Weights and activations rounded to bfloat16 (8 of F16's 11 bits), sums in f32, where the processor has such
-    /// products (AVX-512 BF16); nearly twice as fast. It costs a hundred times the error of llama.cpp: a KL divergence
-    /// of the next token's distribution of 5e-4 instead of 4e-6, on one model.
+    /// products ([`Cpu::has_half_prompts`]: AVX-512 BF16); nearly twice as fast. It costs a hundred times the error of
+    /// llama.cpp: a KL divergence of the next token's distribution of 5e-4 instead of 4e-6, on one model.
     BFloat16,
 }
 
@@ -46,7 +46,7 @@ impl Cpu {
     /// A pool of `threads` (none: as many as may be used) and the best instruction set.
     ///
     /// # Errors
-    /// As `with_options`.
+    /// As [`Cpu::with_options`].
     pub fn new(threads: Option<usize>) -> Result<Cpu, KernelError> {
         Cpu::with_options(CpuOptions { threads, ..CpuOptions::default() })
     }
@@ -54,7 +54,7 @@ impl Cpu {
     /// The same with the instruction set given.
     ///
     /// # Errors
-    /// As `with_options`.
+    /// As [`Cpu::with_options`].
     pub fn with_isa(threads: Option<usize>, isa: Isa) -> Result<Cpu, KernelError> {
         Cpu::with_options(CpuOptions { threads, isa: Some(isa), ..CpuOptions::default() })
     }
@@ -62,8 +62,8 @@ impl Cpu {
     /// A `Cpu` in every detail.
     ///
     /// # Errors
-    /// [`KernelError::Isa`] if this processor does not have the instruction set; [`KernelError::Threads`] if there are
-    /// to be none, too many, or one does not start.
+    /// [`KernelError::Isa`]: an instruction set that this processor does not have. [`KernelError::Threads`]: none, too
+    /// many, or one that does not start.
     pub fn with_options(options: CpuOptions) -> Result<Cpu, KernelError> {
         let isa = options.isa.unwrap_or_else(Isa::detect);
         let level = Level::of(isa).ok_or_else(|| isa.unavailable())?;
@@ -82,9 +82,14 @@ impl Cpu {
         self.level.isa()
     }
 
-    /// The sizes of the caches, by which tiles are cut.
+    /// The sizes of the caches, by which work is cut.
     pub fn caches(&self) -> Caches {
         self.caches
+    }
+
+    /// Whether [`HalfPrompts::BFloat16`] has any effect here: the processor and the instruction set have such products.
+    pub fn has_half_prompts(&self) -> bool {
+        crate::matmul::has_half_prompts(&self.level)
     }
 
     /// The instruction set with its proof.

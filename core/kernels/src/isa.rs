@@ -54,7 +54,7 @@ impl Isa {
     /// The family of that name.
     ///
     /// # Errors
-    /// [`KernelError::Isa`] if the name is unknown or the family cannot run here; it lists those that can.
+    /// [`KernelError::Isa`]: a name that is unknown, or a family that cannot run here; it lists those that can.
     pub fn from_name(name: &str) -> Result<Isa, KernelError> {
         Isa::available().into_iter().find(|isa| isa.name() == name).ok_or_else(|| unavailable(name))
     }
@@ -68,13 +68,19 @@ impl Isa {
     /// nothing in this crate reads the environment by itself.
     ///
     /// # Errors
-    /// [`KernelError::Isa`] if the name is unknown or the family cannot run here.
+    /// [`KernelError::Isa`]: a name that is unknown, or a family that cannot run here.
     pub fn from_environment() -> Result<Isa, KernelError> {
         match std::env::var(VARIABLE) {
             Ok(name) => Isa::from_name(&name),
             Err(std::env::VarError::NotPresent) => Ok(Isa::detect()),
             Err(std::env::VarError::NotUnicode(raw)) => Isa::from_name(&raw.to_string_lossy()),
         }
+    }
+
+    /// Features past the family's own that this processor has and that some kernels of the family want, in the names of
+    /// Rust's target features; what kernels are chosen by.
+    pub fn extensions(self) -> Vec<&'static str> {
+        Level::of(self).map_or_else(Vec::new, Level::extensions)
     }
 
     /// The processor features seen that kernels could use, in the names of Rust's target features.

@@ -135,8 +135,8 @@ impl KvRows<'_> {
     }
 }
 
-/// Writes f32 elements in the cache's format; the result is the same bits on every instruction set. `src` may be
-/// any number of rows (for `Q8_0` whole blocks).
+/// Writes f32 elements in the cache's format; finite ones give the same bits on every instruction set. `src` may be
+/// any number of rows (for `Q8_0` whole blocks). What is not finite reads back as not finite.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: `dst` is not exactly as long as the result.
@@ -203,7 +203,9 @@ impl Kernel for StoreQ8<'_> {
             let (halves, _) = block.as_chunks::<LANES>();
             let (low, high) = (s.load(&halves[0]), s.load(&halves[1]));
             let size = s.largest(s.max(s.abs(low), s.abs(high)));
-            let scale = f16::from_f32(size / 127.0);
+            // A maximum passes over what is no number; zero times it does not.
+            let finite = s.sum(s.mul(s.add(low, high), s.splat(0.0))) == 0.0;
+            let scale = if finite { f16::from_f32(size / 127.0) } else { f16::NAN };
             let inverse = if scale.to_f32() > 0.0 { 1.0 / scale.to_f32() } else { 0.0 };
             place[..2].copy_from_slice(&scale.to_ne_bytes());
             for (vector, quants) in [low, high].into_iter().zip(place[2..].as_chunks_mut::<LANES>().0) {

@@ -47,7 +47,7 @@
 //! what comes next is asked for in time. With **many rows** (a prompt) the speed is that of arithmetic: a *tile* of
 //! weights, 16 to 48 rows by 128 or 256 columns, is unpacked into the first-level cache with the rows in the lanes of
 //! vectors, and then all tokens run over it, four at a time, their results waiting in the second-level cache
-//! (`matmul::tiles`). How many tiles and tokens go together follows [`Cpu::caches`].
+//! (`matmul::tiles`). How many tokens go together follows [`Cpu::caches`].
 //!
 //! The class goes by the whole input, and within a class each element is summed in a fixed order. **No result depends on
 //! the number of threads, on the sizes of the caches or on the other rows of the step**; tests hold every type and
@@ -110,6 +110,8 @@
 //! `simd::dispatch_at`, `matmul::plan::kernels` and `activations::quantise`. Every test runs on all of
 //! [`Isa::available`].
 
+#![warn(clippy::missing_errors_doc)]
+
 mod activations;
 mod allocator;
 mod attention;
@@ -140,10 +142,10 @@ pub use error::KernelError;
 pub use isa::Isa;
 pub use kv::{KvRows, KvType, store_rows};
 pub use matmul::{Arithmetic, ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
-pub use norm::{LayerNorm, layer_norm, rms_norm, rms_norm_in_place};
+pub use memory::{Zero, try_zeroed};
+pub use norm::{LayerNorm, layer_norm, rms_norm};
 pub use pointwise::{
-    Activation, activate, add, add_bias, add_scaled, gated, gated_fused, multiply, scale, scale_rows,
-    sigmoid, softcap,
+    Activation, activate, add, add_bias, gated, multiply, scale, scale_rows, sigmoid, softcap,
 };
 pub use pool::Pool;
 pub use rope::{Rope, RopePairs, RopeTable, rope, rope_with};

@@ -3,7 +3,9 @@
 mod aligned;
 mod buffers;
 mod scratch;
+mod zeroed;
 
 pub(crate) use aligned::AlignedBytes;
 pub(crate) use buffers::{Buffer, Buffers};
 pub(crate) use scratch::Scratch;
+pub use zeroed::{Zero, try_zeroed};

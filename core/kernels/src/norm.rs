@@ -28,21 +28,8 @@ pub fn rms_norm(
     check_weight("rms_norm: weight", weight, width)?;
     for_rows(cpu, out, width, &|index, out| {
         let row = &x[index * width..][..width];
-        dispatch(cpu, RmsRow { row: Some(row), weight, eps, out });
+        dispatch(cpu, RmsRow { row, weight, eps, out });
     })
-}
-
-/// The same in place; what a norm over the heads of q and k wants (`width` = head size).
-pub fn rms_norm_in_place(
-    cpu: &Cpu,
-    weight: Option<&[f32]>,
-    eps: f32,
-    width: usize,
-    x: &mut [f32],
-) -> Result<(), KernelError> {
-    check_rows("rms_norm: x", x.len(), width)?;
-    check_weight("rms_norm: weight", weight, width)?;
-    for_rows(cpu, x, width, &|_, out| dispatch(cpu, RmsRow { row: None, weight, eps, out }))
 }
 
 /// The learned parts of a layer norm, each as long as a row, and its epsilon.
@@ -82,9 +69,8 @@ fn check_weight(what: &'static str, weight: Option<&[f32]>, width: usize) -> Res
     weight.map_or(Ok(()), |weight| check_len(what, weight.len(), width))
 }
 
-/// One row; without `row` the input is `out` itself.
 struct RmsRow<'a> {
-    row: Option<&'a [f32]>,
+    row: &'a [f32],
     weight: Option<&'a [f32]>,
     eps: f32,
     out: &'a mut [f32],
@@ -95,7 +81,7 @@ impl Kernel for RmsRow<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let squares = sum_of_squares(s, self.row.unwrap_or(self.out), 0.0);
+        let squares = sum_of_squares(s, self.row, 0.0);
         let factor = 1.0 / (squares / self.out.len() as f32 + self.eps).sqrt();
         affine(s, self.row, Affine { shift: 0.0, factor, weight: self.weight, bias: None }, self.out);
     }
@@ -117,7 +103,7 @@ impl Kernel for LayerRow<'_> {
         let variance = sum_of_squares(s, self.row, mean) / count;
         let factor = 1.0 / (variance + self.norm.eps).sqrt();
         let affine_parts = Affine { shift: mean, factor, weight: self.norm.weight, bias: self.norm.bias };
-        affine(s, Some(self.row), affine_parts, self.out);
+        affine(s, self.row, affine_parts, self.out);
     }
 }
 
@@ -176,17 +162,14 @@ struct Affine<'a> {
     bias: Option<&'a [f32]>,
 }
 
-/// `out = (x - shift) * factor * weight + bias`; without `row`, x is `out`. All are equally long.
+/// `out = (row - shift) * factor * weight + bias`. All are equally long.
 #[inline(always)]
-fn affine<S: Simd>(s: S, row: Option<&[f32]>, parts: Affine, out: &mut [f32]) {
+fn affine<S: Simd>(s: S, row: &[f32], parts: Affine, out: &mut [f32]) {
     let (shift, factor) = (s.splat(parts.shift), s.splat(parts.factor));
     let (vectors, rest) = out.as_chunks_mut::<LANES>();
     let done = vectors.len() * LANES;
     for (index, vector) in vectors.iter_mut().enumerate() {
-        let value = match row {
-            Some(row) => s.load(&row.as_chunks::<LANES>().0[index]),
-            None => s.load(vector),
-        };
+        let value = s.load(&row.as_chunks::<LANES>().0[index]);
         let mut value = s.mul(s.sub(value, shift), factor);
         if let Some(weight) = parts.weight {
             value = s.mul(value, s.load(&weight.as_chunks::<LANES>().0[index]));
@@ -197,7 +180,7 @@ fn affine<S: Simd>(s: S, row: Option<&[f32]>, parts: Affine, out: &mut [f32]) {
         s.store(vector, value);
     }
     if !rest.is_empty() {
-        let value = load_part(s, row.map_or(&*rest, |row| &row[done..]));
+        let value = load_part(s, &row[done..]);
         let mut value = s.mul(s.sub(value, shift), factor);
         if let Some(weight) = parts.weight {
             value = s.mul(value, load_part(s, &weight[done..]));

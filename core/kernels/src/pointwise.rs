@@ -1,7 +1,7 @@
 //! Elementwise operations on rows, in place where that is what a block does; parallel only when large.
 
 mod activation;
-pub use activation::{Activation, activate, gated, gated_fused};
+pub use activation::{Activation, activate, gated};
 
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
@@ -27,15 +27,6 @@ pub fn add(cpu: &Cpu, x: &mut [f32], y: &[f32]) -> Result<(), KernelError> {
     combine_into(cpu, Add, x, y)
 }
 
-/// `x += scale * y`, element by element.
-///
-/// # Errors
-/// [`KernelError::Shape`]: different lengths.
-pub fn add_scaled(cpu: &Cpu, x: &mut [f32], y: &[f32], scale: f32) -> Result<(), KernelError> {
-    check_len("add_scaled: y", y.len(), x.len())?;
-    combine_into(cpu, AddScaled(scale), x, y)
-}
-
 /// `x *= y`, element by element.
 ///
 /// # Errors
@@ -55,6 +46,9 @@ pub fn add_bias(cpu: &Cpu, x: &mut [f32], bias: &[f32]) -> Result<(), KernelErro
 }
 
 /// `x *= factor`.
+///
+/// # Errors
+/// [`KernelError::JobPanicked`].
 pub fn scale(cpu: &Cpu, x: &mut [f32], factor: f32) -> Result<(), KernelError> {
     map(cpu, Scale(factor), x)
 }
@@ -81,6 +75,9 @@ pub fn softcap(cpu: &Cpu, cap: f32, x: &mut [f32]) -> Result<(), KernelError> {
 }
 
 /// `1 / (1 + exp(-x))`, in place.
+///
+/// # Errors
+/// [`KernelError::JobPanicked`].
 pub fn sigmoid(cpu: &Cpu, x: &mut [f32]) -> Result<(), KernelError> {
     map(cpu, activation::Sigmoid, x)
 }
@@ -164,16 +161,6 @@ impl Pointwise for Add {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
         s.add(a, b)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct AddScaled(f32);
-
-impl Pointwise for AddScaled {
-    #[inline(always)]
-    fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
-        s.fma(b, s.splat(self.0), a)
     }
 }
 

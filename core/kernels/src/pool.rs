@@ -152,7 +152,7 @@ impl Pool {
     /// as `run` does.
     ///
     /// # Errors
-    /// [`KernelError::JobPanicked`]; [`KernelError::Shape`] if `chunk` is zero.
+    /// [`KernelError::Shape`]: a `chunk` of zero. [`KernelError::JobPanicked`].
     pub fn run_chunks<T: Send>(
         &self,
         data: &mut [T],
@@ -257,8 +257,9 @@ impl Shared {
         }));
         if let Err(payload) = outcome {
             self.next.0.store(tasks, Ordering::Relaxed);
+            let message = panic_message(payload);
             let mut panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-            panic.get_or_insert(panic_message(payload.as_ref()));
+            panic.get_or_insert(message);
         }
     }
 }
@@ -266,13 +267,21 @@ impl Shared {
 /// The region on this thread alone, a panic being an error as in a region on many.
 fn run_inline(tasks: usize, job: &Job, scratch: &mut Scratch) -> Result<(), KernelError> {
     let outcome = catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(|task| job(task, scratch))));
-    outcome.map_err(|payload| KernelError::JobPanicked(panic_message(payload.as_ref())))
+    outcome.map_err(|payload| KernelError::JobPanicked(panic_message(payload)))
 }
 
-/// The text of a panic, where it is text.
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        return (*text).to_owned();
+/// The text of a panic, where it is text. It never panics itself: a payload of another kind is kept for ever, since
+/// dropping it could run anything, and whoever unwinds out of a region leaves workers with a job that is gone.
+fn panic_message(payload: Box<dyn Any + Send>) -> String {
+    let payload = match payload.downcast::<&'static str>() {
+        Ok(text) => return (*text).to_owned(),
+        Err(payload) => payload,
+    };
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => {
+            std::mem::forget(payload);
+            "a panic without a message".to_owned()
+        }
     }
-    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic without a message".to_owned())
 }

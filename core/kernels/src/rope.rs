@@ -74,6 +74,9 @@ pub fn rope(cpu: &Cpu, rope: &Rope, positions: &[u32], x: &mut [f32]) -> Result<
 }
 
 /// The same with the cosines and sines at hand: row `t` of `x` rotates by the table's position `t`.
+///
+/// # Errors
+/// As [`rope`](rope()).
 pub fn rope_with(
     cpu: &Cpu,
     table: &RopeTable,

@@ -13,7 +13,7 @@ use crate::simd::{Kernel, LANES, Simd, dispatch};
 /// row's result does not depend on how a sequence is cut into calls.
 ///
 /// # Errors
-/// `KernelError::Shape` if lengths do not fit; `KernelError::JobPanicked`.
+/// [`KernelError::Shape`]: lengths that do not fit. [`KernelError::JobPanicked`].
 pub fn short_conv(
     cpu: &Cpu,
     kernel: &[f32],

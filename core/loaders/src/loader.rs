@@ -174,11 +174,6 @@ impl GgufLoader {
         quantisation::label(&self.file)
     }
 
-    /// How many numbers the tensors hold.
-    pub fn parameter_count(&self) -> u64 {
-        self.file.tensors().iter().fold(0, |sum, tensor| sum.saturating_add(tensor.elements()))
-    }
-
     fn name(&self) -> String {
         self.file.paths().first().map_or_else(|| "the file".to_owned(), |path| path.display().to_string())
     }

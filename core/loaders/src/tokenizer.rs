@@ -221,18 +221,13 @@ impl Tokenizer {
     }
 
     /// Whether text gets a space before its first word (SPM).
-    pub fn adds_space_prefix(&self) -> bool {
+    pub(crate) fn adds_space_prefix(&self) -> bool {
         matches!(&self.parts.algorithm, Algorithm::Spm(spm) if spm.space_prefix)
     }
 
     /// All ids that end a generation, sorted.
     pub fn end_of_generation(&self) -> &[u32] {
         &self.ends
-    }
-
-    /// Whether an id ends a generation.
-    pub fn is_end(&self, id: u32) -> bool {
-        self.ends.binary_search(&id).is_ok()
     }
 
     /// The id whose text in the vocabulary is exactly this one.

@@ -56,8 +56,9 @@ pub struct Rotation<'a> {
 /// device has no form of (a block type, a recurrence) is refused when the model is assembled: [`Backend::matrix`] and
 /// [`Backend::supports`] say so, and nothing is computed elsewhere behind the caller's back.
 ///
-/// All methods fail with [`crate::ModelError::Shape`] for operands that do not fit and [`crate::ModelError::Backend`] for
-/// what the device reports; only other errors are named.
+/// # Errors
+/// Of all methods: [`crate::ModelError::Shape`] for operands that do not fit, [`crate::ModelError::Backend`] for what the
+/// device reports; only other errors are named at a method.
 pub trait Backend: Send + Sync {
     /// `cpu`, `candle`, `cuda:0` ...: as `--device` names it.
     fn name(&self) -> String;
@@ -99,7 +100,8 @@ pub trait Backend: Send + Sync {
     /// Every value of a stored weight as f32, in the order of the file; for vectors and what is computed at assembly.
     ///
     /// # Errors
-    /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantised.
+    /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantised; [`crate::ModelError::Weights`] a
+    /// value that is no number ([`Weight::expect_finite`]).
     fn values(&self, weight: &Weight) -> Result<Vec<f32>>;
 
     // Rows in and out.

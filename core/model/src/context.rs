@@ -87,11 +87,6 @@ impl<'a> TransformContext<'a> {
         StateStep { layout: self.layout, states: self.states }
     }
 
-    /// Whether a hook wants to be called for the current layer.
-    pub fn is_watched(&self) -> bool {
-        self.hooks.iter().any(|hook| hook.layers().contains(&self.layer))
-    }
-
     /// Shows a value to the hooks of the current layer.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Rows of one sequence in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequenceRows {
-    /// The sequence, as the state store knows it.
+    /// The sequence, as the pool of state knows it.
     pub sequence: SequenceId,
     /// Its rows in `[T, D]`.
     pub rows: Range<usize>,
@@ -31,11 +31,7 @@ pub struct SequenceRows {
 impl SequenceRows {
     /// Whether the step holds the whole sequence: a prompt in one piece.
     pub fn is_whole(&self) -> bool {
-        let all = match self.step {
-            InferenceStep::Prefill { total_prompt_tokens, .. } => total_prompt_tokens,
-            InferenceStep::Decode { current_position } => current_position + 1,
-        };
-        self.first_position == 0 && self.rows.len() == all
+        self.first_position == 0 && self.rows.len() == self.step.total_tokens()
     }
 }
 
@@ -129,7 +125,7 @@ impl SequenceLayout {
             }
             if !seen.insert(rows.sequence) {
                 return Err(ModelError::Layout(format!(
-                    "sequence {:?} occurs twice in one step",
+                    "sequence {} occurs twice in one step",
                     rows.sequence
                 )));
             }

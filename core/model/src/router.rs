@@ -83,7 +83,8 @@ pub struct Routing {
     pub weights: Vec<f32>,
 }
 
-/// Routes rows of logits `[T, experts]`, read back from wherever they were computed.
+/// Routes rows of logits `[T, experts]`, read back from wherever they were computed. A row with a logit that is NaN or
+/// infinite gets weights that are NaN: what is made of it must not look like a result.
 ///
 /// # Errors
 /// Fewer experts than are to be chosen.
@@ -115,7 +116,9 @@ pub fn route(logits: &[f32], experts: usize, rule: &RouterRule) -> Result<Routin
             keep_groups(&mut selection, groups);
         }
         top_k(&selection, rule.top_k, &mut chosen);
-        routing.weights.extend(weights(&chosen, row, &scores, rule));
+        let broken = row.iter().any(|logit| !logit.is_finite());
+        let weights = weights(&chosen, row, &scores, rule);
+        routing.weights.extend(weights.into_iter().map(|w| if broken { f32::NAN } else { w }));
         routing.experts.extend_from_slice(&chosen);
     }
     Ok(routing)
@@ -221,6 +224,32 @@ mod tests {
         assert_eq!(out, [1, 0]);
         top_k(&[1.0, 2.0], 0, &mut out);
         assert!(out.is_empty());
+    }
+
+    /// Sorting them last would pass them over, and the other experts would answer as if nothing were wrong.
+    #[test]
+    fn a_row_with_a_broken_logit_has_no_weights() {
+        let scores = [
+            RouterScore::Softmax,
+            RouterScore::Sigmoid,
+            RouterScore::SoftmaxOfSelected,
+            RouterScore::SqrtSoftplus,
+        ];
+        for score in scores {
+            for (select, weights) in
+                [(SelectBy::Scores, RouterWeights::SumToOne), (SelectBy::Logits, RouterWeights::AsScored)]
+            {
+                let (select_bias, groups) = (None, None);
+                let rule = RouterRule { score, select, select_bias, groups, weights, scale: 1.0, top_k: 2 };
+                for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    let logits = [1.0, broken, 2.0, 0.5, 0.1, 3.0, 2.0, 0.2];
+                    let routing = route(&logits, 4, &rule).unwrap();
+                    assert!(routing.weights[..2].iter().all(|w| w.is_nan()), "{score:?} {broken}");
+                    assert_eq!(routing.experts[2..], [1, 2]);
+                    assert!(routing.weights[2..].iter().all(|w| w.is_finite()), "{score:?}");
+                }
+            }
+        }
     }
 
     #[test]

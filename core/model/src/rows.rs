@@ -53,15 +53,6 @@ impl Rows {
         self.data.downcast_ref().ok_or_else(foreign)
     }
 
-    /// What the backend keeps, taken over; with T and D.
-    ///
-    /// # Errors
-    /// [`ModelError::Unsupported`] if another backend made the rows.
-    pub fn into_data<T: 'static>(self) -> Result<(T, usize, usize)> {
-        let data = self.data.downcast::<T>().map_err(|_| foreign())?;
-        Ok((*data, self.rows, self.cols))
-    }
-
     /// What the backend keeps, to change.
     ///
     /// # Errors

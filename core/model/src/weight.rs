@@ -99,6 +99,19 @@ impl Weight {
         &self.name
     }
 
+    /// Refuses values of this weight that are no numbers: vectors are few and read when a model is made, so that a damaged
+    /// file is known by its tensor then.
+    ///
+    /// # Errors
+    /// [`ModelError::Weights`] names the tensor and the first such value.
+    pub fn expect_finite(&self, values: &[f32]) -> Result<()> {
+        let Some(at) = values.iter().position(|value| !value.is_finite()) else { return Ok(()) };
+        Err(ModelError::Weights(format!(
+            "value {at} of tensor \"{}\" is {}: the file is damaged; check its checksum and fetch it again",
+            self.name, values[at]
+        )))
+    }
+
     /// Type of the blocks.
     pub fn block(&self) -> GgmlType {
         self.block

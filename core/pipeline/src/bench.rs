@@ -99,7 +99,7 @@ pub fn bench(
     options: &BenchOptions,
     on_progress: &mut dyn FnMut(BenchProgress),
 ) -> Result<BenchResult, GenerateError> {
-    let needed = options.depth + options.prompt.max(options.generate);
+    let needed = options.depth.saturating_add(options.prompt.max(options.generate));
     if needed > engine.context {
         return Err(GenerateError::PromptTooLong { tokens: needed, context: engine.context });
     }

@@ -1,8 +1,9 @@
 //! [`Device`]: where a model computes, by name or given.
 
 use crate::load_error::LoadError;
+use crate::notice::Notice;
 use menagerie_cpu::CpuBackend;
-use menagerie_kernels::{Cpu, Isa, keep_large_buffers};
+use menagerie_kernels::{Cpu, CpuOptions, HalfPrompts, Isa, keep_large_buffers};
 use menagerie_model::Backend;
 use std::fmt;
 use std::str::FromStr;
@@ -76,16 +77,58 @@ impl FromStr for DeviceName {
     }
 }
 
+/// What of the CPU's kernels can be chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceOptions {
+    /// Threads; absent = what the process may use.
+    pub threads: Option<usize>,
+    /// How F16 weights are multiplied with prompts.
+    pub half_prompts: HalfPrompts,
+}
+
 impl Device {
-    /// The backend; `threads` are those of the CPU, absent = what the process may use.
+    /// The backend; the options are those of the CPU's kernels.
     ///
     /// # Errors
-    /// [`LoadError::Device`] if the device is not there, or this build has no code for it.
-    pub fn backend(&self, threads: Option<usize>) -> Result<Arc<dyn Backend>, LoadError> {
+    /// [`LoadError::Device`] if the device is not there, or this build has no code for it; [`LoadError::Options`] if it
+    /// has no products for [`HalfPrompts::BFloat16`].
+    pub fn backend(&self, options: DeviceOptions) -> Result<Arc<dyn Backend>, LoadError> {
+        if options.half_prompts == HalfPrompts::BFloat16 && !self.is_cpu() {
+            return Err(LoadError::Options(format!(
+                "device {} has no F16 prompts in bfloat16: only cpu has; leave --half-prompts at f32",
+                self.name()
+            )));
+        }
         match self {
             Self::Given(backend) => Ok(Arc::clone(backend)),
-            Self::Named(DeviceName::Cpu) => cpu(threads),
+            Self::Named(DeviceName::Cpu) => cpu(options),
             Self::Named(other) => candle(*other),
+        }
+    }
+
+    /// What must be said where threads are asked for and the device does not take them from us.
+    pub(crate) fn thread_notice(&self, threads: Option<usize>) -> Option<Notice> {
+        let threads = threads.filter(|_| !self.is_cpu())?;
+        let name = self.name();
+        let way = match self {
+            Self::Named(DeviceName::Candle) => "candle takes its own from RAYON_NUM_THREADS",
+            Self::Named(_) => "the GPU computes",
+            Self::Given(_) => "it has its own already",
+        };
+        let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        Some(Notice::Note(format!(
+            "{threads} (-t) were asked for, which device {name} does not follow: {way}"
+        )))
+    }
+
+    fn is_cpu(&self) -> bool {
+        matches!(self, Self::Named(DeviceName::Cpu))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Named(name) => name.to_string(),
+            Self::Given(backend) => backend.name(),
         }
     }
 }
@@ -140,15 +183,24 @@ fn candle_devices() -> Vec<DeviceLine> {
     ["candle", "cuda", "metal"].map(line).into()
 }
 
-fn cpu(threads: Option<usize>) -> Result<Arc<dyn Backend>, LoadError> {
+fn cpu(options: DeviceOptions) -> Result<Arc<dyn Backend>, LoadError> {
     static BUFFERS: Once = Once::new();
     // Without it a quarter of the time of a prompt goes into page faults.
     BUFFERS.call_once(|| {
         keep_large_buffers();
     });
-    let cpu = Isa::from_environment().and_then(|isa| Cpu::with_isa(threads, isa));
+    let DeviceOptions { threads, half_prompts } = options;
+    let cpu = Isa::from_environment().and_then(|isa| {
+        Cpu::with_options(CpuOptions { threads, isa: Some(isa), half_prompts, ..CpuOptions::default() })
+    });
     let cpu =
         cpu.map_err(|error| LoadError::Device { device: "cpu".to_owned(), reason: error.to_string() })?;
+    if half_prompts == HalfPrompts::BFloat16 && !cpu.has_half_prompts() {
+        return Err(LoadError::Options(format!(
+            "the {} kernels on this processor have no products of bfloat16 (AVX-512 BF16 has); leave --half-prompts at f32",
+            cpu.isa().name()
+        )));
+    }
     tracing::info!(isa = cpu.isa().name(), threads = cpu.pool().threads(), "kernels chosen");
     Ok(Arc::new(CpuBackend::new(cpu)))
 }
@@ -156,6 +208,10 @@ fn cpu(threads: Option<usize>) -> Result<Arc<dyn Backend>, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn one_thread() -> DeviceOptions {
+        DeviceOptions { threads: Some(1), ..DeviceOptions::default() }
+    }
 
     #[test]
     fn devices_are_named_as_on_the_command_line() {
@@ -171,10 +227,31 @@ mod tests {
 
     #[test]
     fn a_device_of_another_build_is_refused_and_a_given_one_is_shared() {
-        let error = Device::Named(DeviceName::Cuda(1)).backend(None).map(drop).unwrap_err().to_string();
+        let cuda = Device::Named(DeviceName::Cuda(1));
+        let error = cuda.backend(DeviceOptions::default()).map(drop).unwrap_err().to_string();
         assert!(error.starts_with("device cuda:1: this build has no code for it"), "{error}");
-        let backend = Device::default().backend(Some(1)).unwrap();
-        let again = Device::Given(Arc::clone(&backend)).backend(None).unwrap();
+        let backend = Device::default().backend(one_thread()).unwrap();
+        let given = Device::Given(Arc::clone(&backend));
+        let again = given.backend(DeviceOptions::default()).unwrap();
         assert!(Arc::ptr_eq(&backend, &again));
+        let coarse = DeviceOptions { half_prompts: HalfPrompts::BFloat16, ..DeviceOptions::default() };
+        for device in [given, Device::Named(DeviceName::Candle), Device::Named(DeviceName::Metal)] {
+            let error = device.backend(coarse).map(drop).unwrap_err();
+            assert!(matches!(&error, LoadError::Options(text) if text.contains("--half-prompts")), "{error}");
+        }
+    }
+
+    #[test]
+    fn threads_that_a_device_does_not_take_are_said() {
+        let note = |device: &Device, threads| device.thread_notice(threads).map(|notice| notice.to_string());
+        let named = Device::Named;
+        assert_eq!(note(&named(DeviceName::Cpu), Some(4)), None);
+        assert_eq!(note(&named(DeviceName::Candle), None), None);
+        let candle = note(&named(DeviceName::Candle), Some(4)).unwrap();
+        assert!(candle.contains("4 threads") && candle.contains("RAYON_NUM_THREADS"), "{candle}");
+        let cuda = note(&named(DeviceName::Cuda(1)), Some(1)).unwrap();
+        assert!(cuda.contains("1 thread (-t)") && cuda.contains("cuda:1"), "{cuda}");
+        let given = Device::Given(Device::default().backend(one_thread()).unwrap());
+        assert!(note(&given, Some(2)).unwrap().contains("its own already"));
     }
 }

@@ -46,6 +46,7 @@ impl EmbeddingPipeline {
             return Err(LoadError::Purpose { file, reason });
         };
         let mut notices = resolved.notices();
+        notices.extend(options.device.thread_notice(options.threads));
         let estimate = |context: usize| {
             // A step may be one sequence of the whole context: its keys and values, and its activations.
             let room = PoolOptions::one_sequence(KvType::F32, context);

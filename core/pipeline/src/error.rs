@@ -21,14 +21,14 @@ impl TextError {
 #[non_exhaustive]
 pub enum GenerateError {
     /// Nothing to continue.
-    #[error("the prompt is empty: there is no token to continue from")]
+    #[error("the prompt is empty: there is no token to continue from; give at least one")]
     EmptyPrompt,
     /// The prompt does not fit.
     #[error(
         "the prompt has {tokens} tokens but the context holds {context}: shorten it by {}, or open the model with a \
          larger context (-c {})",
         .tokens - .context,
-        .tokens.next_multiple_of(256)
+        .tokens.div_ceil(256).saturating_mul(256)
     )]
     PromptTooLong {
         /// Tokens of the prompt.
@@ -117,7 +117,11 @@ fn not_finite_advice(kv_type: KvType) -> &'static str {
             "keys or values past 65504 overflow an f16 cache: try --kv-type f32; if that does not help, try --exact and check \
              the file's checksum"
         }
-        KvType::F32 | KvType::Q8_0 => {
+        KvType::Q8_0 => {
+            "keys or values past 8.3 million overflow a q8_0 cache: try --kv-type f32; if that does not help, try --exact and \
+             check the file's checksum"
+        }
+        KvType::F32 => {
             "the weights may be damaged: check the file's checksum, and try --exact (quantised activations may overflow)"
         }
     }

@@ -3,6 +3,7 @@
 //! File, registry, spec, weights, tokenizer, in this order; the tokenizer is built on a thread beside the weights.
 
 use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
+use crate::device::DeviceOptions;
 use crate::load_error::LoadError;
 use crate::memory::{MemoryEstimate, available};
 use crate::notice::Notice;
@@ -11,8 +12,9 @@ use crate::resolve::ResolvedFile;
 use crate::tables::tokenizer_tables;
 use crate::text::{FileTokenizer, TemplateFormat};
 use menagerie_assembly::{Assembly, bytes_on_disk, open_model};
+use menagerie_kernels::HalfPrompts;
 use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions};
-use menagerie_model::Compute;
+use menagerie_model::{Arithmetic, Compute};
 use menagerie_registry::{Registry, RegistryOptions, SpecFolder};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +61,8 @@ pub fn registry(options: &LoadOptions) -> Result<Registry, LoadError> {
 /// Opens and assembles.
 pub(crate) fn load(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Loaded, LoadError> {
     check(options)?;
-    let backend = options.device.backend(options.threads)?;
+    let taken = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
+    let backend = options.device.backend(taken)?;
     let free = options.memory_limit.or_else(|| backend.free_memory()).or_else(available);
     if !options.mmap {
         check_file_fits(path, free)?;
@@ -87,6 +90,9 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
         LoadOptions { context: Some(0), .. } => "a context must hold at least one token (-c 1 or more)",
         LoadOptions { chunk: 0, .. } => "a chunk must have at least one token (--chunk 1 or more)",
         LoadOptions { threads: Some(0), .. } => "at least one thread is needed (-t 1 or more)",
+        LoadOptions { arithmetic: Arithmetic::Exact, half_prompts: HalfPrompts::BFloat16, .. } => {
+            "--exact computes in f32 and --half-prompts bf16 rounds to bfloat16: choose one of them"
+        }
         _ => return Ok(()),
     };
     Err(LoadError::Options(fault.to_owned()))
@@ -205,7 +211,7 @@ fn chat_format(
         ChatTemplate::new(name, source, bos, eos).map(Some).map_err(|error| error.to_string())
     };
     let template = match (&options.chat_template, &resolved.config().chat_fallback) {
-        (Some(source), _) => compile("given", source)?,
+        (Some(given), _) => compile(&given.name, &given.source)?,
         (None, fallback) => {
             match resolved.file.chat_template(tokenizer).map_err(|error| error.to_string())? {
                 None => {

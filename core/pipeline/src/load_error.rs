@@ -25,10 +25,10 @@ pub enum LoadError {
     #[error(transparent)]
     Registry(RegistryError),
     /// The file and the spec of its architecture do not fit together.
-    #[error("{0}")]
+    #[error(transparent)]
     Spec(SpecFaults),
     /// The tensors of the file are not those the architecture needs.
-    #[error("{0}")]
+    #[error(transparent)]
     Tensors(AssemblyFaults),
     /// The device cannot be had.
     #[error("device {device}: {reason}")]
@@ -73,12 +73,17 @@ pub enum LoadError {
 fn memory_advice(estimate: &MemoryEstimate, fitting: usize) -> String {
     if fitting >= 256 {
         return format!(
-            ": ask for a smaller context (-c {fitting} fits), store keys and values smaller (--kv-type q8_0), or free memory"
+            "; ask for a smaller context (-c {fitting} fits), store keys and values smaller (--kv-type q8_0), or free memory"
         );
     }
-    let kept = estimate.weights.saturating_add(estimate.state);
-    if estimate.available.is_some_and(|available| kept <= available) {
+    let fits = |bytes: u64| estimate.available.is_some_and(|available| bytes <= available);
+    if fits(estimate.weights.saturating_add(estimate.state)) {
         return ": a step of the prompt takes most of it; compute fewer tokens at once (--chunk 512)"
+            .to_owned();
+    }
+    if fits(estimate.weights) {
+        return ": the weights leave no room for a context; store keys and values smaller (--kv-type q8_0), use a smaller \
+                quantisation of the model, or free memory"
             .to_owned();
     }
     ": even the weights do not fit; use a smaller quantisation of the model, or a machine with more memory"

@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::memory::{self, size};
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::sequence::Wanted;
 use menagerie_model::LayerHook;
@@ -37,16 +38,17 @@ impl Logits {
     }
 }
 
-/// Logits `[T, V]` of `tokens`, computed in a sequence of its own.
+/// Logits `[T, V]` of `tokens`, computed in a sequence of its own and held all at once.
 ///
 /// # Errors
-/// As [`logits_by_step`].
+/// As [`logits_by_step`]; also if there is no memory for all rows.
 pub fn logits(
     engine: &Arc<Engine>,
     hooks: Vec<Arc<dyn LayerHook>>,
     tokens: &[u32],
     options: &LogitsOptions,
 ) -> Result<Logits, GenerateError> {
+    expect_room(tokens.len(), engine.vocabulary(), "fewer tokens at once", memory::available())?;
     let mut values = Vec::new();
     logits_by_step(engine, hooks, tokens, options, &mut |rows| {
         values.extend_from_slice(rows);
@@ -61,8 +63,8 @@ pub fn logits(
 /// sequence is computed again, and that token's row is the one of the new regime.
 ///
 /// # Errors
-/// `decode_from` or `chunk` of 0, tokens that do not fit or are past the vocabulary, or what the model or `on_rows`
-/// returns.
+/// `decode_from` or `chunk` of 0, tokens that do not fit or are past the vocabulary, no memory for the rows of a step, or
+/// what the model or `on_rows` returns.
 pub fn logits_by_step(
     engine: &Arc<Engine>,
     hooks: Vec<Arc<dyn LayerHook>>,
@@ -82,7 +84,8 @@ pub fn logits_by_step(
             "decoding can begin at token 1 at the earliest: the first token is the prompt (--decode-from 1)";
         return Err(GenerateError::Options(message.to_owned()));
     }
-    let step_tokens = options.chunk.unwrap_or(prompt);
+    let step_tokens = options.chunk.unwrap_or(prompt).min(prompt);
+    expect_room(step_tokens, engine.vocabulary(), "smaller steps (--chunk)", memory::available())?;
     let room = SchedulerOptions { sequences: 1, capacity_tokens: tokens.len(), step_tokens };
     let mut scheduler = Scheduler::new(Arc::clone(engine), hooks, room)?;
     let mut sequence = scheduler.create()?;
@@ -93,4 +96,31 @@ pub fn logits_by_step(
         scheduler.feed(&mut sequence, None, &mut |_, rows| on_rows(rows))?;
     }
     Ok(())
+}
+
+/// Refuses so many rows of logits where memory, if it is known, has no room for them.
+fn expect_room(rows: usize, width: usize, instead: &str, free: Option<u64>) -> Result<(), GenerateError> {
+    let bytes = (rows as u64).saturating_mul(width as u64).saturating_mul(size_of::<f32>() as u64);
+    match free {
+        Some(free) if bytes > free => Err(GenerateError::Options(format!(
+            "the logits of {rows} tokens, {width} each, take {} but {} are free: take {instead}",
+            size(bytes),
+            size(free)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_without_room_are_refused_with_numbers() {
+        assert!(expect_room(512, 1 << 18, "", Some(512 << 20)).is_ok());
+        assert!(expect_room(usize::MAX, usize::MAX, "", None).is_ok());
+        let error =
+            expect_room(512, 1 << 18, "smaller steps (--chunk)", Some(511 << 20)).unwrap_err().to_string();
+        assert!(error.contains("536.9 MB but 535.8 MB are free: take smaller steps (--chunk)"), "{error}");
+    }
 }

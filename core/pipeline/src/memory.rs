@@ -47,13 +47,13 @@ impl fmt::Display for MemoryEstimate {
     }
 }
 
-/// Bytes for people, in binary units.
+/// Bytes for people, in decimal units, as files and downloads are counted.
 pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = bytes as f64;
     let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
         unit += 1;
     }
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn sizes_read_well() {
-        assert_eq!((size(10), size(1536)), ("10 B".to_owned(), "1.5 KiB".to_owned()));
-        assert_eq!(size(3 << 30), "3.0 GiB");
+        assert_eq!((size(10), size(1536)), ("10 B".to_owned(), "1.5 kB".to_owned()));
+        assert_eq!(size(3_000_000_000), "3.0 GB");
     }
 }

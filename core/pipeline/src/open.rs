@@ -11,6 +11,7 @@ use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::SNAPSHOTS;
 use menagerie_assembly::{AssembledModel, Assembly};
+use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, Executor, KvType, PoolOptions, StateSpec};
 use menagerie_registry::Registry;
 use std::path::Path;
@@ -43,6 +44,8 @@ fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadErr
     let mut notices = resolved.notices();
     notices.extend(text.notices.iter().cloned());
     notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
+    notices.extend(options.device.thread_notice(options.threads));
+    notices.extend(half_prompts_notice(&resolved, options.half_prompts));
     let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(&assembly, options.arithmetic));
     let file = resolved.file_name();
     let model = language_model(&resolved, assembly)?;
@@ -82,6 +85,14 @@ fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadErr
     }))
 }
 
+/// An option that changes nothing for this file.
+fn half_prompts_notice(resolved: &ResolvedFile, asked: HalfPrompts) -> Option<Notice> {
+    let without =
+        !resolved.tensors.entries().iter().any(|tensor| tensor.dims.len() > 1 && tensor.kind == "F16");
+    (asked == HalfPrompts::BFloat16 && without)
+        .then(|| Notice::Note("--half-prompts bf16 changes nothing: the file has no F16 weights".to_owned()))
+}
+
 fn language_model(resolved: &ResolvedFile, assembly: Assembly) -> Result<Arc<dyn Executor>, LoadError> {
     let purpose = |reason: &str| LoadError::Purpose { file: resolved.file_name(), reason: reason.to_owned() };
     match assembly.model {
@@ -115,7 +126,18 @@ fn working_bytes(model: &dyn Executor, chunk: usize) -> u64 {
     rows.saturating_add(model.logits_width() as u64 * 8)
 }
 
-/// llama.cpp's defaults, overridden by what the file recommends.
+impl ResolvedFile {
+    /// llama.cpp's defaults of sampling, overridden by what the file recommends; and what of that is not followed.
+    ///
+    /// # Errors
+    /// A key of the file has another type than sampling needs.
+    pub fn sampling(&self) -> Result<(SamplingOptions, Vec<Notice>), LoadError> {
+        let mut notices = Vec::new();
+        let options = sampling(self, &mut notices)?;
+        Ok((options, notices))
+    }
+}
+
 fn sampling(resolved: &ResolvedFile, notices: &mut Vec<Notice>) -> Result<SamplingOptions, LoadError> {
     let stated = resolved.file.sampling_defaults()?;
     let mut options = SamplingOptions::default();

@@ -1,6 +1,7 @@
 //! [`LoadOptions`]: how a model file is opened.
 
 use crate::device::Device;
+use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, KvType};
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub struct LoadOptions {
     pub mmap: bool,
     /// `fast` (quantised weights times quantised activations) or `exact` (f32).
     pub arithmetic: Arithmetic,
+    /// How `fast` multiplies F16 weights with prompts: in f32, or coarser in bfloat16.
+    pub half_prompts: HalfPrompts,
     /// How keys and values are stored; absent = f32 for `exact` and for files with F32 weights, else f16.
     pub kv_type: Option<KvType>,
     /// Tokens of the context; absent = as trained, at most [`DEFAULT_CONTEXT`] and what fits into memory.
@@ -35,8 +38,17 @@ pub struct LoadOptions {
     pub accept_unread: Vec<String>,
     /// Bytes that may be used, instead of what the device or the system says is free.
     pub memory_limit: Option<u64>,
-    /// Text of a chat template to use instead of the file's.
-    pub chat_template: Option<String>,
+    /// A chat template to use instead of the file's.
+    pub chat_template: Option<GivenTemplate>,
+}
+
+/// A chat template that did not come with the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenTemplate {
+    /// What messages call it: the file it is from, say.
+    pub name: String,
+    /// Its text, Jinja.
+    pub source: String,
 }
 
 impl Default for LoadOptions {
@@ -44,6 +56,7 @@ impl Default for LoadOptions {
         Self {
             mmap: true,
             arithmetic: Arithmetic::Fast,
+            half_prompts: HalfPrompts::default(),
             kv_type: None,
             context: None,
             chunk: DEFAULT_CHUNK,

@@ -255,7 +255,9 @@ impl Scheduler {
         (plan, failed)
     }
 
-    /// Rows of each sequence: one of those that decode, then chunks of prompts, as long as the budget lasts.
+    /// Rows of each sequence: one of those that decode, then chunks of prompts, as long as the budget lasts. A prompt's last
+    /// chunk is left more than one row: a single one is computed by other kernels, and its logits would depend on where
+    /// the prompt was cut.
     fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
         let count = sequences.len();
         let order = || (0..count).map(|index| (index + self.turn) % count);
@@ -268,7 +270,8 @@ impl Scheduler {
         for index in order() {
             let pending = sequences[index].pending();
             if rows[index] == 0 && !(whole && pending > left) {
-                rows[index] = pending.min(left);
+                let chunk = pending.min(left);
+                rows[index] = if pending - chunk == 1 && chunk > 2 { chunk - 1 } else { chunk };
                 left -= rows[index];
             }
         }

@@ -91,9 +91,11 @@ impl Sequence {
         (step, from..rows)
     }
 
-    /// Tokens that `prompt` begins with and that are held; never all of it, since its last row wants logits.
+    /// Tokens that `prompt` begins with and that are held; never all of it, since its last row wants logits. Two are left,
+    /// so that this row is computed by the kernels for several rows, as it is where nothing is held: the same seed then
+    /// gives the same text.
     pub(crate) fn common_prefix(&self, prompt: &[u32]) -> usize {
         let common = self.tokens().iter().zip(prompt).take_while(|(held, new)| held == new).count();
-        common.min(prompt.len().saturating_sub(1))
+        common.min(prompt.len().saturating_sub(2))
     }
 }

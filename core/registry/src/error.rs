@@ -14,7 +14,7 @@ pub enum RegistryError {
     #[error("`{0}` is not a valid architecture name (1 to 64 letters, digits, `-`, `_`, `.`)")]
     InvalidName(String),
     /// No spec has the name.
-    #[error("architecture `{name}` is not known{}; put a spec for it into a spec folder (--spec-dir DIR), or see `menagerie list`", nearest_clause(.nearest))]
+    #[error("architecture `{name}` is not known{}; give a spec for it (--spec FILE, or a folder with --spec-dir DIR), or see `menagerie list`", nearest_clause(.nearest))]
     Unknown {
         /// The name in the file.
         name: String,
@@ -40,7 +40,7 @@ pub enum RegistryError {
         by: String,
     },
     /// Two built-in crates registered the same name.
-    #[error("architecture `{name}` is registered twice, by {first} and by {second}")]
+    #[error("architecture `{name}` is registered twice, by {first} and by {second}; link only one of them")]
     Duplicate {
         /// The name.
         name: String,
@@ -62,7 +62,9 @@ pub enum RegistryError {
         second: &'static str,
     },
     /// A factory makes something else than its kind is.
-    #[error("{crate_name} registers {family} kind `{name}` with a factory of another family")]
+    #[error(
+        "{crate_name} registers {family} kind `{name}` with a factory of another family: what it builds would stand in the wrong place; have that crate mended, or leave it out"
+    )]
     KindFamily {
         /// The family of the kind.
         family: &'static str,
@@ -74,6 +76,14 @@ pub enum RegistryError {
     /// The kinds of the crates that are linked in cannot be used together.
     #[error(transparent)]
     Kinds(#[from] KindsError),
+    /// A file that was named as a spec is none.
+    #[error("{}: {reason}; give a file ID.toml with --spec, a folder of them with --spec-dir", .path.display())]
+    NotASpec {
+        /// What was named.
+        path: PathBuf,
+        /// Why it is none.
+        reason: String,
+    },
     /// A spec folder that was asked for cannot be read.
     #[error("spec folder {}: {reason}", .path.display())]
     Folder {

@@ -15,6 +15,8 @@ pub(crate) const TABLE_FOLDER: &str = "tokenizers";
 /// Why a folder is read; what earlier kinds hold comes before what later kinds hold under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FolderKind {
+    /// `--spec`: no folder but one file, which may replace a built-in spec.
+    File,
     /// `--spec-dir`.
     Flag,
     /// `MENAGERIE_SPEC_DIR`.
@@ -29,6 +31,7 @@ impl FolderKind {
     /// How listings name it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::File => "--spec",
             Self::Flag => "--spec-dir",
             Self::Environment => SPEC_DIR_VARIABLE,
             Self::Data => "data folder",
@@ -37,10 +40,10 @@ impl FolderKind {
     }
 }
 
-/// A folder with spec files.
+/// A folder with spec files, or one such file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecFolder {
-    /// The folder.
+    /// The folder, or the file.
     pub path: PathBuf,
     /// Why it is read.
     pub kind: FolderKind,
@@ -72,6 +75,14 @@ impl SpecFolder {
     /// # Errors
     /// The folder cannot be read, or is absent although it was asked for.
     pub fn files(&self) -> Result<Vec<PathBuf>, RegistryError> {
+        if self.kind == FolderKind::File {
+            let reason = match std::fs::metadata(&self.path) {
+                Ok(found) if found.is_file() && is_spec(&self.path) => return Ok(vec![self.path.clone()]),
+                Ok(_) => "not a spec".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            return Err(RegistryError::NotASpec { path: self.path.clone(), reason });
+        }
         self.toml_files(&self.path, self.is_asked_for())
     }
 
@@ -80,6 +91,9 @@ impl SpecFolder {
     /// # Errors
     /// The folder is there and cannot be read.
     pub fn table_files(&self) -> Result<Vec<PathBuf>, RegistryError> {
+        if self.kind == FolderKind::File {
+            return Ok(Vec::new());
+        }
         self.toml_files(&self.path.join(TABLE_FOLDER), false)
     }
 

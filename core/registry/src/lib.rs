@@ -11,6 +11,7 @@ mod folder;
 mod parts;
 mod registry;
 mod table_file;
+mod text_file;
 
 pub use architecture::{Architecture, GGUFArchitecture};
 pub use component::{

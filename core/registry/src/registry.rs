@@ -5,6 +5,7 @@ use crate::component::Components;
 use crate::error::RegistryError;
 use crate::folder::{FolderKind, SpecFolder};
 use crate::table_file::TableFile;
+use crate::text_file::read_text;
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, SpecLookup, SpecSource};
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ use std::sync::Arc;
 pub struct RegistryOptions {
     /// Spec folders, most important first: of two files with the same name the one in the earlier folder is used.
     pub folders: Vec<SpecFolder>,
-    /// Whether a file may replace a built-in spec of the same name (never one of a project folder).
+    /// Whether a file may replace a built-in spec of the same name (never one of a project folder; always one that is
+    /// named itself).
     pub allow_shadow: bool,
 }
 
@@ -117,6 +119,14 @@ impl SpecLookup for Others<'_> {
         found.last().map(|text| text.source.clone())
     }
 
+    /// A built-in spec that a file of its id replaces.
+    fn find_replaced(&self, id: &str, replacing: &SpecSource) -> Option<SpecSource> {
+        let replaces = |text: &&Text| text.source == *replacing && text.shadows.is_some();
+        self.texts.iter().find(replaces)?;
+        let built_in = |text: &&Text| text.id == id && matches!(text.origin, Origin::BuiltIn(_));
+        self.texts.iter().find(built_in).map(|text| text.source.clone())
+    }
+
     fn ids(&self) -> Vec<String> {
         self.texts.iter().map(|text| text.id.clone()).collect()
     }
@@ -157,7 +167,9 @@ impl Registry {
                 }
             };
             for path in specs {
-                place(&mut texts, read(&path, folder.kind), options.allow_shadow);
+                // Who names the file itself wants it.
+                let may_shadow = options.allow_shadow || folder.kind == FolderKind::File;
+                place(&mut texts, read(&path, folder.kind), may_shadow);
             }
             let read = |path: &PathBuf| TableFile::read(path, folder.kind, options.allow_shadow);
             tables.extend(table_files.iter().map(read));
@@ -311,10 +323,10 @@ fn built_in_texts() -> Result<Vec<Text>, RegistryError> {
 
 fn read(path: &Path, folder: FolderKind) -> Text {
     let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let (text, refused) = match std::fs::read_to_string(path) {
+    let (text, refused) = match read_text(path) {
         Ok(text) => (text, None),
-        Err(error) => {
-            let faults = format!("{}: {error}", path.display());
+        Err(none) => {
+            let faults = none.fault(path);
             (String::new(), Some(RegistryError::Faulty { id: id.clone(), faults }))
         }
     };

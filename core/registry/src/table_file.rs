@@ -1,6 +1,7 @@
 //! [`TableFile`]: a file of tokenizer tables in a spec folder, not yet read by anything.
 
 use crate::folder::FolderKind;
+use crate::text_file::read_text;
 use std::path::{Path, PathBuf};
 
 /// A file `<spec folder>/tokenizers/*.toml`.
@@ -22,7 +23,7 @@ impl TableFile {
         Self {
             path: path.to_owned(),
             folder,
-            text: std::fs::read_to_string(path).map_err(|error| error.to_string()),
+            text: read_text(path).map_err(|none| none.words()),
             may_shadow: allow_shadow && folder != FolderKind::Project,
         }
     }

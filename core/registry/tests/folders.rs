@@ -121,6 +121,96 @@ fn the_most_important_shadow_is_used() {
     assert_eq!(entry.shadows, Some(Origin::BuiltIn("test")));
 }
 
+/// A file that is named itself comes before every folder and replaces a built-in spec.
+#[test]
+fn a_file_named_itself_comes_first() {
+    let root = tempfile::tempdir().unwrap();
+    for id in ["inside", "outside"] {
+        let mut folders = KINDS.map(|kind| folder(root.path(), kind, id, "folder")).to_vec();
+        let other = root.path().join("named");
+        std::fs::create_dir_all(&other).unwrap();
+        let path = other.join(format!("{id}.toml"));
+        std::fs::write(&path, SPEC.replace("ID", id).replace("SUMMARY", "named")).unwrap();
+        folders.insert(0, SpecFolder { path, kind: FolderKind::File });
+        let registry = load(folders, false);
+        assert_eq!(summary(&registry, id), "named");
+        assert_eq!(kind(&registry.entry(id).unwrap().origin), Some(FolderKind::File));
+    }
+    for name in ["absent.toml", "named"] {
+        let folders = vec![SpecFolder { path: root.path().join(name), kind: FolderKind::File }];
+        let error = Registry::load(&RegistryOptions { folders, allow_shadow: false }).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+/// A small override needs no copy: it extends the built-in spec that it replaces.
+#[test]
+fn a_file_may_extend_what_it_replaces() {
+    for kind in KINDS {
+        let root = tempfile::tempdir().unwrap();
+        let text =
+            "schema = 1\nextends = \"inside\"\n[architecture]\nid = \"inside\"\nsummary = \"laid over\"\n";
+        std::fs::write(root.path().join("inside.toml"), text).unwrap();
+        let third = text.replace("id = \"inside\"", "id = \"third\"");
+        std::fs::write(root.path().join("third.toml"), third).unwrap();
+        let load = |allow_shadow| load(vec![SpecFolder { path: root.path().to_owned(), kind }], allow_shadow);
+        let replaced = kind != FolderKind::Project;
+        assert_eq!(summary(&load(true), "inside"), if replaced { "laid over" } else { "built in" });
+        assert_eq!(summary(&load(false), "inside"), "built in");
+        assert_eq!(summary(&load(true), "third"), "laid over");
+        let registry = load(true);
+        let (_, spec) = registry.resolve(&GGUFArchitecture::new("third").unwrap()).unwrap();
+        assert_eq!(spec.extends().len(), if replaced { 2 } else { 1 });
+    }
+}
+
+/// A file that is made to take time costs itself: the others of its folder are used.
+#[test]
+fn a_hostile_file_costs_that_file_only() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = folder(root.path(), FolderKind::Project, "outside", "good");
+    let doubling: String = (1..40).map(|at| format!("x{at} = \"x{} + x{}\"\n", at - 1, at - 1)).collect();
+    let hostile = [
+        ("lets", format!("{}[let]\nx0 = \"layer\"\n{doubling}", SPEC.replace("ID", "lets"))),
+        (
+            "sum",
+            SPEC.replace("ID", "sum").replace("eps = 1e-5", &format!("eps = \"1{}\"", "+1".repeat(100_000))),
+        ),
+        (
+            "nots",
+            SPEC.replace("ID", "nots")
+                .replace("eps = 1e-5", &format!("eps = \"{}1\"", "not ".repeat(50_000))),
+        ),
+        ("deep", format!("x = {}1{}", "[".repeat(100_000), "]".repeat(100_000))),
+        ("dots", format!("schema = 1\n{}x = 1\n", "a.".repeat(50_000))),
+        ("large", "#".repeat(1 << 24)),
+        ("circle", "schema = 1\nextends = \"circle\"\n[architecture]\nid = \"circle\"\n".to_owned()),
+        ("bytes", "\0\u{1}\r\n = [".to_owned()),
+    ];
+    for (name, text) in &hostile {
+        std::fs::write(folder.path.join(format!("{name}.toml")), text).unwrap();
+    }
+    std::fs::create_dir(folder.path.join("directory.toml")).unwrap();
+    std::fs::create_dir(folder.path.join("tokenizers")).unwrap();
+    // Where there are pipes: reading one would wait without end.
+    for name in ["pipe.toml", "tokenizers/pipe.toml"] {
+        let made = std::process::Command::new("mkfifo").arg(folder.path.join(name)).status();
+        assert!(!cfg!(target_os = "linux") || made.is_ok_and(|status| status.success()));
+    }
+    let start = std::time::Instant::now();
+    let registry = load(vec![folder], false);
+    assert_eq!(
+        (summary(&registry, "outside"), summary(&registry, "inside")),
+        ("good".into(), "built in".into())
+    );
+    // Half of it would be hours where names are not evaluated once each.
+    assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
+    for name in hostile.iter().map(|(name, _)| *name).chain(["directory"]).filter(|name| *name != "lets") {
+        let error = registry.entry(name).unwrap().spec.clone().unwrap_err().to_string();
+        assert!(error.contains("error: ") && error.len() < 4000, "{name}: {error}");
+    }
+}
+
 #[test]
 fn garbage_named_like_a_built_in_spec_is_passed_over() {
     for garbage in [&b"= not TOML"[..], b"\xff\xfe"] {

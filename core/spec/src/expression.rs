@@ -6,6 +6,7 @@
 use crate::nearest::nearest_help;
 use crate::resolve::MOST_PARTS;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -93,6 +94,19 @@ impl Expression {
     /// What minijinja finds wrong.
     pub(crate) fn evaluate(&self, root: Value) -> Result<Value, Error> {
         self.compiled.eval(root)
+    }
+
+    /// Its value where it mentions no key, name, role or layer, so that every file gives the same.
+    pub(crate) fn constant(&self) -> Option<Result<Value, String>> {
+        if self.layer || !self.roles.is_empty() || self.mentions().next().is_some() {
+            return None;
+        }
+        let value = self.evaluate(Value::from(BTreeMap::<String, Value>::new()));
+        Some(match value {
+            Ok(value) if value.is_undefined() => Err(format!("`{}` gives nothing", self.text)),
+            Ok(value) => Ok(value),
+            Err(error) => Err(explain(&error, &self.text)),
+        })
     }
 
     /// Every canonical key (or `[let]` name) it mentions.
@@ -307,7 +321,12 @@ impl Reader {
             ));
         }
         if !matches!(name, "has" | "pattern") {
-            return Ok(());
+            return match self.peek(2) {
+                Some(Token::Text(given)) => {
+                    Err(format!("`{}`: {name} takes numbers; '{given}' in quotes is a text", into.text))
+                }
+                _ => Ok(()),
+            };
         }
         let Some(Token::Text(argument)) = self.peek(2).cloned() else {
             return Err(format!(

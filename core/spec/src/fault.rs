@@ -41,7 +41,7 @@ pub struct SpecFaults {
 }
 
 impl SpecFaults {
-    /// The faults, in the order they were found.
+    /// The faults: as returned by the readers of specs, those of specs by file and line, then those of the model.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
     }
@@ -69,11 +69,21 @@ impl SpecFaults {
     ///
     /// # Errors
     /// The faults, if there are any.
-    pub fn check<T>(self, value: Option<T>) -> Result<T, SpecFaults> {
+    pub fn check<T>(mut self, value: Option<T>) -> Result<T, SpecFaults> {
         match value {
             Some(value) if self.faults.is_empty() => Ok(value),
-            _ => Err(self),
+            _ => {
+                self.sort();
+                Err(self)
+            }
         }
+    }
+
+    /// Puts those with a place first, by file and line; the others stay in the order they were found.
+    fn sort(&mut self) {
+        let key =
+            |fault: &Fault| (fault.position.is_none(), fault.position.map(|at| (fault.file.clone(), at)));
+        self.faults.sort_by_cached_key(key);
     }
 }
 

@@ -298,5 +298,10 @@ pub(crate) static TOKENIZER: Table = Table {
 pub(crate) static CHAT: Table = Table {
     title: "Chat",
     doc: "Chat.",
-    fields: &[Field::new("fallback", FieldType::Text, Absent, "Template used when the file has none.")],
+    fields: &[Field::new(
+        "fallback",
+        FieldType::Text,
+        Absent,
+        "The Jinja template itself, not its name; used when the file has none.",
+    )],
 };

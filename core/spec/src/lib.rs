@@ -1,9 +1,9 @@
 //! The spec language: TOML to [`ArchSpec`] (as written) to [`ModelConfig`] (every number resolved).
 //!
-//! A spec is read in four steps, one module each: [`source`] gives text, `tree` keeps every value with the place it was
+//! A spec is read in four steps, one module each: `source` gives text, `tree` keeps every value with the place it was
 //! written at, `merge` lays a spec over the one it extends, `decode` checks names, options and expressions and collects
 //! all faults. Resolving it against the keys and roles of a file gives the config, the coverage of the file's keys, and
-//! the [`report`] of where each value came from. No tensors and no file format are known here.
+//! the [`Resolution`] with where each value came from. No tensors and no file format are known here.
 //!
 //! What components there are is said once, in the tables of [`kind`]: decoding, faults, provenance, the
 //! [reference page](reference_page), the [JSON Schema](json_schema) and the tensors of made-up models follow from them.
@@ -18,32 +18,34 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
-pub mod fault;
 pub mod harmless;
 pub mod kind;
-pub mod nearest;
-pub mod report;
-pub mod source;
-pub mod spec;
 
 mod decode;
 mod expression;
+mod fault;
 mod features;
 mod gguf_names;
 mod glob;
 mod kinds;
 mod language;
 mod merge;
+mod merged_text;
+mod nearest;
 mod reads;
 mod reference;
+mod report;
 mod resolve;
 mod roles;
 mod schema;
+mod source;
+mod spec;
 mod tree;
 mod written;
 
 pub use config::ModelConfig;
-pub use fault::{Fault, SpecFaults};
+pub use fault::{Fault, SpecFaults, layer_ranges};
+pub use nearest::nearest;
 pub use reference::reference_page;
 pub use report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
 pub use schema::json_schema;

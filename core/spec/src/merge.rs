@@ -27,8 +27,8 @@ pub(crate) fn load(source: &SpecSource, lookup: &dyn SpecLookup, faults: &mut Sp
     let mut chain = Vec::new();
     let mut warnings = Vec::new();
     let document = load_one(source, lookup, &mut chain, &mut warnings, faults)?;
-    let own = document.table().and_then(own_id);
-    let extends = chain.into_iter().filter(|id| Some(id.as_str()) != own).collect();
+    // The first is the spec's own id, or stands for it.
+    let extends = chain.into_iter().skip(1).collect();
     Some(Merged { document, extends, warnings })
 }
 
@@ -67,7 +67,8 @@ fn load_one(
         }
         return Some(node);
     };
-    let mut base = load_base(&extends.node, lookup, chain, warnings, faults)?;
+    let found = find_base(&extends.node, source, lookup, chain, faults)?;
+    let mut base = load_one(&found, lookup, chain, warnings, faults)?;
     if let Item::Table(base) = &mut base.item {
         base.remove("architecture");
         base.remove("truth");
@@ -113,43 +114,40 @@ fn schema_fits(document: &mut Table, place: &crate::tree::Place, faults: &mut Sp
     }
 }
 
-fn load_base(
+/// The spec that another extends; its id goes to the chain.
+fn find_base(
     extends: &Node,
+    source: &SpecSource,
     lookup: &dyn SpecLookup,
     chain: &mut Vec<String>,
-    warnings: &mut Vec<Fault>,
     faults: &mut SpecFaults,
-) -> Option<Node> {
+) -> Option<SpecSource> {
+    let mut refuse = |message: String| faults.push(extends.place.fault("extends", message));
     let Some(id) = extends.text() else {
-        faults.push(
-            extends
-                .place
-                .fault("extends", format!("found {}; the id of a spec is wanted", extends.item.describe())),
-        );
+        refuse(format!("found {}; the id of a spec is wanted", extends.item.describe()));
         return None;
     };
-    if chain.iter().any(|seen| seen == id) {
-        let message = format!("a circle: {} -> {id}", chain.join(" -> "));
-        faults.push(extends.place.fault("extends", message));
+    // A spec that replaces another of its id may extend it: that one cannot see the replacement.
+    let replaced = chain.last().filter(|own| *own == id).and_then(|_| lookup.find_replaced(id, source));
+    if replaced.is_none() && chain.iter().any(|seen| seen == id) {
+        refuse(format!("a circle: {} -> {id}", chain.join(" -> ")));
         return None;
     }
-    let below = chain.len().saturating_sub(1);
-    if below >= DEPTH {
-        let message = format!("{} -> {id} is deeper than {DEPTH} specs", chain.join(" -> "));
-        faults.push(extends.place.fault("extends", message));
+    if chain.len().saturating_sub(1) >= DEPTH {
+        refuse(format!("{} -> {id} is deeper than {DEPTH} specs", chain.join(" -> ")));
         return None;
     }
-    let Some(source) = lookup.find(id) else {
+    let Some(found) = replaced.or_else(|| lookup.find(id)) else {
         let ids = lookup.ids();
         let help = nearest_help(id, ids.iter().map(String::as_str));
-        faults.push(extends.place.fault("extends", format!("there is no spec `{id}`{help}")));
+        refuse(format!("there is no spec `{id}`{help}"));
         return None;
     };
     if chain.is_empty() {
         chain.push(String::from("this spec"));
     }
     chain.push(id.to_string());
-    load_one(&source, lookup, chain, warnings, faults)
+    Some(found)
 }
 
 fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {

@@ -33,6 +33,11 @@ pub struct KeyCoverage {
     pub ignored: BTreeMap<String, String>,
     /// Keys nothing understands, accepted by the user.
     pub accepted_unread: Vec<String>,
+    /// Keys the spec reads and nothing that this model has depends on: those of a scaling that the file does not ask
+    /// for, or of experts in a dense model.
+    pub without_effect: Vec<String>,
+    /// Globs of `[gguf.ignore_keys]` that match no key of the file.
+    pub unmatched: Vec<String>,
 }
 
 /// Where one resolved value came from.

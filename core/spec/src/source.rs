@@ -16,6 +16,11 @@ pub trait SpecLookup {
     /// The spec with this id, if there is one.
     fn find(&self, id: &str) -> Option<SpecSource>;
 
+    /// The spec that `replacing`, of the same id, stands in the place of: what a spec that extends its own id is laid over.
+    fn find_replaced(&self, _id: &str, _replacing: &SpecSource) -> Option<SpecSource> {
+        None
+    }
+
     /// Ids that can be found, for the nearest-name help; may be empty.
     fn ids(&self) -> Vec<String> {
         Vec::new()
@@ -66,7 +71,7 @@ pub trait KeySource {
     fn keys(&self) -> Vec<String>;
 
     /// Full names of metadata keys outside the architecture prefix (`general.name`, `tokenizer.ggml.model`); they are
-    /// checked against [`crate::harmless::outside_prefix`].
+    /// checked against the table `harmless.toml`.
     fn foreign_keys(&self) -> Vec<String> {
         Vec::new()
     }

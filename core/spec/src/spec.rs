@@ -8,8 +8,10 @@ use crate::names;
 use crate::reads::Reads;
 use crate::report::Resolution;
 use crate::source::{ResolveInput, SpecLookup, SpecSource};
+use crate::tree::Node;
 use crate::written::Body;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An architecture spec, decoded and checked; no number is known before [`ArchSpec::resolve`].
 #[derive(Clone, Debug)]
@@ -25,19 +27,21 @@ pub struct ArchSpec {
     /// What each name of `[let]` comes down to.
     pub(crate) lets: BTreeMap<String, Closure>,
     pub(crate) reads: Reads,
+    /// Everything that is written, without `schema`, `extends` and `unset`.
+    pub(crate) document: Arc<Node>,
 }
 
 /// `[architecture]`: what it is called.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Architecture {
+pub(crate) struct Architecture {
     /// Id of the spec.
-    pub id: String,
+    pub(crate) id: String,
     /// Names in `general.architecture`.
-    pub gguf: Vec<String>,
+    pub(crate) gguf: Vec<String>,
     /// Class names in `config.json`.
-    pub hf: Vec<HfClass>,
+    pub(crate) hf: Vec<HfClass>,
     /// One line for listings.
-    pub summary: String,
+    pub(crate) summary: String,
 }
 
 /// One class of `[architecture.hf]`.
@@ -192,6 +196,12 @@ impl ArchSpec {
     /// Ids it extends, nearest first.
     pub fn extends(&self) -> &[String] {
         &self.extends
+    }
+
+    /// The whole spec as TOML, with all that it extends laid under it; what another file states ends in a comment with
+    /// that file and line.
+    pub fn merged(&self) -> String {
+        crate::merged_text::merged_text(&self.document, &self.source_name)
     }
 
     /// Things that are legal but odd: a child that states what its base states.

@@ -5,6 +5,7 @@
 
 use crate::random::Random;
 use gguf_file::GgmlType;
+use half::{bf16, f16};
 
 /// A half-precision field at a byte offset, as a multiple of the spread.
 type Field = (usize, f32);
@@ -56,8 +57,7 @@ pub fn fill(kind: GgmlType, random: &mut Random, spread: f32, centre: f32, bytes
         }
         "BF16" => {
             for value in bytes.as_chunks_mut::<2>().0 {
-                let bits = (centre + width * random.signed()).to_bits();
-                *value = ((bits >> 16) as u16).to_le_bytes();
+                *value = bf16::from_f32(centre + width * random.signed()).to_le_bytes();
             }
         }
         "MXFP4" => {
@@ -79,21 +79,9 @@ pub fn fill(kind: GgmlType, random: &mut Random, spread: f32, centre: f32, bytes
     }
 }
 
-/// IEEE half-precision bits, rounded to nearest; values below the normal range become 0.
+/// IEEE half-precision bits of the nearest value that is none of the infinities.
 fn half_bits(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let sign = ((bits >> 16) & 0x8000) as u16;
-    let rounded = (bits & 0x7fff_ffff) + 0x1000;
-    let exponent = (rounded >> 23) as i32 - 112;
-    match exponent {
-        ..=0 => {
-            // Subnormal halves: multiples of 2^-24.
-            let steps = (value.abs() * (1u32 << 24) as f32).round() as u16;
-            sign | steps.min(0x400)
-        }
-        31.. => sign | 0x7bff,
-        _ => sign | ((exponent as u16) << 10) | ((rounded >> 13) & 0x3ff) as u16,
-    }
+    f16::from_f32(value.clamp(f16::MIN.to_f32(), f16::MAX.to_f32())).to_bits()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use menagerie_spec::SpecFaults;
 #[non_exhaustive]
 pub enum SynthError {
     /// The keys do not fit the spec.
-    #[error("{0}")]
+    #[error(transparent)]
     Spec(#[from] SpecFaults),
     /// A key that the shape of a tensor follows from is missing.
     #[error("the shape needs `{key}`: {why}; give it as {key}=VALUE")]
@@ -27,7 +27,9 @@ pub enum SynthError {
         known: String,
     },
     /// A row does not hold whole blocks of any fitting type.
-    #[error("tensor `{tensor}`: rows of {columns} cannot be stored as {kind}")]
+    #[error(
+        "tensor `{tensor}`: rows of {columns} are no whole blocks of {kind}, nor of what llama.cpp takes in its place; choose F16, BF16 or F32"
+    )]
     Row {
         /// Its name.
         tensor: String,
@@ -39,7 +41,10 @@ pub enum SynthError {
     /// A component whose tensors this does not know.
     #[error("{0}")]
     Unsupported(String),
+    /// The caller ended it.
+    #[error("cancelled")]
+    Cancelled,
     /// The file cannot be written.
-    #[error("{0}")]
+    #[error(transparent)]
     File(#[from] GgufError),
 }

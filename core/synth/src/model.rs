@@ -8,6 +8,7 @@ use crate::random::Random;
 use gguf_file::{GgmlType, GgufWriter};
 use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Blocks made at a time; a multiple of every block size in use.
@@ -48,14 +49,15 @@ fn size(keys: &BTreeMap<String, KeyValue>, key: &str) -> Option<u64> {
     }
 }
 
-/// Writes the model; `progress` hears the bytes written and the bytes in all.
+/// Writes the model; `progress` hears the bytes written and the bytes in all, and may end the work.
 ///
 /// # Errors
-/// Keys that do not fit the spec, sizes that are missing, or a file that cannot be written.
+/// Keys that do not fit the spec, sizes that are missing, a file that cannot be written, or [`SynthError::Cancelled`];
+/// nothing is left behind.
 pub fn write(
     synthesis: &Synthesis<'_>,
     path: &Path,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), SynthError> {
     let Synthesis { spec, keys, .. } = synthesis;
     let roles = Roles { mixture: size(keys, "expert_count").is_some_and(|count| count > 0) };
@@ -79,7 +81,9 @@ pub fn write(
     for (tensor, (name, kind)) in tensors.iter().zip(&declared) {
         stream.tensor_chunks(name, chunks(tensor, *kind, &mut random))?;
         done += bytes(tensor, *kind);
-        progress(done, total);
+        if progress(done, total).is_break() {
+            return Err(SynthError::Cancelled);
+        }
     }
     stream.commit()?;
     Ok(())

@@ -8,6 +8,7 @@ use menagerie_spec::kind::{Kinds, Scope, Sizes, Stored, WantedRole};
 use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource};
 use menagerie_synth::{Quantisation, Synthesis, plan, write};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -183,7 +184,8 @@ fn a_made_up_model_has_the_tensors_of_the_file_whose_keys_it_has() {
         let quantisation = Quantisation::parse("f32").unwrap();
         let synthesis = Synthesis { spec: &fixture.spec, keys, tied, quantisation, seed: 1 };
         let path = folder.join(format!("{name}.gguf"));
-        write(&synthesis, &path, &mut |_, _| {}).unwrap_or_else(|error| panic!("{name}: {error}"));
+        write(&synthesis, &path, &mut |_, _| ControlFlow::Continue(()))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         let written = GgufFile::open(&path, &OpenOptions::default()).unwrap();
         let mut expected = fixture.tensors.clone();
         // What a spec takes only where it is present is not made up.
@@ -206,7 +208,7 @@ fn a_size_that_is_missing_is_named_with_its_key() {
         keys.remove(missing);
         let synthesis = Synthesis { spec: &fixture.spec, keys, tied: true, quantisation, seed: 1 };
         let path = std::env::temp_dir().join(format!("menagerie-never-{}.gguf", std::process::id()));
-        let found = write(&synthesis, &path, &mut |_, _| {}).unwrap_err().to_string();
+        let found = write(&synthesis, &path, &mut |_, _| ControlFlow::Continue(())).unwrap_err().to_string();
         assert!(found.contains(words) && found.contains(&format!("{missing}=VALUE")), "{found}");
     }
 }

@@ -1,6 +1,5 @@
-//! For tests only: tolerances, a reader of reference files, tiny models and a naive one, a fake model, a byte tokenizer.
+//! For tests only: tolerances, a reader of reference files, tiny models and a naive one, a fake model.
 
-pub mod byte_tokenizer;
 pub mod fake;
 pub mod fake_backend;
 pub mod naive;
@@ -10,7 +9,6 @@ pub mod session;
 pub mod tiny;
 pub mod tolerance;
 
-pub use byte_tokenizer::ByteTokenizer;
 pub use fake::{FakeModel, Script, Seen};
 pub use fake_backend::{FakeBackend, FakeStates};
 pub use reference::{Reference, Rows};

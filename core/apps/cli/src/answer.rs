@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::report;
-use crate::template_arguments::{TemplateArguments, without_effect};
+use crate::template_arguments::{TemplateArguments, note_without_effect};
 use menagerie::pipeline::{ChatCapable, ChatMessage, Event, Outcome, RenderedPrompt, Request, TextPipeline};
 use std::sync::Arc;
 
@@ -48,6 +48,14 @@ pub(crate) fn prompt(
 ) -> Result<Prompt, Failure> {
     let format = if raw { None } else { chat_format(pipeline, template)? };
     let Some(format) = format else {
+        let unused = template.given_names();
+        if !unused.is_empty() && !raw {
+            return Err(Failure::Usage(format!("{unused} needs a chat template, and this model has none"))
+                .with_help("give one with --chat-template FILE"));
+        }
+        if !unused.is_empty() {
+            report::note(&format!("{unused} changes nothing: --raw uses no chat template"));
+        }
         if system.is_some() {
             return Err(Failure::Usage("--system needs a chat template, and this model has none".to_owned())
                 .with_help("give one with --chat-template FILE"));
@@ -62,9 +70,7 @@ pub(crate) fn prompt(
     let mut messages: Vec<ChatMessage> = system.into_iter().map(ChatMessage::system).collect();
     messages.push(ChatMessage::user(text));
     let options = template.render_options()?;
-    for option in without_effect(format.as_ref(), &messages, &options)? {
-        report::note(&format!("{option} changes nothing: the chat template does not look at it"));
-    }
+    note_without_effect(&options, &|options| Some(format.render_prompt(&messages, options).ok()?.text));
     Ok(Prompt::Chat(format.render_prompt(&messages, &options)?))
 }
 

@@ -10,8 +10,8 @@ use crate::commands::{models::ModelsCommand, pull::PullCommand};
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::style::{self, Stream};
-use crate::{option_defaults, output, version};
-use clap::error::ErrorKind;
+use crate::{option_defaults, output, report, version};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
@@ -81,17 +81,25 @@ pub(crate) fn command(file: &ConfigFile) -> Result<clap::Command, Failure> {
 pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
     let asked = color_asked(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()));
     asked.into_iter().for_each(style::choose);
-    let file = ConfigFile::of_process()?;
+    let configured = ConfigFile::of_process().and_then(|file| Ok((command(&file)?, file)));
+    let (mut command, file) = match configured {
+        Ok(configured) => configured,
+        Err(Failure::Failed(fault)) if goes_without_configuration(std::env::args_os()) => {
+            report::error(&fault);
+            (command(&ConfigFile::default())?, ConfigFile::default())
+        }
+        Err(failure) => return Err(failure),
+    };
     let written = file.settings.iter().find(|one| one.option == "color" && one.command.is_none());
     written.and_then(|one| color(one.values.first()?)).into_iter().for_each(style::choose);
-    let mut command = command(&file)?;
     let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|mut matches| {
         Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     });
-    let error = match parsed {
+    let mut error = match parsed {
         Ok(arguments) => return Ok(Some(arguments)),
         Err(error) => error,
     };
+    drop_far_suggestions(&mut error);
     let text = |stream: Stream| match stream.is_coloured() {
         true => error.render().ansi().to_string(),
         false => error.render().to_string(),
@@ -103,6 +111,44 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
     let origin = option_defaults::origin(&command, &file, &error);
     let origin = origin.map(|origin| format!("note: {origin}\n")).unwrap_or_default();
     Err(Failure::Arguments(text(Stream::Err) + &origin))
+}
+
+/// What helps to mend a configuration must not be stopped by its faults: they are only said.
+fn goes_without_configuration(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    let words: Vec<_> = arguments.skip(1).take_while(|argument| argument != "--").collect();
+    let helping =
+        |word: &std::ffi::OsString| ["--help", "-h", "--version", "-V"].iter().any(|one| word == one);
+    let first = words.iter().find(|word| !word.to_string_lossy().starts_with('-'));
+    let spared = ["doctor", "help", "version", "man", "completions"];
+    words.iter().any(helping) || first.is_some_and(|word| spared.iter().any(|one| word == one))
+}
+
+/// Least likeness of a name that is offered instead of what was typed.
+pub(crate) const LIKENESS: f64 = 0.8;
+
+/// Takes suggestions away that do not help: a name that only shares letters, and one of several values that are all
+/// listed anyway (`q8_0` for `q4_0` is another value, not another spelling).
+pub(crate) fn drop_far_suggestions(error: &mut clap::Error) {
+    error.remove(ContextKind::SuggestedValue);
+    for (typed, suggested) in [
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+    ] {
+        let (Some(ContextValue::String(typed)), Some(offered)) = (error.get(typed), error.get(suggested))
+        else {
+            continue;
+        };
+        let bare = |name: &str| name.trim_start_matches('-').to_owned();
+        let is_near = |name: &String| strsim::jaro_winkler(&bare(typed), &bare(name)) >= LIKENESS;
+        let near = match offered {
+            ContextValue::String(name) => is_near(name),
+            ContextValue::Strings(names) => names.iter().any(is_near),
+            _ => true,
+        };
+        if !near {
+            error.remove(suggested);
+        }
+    }
 }
 
 /// `--color` or its variable, looked for before anything is parsed: errors of parsing are coloured too.

@@ -8,7 +8,6 @@ use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::CompleteEnv;
 use std::ffi::OsStr;
-use std::path::PathBuf;
 
 /// Variable by which the scripts of `completions` ask.
 pub(crate) const VARIABLE: &str = "COMPLETE";
@@ -95,7 +94,7 @@ fn offered(current: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
 
 /// Architectures that can be run now.
 pub(crate) fn architecture_names() -> Vec<String> {
-    let registry = SpecArguments { spec_dir: Vec::<PathBuf>::new(), allow_shadow: true }.registry();
+    let registry = SpecArguments { allow_shadow: true, ..SpecArguments::default() }.registry();
     registry
         .map(|registry| registry.entries().iter().map(|entry| entry.id.clone()).collect())
         .unwrap_or_default()

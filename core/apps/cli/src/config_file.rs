@@ -1,6 +1,7 @@
 //! [`ConfigFile`]: defaults of options, from `menagerie/config.toml` in the user's configuration folder.
 
 use crate::failure::Failure;
+use crate::prompt;
 use std::path::{Path, PathBuf};
 use toml_span::value::ValueInner;
 
@@ -36,13 +37,18 @@ impl ConfigFile {
         let Some((path, named)) = path(|name| std::env::var_os(name).map(PathBuf::from)) else {
             return Ok(Self::default());
         };
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Self::parse(&path, &text),
+        match std::fs::read(&path) {
+            Ok(bytes) => Self::parse(&path, &prompt::utf8(bytes, &path.display().to_string())?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => {
                 Ok(Self { path, settings: Vec::new() })
             }
             Err(error) => Err(Failure::about(path.display(), error)),
         }
+    }
+
+    /// Where the file of this process's user is, or would be.
+    pub(crate) fn location() -> Option<PathBuf> {
+        path(|name| std::env::var_os(name).map(PathBuf::from)).map(|(path, _)| path)
     }
 
     /// Reads the settings of a text.

@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::printer::{DisplayArguments, Printer, Reasoning, Streams};
 use crate::sampling_arguments::{SamplingArguments, sampling_line};
+use crate::template_arguments::note_without_effect;
 use crate::{interrupt, output, prompt, report};
 use clap::ValueEnum;
-use menagerie::pipeline::{ChatSession, Request, StopReason, TextPipeline};
+use menagerie::pipeline::{ChatMessage, ChatSession, Request, StopReason, TextPipeline};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +30,12 @@ impl<'a> Conversation<'a> {
     pub(crate) fn begin(pipeline: &'a TextPipeline, command: &ChatCommand) -> Result<Self, Failure> {
         let cancel = interrupt::flag()?;
         let mut chat = pipeline.chat()?;
-        chat.options_mut().render = command.template.render_options()?;
+        let options = command.template.render_options()?;
+        if let Ok(format) = pipeline.chat_format() {
+            let probe = [ChatMessage::user("?")];
+            note_without_effect(&options, &|options| Some(format.render_prompt(&probe, options).ok()?.text));
+        }
+        chat.options_mut().render = options;
         if let Some(system) = &command.system {
             chat.set_system(system);
         }
@@ -91,7 +97,7 @@ impl<'a> Conversation<'a> {
             });
         }
         if self.verbose {
-            eprintln!("{}; seed {}; {}", outcome.statistics, outcome.seed, outcome.reason);
+            report::line(&format!("{}; seed {}; {}", outcome.statistics, outcome.seed, outcome.reason));
         }
         Ok(())
     }
@@ -111,7 +117,7 @@ impl<'a> Conversation<'a> {
         };
         match text {
             "" => match self.system_message() {
-                Some(system) => eprintln!("{system}"),
+                Some(system) => report::line(system),
                 None => report::note("there is no system message; /system TEXT sets one"),
             },
             "-" => set(&mut self.chat, "", "removed"),

@@ -1,6 +1,8 @@
 //! [`Failure`]: how a command ends when it does not succeed, and with which exit code.
 
-use menagerie::pipeline::GenerateError;
+use crate::template_fault;
+use menagerie::pipeline::{GenerateError, LoadError};
+use menagerie::synth::SynthError;
 use std::error::Error;
 use std::fmt;
 
@@ -13,6 +15,8 @@ pub(crate) enum Failure {
     Arguments(String),
     /// Something went wrong: exit code 1. Lines that begin with `help: ` say what to do.
     Failed(String),
+    /// Standard output cannot be written to: exit code 1, whatever else there is to do.
+    Output(String),
     /// What went wrong has been said on standard output (as JSON): exit code 1.
     Reported,
     /// Ctrl-C: exit code 130.
@@ -40,9 +44,15 @@ impl Failure {
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let any: &(dyn Error + 'static) = &error;
-        match any.downcast_ref::<GenerateError>() {
-            Some(GenerateError::Cancelled) => Self::Interrupted,
-            _ => Self::Failed(error.to_string()),
+        if let Some(GenerateError::Cancelled) = any.downcast_ref() {
+            return Self::Interrupted;
         }
+        if let Some(SynthError::Cancelled) = any.downcast_ref() {
+            return Self::Interrupted;
+        }
+        if let Some(LoadError::Options(fault)) = any.downcast_ref() {
+            return Self::Usage(fault.clone());
+        }
+        Self::Failed(template_fault::placed(any).unwrap_or_else(|| error.to_string()))
     }
 }

@@ -3,6 +3,7 @@
 use crate::commands::chat::COMMANDS;
 use crate::failure::Failure;
 use crate::message::{is_unfinished, message};
+use crate::prompt::{self, LONGEST};
 use crate::{interrupt, report};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -11,7 +12,7 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Config, Context, Editor, Helper};
-use std::io::{BufRead, IsTerminal};
+use std::io::{BufRead, IsTerminal, Read};
 use std::path::PathBuf;
 
 /// Messages kept in the history file.
@@ -85,8 +86,14 @@ impl Lines {
 fn plain(input: &mut dyn BufRead) -> Result<Line, Failure> {
     let mut text = String::new();
     loop {
-        let mut line = String::new();
-        let read = input.read_line(&mut line).map_err(|error| Failure::about("standard input", error))?;
+        let mut line = Vec::new();
+        let room = LONGEST.saturating_sub(text.len() as u64);
+        let read = (&mut *input).take(room).read_until(b'\n', &mut line);
+        let read = read.map_err(|error| Failure::about("standard input", error))?;
+        if read as u64 == room {
+            return Err(prompt::too_long("standard input"));
+        }
+        let line = prompt::utf8(line, "standard input")?;
         text.push_str(line.trim_end_matches(['\n', '\r']));
         match read {
             0 if text.is_empty() => return Ok(Line::End),

@@ -27,6 +27,7 @@ mod report;
 mod sampling_arguments;
 mod style;
 mod template_arguments;
+mod template_fault;
 mod version;
 
 // Without this line no architecture is linked in.
@@ -62,14 +63,14 @@ fn end(result: Result<(), Failure>) -> ExitCode {
         Err(Failure::Reported) => ExitCode::FAILURE,
         Err(Failure::Interrupted) => ExitCode::from(interrupt::INTERRUPTED),
         Err(Failure::Arguments(text)) => {
-            eprint!("{text}");
+            report::write(&text);
             ExitCode::from(2)
         }
         Err(Failure::Usage(message)) => {
             report::error(&message);
             ExitCode::from(2)
         }
-        Err(Failure::Failed(message)) => {
+        Err(Failure::Failed(message) | Failure::Output(message)) => {
             report::error(&message);
             ExitCode::FAILURE
         }
@@ -87,7 +88,10 @@ fn log() {
         Targets::new()
     });
     let targets = if wanted.is_empty() { targets.with_default(LevelFilter::ERROR) } else { targets };
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .log_internal_errors(false);
     tracing_subscriber::registry().with(lines).with(targets).init();
 }
 

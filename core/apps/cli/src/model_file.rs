@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The file of a reference; fetched if it is not on this machine.
 #[cfg(feature = "hub")]
 pub(crate) fn locate(model: &str) -> Result<PathBuf, Failure> {
-    use crate::{interrupt, progress};
+    use crate::{interrupt, progress, report};
     use menagerie::hub::{Environment, Hub, ModelReference};
 
     let reference = ModelReference::parse(model)?;
@@ -16,7 +16,7 @@ pub(crate) fn locate(model: &str) -> Result<PathBuf, Failure> {
     }
     let _at_once = interrupt::at_once()?;
     let path = hub.pull(&reference, &mut progress::Bar::default())?;
-    eprintln!("{model} is {}", path.display());
+    report::line(&format!("{model} is {}", path.display()));
     Ok(path)
 }
 

@@ -3,10 +3,11 @@
 use crate::commands::show::types;
 use crate::failure::Failure;
 use crate::output::{self, bytes as readable_bytes};
+use crate::sampling_arguments::sampling_line;
 use menagerie::assembly::Assembly;
 use menagerie::loaders::{Tokenizer, TokenizerOptions, TokenizerTables};
 use menagerie::model::PoolOptions;
-use menagerie::pipeline::{DEFAULT_CHUNK, KvType, ResolvedFile, available_memory};
+use menagerie::pipeline::{DEFAULT_CHUNK, KvType, ResolvedFile, SamplingOptions, available_memory};
 use menagerie::spec::KeyValue;
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
     if let Some(licence) = text_key(resolved, "general.license") {
         lines.push(("licence", licence));
     }
+    lines.push(("sampling", sampling_text(resolved)));
     lines.push(("memory", memory_line(resolved, assembly)));
     if let Some(truth) = resolved.spec.truth() {
         lines.push(("reference", format!("{} ({}); covers {}", truth.source, truth.reference, truth.covers)));
@@ -65,6 +67,17 @@ fn text_lines(resolved: &ResolvedFile, tables: Arc<TokenizerTables>) -> Lines {
         (Err(error), _) => format!("cannot be used: {error}"),
     };
     vec![("vocabulary", vocabulary_line(&tokenizer)), ("chat template", template)]
+}
+
+/// What `run` and `chat` sample with where nothing else is asked for.
+fn sampling_text(resolved: &ResolvedFile) -> String {
+    match resolved.sampling() {
+        Ok((options, _)) if options == SamplingOptions::default() => {
+            format!("{} (nothing in the file)", sampling_line(&options))
+        }
+        Ok((options, _)) => format!("{} (with what the file says)", sampling_line(&options)),
+        Err(error) => format!("cannot be used: {error}"),
+    }
 }
 
 fn vocabulary_line(tokenizer: &Tokenizer) -> String {

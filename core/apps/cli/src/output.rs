@@ -13,7 +13,7 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
 pub(crate) fn write_to(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::OutputClosed,
-        _ => Failure::about("standard output", error),
+        _ => Failure::Output(format!("standard output: {error}")),
     })
 }
 

@@ -2,19 +2,30 @@
 
 use crate::failure::Failure;
 use menagerie::gguf::AtomicFile;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Refuses a target that is one of the `inputs` or a folder, and one that exists unless `force` is given.
+/// Whether something is there that is neither file nor folder: a device or a pipe, which is written to, never replaced.
+pub(crate) fn is_device(target: &Path) -> bool {
+    target.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+/// Refuses a target that is one of the `inputs` or a folder, and a file that exists unless `force` is given.
 pub(crate) fn may_write(target: &Path, force: bool, inputs: &[&Path]) -> Result<(), Failure> {
     if target.is_dir() {
         return Err(Failure::about(target.display(), "is a folder; name a file in it"));
+    }
+    if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
+        let reason = format!("there is no folder {}; name another one", folder.display());
+        return Err(Failure::about(target.display(), reason));
     }
     if let Some(input) = inputs.iter().find(|input| is_same_file(input, target)) {
         let reason = format!("is {}, which is being read; name another file to write", input.display());
         return Err(Failure::about(target.display(), reason));
     }
-    if !force && target.symlink_metadata().is_ok() {
+    if !force && !is_device(target) && target.symlink_metadata().is_ok() {
         return Err(Failure::about(target.display(), "exists; --force replaces it, or name another file"));
     }
     Ok(())
@@ -23,33 +34,59 @@ pub(crate) fn may_write(target: &Path, force: bool, inputs: &[&Path]) -> Result<
 /// A file on its way; dropped before [`Self::commit`], it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    file: AtomicFile,
+    sink: Sink,
     target: PathBuf,
     force: bool,
+}
+
+#[derive(Debug)]
+enum Sink {
+    /// A file that gets its name in the end.
+    File(AtomicFile),
+    /// What is there already, and stays.
+    Device(File),
 }
 
 impl OutputFile {
     /// Begins a file; see [`may_write`].
     pub(crate) fn create(target: &Path, force: bool, inputs: &[&Path]) -> Result<Self, Failure> {
         may_write(target, force, inputs)?;
-        Ok(Self { file: AtomicFile::create(target)?, target: target.to_owned(), force })
+        let sink = if is_device(target) {
+            let opened = File::options().write(true).open(target);
+            Sink::Device(opened.map_err(|error| Failure::about(target.display(), error))?)
+        } else {
+            Sink::File(AtomicFile::create(target)?)
+        };
+        Ok(Self { sink, target: target.to_owned(), force })
+    }
+
+    /// Whether it goes to a device or a pipe.
+    pub(crate) fn is_device(&self) -> bool {
+        matches!(self.sink, Sink::Device(_))
     }
 
     /// Gives the file its name.
     pub(crate) fn commit(self) -> Result<(), Failure> {
+        let Sink::File(file) = self.sink else { return Ok(()) };
         // Somebody else may have made one meanwhile.
         may_write(&self.target, self.force, &[])?;
-        Ok(self.file.commit()?)
+        Ok(file.commit()?)
     }
 }
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
+        match &mut self.sink {
+            Sink::File(file) => file.write(bytes),
+            Sink::Device(device) => device.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
+        match &mut self.sink {
+            Sink::File(file) => file.flush(),
+            Sink::Device(device) => device.flush(),
+        }
     }
 }
 
@@ -102,5 +139,28 @@ mod tests {
         assert!(file.commit().is_err());
         assert_eq!(std::fs::read(&target).unwrap(), b"theirs");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// Replacing a pipe or a device by a file would take it from everybody.
+    #[test]
+    #[cfg(unix)]
+    fn a_pipe_is_written_to_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("`mkfifo` is needed for this test").success());
+        for force in [false, true] {
+            let read = std::thread::spawn({
+                let pipe = pipe.clone();
+                move || std::fs::read(pipe).unwrap()
+            });
+            let mut file = OutputFile::create(&pipe, force, &[]).unwrap();
+            assert!(file.is_device());
+            file.write_all(b"gone").unwrap();
+            file.commit().unwrap();
+            assert_eq!(read.join().unwrap(), b"gone");
+        }
+        assert!(pipe.metadata().unwrap().file_type().is_fifo());
     }
 }

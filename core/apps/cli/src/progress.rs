@@ -1,8 +1,8 @@
 //! Progress on standard error, only where a person watches.
 
 #[cfg(feature = "hub")]
-use indicatif::ProgressStyle;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use crate::report;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 #[cfg(feature = "hub")]
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -17,6 +17,10 @@ pub(crate) struct Bar {
 /// A spinner with a text; silent where nobody watches.
 pub(crate) fn spinner(text: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    // Without a form of its own it would be a bar of nothing, and its text would not be seen.
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+        bar.set_style(style);
+    }
     bar.set_message(text.to_owned());
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
@@ -60,7 +64,7 @@ impl menagerie::hub::Progress for Bar {
     fn begin(&mut self, what: &str, total: Option<u64>, done: u64) {
         self.end();
         if !std::io::stderr().is_terminal() {
-            eprintln!("{what}");
+            report::line(what);
             return;
         }
         let bar = match total {
@@ -95,8 +99,8 @@ impl menagerie::hub::Progress for Bar {
 
     fn note(&mut self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| crate::report::note(text)),
-            None => crate::report::note(text),
+            Some(bar) => bar.suspend(|| report::note(text)),
+            None => report::note(text),
         }
     }
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 /// How long a pipe may be silent before somebody is told that it is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Most bytes of a text that is read whole: no prompt is as long, and what never ends must not take the memory of all.
+pub(crate) const LONGEST: u64 = 256 << 20;
+
 /// The prompt of this process; `None` where nothing was given and standard input is a terminal.
 ///
 /// `-` as prompt or file is standard input. A prompt and standard input that is not a terminal are joined: what was
@@ -33,12 +36,41 @@ pub(crate) fn read_file(file: &Path) -> Result<String, Failure> {
     if file.as_os_str() == "-" {
         return stdin(false);
     }
-    let bytes = std::fs::read(file).map_err(|error| Failure::about(file.display(), error))?;
-    text(bytes, &file.display().to_string())
+    text(read_bytes(file)?, &file.display().to_string())
 }
 
-/// All of standard input; Ctrl-C ends the process meanwhile.
+/// All bytes of a file.
+pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, Failure> {
+    let from = file.display().to_string();
+    let opened = std::fs::File::open(file).map_err(|error| Failure::about(&from, error))?;
+    bounded(opened, &from)
+}
+
+fn bounded(input: impl Read, from: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    input.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|error| Failure::about(from, error))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(too_long(from));
+    }
+    Ok(bytes)
+}
+
+/// A text that is not read to its end.
+pub(crate) fn too_long(from: &str) -> Failure {
+    Failure::about(from, format!("more than {} MB of text, if it ends at all", LONGEST / 1_000_000))
+        .with_help("no context holds as much: give a part of it")
+}
+
+/// The text of standard input.
 fn stdin(beside_prompt: bool) -> Result<String, Failure> {
+    text(standard_input(beside_prompt)?, "standard input")
+}
+
+/// All of standard input; who types hears that it is read, and Ctrl-C ends the process meanwhile.
+pub(crate) fn standard_input(beside_prompt: bool) -> Result<Vec<u8>, Failure> {
+    if std::io::stdin().is_terminal() {
+        report::note("the text is read from the terminal; Ctrl-D ends it");
+    }
     let _at_once = interrupt::at_once()?;
     let read = Arc::new(AtomicBool::new(false));
     if beside_prompt {
@@ -52,11 +84,9 @@ fn stdin(beside_prompt: bool) -> Result<String, Failure> {
             }
         });
     }
-    let mut bytes = Vec::new();
-    let result = std::io::stdin().read_to_end(&mut bytes);
+    let bytes = bounded(std::io::stdin(), "standard input");
     read.store(true, Ordering::SeqCst);
-    result.map_err(|error| Failure::about("standard input", error))?;
-    text(bytes, "standard input")
+    bytes
 }
 
 fn join(piped: &str, prompt: &str) -> String {

@@ -1,6 +1,7 @@
 //! Errors, notes and help on standard error, as compilers write them: what, where, the line with a caret, what to do.
 
 use crate::style::{self, Stream, paint};
+use std::io::Write;
 use std::path::Path;
 
 /// One thing that is wrong, taken apart from an error's text.
@@ -18,21 +19,32 @@ pub(crate) struct Finding {
     pub(crate) message: String,
 }
 
+/// Writes to standard error as it is. Nothing fails because nobody listens there.
+pub(crate) fn write(text: &str) {
+    let mut remarks = std::io::stderr().lock();
+    let _ = remarks.write_all(text.as_bytes()).and_then(|()| remarks.flush());
+}
+
+/// Writes a line to standard error.
+pub(crate) fn line(text: &str) {
+    write(&format!("{text}\n"));
+}
+
 /// Writes an error.
 pub(crate) fn error(message: &str) {
-    eprint!("{}", error_text(message, Stream::Err.is_coloured()));
+    write(&error_text(message, Stream::Err.is_coloured()));
 }
 
 /// Writes a note.
 pub(crate) fn note(text: &str) {
-    eprintln!("{}", note_text(text, Stream::Err.is_coloured()));
+    line(&note_text(text, Stream::Err.is_coloured()));
 }
 
 /// Writes faults that were taken apart before.
 pub(crate) fn findings_as_errors(findings: &[Finding]) {
     let mut text = String::new();
     findings.iter().for_each(|finding| finding.write(&mut text, Stream::Err.is_coloured()));
-    eprint!("{text}");
+    write(&text);
 }
 
 /// `note: TEXT`.
@@ -63,9 +75,12 @@ pub(crate) fn findings(message: &str) -> Vec<Finding> {
 
 fn finding(lines: &[&str]) -> Finding {
     let (first, rest) = lines.split_first().map_or(("", lines), |(first, rest)| (*first, rest));
+    // `error: FILE: SUBJECT` with what is wrong with it below.
+    let below = rest.first().is_some_and(|line| line.starts_with("  ")) && !first.ends_with(':');
     let rest: Vec<&str> = rest.iter().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect();
     let Some((file, line, column, subject)) = place(first) else {
-        let message = std::iter::once(first).chain(rest).collect::<Vec<_>>().join("\n");
+        let between = if below { ": " } else { "\n" };
+        let message = [first, &rest.join("\n")].join(if rest.is_empty() { "" } else { between });
         return Finding { message, ..Finding::default() };
     };
     let (subject, message) = if rest.is_empty() {
@@ -77,9 +92,9 @@ fn finding(lines: &[&str]) -> Finding {
     Finding { file: Some(file.to_owned()), line: Some(line), column: Some(column), subject, message }
 }
 
-/// `FILE:LINE:COLUMN: SUBJECT`, taken apart.
+/// `FILE:LINE:COLUMN: SUBJECT`, taken apart. It begins the message: what follows a colon and a space is quoted.
 fn place(text: &str) -> Option<(&str, usize, usize, &str)> {
-    for (colon, _) in text.match_indices(':') {
+    for (colon, _) in text.match_indices(':').take_while(|(colon, _)| !text[..*colon].contains(": ")) {
         let mut parts = text[colon + 1..].splitn(3, ':');
         let number = |part: Option<&str>| part?.parse::<usize>().ok();
         if let (Some(line), Some(column)) = (number(parts.next()), number(parts.next())) {
@@ -130,11 +145,13 @@ impl Finding {
 /// The line of a file with a caret under the word at `column`; `None` where the file cannot be read.
 fn excerpt(file: &str, line: usize, column: usize, coloured: bool) -> Option<String> {
     let text = std::fs::read_to_string(Path::new(file)).ok()?;
-    let source = text.lines().nth(line.checked_sub(1)?)?;
+    let (source, column) = shortened(text.lines().nth(line.checked_sub(1)?)?, column);
     let (before, from) = source.split_at_checked(source.char_indices().nth(column.checked_sub(1)?)?.0)?;
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     let quoted = from.chars().next().filter(|c| matches!(c, '"' | '\''));
     let width = match quoted {
+        // A tag of a template, and what follows it.
+        _ if from.starts_with("{{") || from.starts_with("{%") => from.trim_end().chars().count(),
         Some(quote) => from[1..].find(quote).map_or(from.len(), |end| end + 2),
         None => from.chars().take_while(|&c| is_word(c)).count(),
     };
@@ -145,17 +162,33 @@ fn excerpt(file: &str, line: usize, column: usize, coloured: bool) -> Option<Str
     Some(format!("{margin} {bar}\n{number} {bar} {source}\n{margin} {bar} {gap}{caret}\n"))
 }
 
+/// What is shown of a line around a column, and the column in it: a file may be one line of megabytes.
+fn shortened(source: &str, column: usize) -> (String, usize) {
+    const SHOWN: usize = 160;
+    if source.chars().count() <= SHOWN {
+        return (source.to_owned(), column);
+    }
+    let first = column.saturating_sub(SHOWN / 2);
+    let shown: String = source.chars().skip(first).take(SHOWN).collect();
+    if first == 0 { (format!("{shown}..."), column) } else { (format!("...{shown}..."), column - first + 3) }
+}
+
 /// Words that begin advice at the end of a message: `...; put a spec into a folder`.
-const ADVICE: [&str; 32] = [
+const ADVICE: [&str; 33] = [
     "add", "ask", "check", "choose", "compute", "convert", "correct", "download", "fetch", "free", "get",
-    "give", "go", "install", "look", "name", "open", "pass", "put", "remove", "rename", "run", "see", "set",
-    "shorten", "store", "take", "try", "unset", "update", "use", "write",
+    "give", "go", "install", "leave", "look", "name", "open", "pass", "put", "remove", "rename", "run",
+    "see", "set", "shorten", "store", "take", "try", "unset", "update", "use", "write",
 ];
 
 /// Advice after the last `; ` of a message of one line goes to a line of its own.
 fn split_advice(message: &str) -> String {
-    let Some((what, advice)) = message.rsplit_once("; ").filter(|_| !message.contains('\n')) else {
+    if message.contains('\n') {
         return message.to_owned();
+    }
+    let Some((what, advice)) = message.rsplit_once("; ") else {
+        let begun = ["shorten ", "choose "].iter().find_map(|verb| message.find(&format!(": {verb}")));
+        let (what, advice) = begun.map_or((message, ""), |at| (&message[..at], &message[at + 2..]));
+        return if advice.is_empty() { what.to_owned() } else { format!("{what}\nhelp: {advice}") };
     };
     let first = advice.split(|c: char| c.is_whitespace() || c == ',').next().unwrap_or_default();
     if ADVICE.contains(&first) || first.starts_with("--") || first.starts_with('`') {
@@ -167,6 +200,12 @@ fn split_advice(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_in_a_quoted_text_are_no_place() {
+        let message = "/etc/passwd: not a GGUF file: a text that begins with 'root:x:0:0:root'";
+        assert_eq!(error_text(message, false), format!("error: {message}\n"));
+    }
 
     #[test]
     fn faults_are_sorted_by_line_and_point_at_the_word() {
@@ -186,11 +225,41 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_a_file_without_lines_is_one_line() {
+        let message = "error: x.gguf: key llama.block_count\n  missing; spec llama needs it\nerror: x.gguf: tensor a\n  gone";
+        assert_eq!(
+            error_text(message, false),
+            "error: x.gguf: key llama.block_count: missing; spec llama needs it\nerror: x.gguf: tensor a: gone\nerror: 2 faults\n"
+        );
+    }
+
+    #[test]
     fn advice_has_a_line_of_its_own() {
         let text = error_text("x.gguf: it is cut off; download the file again", false);
         assert_eq!(text, "error: x.gguf: it is cut off\nhelp: download the file again\n");
+        let text =
+            error_text("9 tokens: shorten it by 2, or open the model with a larger context (-c 16)", false);
+        assert_eq!(
+            text,
+            "error: 9 tokens\nhelp: shorten it by 2, or open the model with a larger context (-c 16)\n"
+        );
         let text = error_text("a; b; the nearest is `c`", false);
         assert_eq!(text, "error: a; b; the nearest is `c`\n");
+    }
+
+    #[test]
+    fn of_a_long_line_a_part_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("s.json");
+        std::fs::write(&file, format!("{}\"word\"{}", "[".repeat(5000), "]".repeat(5000))).unwrap();
+        for (column, shown) in [(5001, "[\"word\"]"), (1, "[[["), (10_000, "]]]")] {
+            let text = error_text(&format!("error: {}:1:{column}: x\n  y", file.display()), false);
+            let lines: Vec<&str> = text.lines().collect();
+            assert!(lines[3].contains(shown) && lines[3].chars().count() < 200, "{text}");
+            let caret = lines[4].chars().position(|c| c == '^').unwrap();
+            let at = lines[3].chars().nth(caret).unwrap();
+            assert_eq!(at, if column == 5001 { '"' } else { shown.chars().next().unwrap() }, "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Arguments of every command that generates.
 
+use crate::arguments::drop_far_suggestions;
 use crate::failure::Failure;
+use clap::builder::NonEmptyStringValueParser;
+use clap::error::ErrorKind;
 use clap::{Args, Parser};
 use menagerie::pipeline::{Request, SamplingOptions};
 use std::str::FromStr;
@@ -30,7 +33,7 @@ pub(crate) struct SamplingArguments {
     #[arg(short = 'n', long = "max-tokens", value_name = "TOKENS", value_parser = clap::value_parser!(i64).range(-1..), help_heading = "Generation")]
     max_tokens: Option<i64>,
     /// Stop at this text (repeatable)
-    #[arg(long, value_name = "TEXT", help_heading = "Generation")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Generation")]
     stop: Vec<String>,
     /// Go on after end-of-generation tokens
     #[arg(long, help_heading = "Generation")]
@@ -83,7 +86,7 @@ pub(crate) struct SamplingArguments {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     dry_last_n: Option<i64>,
     /// Text at which DRY sequences end (repeatable) [default: newline : " *]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     dry_breaker: Vec<String>,
     /// Chance of XTC to remove the most likely tokens
     #[arg(long, value_name = "P")]
@@ -131,12 +134,20 @@ impl SamplingArguments {
         let ignore_eos = self.ignore_eos;
         let name = if name == "n" { "max-tokens" } else { name };
         let mut settings = Settings { sampling: self.clone() };
-        settings.try_update_from([format!("--{name}={value}")]).map_err(|error| {
+        settings.try_update_from([format!("--{name}={value}")]).map_err(|mut error| {
+            drop_far_suggestions(&mut error);
             let text = error.render().to_string();
             let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-            let first = lines.first().map(|line| line.trim_start_matches("error: ")).unwrap_or_default();
+            let first = match error.kind() {
+                ErrorKind::UnknownArgument => format!("there is no option `{name}` to set"),
+                _ => lines
+                    .first()
+                    .map(|line| line.trim_start_matches("error: "))
+                    .unwrap_or_default()
+                    .to_owned(),
+            };
             let tip = lines.iter().find_map(|line| line.trim().strip_prefix("tip: "));
-            tip.map_or_else(|| first.to_owned(), |tip| format!("{first}; {tip}"))
+            tip.map_or_else(|| first.clone(), |tip| format!("{first}; {tip}"))
         })?;
         *self = settings.sampling;
         self.ignore_eos = ignore_eos;
@@ -227,5 +238,6 @@ mod tests {
         );
         assert!(sampling.set("top-k", "many").unwrap_err().contains("many"));
         assert!(sampling.set("tpo-k", "1").unwrap_err().contains("--top-k"));
+        assert_eq!(sampling.set("raw", "true").unwrap_err(), "there is no option `raw` to set");
     }
 }

@@ -1,8 +1,10 @@
 //! Arguments of every command that puts messages into a chat template.
 
 use crate::failure::Failure;
+use crate::{prompt, report};
 use clap::Args;
-use menagerie::pipeline::{ChatCapable, ChatMessage, RenderOptions};
+use menagerie::loaders::ChatTemplate;
+use menagerie::pipeline::{GivenTemplate, RenderOptions};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -21,10 +23,25 @@ pub(crate) struct TemplateArguments {
 }
 
 impl TemplateArguments {
-    /// The text of the template given by hand.
-    pub(crate) fn source(&self) -> Result<Option<String>, Failure> {
+    /// The template given by hand; it compiles.
+    pub(crate) fn given(&self) -> Result<Option<GivenTemplate>, Failure> {
         let Some(file) = &self.chat_template else { return Ok(None) };
-        std::fs::read_to_string(file).map(Some).map_err(|error| Failure::about(file.display(), error))
+        let name = file.display().to_string();
+        let source = prompt::utf8(prompt::read_bytes(file)?, &name)?;
+        // A fault is said with its line here; opening a model only learns that there is no template.
+        ChatTemplate::new(&name, &source, None, None)?;
+        Ok(Some(GivenTemplate { name, source }))
+    }
+
+    /// The options that were given, as they are typed.
+    pub(crate) fn given_names(&self) -> String {
+        let given = [
+            ("--chat-template", self.chat_template.is_some()),
+            ("--tools", self.tools.is_some()),
+            ("--set", !self.set.is_empty()),
+        ];
+        let names: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+        names.join(", ")
     }
 
     /// The tools.
@@ -52,35 +69,34 @@ impl TemplateArguments {
     }
 }
 
-/// What of the options a template does not look at, with these messages.
-pub(crate) fn without_effect(
-    format: &dyn ChatCapable,
-    messages: &[ChatMessage],
+/// Notes which of the options a template does not look at; `render` gives the prompt with such options, if there is one.
+pub(crate) fn note_without_effect(
     options: &RenderOptions,
-) -> Result<Vec<String>, Failure> {
-    let mut unused = Vec::new();
+    render: &dyn Fn(&RenderOptions) -> Option<String>,
+) {
     if options.tools.is_none() && options.arguments.is_empty() {
-        return Ok(unused);
+        return;
     }
-    let full = format.render_prompt(messages, options)?.text;
-    let differs =
-        |other: RenderOptions| format.render_prompt(messages, &other).map_or(true, |one| one.text != full);
-    if options.tools.is_some() && !differs(RenderOptions { tools: None, ..options.clone() }) {
-        unused.push("--tools".to_owned());
+    // What cannot be rendered is said where the prompt is wanted.
+    let Some(full) = render(options) else { return };
+    let note = |option: &str, other: RenderOptions| {
+        if render(&other).as_ref() == Some(&full) {
+            report::note(&format!("{option} changes nothing: the chat template does not look at it"));
+        }
+    };
+    if options.tools.is_some() {
+        note("--tools", RenderOptions { tools: None, ..options.clone() });
     }
     for name in options.arguments.keys() {
         let mut other = options.clone();
         other.arguments.remove(name);
-        if !differs(other) {
-            unused.push(format!("--set {name}"));
-        }
+        note(&format!("--set {name}"), other);
     }
-    Ok(unused)
 }
 
 /// A JSON list, or an object that holds one under `key`; `-` is standard input.
 pub(crate) fn read_list(file: &Path, key: &str) -> Result<Vec<Value>, Failure> {
-    let text = crate::prompt::read_file(file)?;
+    let text = prompt::read_file(file)?;
     let value: Value = serde_json::from_str(&text).map_err(|error| {
         Failure::Failed(format!(
             "error: {}:{}:{}: not JSON\n  {error}",

@@ -116,7 +116,9 @@ impl Backend for CandleBackend {
     }
 
     fn values(&self, weight: &Weight) -> Result<Vec<f32>> {
-        self.dequantised(weight)
+        let values = self.dequantised(weight)?;
+        weight.expect_finite(&values)?;
+        Ok(values)
     }
 
     fn upload(&self, values: Vec<f32>, cols: usize) -> Result<Rows> {
@@ -291,7 +293,7 @@ impl Backend for CandleBackend {
     }
 
     fn clamp(&self, x: Rows, limit: f32) -> Result<Rows> {
-        self.map(&x, x.cols(), |x| x.clamp(-limit, limit))
+        self.map(&x, x.cols(), |x| pointwise::clamp(x, limit))
     }
 
     fn softcap(&self, x: Rows, cap: f32) -> Result<Rows> {

@@ -10,9 +10,24 @@ pub(crate) fn activate(x: &Tensor, activation: Activation) -> Made {
         Activation::Silu => x.silu(),
         Activation::GeluTanh => x.gelu(),
         Activation::GeluErf => x.gelu_erf(),
-        Activation::Relu => x.relu(),
-        Activation::ReluSquared => x.relu()?.sqr(),
+        Activation::Relu => relu(x),
+        Activation::ReluSquared => relu(x)?.sqr(),
     }
+}
+
+/// `max(x, 0)`.
+fn relu(x: &Tensor) -> Made {
+    unless_broken(x.relu()?, x)
+}
+
+/// From `-limit` to `limit`.
+pub(crate) fn clamp(x: &Tensor, limit: f32) -> Made {
+    unless_broken(x.clamp(-limit, limit)?, x)
+}
+
+/// What comes of `x`, but not a number where `x` is none: the largest and the smallest of two pass over that.
+fn unless_broken(y: Tensor, x: &Tensor) -> Made {
+    y + x.affine(0.0, 0.0)?
 }
 
 /// `cap * tanh(x / cap)`.

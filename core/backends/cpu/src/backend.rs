@@ -72,6 +72,7 @@ impl Backend for CpuBackend {
         for (index, values) in values.chunks_exact_mut((rows * cols).max(1)).enumerate() {
             kernels::dequantise(block, weight.matrix(index)?, values).map_err(failed)?;
         }
+        weight.expect_finite(&values)?;
         Ok(values)
     }
 
@@ -255,7 +256,16 @@ impl Backend for CpuBackend {
 
     fn clamp(&self, x: Rows, limit: f32) -> Result<Rows> {
         self.update(x, |_, x| {
-            x.iter_mut().for_each(|x| *x = x.max(-limit).min(limit));
+            // What is not a number stays so, as `max` and `min` would not leave it.
+            for x in x {
+                *x = if *x > limit {
+                    limit
+                } else if *x < -limit {
+                    -limit
+                } else {
+                    *x
+                };
+            }
             Ok(())
         })
     }

@@ -74,38 +74,35 @@ impl CpuBackend {
         packing: Packing,
         precision: Arithmetic,
     ) -> Result<Vec<Rows>, ModelError> {
-        let out = stacks.first().map_or(0, |stack| stack.weight.shape().rows);
-        let rows_of_x = plan.input_rows(packing);
-        let mut parts = Vec::with_capacity(stacks.len() * plan.groups().len());
+        let (rows, rows_of_x) = (plan.packed_rows(), plan.input_rows(packing));
+        let mut parts: Vec<Vec<ExpertRows>> = Vec::with_capacity(stacks.len());
+        let mut outputs: Vec<HostRows> = Vec::with_capacity(stacks.len());
         for stack in stacks {
             expect_inputs(stack, x)?;
             let experts = stack.weight.data::<CpuMatrix>()?;
-            for (expert, range) in plan.groups() {
-                parts.push(ExpertRows { matrix: experts.get(*expert)?, rows: &rows_of_x[range.clone()] });
-            }
+            let part = plan.groups().iter().map(|(expert, range)| {
+                Ok(ExpertRows { matrix: experts.get(*expert)?, rows: &rows_of_x[range.clone()] })
+            });
+            parts.push(part.collect::<Result<_, ModelError>>()?);
+            outputs.push(HostRows::unwritten(&self.buffers, rows * stack.weight.shape().rows));
         }
-        let rows = plan.packed_rows();
-        let size = rows * out;
-        let mut y = HostRows::unwritten(&self.buffers, stacks.len() * size);
         let (x, precision) = (activations(x)?, arithmetic(precision));
         // One token: its experts' rows are one each, and the kernels for one row read weights fastest.
         if packing == Packing::Packed && rows == plan.top_k() {
-            self.each_row(&parts, &x, precision, y.values_mut())?;
+            for (part, output) in parts.iter().zip(&mut outputs) {
+                self.each_row(part, &x, precision, output.values_mut())?;
+            }
         } else {
-            matmul_experts(&self.cpu, precision, &parts, &x, y.values_mut()).map_err(failed)?;
+            let parts: Vec<&[ExpertRows]> = parts.iter().map(Vec::as_slice).collect();
+            let mut slices: Vec<&mut [f32]> = outputs.iter_mut().map(HostRows::values_mut).collect();
+            matmul_experts(&self.cpu, precision, &parts, &x, &mut slices).map_err(failed)?;
         }
-        for (stack, y) in stacks.iter().zip(y.values_mut().chunks_exact_mut(size.max(1))) {
-            add_expert_bias(y, stack, plan)?;
+        let mut made = Vec::with_capacity(stacks.len());
+        for (mut output, stack) in outputs.into_iter().zip(stacks) {
+            add_expert_bias(output.values_mut(), stack, plan)?;
+            made.push(output.into_rows(rows, stack.weight.shape().rows));
         }
-        if stacks.len() == 1 {
-            return Ok(vec![y.into_rows(rows, out)]);
-        }
-        let split = y.values().chunks_exact(size.max(1)).map(|values| {
-            let mut own = HostRows::unwritten(&self.buffers, size);
-            own.values_mut().copy_from_slice(values);
-            own.into_rows(rows, out)
-        });
-        Ok(split.collect())
+        Ok(made)
     }
 
     fn each_row(

@@ -1,6 +1,6 @@
 //! [`CpuStates`]: the memory of states as the kernels read and write it.
 
-use menagerie_kernels::{KvRows, store_rows};
+use menagerie_kernels::{KvRows, store_rows, try_zeroed};
 use menagerie_model::{KvType, ModelError, Pages, Result, StateBacking, StateId, StatePlan, StateRoom};
 use std::ops::Range;
 
@@ -146,21 +146,16 @@ fn memory(name: &str, room: &StateRoom, page_len: usize) -> Result<Memory> {
             let row_bytes = head.checked_mul(heads).ok_or_else(too_large)?;
             let size = row_bytes.checked_mul(page_len).and_then(|page| page.checked_mul(pages));
             let size = size.ok_or_else(too_large)?;
-            check_room::<u8>(name, size)?;
-            Ok(Memory::Rows { bytes: vec![0; size], kind: kernel_type(dtype), heads, head_dim, row_bytes })
+            let bytes = try_zeroed(size).ok_or_else(|| no_room(name, size))?;
+            Ok(Memory::Rows { bytes, kind: kernel_type(dtype), heads, head_dim, row_bytes })
         }
         StateRoom::Blocks { elements, blocks } => {
             let size = elements.checked_mul(blocks).ok_or_else(|| no_room(name, usize::MAX))?;
-            check_room::<f32>(name, size)?;
-            Ok(Memory::Blocks { values: vec![0.0; size], elements })
+            let values =
+                try_zeroed(size).ok_or_else(|| no_room(name, size.saturating_mul(size_of::<f32>())))?;
+            Ok(Memory::Blocks { values, elements })
         }
     }
-}
-
-/// Asks the system whether it has room: `vec![0; n]`, which takes zeroed memory from it, ends the process if not.
-fn check_room<T>(name: &str, len: usize) -> Result<()> {
-    let bytes = len.saturating_mul(size_of::<T>());
-    Vec::<T>::new().try_reserve_exact(len).map_err(|_| no_room(name, bytes))
 }
 
 fn kernel_type(dtype: KvType) -> menagerie_kernels::KvType {

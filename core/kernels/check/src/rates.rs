@@ -22,7 +22,7 @@ const SPIN: Duration = Duration::from_millis(40);
 /// weights in main memory. Give it the mapped weights themselves; a second call measures without page faults.
 ///
 /// # Errors
-/// Those of the pool.
+/// [`KernelError::JobPanicked`].
 pub fn read_rate(cpu: &Cpu, bytes: &[u8]) -> Result<f64, KernelError> {
     let kernel: unsafe fn(&[u8]) -> u64 = match cpu.isa() {
         #[cfg(target_arch = "x86_64")]
@@ -80,7 +80,7 @@ fn read(bytes: &[u8]) -> u64 {
 /// additions) per second: the limit of many-row products.
 ///
 /// # Errors
-/// Those of the pool.
+/// [`KernelError::JobPanicked`].
 pub fn int8_rate(cpu: &Cpu) -> Result<f64, KernelError> {
     let kernel: unsafe fn(usize) -> usize = match cpu.isa() {
         #[cfg(target_arch = "x86_64")]
@@ -161,7 +161,7 @@ pub struct ProductRate {
 /// fit in a cache are read from there. With a pool of one thread only the time counts that the thread was running.
 ///
 /// # Errors
-/// Those of `matmul`.
+/// As [`matmul`].
 pub fn product_rate(
     cpu: &Cpu,
     arithmetic: Arithmetic,

@@ -73,7 +73,7 @@ impl RandomWeights {
     /// `rows` rows of `cols` values.
     ///
     /// # Errors
-    /// [`KernelError::Shape`] if blocks do not divide `cols`.
+    /// [`KernelError::Shape`]: blocks that do not divide `cols`.
     pub fn new(block: BlockType, rows: usize, cols: usize) -> Result<Self, KernelError> {
         let bytes = random_blocks(block, rows * cols, &mut Random(0x9e37_79b9_7f4a_7c15));
         Matrix::new(block, rows, cols, &bytes)?;
@@ -83,7 +83,7 @@ impl RandomWeights {
     /// The weights as a matrix.
     ///
     /// # Errors
-    /// None that `new` has not given.
+    /// As [`Self::new`], which has looked already.
     pub fn matrix(&self) -> Result<Matrix<'_>, KernelError> {
         Matrix::new(self.block, self.rows, self.cols, &self.bytes)
     }

@@ -70,7 +70,7 @@ impl<'a> Activations<'a> {
     /// The rows in `values`.
     ///
     /// # Errors
-    /// `KernelError::Shape` if `values` is not `rows * cols` long.
+    /// [`KernelError::Shape`]: `values` that are not `rows * cols` long.
     pub fn new(
         values: &'a [f32],
         rows: usize,
@@ -98,7 +98,7 @@ impl<'a> Activations<'a> {
     /// The 8-bit form of the rows, made now if it is not in the cache.
     ///
     /// # Errors
-    /// `KernelError::Shape` if the cache belongs to rows of another shape; those of the pool.
+    /// [`KernelError::Shape`]: a cache of rows of another shape. [`KernelError::JobPanicked`].
     pub(crate) fn quantised(&self, cpu: &Cpu, rounding: Rounding) -> Result<&'a Quantised, KernelError> {
         let slot = match rounding {
             Rounding::Q8_0 => &self.cache.q8_0,
@@ -119,7 +119,7 @@ impl<'a> Activations<'a> {
     /// The rows in bfloat16, made now if they are not in the cache.
     ///
     /// # Errors
-    /// As `quantised`.
+    /// As [`Self::quantised`].
     pub(crate) fn bfloat16(&self, cpu: &Cpu) -> Result<&'a BFloat16Rows, KernelError> {
         let made = match self.cache.bfloat16.get() {
             Some(made) => made,

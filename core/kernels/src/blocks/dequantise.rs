@@ -10,7 +10,7 @@ use crate::KernelError;
 /// Converts whole blocks to f32: `bytes` holds exactly the blocks of `out.len()` values.
 ///
 /// # Errors
-/// `KernelError::Shape` if blocks do not divide `out` or `bytes` has another length.
+/// [`KernelError::Shape`]: blocks that do not divide `out`, `bytes` of another length.
 pub fn dequantise(block: BlockType, bytes: &[u8], out: &mut [f32]) -> Result<(), KernelError> {
     let matrix = Matrix::new(block, 1, out.len(), bytes)?;
     dequantise_row(block, matrix.bytes(), out);

@@ -29,8 +29,34 @@ pub(crate) trait Format {
     const SPAN: i32;
 
     /// Writes the `LEN` values of one block of `BYTES` bytes and the `LEN / GROUP` scales and minima.
-    /// The slices have at least these lengths; `min` is left alone by formats without minima.
+    /// The slices have at least these lengths, or it panics; `min` is left alone by formats without minima.
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]);
+}
+
+/// The first `N` of values that are at least so many. Less would leave zeros where values belong, so it panics, which is an
+/// error of the whole call.
+#[inline(always)]
+pub(super) fn first<const N: usize, T>(values: &[T]) -> &[T; N] {
+    match values.first_chunk() {
+        Some(first) => first,
+        None => too_short(values.len(), N),
+    }
+}
+
+/// As [`first`], to be written.
+#[inline(always)]
+pub(super) fn first_mut<const N: usize, T>(values: &mut [T]) -> &mut [T; N] {
+    let count = values.len();
+    match values.first_chunk_mut() {
+        Some(first) => first,
+        None => too_short(count, N),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn too_short(found: usize, wanted: usize) -> ! {
+    panic!("{found} values where a block has {wanted} (a defect: please report it)")
 }
 
 /// Refuses to compile a format whose sizes are not those of the table of types: kernels read by `Format::BYTES` what

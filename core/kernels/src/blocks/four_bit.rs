@@ -3,7 +3,7 @@
 
 use super::QuantType;
 use super::bytes::{f16_at, u32_at};
-use super::format::Format;
+use super::format::{Format, first, first_mut};
 
 /// The sixteen levels of IQ4_NL and IQ4_XS (`kvalues_iq4nl` in ggml-common.h).
 pub(crate) const IQ4_LEVELS: [i8; 16] =
@@ -14,7 +14,7 @@ pub(crate) const MXFP4_LEVELS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -
 /// Nibbles of 16 bytes to 32 values: low nibbles first, then high ones.
 #[inline(always)]
 fn nibbles(bytes: &[u8], q: &mut [i8], value: impl Fn(u8) -> i8) {
-    let (Some(bytes), Some(q)) = (bytes.first_chunk::<16>(), q.first_chunk_mut::<32>()) else { return };
+    let (bytes, q) = (first::<16, _>(bytes), first_mut::<32, _>(q));
     for i in 0..16 {
         q[i] = value(bytes[i] & 15);
         q[i + 16] = value(bytes[i] >> 4);
@@ -24,7 +24,7 @@ fn nibbles(bytes: &[u8], q: &mut [i8], value: impl Fn(u8) -> i8) {
 /// As `nibbles`, with a fifth bit from `high`: bit `i` belongs to value `i`.
 #[inline(always)]
 fn five_bits(bytes: &[u8], high: u32, q: &mut [i8], offset: i8) {
-    let (Some(bytes), Some(q)) = (bytes.first_chunk::<16>(), q.first_chunk_mut::<32>()) else { return };
+    let (bytes, q) = (first::<16, _>(bytes), first_mut::<32, _>(q));
     for i in 0..16 {
         let (low, top) = ((high >> i) as u8 & 1, (high >> (i + 16)) as u8 & 1);
         q[i] = (bytes[i] & 15 | low << 4) as i8 - offset;
@@ -195,7 +195,7 @@ impl Format for Nvfp4 {
     const SPAN: i32 = 28;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<36>(), q.first_chunk_mut::<64>()) else { return };
+        let (block, q) = (first::<36, _>(block), first_mut::<64, _>(q));
         for g in 0..4 {
             scale[g] = ue4m3_half(block[g]);
             for i in 0..8 {

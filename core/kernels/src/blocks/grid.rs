@@ -2,7 +2,7 @@
 //! `dequantize_row_iq*` of ggml-quants.c.
 
 use super::QuantType;
-use super::format::Format;
+use super::format::{Format, first, first_mut};
 use half::f16;
 
 use super::bytes::{f16_at, u16_at, u32_at};
@@ -11,7 +11,7 @@ use super::tables::{EVEN_MASKS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_
 /// Copies eight positive values to `q`, negated where the byte of `mask` is full.
 #[inline(always)]
 fn signed(q: &mut [i8], values: u64, mask: u64) {
-    let Some(q) = q.first_chunk_mut::<8>() else { return };
+    let q = first_mut::<8, _>(q);
     // Two's complement byte by byte: as no value is zero, adding one to the complement carries into no other byte.
     let negated = (values ^ mask).wrapping_add(mask & 0x0101_0101_0101_0101);
     *q = negated.to_le_bytes().map(|v| v as i8);
@@ -30,8 +30,8 @@ impl Format for Iq2Xxs {
     const SPAN: i32 = 107;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<66>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
+        let (block, q) = (first::<66, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<8, _>(scale);
         let d = f16_at(block, 0);
         for g in 0..8 {
             let bits = u32_at(block, 2 + g * 8 + 4);
@@ -58,8 +58,8 @@ impl Format for Iq2Xs {
     const SPAN: i32 = 107;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<74>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
+        let (block, q) = (first::<74, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<16, _>(scale);
         let d = f16_at(block, 0);
         for g in 0..16 {
             let nibble = block[66 + g / 2] >> (4 * (g % 2)) & 15;
@@ -86,8 +86,8 @@ impl Format for Iq2S {
     const SPAN: i32 = 107;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<82>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
+        let (block, q) = (first::<82, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<16, _>(scale);
         let d = f16_at(block, 0);
         for g in 0..16 {
             let nibble = block[74 + g / 2] >> (4 * (g % 2)) & 15;
@@ -114,8 +114,8 @@ impl Format for Iq3Xxs {
     const SPAN: i32 = 126;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<98>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
+        let (block, q) = (first::<98, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<8, _>(scale);
         let d = f16_at(block, 0);
         for g in 0..8 {
             let bits = u32_at(block, 66 + g * 4);
@@ -143,8 +143,8 @@ impl Format for Iq3S {
     const SPAN: i32 = 31;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<110>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
+        let (block, q) = (first::<110, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<8, _>(scale);
         let d = f16_at(block, 0);
         for g in 0..8 {
             let nibble = block[106 + g / 2] >> (4 * (g % 2)) & 15;
@@ -165,7 +165,7 @@ impl Format for Iq3S {
 /// Eight values of the IQ1 book, shifted up or down by an eighth; times eight.
 #[inline(always)]
 fn shifted(q: &mut [i8], index: usize, down: bool) {
-    let Some(q) = q.first_chunk_mut::<8>() else { return };
+    let q = first_mut::<8, _>(q);
     let values = IQ1_TIMES_8[index & 2047].to_le_bytes();
     let delta = if down { -1 } else { 1 };
     for (q, v) in q.iter_mut().zip(values) {
@@ -186,8 +186,8 @@ impl Format for Iq1S {
     const SPAN: i32 = 25;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<50>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
+        let (block, q) = (first::<50, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<8, _>(scale);
         let d = f16_at(block, 0);
         for g in 0..8 {
             let word = u16_at(block, 34 + g * 2);
@@ -215,8 +215,8 @@ impl Format for Iq1M {
     const SPAN: i32 = 25;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(block), Some(q)) = (block.first_chunk::<56>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
+        let (block, q) = (first::<56, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<16, _>(scale);
         let words: [u16; 4] = std::array::from_fn(|i| u16_at(block, 48 + i * 2));
         let factor = words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000;
         let d = f16::from_bits(factor).to_f32();

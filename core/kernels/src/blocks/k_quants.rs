@@ -3,7 +3,7 @@
 
 use super::QuantType;
 use super::bytes::{f16_at, u16_at};
-use super::format::Format;
+use super::format::{Format, first, first_mut};
 use super::four_bit::IQ4_LEVELS;
 
 /// Q2_K: 16 bytes of (scale, minimum) nibbles, 64 bytes of two bits, d f16, dmin f16.
@@ -19,9 +19,9 @@ impl Format for Q2K {
     const SPAN: i32 = 3;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<84>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
-        let Some(min) = min.first_chunk_mut::<16>() else { return };
+        let (b, q) = (first::<84, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<16, _>(scale);
+        let min = first_mut::<16, _>(min);
         let (d, dmin) = (f16_at(b, 80), f16_at(b, 82));
         for g in 0..16 {
             scale[g] = d * f32::from(b[g] & 15);
@@ -50,8 +50,8 @@ impl Format for Q3K {
     const SPAN: i32 = 7;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<110>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
+        let (b, q) = (first::<110, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<16, _>(scale);
         let d = f16_at(b, 108);
         for g in 0..16 {
             let low = b[96 + g % 8] >> (4 * (g / 8)) & 15;
@@ -86,7 +86,7 @@ fn scales_and_minima(s: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
 /// Reads d, dmin and the 12 scale bytes that open a Q4_K or Q5_K block.
 #[inline(always)]
 fn open_block(block: &[u8], scale: &mut [f32; 8], min: &mut [f32; 8]) {
-    let Some(packed) = block[4..].first_chunk::<12>() else { return };
+    let packed = first::<12, _>(&block[4..]);
     let (d, dmin) = (f16_at(block, 0), f16_at(block, 2));
     let (s, m) = scales_and_minima(packed);
     for g in 0..8 {
@@ -108,9 +108,9 @@ impl Format for Q4K {
     const SPAN: i32 = 15;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<144>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
-        let Some(min) = min.first_chunk_mut::<8>() else { return };
+        let (b, q) = (first::<144, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<8, _>(scale);
+        let min = first_mut::<8, _>(min);
         open_block(b, scale, min);
         for pair in 0..4 {
             for i in 0..32 {
@@ -135,9 +135,9 @@ impl Format for Q5K {
     const SPAN: i32 = 31;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<176>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
-        let Some(min) = min.first_chunk_mut::<8>() else { return };
+        let (b, q) = (first::<176, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<8, _>(scale);
+        let min = first_mut::<8, _>(min);
         open_block(b, scale, min);
         for pair in 0..4 {
             for i in 0..32 {
@@ -162,8 +162,8 @@ impl Format for Q6K {
     const SPAN: i32 = 63;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<210>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<16>() else { return };
+        let (b, q) = (first::<210, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<16, _>(scale);
         let d = f16_at(b, 208);
         for g in 0..16 {
             scale[g] = d * f32::from(b[192 + g] as i8);
@@ -194,8 +194,8 @@ impl Format for Iq4Xs {
     const SPAN: i32 = 255;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<136>(), q.first_chunk_mut::<256>()) else { return };
-        let Some(scale) = scale.first_chunk_mut::<8>() else { return };
+        let (b, q) = (first::<136, _>(block), first_mut::<256, _>(q));
+        let scale = first_mut::<8, _>(scale);
         let (d, high) = (f16_at(b, 0), u16_at(b, 2));
         for g in 0..8 {
             let low = b[4 + g / 2] >> (4 * (g % 2)) & 15;

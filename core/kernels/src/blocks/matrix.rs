@@ -5,6 +5,9 @@ use std::ops::Range;
 use super::BlockType;
 use crate::KernelError;
 
+/// The most bytes of a row, where there are several: kernels find the 16 rows of a tile by 32-bit offsets.
+const LONGEST_ROW: usize = i32::MAX as usize / 15;
+
 /// Row-major blocks `[rows, cols]` in file layout, `cols` contiguous; a view, never a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
@@ -19,7 +22,8 @@ impl<'a> Matrix<'a> {
     /// Views `bytes` as `rows` rows of `cols` values.
     ///
     /// # Errors
-    /// `KernelError::Shape` if blocks do not divide `cols` or `bytes` is not exactly `rows` rows long.
+    /// [`KernelError::Shape`]: blocks that do not divide `cols`, `bytes` that are not exactly `rows` rows, several rows of
+    /// more than 136 MiB.
     pub fn new(block: BlockType, rows: usize, cols: usize, bytes: &'a [u8]) -> Result<Self, KernelError> {
         let Some(row_bytes) = block.row_bytes(cols) else {
             return Err(KernelError::shape(
@@ -40,6 +44,12 @@ impl<'a> Matrix<'a> {
                     bytes.len()
                 ),
             ));
+        }
+        if rows > 1 && row_bytes > LONGEST_ROW {
+            let detail = format!(
+                "a row of {row_bytes} bytes; matrices with rows up to {LONGEST_ROW} bytes can be multiplied"
+            );
+            return Err(KernelError::shape("Matrix::new", detail));
         }
         Ok(Matrix { block, rows, cols, row_bytes, bytes })
     }

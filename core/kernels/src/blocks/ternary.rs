@@ -3,7 +3,7 @@
 
 use super::QuantType;
 use super::bytes::f16_at;
-use super::format::Format;
+use super::format::{Format, first, first_mut};
 
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
@@ -26,7 +26,7 @@ impl Format for Tq1_0 {
     const SPAN: i32 = 2;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<54>(), q.first_chunk_mut::<256>()) else { return };
+        let (b, q) = (first::<54, _>(block), first_mut::<256, _>(q));
         scale[..8].fill(f16_at(b, 52));
         for (n, power) in POWERS.into_iter().enumerate() {
             for i in 0..32 {
@@ -57,7 +57,7 @@ impl Format for Tq2_0 {
     const SPAN: i32 = 3;
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
-        let (Some(b), Some(q)) = (block.first_chunk::<66>(), q.first_chunk_mut::<256>()) else { return };
+        let (b, q) = (first::<66, _>(block), first_mut::<256, _>(q));
         scale[..8].fill(f16_at(b, 64));
         for half in 0..2 {
             for shift in 0..4 {

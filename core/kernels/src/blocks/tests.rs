@@ -39,3 +39,18 @@ fn values_keep_within_the_span_that_kernels_rely_on() {
         with_format!(quant, F => check::<F>(quant.name()));
     }
 }
+
+/// A block that is cut leaves no zeros in the place of values.
+#[test]
+fn a_cut_block_is_no_block_of_zeros() {
+    fn check<F: Format>(name: &str) {
+        let refused = std::panic::catch_unwind(|| {
+            let (mut q, mut scale, mut min) = ([0i8; SUPER], [0f32; GROUPS], [0f32; GROUPS]);
+            F::expand(&vec![1; F::BYTES - 1], &mut q, &mut scale, &mut min);
+        });
+        assert!(refused.is_err(), "{name}");
+    }
+    for &quant in QuantType::ALL {
+        with_format!(quant, F => check::<F>(quant.name()));
+    }
+}

@@ -191,9 +191,4 @@ impl BlockType {
         }
         (cols / self.block_len()).checked_mul(self.block_bytes())
     }
-
-    /// Whether the type is a plain float (F32, F16, BF16).
-    pub fn is_float(self) -> bool {
-        matches!(self, BlockType::Float(_))
-    }
 }

@@ -150,6 +150,20 @@ impl Level {
         Level::of(Isa::detect()).unwrap_or(Level::Portable(Portable))
     }
 
+    /// Features past it that kernels want and that are there.
+    pub(crate) fn extensions(self) -> Vec<&'static str> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(isa) => isa.bfloat16().map(|_| "avx512bf16").into_iter().collect(),
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon(isa) => {
+                let dots = isa.dot_products().map(|_| "dotprod");
+                dots.into_iter().chain(isa.matrix_products().map(|_| "i8mm")).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Its name.
     pub(crate) fn isa(self) -> Isa {
         match self {

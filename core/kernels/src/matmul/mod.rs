@@ -18,6 +18,7 @@ mod tiles;
 mod types;
 mod unpacked;
 
+pub(crate) use plan::has_half_prompts;
 use plan::{Plan, Product};
 use types::{Output, Tokens};
 
@@ -59,7 +60,7 @@ pub struct OneRow<'a> {
 /// One product: `y` is `[x.rows, w.rows]`.
 ///
 /// # Errors
-/// `KernelError::Shape` if lengths do not fit; `KernelError::JobPanicked`.
+/// [`KernelError::Shape`]: lengths that do not fit. [`KernelError::JobPanicked`].
 pub fn matmul(
     cpu: &Cpu,
     arithmetic: Arithmetic,
@@ -74,7 +75,7 @@ pub fn matmul(
 /// `[x.rows, ws[i].rows]`.
 ///
 /// # Errors
-/// As `matmul`; also if there are not as many outputs as matrices.
+/// As [`matmul`]; [`KernelError::Shape`] also: not as many outputs as matrices.
 pub fn matmul_many(
     cpu: &Cpu,
     arithmetic: Arithmetic,
@@ -94,44 +95,52 @@ pub fn matmul_many(
     plan.run()
 }
 
-/// Each expert's matrix times its rows of `x`, each expert's weights read once. Outputs are packed: expert 0's
-/// rows in the given order, then expert 1's, and so on; all experts have the same number of outputs.
+/// Several stacks of experts (gate, up) times their rows of `x` in one parallel region, each expert's weights read once.
+/// `ys[i]` takes the outputs of `stacks[i]`, packed: expert 0's rows in the given order, then expert 1's, and so on; all
+/// experts of a stack have the same number of outputs.
 ///
 /// # Errors
-/// As `matmul`; also if a row is not in `x` or the experts differ in size.
+/// As [`matmul`]; [`KernelError::Shape`] also: not as many outputs as stacks, a row that is not in `x`, experts of a stack
+/// that differ in size.
 pub fn matmul_experts(
     cpu: &Cpu,
     arithmetic: Arithmetic,
-    experts: &[ExpertRows],
+    stacks: &[&[ExpertRows]],
     x: &Activations,
-    y: &mut [f32],
+    ys: &mut [&mut [f32]],
 ) -> Result<(), KernelError> {
     x.check()?;
-    let width = experts.first().map_or(0, |e| e.matrix.rows());
-    let total: usize = experts.iter().map(|e| e.rows.len()).sum();
-    check_len("matmul_experts: y", y.len(), total.saturating_mul(width))?;
+    check_len("matmul_experts: outputs", ys.len(), stacks.len())?;
     let mut plan = Plan::new(cpu, arithmetic, x);
-    let mut rest = y;
-    for expert in experts {
-        check_len("matmul_experts: weight columns", expert.matrix.cols(), x.cols)?;
-        check_len("matmul_experts: weight rows", expert.matrix.rows(), width)?;
-        if let Some(row) = expert.rows.iter().find(|&&row| row as usize >= x.rows) {
-            let detail = format!("row {row} of an input of {} rows", x.rows);
-            return Err(KernelError::shape("matmul_experts: rows", detail));
+    for (stack, y) in stacks.iter().zip(ys.iter_mut()) {
+        let width = stack.first().map_or(0, |expert| expert.matrix.rows());
+        let total: usize = stack.iter().map(|expert| expert.rows.len()).sum();
+        check_len("matmul_experts: y", y.len(), total.saturating_mul(width))?;
+        let mut rest: &mut [f32] = y;
+        for expert in *stack {
+            check_expert(expert, x, width)?;
+            let (part, after) = rest.split_at_mut(expert.rows.len() * width);
+            rest = after;
+            let output = Output::new(part, width);
+            plan.push(Product { w: expert.matrix, tokens: Tokens::Some(expert.rows), output })?;
         }
-        let (part, after) = std::mem::take(&mut rest).split_at_mut(expert.rows.len() * width);
-        rest = after;
-        let output = Output::new(part, width);
-        plan.push(Product { w: expert.matrix, tokens: Tokens::Some(expert.rows), output })?;
     }
     plan.run()
+}
+
+fn check_expert(expert: &ExpertRows, x: &Activations, width: usize) -> Result<(), KernelError> {
+    check_len("matmul_experts: weight columns", expert.matrix.cols(), x.cols)?;
+    check_len("matmul_experts: weight rows", expert.matrix.rows(), width)?;
+    let Some(row) = expert.rows.iter().find(|&&row| row as usize >= x.rows) else { return Ok(()) };
+    let detail = format!("row {row} of an input of {} rows", x.rows);
+    Err(KernelError::shape("matmul_experts: rows", detail))
 }
 
 /// Several matrices, each times a single row of its own, in one parallel region and with the kernels for one row: the
 /// second product of a mixture's experts while a single token is decoded. Outputs are packed in order.
 ///
 /// # Errors
-/// As `matmul`; also if an input has not exactly one row.
+/// As [`matmul`]; [`KernelError::Shape`] also: an input that has not exactly one row.
 pub fn matmul_each(
     cpu: &Cpu,
     arithmetic: Arithmetic,

@@ -183,6 +183,11 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Whether an instruction set multiplies F16 prompts in bfloat16.
+pub(crate) fn has_half_prompts(level: &Level) -> bool {
+    kernels(level).bfloat16(FloatType::F16).is_some()
+}
+
 /// The kernels of an instruction set, which its proof implements.
 fn kernels(level: &Level) -> &dyn IsaKernels {
     match level {

@@ -23,7 +23,7 @@ pub(super) fn prefetch(p: *const u8, bytes: usize) {
 /// The blocks that the many-row kernels unpack next, asked for little by little while the present tile is multiplied:
 /// rows lie pages apart, where no hardware looks ahead.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead<'a> {
+pub(super) struct NextTile<'a> {
     w: Matrix<'a>,
     /// The next row to ask for, and the one after the last.
     rows: (usize, usize),
@@ -33,13 +33,13 @@ pub(super) struct Ahead<'a> {
     at: usize,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> NextTile<'a> {
     /// The columns `columns` of the rows `rows`, both cut to what there is.
-    pub(super) fn new(w: Matrix<'a>, rows: (usize, usize), columns: (usize, usize)) -> Ahead<'a> {
+    pub(super) fn new(w: Matrix<'a>, rows: (usize, usize), columns: (usize, usize)) -> NextTile<'a> {
         let (len, bytes) = (w.block().block_len(), w.block().block_bytes());
         let (start, end) = (columns.0.min(w.cols()), columns.1.min(w.cols()));
         let bytes = (start / len * bytes, end.div_ceil(len) * bytes);
-        Ahead { w, rows: (rows.0, rows.1.min(w.rows())), bytes, at: bytes.0 }
+        NextTile { w, rows: (rows.0, rows.1.min(w.rows())), bytes, at: bytes.0 }
     }
 
     /// How many lines of 64 bytes there are about.

@@ -1,7 +1,7 @@
 //! The walk of the many-row kernels: tiles of weights are unpacked once, all tokens run over each, results wait in
 //! the second-level cache until the last columns are done.
 
-use super::prefetch::Ahead;
+use super::prefetch::NextTile;
 use super::types::{Columns, Form, Job, Tokens};
 use crate::blocks::Matrix;
 use crate::caches::Caches;
@@ -11,8 +11,8 @@ use crate::memory::Scratch;
 pub(super) const TOKENS: usize = 4;
 /// The rows of one row vector.
 pub(super) const LANES: usize = 16;
-/// The most tiles that stand side by side.
-const MOST_TILES: usize = 4;
+/// The fewest tokens of a pass.
+const FEWEST: usize = 64;
 
 /// A part of a weight matrix: `count` rows (1 to 16) from `row` on, `cols` columns from `start` on.
 #[derive(Clone, Copy)]
@@ -26,8 +26,8 @@ pub(super) struct Place {
 /// Unpacks tiles and multiplies them.
 ///
 /// # Safety
-/// All bits are valid for `Tile` and `Room`, neither is aligned to more than 64 bytes, and the size of `Tile` is a
-/// multiple of 64.
+/// All bits are valid for `Tile` and `Room`, neither is aligned to more than 64 bytes, a tile of more row vectors is the
+/// larger one, and the size of `Tile` is a multiple of 64.
 pub(super) unsafe trait Engine {
     /// The form of the activations.
     type Form: Form;
@@ -65,28 +65,19 @@ pub(super) unsafe trait Engine {
     );
 }
 
-/// How much is done at a time. No result depends on it: each element sums its columns in the same order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tiling {
-    /// Tiles side by side, which share the first-level cache with the activations of four tokens.
-    tiles: usize,
-    /// Tokens that run over them in one pass: their results and activations fill half of the second-level cache.
-    pass: usize,
+/// How many tokens run over a tile in one pass: their results and activations, so many bytes each, fill half of the
+/// second-level cache. No result depends on it: each element sums its columns in the same order.
+///
+/// A tile itself takes at most 24 KiB, which fits into every first-level cache (several side by side, in what is free of
+/// a larger one, were up to a tenth slower than one).
+fn tokens_per_pass(caches: Caches, token_bytes: usize, tokens: usize) -> usize {
+    let most = (caches.l2 / 2 / token_bytes).max(FEWEST);
+    // Passes of about the same length.
+    tokens.div_ceil(tokens.div_ceil(most).max(1)).next_multiple_of(TOKENS)
 }
 
-impl Tiling {
-    /// For tiles of `tile` bytes, with so many bytes of results and, per tile, of activations for each token.
-    fn new(caches: Caches, tile: usize, result: usize, activations: usize, tokens: usize) -> Tiling {
-        let tiles = (caches.l1d * 3 / 4 / tile).clamp(1, MOST_TILES);
-        let most = (caches.l2 / 2 / (result + tiles * activations)).max(64);
-        // Passes of about the same length.
-        let pass = tokens.div_ceil(tokens.div_ceil(most).max(1));
-        Tiling { tiles, pass: pass.next_multiple_of(TOKENS) }
-    }
-}
-
-/// What a walk works on besides the output.
-struct Walk<'a, E: Engine> {
+/// What the loop works on besides the output.
+struct TileLoop<'a, E: Engine> {
     w: Matrix<'a>,
     x: <E::Form as Form>::Rows<'a>,
     tokens: Tokens<'a>,
@@ -99,45 +90,41 @@ struct Walk<'a, E: Engine> {
 /// The engine's instruction set is there.
 #[inline(always)]
 pub(super) unsafe fn run<E: Engine, const R: usize>(job: &mut Job<'_, E::Form>, scratch: &mut Scratch) {
-    let tile_bytes = size_of::<E::Tile<R>>();
+    let (tile_bytes, room_bytes) = (size_of::<E::Tile<R>>(), size_of::<E::Room>().next_multiple_of(64));
     let result_bytes = LANES * R * size_of::<f32>();
-    let tiling = Tiling::new(job.caches, tile_bytes, result_bytes, E::TOKEN_BYTES, job.tokens.len());
-    let (tiles_bytes, room_bytes) = (tiling.tiles * tile_bytes, size_of::<E::Room>().next_multiple_of(64));
-    let bytes = scratch.bytes(tiles_bytes + room_bytes + tiling.pass * result_bytes);
-    let (tiles, rest) = bytes.split_at_mut(tiles_bytes);
+    let pass = tokens_per_pass(job.caches, result_bytes + E::TOKEN_BYTES, job.tokens.len());
+    let bytes = scratch.bytes(tile_bytes + room_bytes + pass * result_bytes);
+    let (tile, rest) = bytes.split_at_mut(tile_bytes);
     let (room, results) = rest.split_at_mut(room_bytes);
-    let (tiles, room) = (tiles.as_mut_ptr(), room.as_mut_ptr().cast::<E::Room>());
+    let (tile, room) = (tile.as_mut_ptr(), room.as_mut_ptr().cast::<E::Room>());
     // SAFETY: the bytes begin on a cache line, so do their multiples of 64; any bits are valid floats.
     let results = unsafe { std::slice::from_raw_parts_mut(results.as_mut_ptr().cast(), results.len() / 4) };
-    let walk = Walk::<E> { w: job.w, x: job.x, tokens: job.tokens, pass: tiling.pass };
+    let all = TileLoop::<E> { w: job.w, x: job.x, tokens: job.tokens, pass };
     let mut row = 0;
-    while row < walk.w.rows() {
-        // SAFETY: the scratch is aligned and holds so many large tiles, so small ones too, and the room; all bits are
-        // valid (`Engine`); nobody else borrows them.
+    while row < all.w.rows() {
+        // SAFETY: the scratch is aligned and holds a large tile, so a small one too, and the room; all bits are valid
+        // (`Engine`); nobody else borrows them.
         unsafe {
-            if walk.w.rows() - row >= LANES * R {
-                let tiles = std::slice::from_raw_parts_mut(tiles.cast(), tiling.tiles);
-                walk.rows::<R>(row, tiles, &mut *room, results, &mut job.out);
+            if all.w.rows() - row >= LANES * R {
+                all.rows::<R>(row, &mut *tile.cast(), &mut *room, results, &mut job.out);
                 row += LANES * R;
             } else {
-                let tiles = std::slice::from_raw_parts_mut(tiles.cast(), tiling.tiles);
-                walk.rows::<1>(row, tiles, &mut *room, results, &mut job.out);
+                all.rows::<1>(row, &mut *tile.cast(), &mut *room, results, &mut job.out);
                 row += LANES;
             }
         }
     }
 }
 
-impl<'a, E: Engine> Walk<'a, E> {
-    /// What will be unpacked once the tiles before column `start` of the rows from `row` on are done for the tokens
+impl<'a, E: Engine> TileLoop<'a, E> {
+    /// What will be unpacked once the columns before `start` of the `width` rows from `row` on are done for the tokens
     /// before `token`.
-    fn after(&self, row: usize, width: usize, token: usize, start: usize, tiles: usize) -> Ahead<'a> {
-        let wide = tiles * E::COLS;
+    fn after(&self, (row, width): (usize, usize), token: usize, start: usize) -> NextTile<'a> {
         if start < self.w.cols() {
-            return Ahead::new(self.w, (row, row + width), (start, start + wide));
+            return NextTile::new(self.w, (row, row + width), (start, start + E::COLS));
         }
         let row = if token < self.tokens.len() { row } else { row + width };
-        Ahead::new(self.w, (row, row + width), (0, wide))
+        NextTile::new(self.w, (row, row + width), (0, E::COLS))
     }
 
     /// Up to `16 * R` rows of the weights, from `row` on, times all tokens.
@@ -148,7 +135,7 @@ impl<'a, E: Engine> Walk<'a, E> {
     unsafe fn rows<const R: usize>(
         &self,
         row: usize,
-        tiles: &mut [E::Tile<R>],
+        tile: &mut E::Tile<R>,
         room: &mut E::Room,
         results: &mut [f32],
         out: &mut Columns,
@@ -159,31 +146,22 @@ impl<'a, E: Engine> Walk<'a, E> {
             let count = self.pass.min(self.tokens.len() - first);
             let results = &mut results[..count.next_multiple_of(TOKENS) * width];
             results.fill(0.0);
-            for start in (0..self.w.cols()).step_by(tiles.len() * E::COLS) {
-                let places = (start..self.w.cols()).step_by(E::COLS).take(tiles.len());
-                let places = places.map(|start| {
-                    let cols = (self.w.cols() - start).min(E::COLS);
-                    Place { row, count: rows.min(LANES), start, cols }
-                });
-                for (place, tile) in places.clone().zip(tiles.iter_mut()) {
-                    for r in 0..rows.div_ceil(LANES) {
-                        let count = (rows - LANES * r).min(LANES);
-                        let place = Place { row: row + LANES * r, count, ..place };
-                        // SAFETY: the place is in the matrix; the instruction set is the caller's promise.
-                        unsafe { E::pack(&self.w, place, tile, r, room) };
-                    }
+            for start in (0..self.w.cols()).step_by(E::COLS) {
+                let cols = (self.w.cols() - start).min(E::COLS);
+                let mut place = Place { row, count: 0, start, cols };
+                for r in 0..rows.div_ceil(LANES) {
+                    place.row = row + LANES * r;
+                    place.count = (rows - LANES * r).min(LANES);
+                    // SAFETY: the place is in the matrix; the instruction set is the caller's promise.
+                    unsafe { E::pack(&self.w, place, tile, r, room) };
                 }
-                let mut ahead =
-                    self.after(row, width, first + count, start + tiles.len() * E::COLS, tiles.len());
-                let lines = ahead.lines().div_ceil(count.div_ceil(TOKENS));
+                let mut next = self.after((row, width), first + count, start + E::COLS);
+                let lines = next.lines().div_ceil(count.div_ceil(TOKENS));
                 for (n, results) in results.chunks_exact_mut(TOKENS * width).enumerate() {
-                    ahead.ask(lines);
+                    next.ask(lines);
                     let token = |t: usize| self.tokens.row(first + (n * TOKENS + t).min(count - 1));
-                    let tokens = std::array::from_fn(token);
-                    for (place, tile) in places.clone().zip(tiles.iter()) {
-                        // SAFETY: tokens are rows of the activations (`Tokens`); the chunk has this length.
-                        unsafe { E::multiply(tile, self.x, tokens, place, results) };
-                    }
+                    // SAFETY: tokens are rows of the activations (`Tokens`); the chunk has this length.
+                    unsafe { E::multiply(tile, self.x, std::array::from_fn(token), place, results) };
                 }
             }
             for (n, values) in results.chunks_exact(width).take(count).enumerate() {
@@ -198,12 +176,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tiles_follow_the_caches() {
-        let caches = |l1d: usize, l2: usize| Caches { l1d: l1d << 10, l2: l2 << 10 };
-        let tiling = |caches, tokens| Tiling::new(caches, 17_088, 192, 512, tokens);
-        assert_eq!(tiling(caches(32, 1024), 512), Tiling { tiles: 1, pass: 512 });
-        assert_eq!(tiling(caches(32, 256), 512), Tiling { tiles: 1, pass: 172 });
-        assert_eq!(tiling(caches(48, 2048), 2048), Tiling { tiles: 2, pass: 684 });
-        assert_eq!(tiling(caches(1024, 64), 5), Tiling { tiles: MOST_TILES, pass: 8 });
+    fn passes_follow_the_second_cache() {
+        let pass = |l2: usize, tokens| tokens_per_pass(Caches { l1d: 32 << 10, l2: l2 << 10 }, 704, tokens);
+        assert_eq!(pass(1024, 512), 512);
+        assert_eq!(pass(256, 512), 172);
+        assert_eq!(pass(2048, 2048), 1024);
+        assert_eq!(pass(8, 1000), 64);
+        assert_eq!(pass(1024, 5), 8);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
-use crate::pointwise::{Out, Pointwise, check_rows, combine, for_rows, map};
-use crate::simd::{Simd, dispatch, erfc, exp};
+use crate::pointwise::{Pointwise, combine, map};
+use crate::simd::{Simd, erfc, exp};
 
 /// An activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub enum Activation {
 /// `x = act(x)`, element by element.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: only that of the pool.
+/// [`KernelError::JobPanicked`].
 pub fn activate(cpu: &Cpu, a: Activation, x: &mut [f32]) -> Result<(), KernelError> {
     match a {
         Activation::Silu => map(cpu, Silu, x),
@@ -48,42 +48,6 @@ pub fn gated(cpu: &Cpu, a: Activation, gate: &[f32], up: &[f32], out: &mut [f32]
         Activation::Relu => combine(cpu, Gate(Relu), gate, up, out),
         Activation::ReluSquared => combine(cpu, Gate(ReluSquared), gate, up, out),
     }
-}
-
-/// The same for one matrix that gave both: `gate_up` is `[T, 2 * width]`, the gate first in every row; `out` is
-/// `[T, width]`.
-///
-/// # Errors
-/// [`KernelError::Shape`]: lengths that do not fit.
-pub fn gated_fused(
-    cpu: &Cpu,
-    a: Activation,
-    gate_up: &[f32],
-    width: usize,
-    out: &mut [f32],
-) -> Result<(), KernelError> {
-    check_rows("gated_fused: out", out.len(), width)?;
-    check_len("gated_fused: gate_up", gate_up.len(), 2 * out.len())?;
-    match a {
-        Activation::Silu => fused(cpu, Gate(Silu), gate_up, width, out),
-        Activation::GeluTanh => fused(cpu, Gate(GeluTanh), gate_up, width, out),
-        Activation::GeluErf => fused(cpu, Gate(GeluErf), gate_up, width, out),
-        Activation::Relu => fused(cpu, Gate(Relu), gate_up, width, out),
-        Activation::ReluSquared => fused(cpu, Gate(ReluSquared), gate_up, width, out),
-    }
-}
-
-fn fused<P: Pointwise>(
-    cpu: &Cpu,
-    op: P,
-    gate_up: &[f32],
-    width: usize,
-    out: &mut [f32],
-) -> Result<(), KernelError> {
-    for_rows(cpu, out, width, &|index, out| {
-        let (gate, up) = gate_up[2 * width * index..][..2 * width].split_at(width);
-        dispatch(cpu, Out { op, a: gate, b: up, out });
-    })
 }
 
 /// `op(a) * b`.

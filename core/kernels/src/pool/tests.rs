@@ -74,6 +74,53 @@ fn a_single_task_that_panics_is_an_error_too() {
     assert_eq!(pool.run(1, &|_| panic!("alone")), Err(KernelError::JobPanicked("alone".to_owned())));
 }
 
+/// What a job panics with, and what panics again when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("the payload was dropped");
+    }
+}
+
+/// Runs a region in which the caller, or else the worker, panics with a bomb while the other is inside too; gives what
+/// `run` gave, or none if it unwound or does not end.
+fn explode(on_caller: bool) -> Option<Result<(), KernelError>> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let pool = Pool::new(2).unwrap();
+        let (barrier, caller) = (Barrier::new(2), std::thread::current().id());
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            pool.run(2, &|_| {
+                barrier.wait();
+                if (std::thread::current().id() == caller) == on_caller {
+                    std::panic::panic_any(Bomb);
+                }
+            })
+        }));
+        let first = outcome.unwrap_or(Ok(()));
+        // Nothing is left over: the next region is done by both.
+        let again = pool.run(2, &|_| {
+            barrier.wait();
+        });
+        let _ = sender.send(again.and(first));
+    });
+    receiver.recv_timeout(Duration::from_secs(60)).ok()
+}
+
+#[test]
+fn a_payload_that_panics_when_dropped_ends_nothing_but_its_call() {
+    let expected = Err(KernelError::JobPanicked("a panic without a message".to_owned()));
+    assert_eq!(explode(true), Some(expected.clone()), "on the caller");
+    assert_eq!(explode(false), Some(expected.clone()), "on a worker");
+    for threads in [1, 2] {
+        let pool = Pool::new(threads).unwrap();
+        for tasks in [1, 2] {
+            assert_eq!(pool.run(tasks, &|_| std::panic::panic_any(Bomb)), expected);
+        }
+    }
+}
+
 #[test]
 fn a_nested_region_runs_inline() {
     let pool = Pool::new(2).unwrap();
@@ -146,6 +193,38 @@ fn a_waiting_caller_gets_its_turn_while_another_never_stops() {
         busy.join().unwrap();
         assert!(waited < Duration::from_secs(5), "{waited:?}");
     });
+}
+
+/// The time in which `callers` threads do `regions` small regions in all, on one pool.
+fn regions_by(callers: usize, regions: usize) -> Duration {
+    let pool = Pool::new(2).unwrap();
+    let mut data = vec![vec![0u32; 4096]; callers];
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for values in &mut data {
+            let pool = &pool;
+            scope.spawn(move || {
+                for _ in 0..regions / callers {
+                    pool.run_chunks(values, 512, &|_, piece| {
+                        piece.iter_mut().for_each(|v| *v = v.wrapping_mul(3) + 1);
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    start.elapsed()
+}
+
+/// The same work by two callers: handing the pool over at every region would cost a wake-up each time.
+#[test]
+fn callers_that_compete_do_not_collapse() {
+    const REGIONS: usize = 20_000;
+    // The best of three of each: a loaded machine takes time from either.
+    let best = |callers| (0..3).map(|_| regions_by(callers, REGIONS)).min().unwrap();
+    let (one, two) = (best(1), best(2));
+    println!("one caller {one:?}, two callers {two:?}");
+    assert!(two < one * 5, "one caller {one:?}, two callers {two:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod attention;
 mod blocks;
+mod broken;
 mod matmul;
 mod norm;
 mod pointwise;

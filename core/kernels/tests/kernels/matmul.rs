@@ -132,28 +132,49 @@ fn many_matrices_and_experts_are_the_single_products() {
                 let bits: Vec<u32> = y.iter().map(|v| v.to_bits()).collect();
                 assert_eq!(bits, product(&cpu, Arithmetic::Fast, w, &x));
             }
-            let lists: Vec<Vec<u32>> = (0..3usize)
-                .map(|e| (0..tokens).filter(|t| tokens == 1 || t % 3 != e).map(|t| t as u32).collect())
-                .collect();
-            let blocks = random_blocks(BlockType::Q4_K, 3 * 40 * cols, &mut random);
-            let books = Matrix::new(BlockType::Q4_K, 120, cols, &blocks).unwrap();
-            let experts: Vec<ExpertRows> = lists
-                .iter()
-                .enumerate()
-                .map(|(e, rows)| ExpertRows { matrix: books.rows_range(e * 40..e * 40 + 40), rows })
-                .collect();
-            let mut y = vec![0f32; lists.iter().map(Vec::len).sum::<usize>() * 40];
-            matmul_experts(&cpu, Arithmetic::Fast, &experts, &a, &mut y).unwrap();
-            let mut rest = y.as_slice();
-            for expert in &experts {
+        }
+    }
+}
+
+/// Two stacks in one region, of different types and sizes.
+#[test]
+fn experts_of_several_stacks_are_the_single_products() {
+    let mut random = Random(5);
+    let cols = 256;
+    let kinds = [(BlockType::Q4_K, 40), (BlockType::Q8_0, 24)];
+    let bytes = kinds.map(|(block, width)| random_blocks(block, 3 * width * cols, &mut random));
+    for (cpu, tokens) in every_isa(2).into_iter().flat_map(|cpu| [(cpu.clone(), 1usize), (cpu, 9)]) {
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+        let cache = ActivationCache::default();
+        let a = Activations::new(&x, tokens, cols, &cache).unwrap();
+        let lists: Vec<Vec<u32>> = (0..3usize)
+            .map(|e| (0..tokens).filter(|t| tokens == 1 || t % 3 != e).map(|t| t as u32).collect())
+            .collect();
+        let stack = |index: usize| -> Vec<ExpertRows> {
+            let (block, width) = kinds[index];
+            let all = Matrix::new(block, 3 * width, cols, &bytes[index]).unwrap();
+            let expert = |e: usize| ExpertRows {
+                matrix: all.rows_range(e * width..e * width + width),
+                rows: &lists[e],
+            };
+            (0..3).map(expert).collect()
+        };
+        let stacks = [stack(0), stack(1)];
+        let packed: usize = lists.iter().map(Vec::len).sum();
+        let mut ys = kinds.map(|(_, width)| vec![f32::NAN; packed * width]);
+        let [first, second] = &mut ys;
+        let parts = [stacks[0].as_slice(), &stacks[1]];
+        matmul_experts(&cpu, Arithmetic::Fast, &parts, &a, &mut [first, second]).unwrap();
+        for ((stack, y), (_, width)) in stacks.iter().zip(&ys).zip(kinds) {
+            let mut mine = y.chunks_exact(width);
+            for expert in stack {
                 let all = product(&cpu, Arithmetic::Fast, &expert.matrix, &x);
                 for &row in expert.rows {
-                    let (mine, after) = rest.split_at(40);
-                    let bits: Vec<u32> = mine.iter().map(|v| v.to_bits()).collect();
-                    assert_eq!(bits, all[row as usize * 40..row as usize * 40 + 40]);
-                    rest = after;
+                    let bits: Vec<u32> = mine.next().unwrap().iter().map(|v| v.to_bits()).collect();
+                    assert_eq!(bits, all[row as usize * width..][..width], "{}", cpu.isa());
                 }
             }
+            assert!(mine.next().is_none());
         }
     }
 }
@@ -230,8 +251,10 @@ fn f16_prompts_are_exact_unless_the_option_says_otherwise() {
         // llama.cpp rounds activations to F16: 2^-12 of each product.
         assert!(worst(&Cpu::with_options(options).unwrap()) < 1e-6, "{isa}");
         let coarse = CpuOptions { half_prompts: HalfPrompts::BFloat16, ..options };
-        let error = worst(&Cpu::with_options(coarse).unwrap());
+        let coarse = Cpu::with_options(coarse).unwrap();
+        let error = worst(&coarse);
         assert!(error < 4e-3, "{isa}");
+        assert_eq!(error > 1e-5, coarse.has_half_prompts(), "{isa} {error}");
         #[cfg(target_arch = "x86_64")]
         assert_eq!(
             error > 1e-5,
@@ -255,7 +278,22 @@ fn lengths_that_do_not_fit_are_errors() {
     let wrong = Activations { values: &x, rows: 3, cols: 32, cache: &cache };
     assert!(matmul(&cpu, Arithmetic::Fast, &w, &wrong, &mut [0f32; 12]).is_err());
     let experts = [ExpertRows { matrix: w, rows: &[0, 2] }];
-    assert!(matmul_experts(&cpu, Arithmetic::Fast, &experts, &a, &mut [0f32; 8]).is_err());
+    assert!(matmul_experts(&cpu, Arithmetic::Fast, &[&experts], &a, &mut [&mut [0f32; 8]]).is_err());
+    assert!(matmul_experts(&cpu, Arithmetic::Fast, &[&experts[..0]], &a, &mut []).is_err());
+}
+
+/// Kernels find the rows of a tile by 32-bit offsets, which longer rows would leave. The pages are never touched.
+#[test]
+fn rows_past_what_kernels_can_address_are_refused() {
+    let (block, longest) = (BlockType::Q8_0, i32::MAX as usize / 15);
+    let cols = (longest / 34 + 1) * 32;
+    let bytes = vec![0u8; 2 * cols / 32 * 34];
+    let refused = Matrix::new(block, 2, cols, &bytes).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("can be multiplied"), "{refused}");
+    // A vector is never gathered from.
+    assert!(Matrix::new(block, 1, cols, &bytes[..bytes.len() / 2]).is_ok());
+    let cols = cols - 32;
+    assert!(Matrix::new(block, 2, cols, &bytes[..2 * cols / 32 * 34]).is_ok());
 }
 
 #[test]

@@ -24,9 +24,6 @@ fn rms_norm_matches_f64() {
                 naive::norm::rms_norm(&x, weight, 1e-5, width, &mut wanted);
                 rms_norm(&cpu, &x, weight, 1e-5, width, &mut got).unwrap();
                 assert_near(&got, &wanted, &format!("{isa} {rows}x{width}"));
-                let mut in_place = x.clone();
-                rms_norm_in_place(&cpu, weight, 1e-5, width, &mut in_place).unwrap();
-                assert_eq!(in_place, got, "{isa} {rows}x{width} in place");
             }
         }
     }

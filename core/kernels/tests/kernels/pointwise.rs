@@ -33,9 +33,6 @@ fn sums_and_products() {
             let mut out = x.clone();
             scale(cpu, &mut out, 1.7).unwrap();
             assert!(out.iter().zip(&x).all(|(o, x)| *o == x * 1.7));
-            let mut out = x.clone();
-            add_scaled(cpu, &mut out, &y, 0.3).unwrap();
-            assert!(out.iter().zip(x.iter().zip(&y)).all(|(o, (x, y))| (o - (x + 0.3 * y)).abs() < 2e-6));
         }
     });
 }
@@ -92,17 +89,12 @@ fn extreme_values_stay_sane() {
 fn gates_multiply() {
     each_cpu(|cpu| {
         for a in ACTIVATIONS {
-            for (rows, width) in [(1, 3), (2, 16), (5, 100), (1000, 36)] {
-                let count = rows * width;
+            for count in [3, 32, 500, 36_000] {
                 let both = spread(2 * count);
-                let row = |i: usize| i / width * 2 * width + i % width;
-                let gate: Vec<f32> = (0..count).map(|i| both[row(i)]).collect();
-                let up: Vec<f32> = (0..count).map(|i| both[row(i) + width]).collect();
-                let (mut one, mut two) = (vec![0.0; count], vec![0.0; count]);
-                gated(cpu, a, &gate, &up, &mut one).unwrap();
-                gated_fused(cpu, a, &both, width, &mut two).unwrap();
-                assert_eq!(one, two);
-                let mut alone = gate.clone();
+                let (gate, up) = both.split_at(count);
+                let mut one = vec![0.0; count];
+                gated(cpu, a, gate, up, &mut one).unwrap();
+                let mut alone = gate.to_vec();
                 activate(cpu, a, &mut alone).unwrap();
                 assert!((0..count).all(|i| one[i] == alone[i] * up[i]));
             }
@@ -139,5 +131,4 @@ fn lengths_that_do_not_fit_are_refused() {
     assert!(scale_rows(&cpu, x, &[0.0; 2], 2).is_err());
     assert!(softcap(&cpu, 0.0, x).is_err());
     assert!(gated(&cpu, Activation::Silu, &[0.0; 6], &[0.0; 5], x).is_err());
-    assert!(gated_fused(&cpu, Activation::Silu, &[0.0; 12], 4, x).is_err());
 }

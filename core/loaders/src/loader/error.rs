@@ -14,7 +14,7 @@ pub enum LoadError {
     Gguf(#[from] GgufError),
     /// The file does not say what it holds.
     #[error(
-        "{file}: no `general.architecture`: the file is not a model (an imatrix, say), or its converter was faulty"
+        "{file}: no `general.architecture`: the file is not a model (an imatrix, say), or its converter was faulty; open the model's own file, or convert it again"
     )]
     NoArchitecture {
         /// The file.

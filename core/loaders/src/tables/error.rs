@@ -52,7 +52,7 @@ pub enum TableFault {
         wanted: &'static str,
     },
     /// The same thing twice in one file.
-    #[error("`{name}` is there twice")]
+    #[error("`{name}` is there twice; take one of them out")]
     Twice {
         /// The name.
         name: String,

@@ -2,12 +2,16 @@
 //! a conflict.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::error::{TableError, TableFault};
 use super::read::{At, Placed, Source, Written};
 use super::{Held, TokenizerTables};
 use crate::nearest::nearest;
 use crate::tokenizer::Splitter;
+
+/// How long the regexes of a file may take to compile: folders are read unasked, and a short regex can take half a second.
+const COMPILING: Duration = Duration::from_secs(3);
 
 /// Adds the entries of one file.
 pub(super) struct Merge<'a> {
@@ -82,7 +86,13 @@ impl Merge<'_> {
 
     fn splits(&mut self, written: &Written) -> Result<(), TableError> {
         let built_in = self.file < self.tables.built_in_files;
+        let start = Instant::now();
         for Placed { at, value: (name, regexes) } in &written.splits {
+            if !built_in && start.elapsed() > COMPILING {
+                let problem =
+                    format!("the lists before it took more than {} s to compile", COMPILING.as_secs());
+                return Err(self.source.error(at, TableFault::Regex { regex: name.clone(), problem }));
+            }
             // Those of the program are compiled by the tests; compiling them all takes a tenth of a second.
             if !built_in {
                 Splitter::new(regexes).map_err(|(regex, problem)| {

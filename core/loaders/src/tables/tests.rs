@@ -160,3 +160,25 @@ fn more_texts_for_a_key_come_after_those_it_has() {
     let only = keys.strings("tokenizer.ggml.tokens", &["a", "<mypad>", "b"]);
     assert_eq!(only.with_options(&options).unwrap().end_of_generation(), [1]);
 }
+
+/// Regexes that are made to take the stack, memory or time of whoever reads the folder.
+#[test]
+fn hostile_regexes_are_refused() {
+    let long = 100_000;
+    for regex in [
+        format!("{}a{}", "(".repeat(long), ")".repeat(long)),
+        format!("{}a{}", "(?=".repeat(long), ")".repeat(long)),
+        format!("{}a{}", "[".repeat(long), "]".repeat(long)),
+        format!("a{}", "*".repeat(long)),
+        "(?:a{1000}){1000}{1000}(?=b)".to_owned(),
+        r"(?:\p{L}{1000}){1000}".to_owned(),
+    ] {
+        let error = built_in().add("t.toml", &format!("[split]\nx = ['{regex}']\n"), false).unwrap_err();
+        assert!(matches!(error.fault, TableFault::Regex { .. }) && error.to_string().len() < 2000, "{error}");
+    }
+    // Each is fine and takes some milliseconds.
+    let many: String =
+        (0..30_000).map(|at| format!("x{at} = ['\\p{{L}}{{{}}}']\n", 100 + at % 100)).collect();
+    let error = built_in().add("t.toml", &format!("[split]\n{many}"), false).unwrap_err().to_string();
+    assert!(error.contains("took more than 3 s to compile"), "{error}");
+}

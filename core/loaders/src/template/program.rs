@@ -5,12 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::machinery::{self, CodeGenerator, Instruction, Instructions, ast};
+use minijinja::machinery::{self, CodeGenerator, Instruction, Instructions, Token, ast};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
 use super::filters::ITERATED;
 use super::operations::{ADD, CHECKED, COMPARISONS, CONCATENATE, CONTAINS, MULTIPLY, SLICE};
+
+/// Most operators, brackets and words of operators in one tag, and most `elif`s in a template. Each is a level of the
+/// tree that minijinja makes and walks by recursion, and it bounds brackets and blocks only; published templates have at
+/// most 70 and 20.
+const MOST_LEVELS: usize = 500;
+const MOST_BRANCHES: usize = 200;
 
 /// No slot of minijinja's cache of filters.
 const NO_SLOT: u8 = u8::MAX;
@@ -29,6 +35,7 @@ impl<'s> Program<'s> {
     /// # Errors
     /// What minijinja does not understand.
     pub(super) fn compile(name: &'s str, source: &'s str, syntax: SyntaxConfig) -> Result<Self, Error> {
+        check_depth(source, syntax.clone())?;
         let parsed: ast::Stmt<'s> = machinery::parse(source, name, syntax)?;
         let mut generator = CodeGenerator::new(name, source);
         generator.compile_stmt(&parsed);
@@ -59,6 +66,30 @@ impl<'s> Program<'s> {
         machinery::eval(environment, &self.root, context, &self.blocks, &mut out, AutoEscape::None)?;
         Ok(text)
     }
+}
+
+/// Refuses what would overflow the stack.
+fn check_depth(source: &str, syntax: SyntaxConfig) -> Result<(), Error> {
+    let (mut levels, mut branches) = (0, 0);
+    for token in machinery::tokenize(source, false, syntax) {
+        // What cannot be taken apart is the parser's to say.
+        let Ok((token, span)) = token else { break };
+        match token {
+            Token::VariableStart | Token::BlockStart => levels = 0,
+            Token::Ident("elif") => branches += 1,
+            Token::Ident(word) if !matches!(word, "not" | "and" | "or" | "is" | "in" | "if" | "else") => {}
+            Token::TemplateData(_) | Token::Str(_) | Token::String(_) | Token::Comma | Token::Colon => {}
+            _ => levels += 1,
+        }
+        if levels > MOST_LEVELS || branches > MOST_BRANCHES {
+            let line = span.start_line;
+            let message = format!(
+                "line {line}: more than {MOST_LEVELS} operators in one tag, or {MOST_BRANCHES} `elif`s in the template"
+            );
+            return Err(Error::new(ErrorKind::SyntaxError, message));
+        }
+    }
+    Ok(())
 }
 
 /// The steps in their order.

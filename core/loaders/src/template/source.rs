@@ -37,9 +37,12 @@ pub(super) fn rewrite(source: &str) -> String {
 
 /// Where the next tag begins and what closes it.
 fn next_tag(source: &str) -> Option<(usize, &'static str)> {
-    let closes = [("{%", "%}"), ("{{", "}}"), ("{#", "#}")];
-    let found = closes.iter().filter_map(|(open, close)| Some((source.find(open)?, *close)));
-    found.min_by_key(|(at, _)| *at)
+    source.match_indices('{').find_map(|(at, _)| match source.as_bytes().get(at + 1) {
+        Some(b'%') => Some((at, "%}")),
+        Some(b'{') => Some((at, "}}")),
+        Some(b'#') => Some((at, "#}")),
+        _ => None,
+    })
 }
 
 /// Where a tag ends, its delimiter included; not inside a text.

@@ -252,6 +252,65 @@ fn greedy_templates_are_stopped_at_once() {
     assert!(render(hoard, &user("x")).unwrap_err().to_string().contains("wants too much"));
 }
 
+/// A source whose tree has a level for each piece.
+fn deep(start: &str, piece: &str, count: usize, end: &str) -> String {
+    [start, &piece.repeat(count), end].concat()
+}
+
+/// What would be walked too deep is refused before it is: the stack of a process does not come back.
+#[test]
+fn deep_templates_are_refused() {
+    let chains = [
+        ("{{ messages", ".a", " }}"),
+        ("{{ messages", "['a']", " }}"),
+        ("{{ messages", "()", " }}"),
+        ("{{ messages", "|first", " }}"),
+        ("{{ messages ~ 1", "+1", " }}"),
+        ("{{ messages", "~'a'", " }}"),
+        ("{{ ", "not ", "messages }}"),
+        ("{{ ", "-", "messages }}"),
+        ("{{ ", "(", "messages }}"),
+        ("{{ ", "[", "messages }}"),
+        ("{{ messages", " is defined", " }}"),
+        ("{{ messages", " and a", " }}"),
+        ("{{ messages", " == 1", " }}"),
+        ("{{ messages", " if a else b", " }}"),
+        ("{{ {'a': {'b': messages}}", "+1", " }}"),
+        ("{% if messages %}", "{% elif a %}", "{% endif %}"),
+        ("{{ messages }}", "{% if a %}", ""),
+        ("{{ messages }}", "{% for a in b %}", ""),
+        ("{% set a = messages", "+1", " %}"),
+        ("{{ messages", "+1", ""),
+        ("{% if messages", " or 1", "%}"),
+    ];
+    for (start, piece, end) in chains {
+        for count in [MOST, 100_000] {
+            let error = ChatTemplate::new("deep", &deep(start, piece, count, end), None, None).unwrap_err();
+            assert!(matches!(error, TemplateError::Syntax { .. }), "{start}{piece}{end}: {error}");
+        }
+        // What is allowed is compiled on any thread's stack, and rendered or refused.
+        for count in [100, 140, 190, 240, 470] {
+            if let Ok(template) = ChatTemplate::new("deep", &deep(start, piece, count, end), None, None) {
+                let _ = template.render(&user("x"), &RenderOptions::default());
+            }
+        }
+    }
+}
+
+/// More than any bound.
+const MOST: usize = 600;
+
+#[test]
+fn a_template_of_many_tags_is_compiled_in_linear_time() {
+    for tag in ["{{messages}}", "{%set a=messages%}", "{#messages#}{{messages}}", "{messages{{messages}}"] {
+        let source = tag.repeat((1 << 20) / tag.len());
+        let start = cpu_time();
+        ChatTemplate::new("many", &source, None, None).unwrap_or_else(|error| panic!("{error}"));
+        let took = cpu_time() - start;
+        assert!(took < Duration::from_secs(8), "{tag}: {took:?}");
+    }
+}
+
 #[test]
 fn long_conversations_are_rendered() {
     let messages: Vec<Value> = (0..400)

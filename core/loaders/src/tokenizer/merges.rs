@@ -33,8 +33,10 @@ struct Symbol {
 const NONE: u32 = u32::MAX;
 
 impl Merges {
-    /// Reads `tokenizer.ggml.merges`. Merges with control tokens are left out, so that no text can become one. Errors:
-    /// a merge that is not two parts, or one whose parts or result are no tokens.
+    /// Reads `tokenizer.ggml.merges`. Merges with control tokens are left out, so that no text can become one.
+    ///
+    /// # Errors
+    /// A merge that is not two parts, or one whose parts or result are no tokens.
     pub(crate) fn read(metadata: &Metadata, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
         let list = keys::strings(metadata, keys::MERGES)?.ok_or(TokenizerError::MissingKey {
             key: keys::MERGES,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use fancy_regex::{Regex, RegexBuilder};
 
@@ -9,12 +10,31 @@ use super::error::TokenizerError;
 
 /// How far a look-around regex may backtrack in one search before it is an error.
 const BACKTRACK_LIMIT: usize = 10_000_000;
+
+/// How long a text may take, and how much longer for each byte of it: a regex of a file that anybody wrote can take
+/// seconds for each match. The table's own need a thousandth of it.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_PER_BYTE: Duration = Duration::from_micros(20);
+
+/// How most regexes end: a run of white space, less its last character where something follows.
 const WHITE_TAIL: &str = r"|\s+(?!\S)|\s+";
+/// What stands for it: the last group of the regex.
+const WHITE_RUN: &str = r"|(\s+)";
+
+/// The one regex that cuts white space in steps, as what stands before and as its end. Searched as it is written, each
+/// step would look for a line break through all that is left of the run.
+const IN_STEPS: (&str, &str) = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
+    r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}",
+);
+const STEPS: [usize; 10] = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1];
 
 /// A list of regexes, each applied to every piece the one before it left; what none matches stays a piece of its own.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     rules: Vec<Rule>,
+    /// How long any text may take.
+    pub(crate) patience: Duration,
 }
 
 #[derive(Debug)]
@@ -25,15 +45,13 @@ struct Rule {
 
 /// How the matches of a rule's regex become pieces. Look-ahead makes a regex a backtracking one, which takes quadratic
 /// time or gives up on a long run: the look-aheads that tables use are left out of the regex and done by hand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Way {
     /// The regex is used as it stands.
     AsWritten,
-    /// `\s+(?!\S)|\s+` ends most regexes: white space, less its last character where something follows. All matches of
-    /// nothing but white space came from there.
-    White,
-    /// As `White`, but those that end in a line break came from `\s*[\r\n]`.
-    WhiteNotLines,
+    /// What its last group finds is a run of white space: cut into pieces of these lengths in characters, longest first,
+    /// and what then is left.
+    White(&'static [usize]),
     /// The regex finds runs of digits; these are grouped by three from the right, the shorter group first.
     Digits(Digits),
 }
@@ -59,20 +77,25 @@ impl Splitter {
     /// Compiles the regexes.
     ///
     /// # Errors
-    /// The regex that is faulty, and what is wrong with it.
+    /// The regex that is faulty (its start), and what is wrong with it.
     pub(crate) fn new(regexes: &[String]) -> Result<Self, (String, String)> {
-        let rules =
-            regexes.iter().map(|regex| Rule::new(regex).map_err(|error| (regex.clone(), error.to_string())));
-        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
+        let rules = regexes.iter().map(|regex| {
+            // A regex can be as long as a file.
+            let start = || regex.chars().take(200).collect();
+            Rule::new(regex).map_err(|error| (start(), error.to_string()))
+        });
+        Ok(Self { rules: rules.collect::<Result<_, _>>()?, patience: PATIENCE })
     }
 
     /// The pieces of a text, in order, none empty; together they are the text. An error where a regex gives up.
     pub(crate) fn split<'t>(&self, text: &'t str) -> Result<Vec<&'t str>, TokenizerError> {
         let mut pieces = vec![text];
+        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let deadline = Instant::now() + self.patience + PATIENCE_PER_BYTE * bytes;
         for (at, rule) in self.rules.iter().enumerate() {
             let mut next = Vec::with_capacity(pieces.len());
             for piece in pieces {
-                rule.cut(piece, &mut next).map_err(|(place, problem)| TokenizerError::Regex {
+                rule.cut(piece, deadline, &mut next).map_err(|(place, problem)| TokenizerError::Regex {
                     regex: at + 1,
                     at: (piece.as_ptr() as usize).saturating_sub(text.as_ptr() as usize) + place,
                     length: text.len(),
@@ -89,12 +112,9 @@ impl Splitter {
 impl Rule {
     fn new(source: &str) -> Result<Self, Box<fancy_regex::Error>> {
         let digits = DIGITS.iter().find(|(written, _, _)| *written == source);
-        let (source, way) = match (digits, source.strip_suffix(WHITE_TAIL)) {
+        let (source, way) = match (digits, white_tail(source)) {
             (Some((_, run, digits)), _) => ((*run).to_owned(), Way::Digits(*digits)),
-            (None, Some(head)) if head.ends_with(r"|\s*[\r\n]+") || head.ends_with(r"|\s*[\r\n]") => {
-                (format!(r"{head}|\s+"), Way::WhiteNotLines)
-            }
-            (None, Some(head)) => (format!(r"{head}|\s+"), Way::White),
+            (None, Some((head, steps))) => (format!("{head}{WHITE_RUN}"), Way::White(steps)),
             (None, None) => (source.to_owned(), Way::AsWritten),
         };
         let regex = RegexBuilder::new(&source).backtrack_limit(BACKTRACK_LIMIT).build().map_err(Box::new)?;
@@ -102,41 +122,86 @@ impl Rule {
     }
 
     /// Pushes the matches of a piece and what lies between them; an error is where and why the regex gave up.
-    fn cut<'t>(&self, piece: &'t str, out: &mut Vec<&'t str>) -> Result<(), (usize, String)> {
+    fn cut<'t>(
+        &self,
+        piece: &'t str,
+        deadline: Instant,
+        out: &mut Vec<&'t str>,
+    ) -> Result<(), (usize, String)> {
         let mut done = 0;
         let mut from = 0;
         while from < piece.len() {
-            let found = self.regex.find_from_pos(piece, from).map_err(|error| (from, error.to_string()))?;
+            // Short pieces have one match, and asking the time would take longer than that.
+            if from > 0 && Instant::now() > deadline {
+                return Err((from, "it takes too long".to_owned()));
+            }
+            let gave_up = |error: fancy_regex::Error| (from, error.to_string());
+            let found = self.regex.find_from_pos(piece, from).map_err(gave_up)?;
             let Some(found) = found else {
                 break;
             };
+            let range = found.start()..found.end();
             if let Way::Digits(digits) = self.way {
-                from = found.end();
-                digits.cut(piece, found.start()..found.end(), &mut done, out);
+                from = range.end;
+                digits.cut(piece, range, &mut done, out);
                 continue;
             }
-            let (start, end) = (found.start(), self.end_of(piece, found.start(), found.end()));
-            push(piece, done..start, out);
-            push(piece, start..end, out);
-            done = end;
-            from = if end > start { end } else { next_char(piece, end) };
+            push(piece, done..range.start, out);
+            done = match self.steps(piece, from, &range).map_err(gave_up)? {
+                Some(steps) => cut_white(piece, range.clone(), steps, out),
+                None => {
+                    push(piece, range.clone(), out);
+                    range.end
+                }
+            };
+            from = if done > range.start { done } else { next_char(piece, done) };
         }
         push(piece, done..piece.len(), out);
         Ok(())
     }
 
-    /// The end of a match; one character earlier for white space of several characters before something else.
-    fn end_of(&self, piece: &str, start: usize, end: usize) -> usize {
-        let text = piece.get(start..end).unwrap_or_default();
-        if self.way == Way::AsWritten || end == piece.len() || !text.chars().all(char::is_whitespace) {
-            return end;
-        }
-        let Some((last, character)) = text.char_indices().next_back() else {
-            return end;
+    /// The lengths that the match found from a place on is cut into, if it is a run of white space of several characters.
+    fn steps(&self, piece: &str, from: usize, found: &Range<usize>) -> fancy_regex::Result<Option<&[usize]>> {
+        let Way::White(steps) = &self.way else {
+            return Ok(None);
         };
-        let line = self.way == Way::WhiteNotLines && matches!(character, '\r' | '\n');
-        if line || last == 0 { end } else { start + last }
+        let mut characters = piece.get(found.clone()).unwrap_or_default().chars();
+        let several = characters.by_ref().take(2).filter(|character| character.is_whitespace()).count() > 1;
+        if !several || !characters.all(char::is_whitespace) {
+            return Ok(None);
+        }
+        // Which alternative it was is asked only here, because groups cost time.
+        let groups = self.regex.captures_from_pos(piece, from)?;
+        let is_run = groups.is_some_and(|groups| groups.get(groups.len() - 1).is_some());
+        Ok(is_run.then_some(steps))
     }
+}
+
+/// What stands before the white space at the end of a regex, and the lengths that this is cut into.
+fn white_tail(source: &str) -> Option<(&str, &'static [usize])> {
+    let in_steps = source.strip_suffix(IN_STEPS.1).filter(|head| *head == IN_STEPS.0);
+    let whole = source.strip_suffix(WHITE_TAIL).map(|head| (head, [].as_slice()));
+    in_steps.map(|head| (head, STEPS.as_slice())).or(whole)
+}
+
+/// Cuts a run of white space of several characters; gives the end of what was pushed, which leaves out the last
+/// character where something follows.
+fn cut_white<'t>(piece: &'t str, run: Range<usize>, steps: &[usize], out: &mut Vec<&'t str>) -> usize {
+    let text = piece.get(run.clone()).unwrap_or_default();
+    let last = text.char_indices().next_back().map_or(0, |(at, _)| at);
+    let end = if run.end < piece.len() { run.start + last } else { run.end };
+    let mut rest = piece.get(run.start..end).unwrap_or_default();
+    let mut count = rest.chars().count();
+    while let Some(step) = steps.iter().find(|step| **step <= count) {
+        let (part, after) = rest.split_at(rest.char_indices().nth(*step).map_or(rest.len(), |(at, _)| at));
+        out.push(part);
+        count -= step;
+        rest = after;
+    }
+    if !rest.is_empty() {
+        out.push(rest);
+    }
+    end
 }
 
 impl Digits {

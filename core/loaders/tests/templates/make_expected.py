@@ -7,6 +7,7 @@ Usage: python3 make_expected.py        needs Jinja2 only
 
 import json
 import pathlib
+import traceback
 from datetime import datetime, timezone
 
 import jinja2
@@ -63,7 +64,8 @@ def render(source, conversation):
         )
         return {"text": text}
     except Exception as error:  # whatever Jinja2 or the template raises
-        return {"error": f"{type(error).__name__}: {error}"}
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<template>"]
+        return {"error": f"{type(error).__name__}: {error}", "line": lines[-1] if lines else None}
 
 
 def main():

@@ -21,28 +21,26 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StateId(pub usize);
 
-/// A sequence in a [`StatePool`]; X-LoRA and speculation use several for one request.
+/// A sequence in a [`StatePool`]; X-LoRA and speculation use several for one request. No other pool takes it for one of its
+/// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SequenceId(pub u64);
+pub struct SequenceId {
+    /// Number of the pool.
+    pool: u64,
+    slot: u32,
+    /// Sequences that were in the slot before.
+    generation: u32,
+}
 
 impl SequenceId {
-    /// The sequence in a place of a pool; `generation` counts the sequences that were there before.
-    fn new(slot: u32, generation: u32) -> Self {
-        Self(u64::from(generation) << 32 | u64::from(slot))
-    }
-
     fn slot(self) -> usize {
-        (self.0 & 0xffff_ffff) as usize
-    }
-
-    fn generation(self) -> u32 {
-        (self.0 >> 32) as u32
+        self.slot as usize
     }
 }
 
 impl fmt::Display for SequenceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.slot())?;
-        if self.generation() > 0 { write!(f, ".{}", self.generation()) } else { Ok(()) }
+        write!(f, "{}", self.slot)?;
+        if self.generation > 0 { write!(f, ".{}", self.generation) } else { Ok(()) }
     }
 }

@@ -50,7 +50,10 @@ impl StatePool {
     ) -> Result<Self> {
         let layout = Layout::new(specs, &options)?;
         let backing = make(&layout.plan)?;
-        Ok(Self { tables: StateTables::new(layout), backing, options, next_mark: 0 })
+        let tables = StateTables::new(layout);
+        // Marks of another pool are none of this one.
+        let next_mark = tables.pool << 32;
+        Ok(Self { tables, backing, options, next_mark })
     }
 
     /// The declared states, in the order of their ids.

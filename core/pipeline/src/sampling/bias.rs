@@ -14,7 +14,9 @@ impl LogitBias {
     pub fn new(pairs: impl IntoIterator<Item = (u32, f32)>) -> Self {
         let mut biases = HashMap::new();
         for (id, bias) in pairs {
-            *biases.entry(id).or_insert(0.0) += bias;
+            let sum = biases.entry(id).or_insert(0.0f32);
+            // Never infinity, so that what forbids a token wins over everything.
+            *sum = (*sum + bias).min(f32::MAX);
         }
         Self { biases }
     }
@@ -40,5 +42,8 @@ mod tests {
         LogitBias::new([(0, 5.0), (0, 1.5), (2, f32::NEG_INFINITY), (9, 1.0)]).apply(&mut candidates, &[]);
         let logits: Vec<f32> = candidates.entries().iter().map(|c| c.logit).collect();
         assert_eq!(logits, [7.5, 2.0, f32::NEG_INFINITY]);
+        let mut candidates = Candidates::from_logits(&[1.0]);
+        LogitBias::new([(0, f32::MAX), (0, f32::MAX), (0, f32::NEG_INFINITY)]).apply(&mut candidates, &[]);
+        assert_eq!(candidates.entries()[0].logit, f32::NEG_INFINITY);
     }
 }

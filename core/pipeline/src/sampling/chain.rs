@@ -26,9 +26,9 @@ impl Chain {
         Self { parts, pick, candidates: Candidates::default(), seed }
     }
 
-    /// llama.cpp's default chain with the parts that the options switch on. A temperature of 0 is greedy: only biases
-    /// and penalties act before it, since nothing else can change which token is the best (XTC, which could, needs a
-    /// temperature).
+    /// llama.cpp's default chain with the parts that the options switch on. A temperature of 0 takes the best of what the
+    /// other parts leave, as there: typical and XTC may drop the best token. Without those two nothing after biases and
+    /// penalties can change which is the best.
     ///
     /// # Errors
     /// An option out of its range.
@@ -36,30 +36,12 @@ impl Chain {
         options.check()?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
         let mut parts = shifting_parts(options, breakers);
-        if options.temperature <= 0.0 {
+        let greedy = options.temperature <= 0.0;
+        if !greedy || options.may_drop_the_best() {
+            parts.extend(dropping_parts(options, seed));
+        }
+        if greedy {
             return Ok(Self::new(parts, Box::new(Greedy), seed));
-        }
-        let min_keep = options.min_keep;
-        if options.top_k > 0 {
-            parts.push(Box::new(TopK(options.top_k.max(min_keep))));
-        }
-        if options.typical_p < 1.0 {
-            parts.push(Box::new(Typical { p: options.typical_p, min_keep }));
-        }
-        if options.top_p < 1.0 {
-            parts.push(Box::new(TopP { p: options.top_p, min_keep }));
-        }
-        if options.min_p > 0.0 {
-            parts.push(Box::new(MinP { p: options.min_p, min_keep }));
-        }
-        if options.xtc_probability > 0.0 {
-            let generator = Generator::stream(seed, XTC_STREAM);
-            parts.push(Box::new(Xtc::new(
-                options.xtc_probability,
-                options.xtc_threshold,
-                min_keep,
-                generator,
-            )));
         }
         if options.temperature != 1.0 {
             parts.push(Box::new(Temperature(options.temperature)));
@@ -85,8 +67,8 @@ impl Chain {
         if self.parts.is_empty() && self.pick.takes_best() {
             return best(logits);
         }
-        if let Some(id) = logits.iter().position(|logit| logit.is_nan()) {
-            return Err(SamplingError::NotANumber { id });
+        if let Some(id) = logits.iter().position(|&logit| is_broken(logit)) {
+            return Err(SamplingError::NotANumber { id, logit: logits[id] });
         }
         self.candidates.refill(logits);
         for part in &mut self.parts {
@@ -103,13 +85,19 @@ impl Chain {
 fn best(logits: &[f32]) -> Result<u32, SamplingError> {
     let (mut highest, mut token) = (f32::NEG_INFINITY, None);
     for (&logit, id) in logits.iter().zip(0u32..) {
+        if is_broken(logit) {
+            return Err(SamplingError::NotANumber { id: id as usize, logit });
+        }
         if logit > highest {
             (highest, token) = (logit, Some(id));
-        } else if logit.is_nan() {
-            return Err(SamplingError::NotANumber { id: id as usize });
         }
     }
     token.ok_or(SamplingError::NothingLeft)
+}
+
+/// Minus infinity forbids a token; its opposite and what is no number come of a computation that went wrong.
+fn is_broken(logit: f32) -> bool {
+    logit.is_nan() || logit == f32::INFINITY
 }
 
 /// Parts that move logits without dropping candidates: bias, penalties, DRY.
@@ -136,6 +124,29 @@ fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box
             last: last(options.dry_last_n),
             breakers,
         }));
+    }
+    parts
+}
+
+/// Parts that drop candidates: top-k, typical, top-p, min-p, XTC.
+fn dropping_parts(options: &SamplingOptions, seed: u64) -> Vec<Box<dyn LogitsPart>> {
+    let min_keep = options.min_keep;
+    let mut parts: Vec<Box<dyn LogitsPart>> = Vec::new();
+    if options.top_k > 0 {
+        parts.push(Box::new(TopK(options.top_k.max(min_keep))));
+    }
+    if options.typical_p < 1.0 {
+        parts.push(Box::new(Typical { p: options.typical_p, min_keep }));
+    }
+    if options.top_p < 1.0 {
+        parts.push(Box::new(TopP { p: options.top_p, min_keep }));
+    }
+    if options.min_p > 0.0 {
+        parts.push(Box::new(MinP { p: options.min_p, min_keep }));
+    }
+    if options.xtc_probability > 0.0 {
+        let (chance, generator) = (options.xtc_probability, Generator::stream(seed, XTC_STREAM));
+        parts.push(Box::new(Xtc::new(chance, options.xtc_threshold, min_keep, generator)));
     }
     parts
 }
@@ -192,6 +203,34 @@ mod tests {
         assert_eq!(chain(&options).sample(&[1.0, 2.0], &[]), Ok(1));
     }
 
+    /// As `llama-completion --temp 0` does with `--typical-p 0.2` and with `--xtc-probability 1 --xtc-threshold 0.05`.
+    #[test]
+    fn greedy_takes_the_best_of_what_typical_and_xtc_leave() {
+        // The distributions and what is kept of them are those of llama.cpp's tests/test-sampling.cpp.
+        let logits = |p: [f32; 4]| p.map(f32::ln);
+        let greedy = SamplingOptions::greedy();
+        let xtc = |threshold| SamplingOptions {
+            xtc_probability: 1.0,
+            xtc_threshold: threshold,
+            min_p: 0.0,
+            top_p: 1.0,
+            ..greedy.clone()
+        };
+        let spread = logits([0.4, 0.3, 0.2, 0.1]);
+        for (threshold, token) in [(0.09, 3), (0.19, 2), (0.29, 1), (0.39, 0)] {
+            assert_eq!(chain(&xtc(threshold)).sample(&spread, &[]), Ok(token));
+        }
+        assert_eq!(chain(&greedy).sample(&spread, &[]), Ok(0));
+        let typical = SamplingOptions { typical_p: 0.5, ..greedy.clone() };
+        assert_eq!(chain(&typical).sample(&logits([0.97, 0.01, 0.01, 0.01]), &[]), Ok(0));
+        assert_eq!(chain(&typical).sample(&logits([0.4, 0.2, 0.2, 0.2]), &[]), Ok(1));
+        // What cuts the tail comes before XTC, so it matters at temperature 0 too: nothing but the best is left to drop.
+        let cut = SamplingOptions { top_k: 1, ..xtc(0.09) };
+        assert_eq!(chain(&cut).sample(&spread, &[]), Ok(0));
+        let all = SamplingOptions { xtc_probability: 0.5, typical_p: 0.9, ..greedy };
+        assert_eq!(chain(&all).names(), ["top-k", "typical", "top-p", "min-p", "xtc", "greedy"]);
+    }
+
     #[test]
     fn the_short_way_takes_what_the_long_one_takes() {
         let mut generator = Generator::new(2);
@@ -205,7 +244,14 @@ mod tests {
     #[test]
     fn broken_logits_are_refused() {
         let mut greedy = chain(&SamplingOptions::greedy());
-        assert_eq!(greedy.sample(&[0.0, f32::NAN], &[]), Err(SamplingError::NotANumber { id: 1 }));
+        let mut random = chain(&SamplingOptions::default());
+        for broken in [f32::NAN, f32::INFINITY] {
+            for chain in [&mut greedy, &mut random] {
+                let error = chain.sample(&[0.0, broken, 9.0], &[]).unwrap_err();
+                assert!(matches!(error, SamplingError::NotANumber { id: 1, .. }), "{error}");
+                assert!(error.to_string().contains(&format!("token 1 is {broken}")), "{error}");
+            }
+        }
         assert_eq!(greedy.sample(&[f32::NEG_INFINITY; 2], &[]), Err(SamplingError::NothingLeft));
         assert_eq!(greedy.sample(&[], &[]), Err(SamplingError::NothingLeft));
     }

@@ -5,18 +5,18 @@
 //! llama.cpp's options, and [`Chain::from_options`] puts the parts in the order of its default chain: logit bias,
 //! penalties, DRY, top-k, typical, top-p, min-p, XTC, temperature, pick.
 
-pub mod bias;
-pub mod candidates;
-pub mod chain;
-pub mod dry;
-pub mod logprob;
-pub mod options;
-pub mod penalties;
-pub mod pick;
-pub mod random;
-pub mod temperature;
-pub mod truncation;
-pub mod xtc;
+mod bias;
+mod candidates;
+mod chain;
+mod dry;
+mod logprob;
+mod options;
+mod penalties;
+mod pick;
+mod random;
+mod temperature;
+mod truncation;
+mod xtc;
 
 pub use bias::LogitBias;
 pub use candidates::{Candidate, Candidates};

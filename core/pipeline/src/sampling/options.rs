@@ -84,7 +84,7 @@ pub enum SamplingError {
         range: &'static str,
     },
     /// A logit bias for a token that does not exist.
-    #[error("logit bias for token {id}, but the vocabulary has {vocabulary} tokens")]
+    #[error("logit bias for token {id}, but the vocabulary has {vocabulary} tokens: their ids begin at 0")]
     BiasToken {
         /// The id.
         id: u32,
@@ -92,10 +92,14 @@ pub enum SamplingError {
         vocabulary: usize,
     },
     /// The model gave something that is not a number.
-    #[error("the logit of token {id} is not a number: the weights or the computation are broken")]
+    #[error(
+        "the logit of token {id} is {logit}: the weights or the computation are broken; check the file's checksum, and try --exact"
+    )]
     NotANumber {
         /// First such token.
         id: usize,
+        /// NaN or infinity.
+        logit: f32,
     },
     /// Every token is forbidden.
     #[error("no token may be taken: every logit is -inf (look at the logit biases)")]
@@ -106,6 +110,11 @@ impl SamplingOptions {
     /// Always the best token, nothing else changed.
     pub fn greedy() -> Self {
         Self { temperature: 0.0, ..Self::default() }
+    }
+
+    /// Whether a part is on that may drop the likeliest token.
+    pub(super) fn may_drop_the_best(&self) -> bool {
+        self.typical_p < 1.0 || self.xtc_probability > 0.0
     }
 
     /// Checks every number.

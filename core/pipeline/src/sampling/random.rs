@@ -57,7 +57,7 @@ impl Generator {
 }
 
 /// A seed from the clock, for requests that name none.
-pub fn fresh_seed() -> u64 {
+pub(super) fn fresh_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let mut state = since.as_nanos() as u64 ^ (u64::from(std::process::id()) << 32);
     // 32 bits: short enough to type back in.

@@ -37,4 +37,6 @@ fn what_does_not_fit_is_refused() {
     let engine = engine(&model, 64, 8);
     let error = bench(&engine, &BenchOptions::default(), &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("512 tokens but the context holds 64"), "{error}");
+    let huge = BenchOptions { depth: usize::MAX, ..BenchOptions::default() };
+    assert!(bench(&engine, &huge, &mut |_| {}).unwrap_err().to_string().contains("context holds 64"));
 }

@@ -3,9 +3,9 @@
 use menagerie_all as _;
 use menagerie_model::{Compute, LayerHook, Rows, SequenceLayout};
 use menagerie_pipeline::{
-    Arithmetic, ChatMessage, Device, DeviceName, EmbeddingPipeline, GenerateError, Job, KvType, LoadError,
-    LoadOptions, LogitsOptions, MissingCapability, Notice, RenderOptions, Request, SchedulerOptions,
-    Sequence, TextPipeline,
+    Arithmetic, ChatMessage, Device, DeviceName, EmbeddingPipeline, GenerateError, GivenTemplate,
+    HalfPrompts, Job, KvType, LoadError, LoadOptions, LogitsOptions, MissingCapability, Notice,
+    RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline,
 };
 use safetensors::SafeTensors;
 use std::ops::Range;
@@ -75,8 +75,7 @@ fn greedy_tokens_are_those_of_the_reference_also_across_the_rope_limit() {
 #[test]
 fn a_template_given_by_hand_makes_conversations() {
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: <think>\n{% endif %}";
-    let pipeline =
-        open("llama", &LoadOptions { chat_template: Some(template.to_owned()), ..options() }).unwrap();
+    let pipeline = open("llama", &LoadOptions { chat_template: Some(given(template)), ..options() }).unwrap();
     let format = pipeline.chat_format().unwrap();
     let prompt = format.render_prompt(&[ChatMessage::user("hi")], &RenderOptions::default()).unwrap();
     assert_eq!(prompt.text, "user: hi\nassistant: <think>\n");
@@ -86,15 +85,34 @@ fn a_template_given_by_hand_makes_conversations() {
     let mut chat = pipeline.chat().unwrap();
     let outcome = chat.send("hi", &Request::greedy(3), &mut |_| {}).unwrap();
     assert_eq!((outcome.statistics.prompt_tokens, chat.messages().len()), (prompt.tokens.len(), 2));
-    let broken = LoadOptions { chat_template: Some("{% for %}".to_owned()), ..options() };
-    assert!(open("llama", &broken).unwrap().chat_format().is_err());
+    let broken = LoadOptions { chat_template: Some(given("{% for %}")), ..options() };
+    let missing = open("llama", &broken).unwrap().chat_format().map(drop).unwrap_err().to_string();
+    assert!(missing.contains("t.jinja"), "{missing}");
+}
+
+fn given(template: &str) -> GivenTemplate {
+    GivenTemplate { name: "t.jinja".to_owned(), source: template.to_owned() }
+}
+
+/// The coarser way is asked for with `fast` only.
+#[test]
+fn coarse_prompts_and_exact_arithmetic_exclude_each_other() {
+    let both =
+        LoadOptions { arithmetic: Arithmetic::Exact, half_prompts: HalfPrompts::BFloat16, ..options() };
+    assert!(matches!(error(open("llama", &both)), LoadError::Options(text) if text.contains("--exact")));
 }
 
 #[test]
 fn what_does_not_fit_into_memory_is_refused_with_numbers() {
-    let small = LoadOptions { memory_limit: Some(1 << 20), ..options() };
-    let message = error(open("llama", &small)).to_string();
-    assert!(message.contains("but 1.0 MiB are free: even the weights do not fit"), "{message}");
+    for (limit, expected) in [
+        // The file has 651 kB.
+        (1_000_000, "but 1.0 MB are free: the weights leave no room for a context"),
+        (500_000, "but 500.0 kB are free: even the weights do not fit"),
+    ] {
+        let small = LoadOptions { memory_limit: Some(limit), ..options() };
+        let message = error(open("llama", &small)).to_string();
+        assert!(message.contains(expected), "{message}");
+    }
     let unmapped = LoadOptions { mmap: false, memory_limit: Some(1000), ..options() };
     assert!(matches!(error(open("llama", &unmapped)), LoadError::Memory { .. }));
     // Room for all but half of the state: the usual context shrinks, one that was asked for does not.

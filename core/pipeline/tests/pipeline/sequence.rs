@@ -2,7 +2,7 @@
 
 use crate::fixture::{Lone, best, engine, mixing};
 use menagerie_model::{InferenceStep, RopeRegime};
-use menagerie_pipeline::{GenerateError, Logits, LogitsOptions, Wanted};
+use menagerie_pipeline::{Engine, GenerateError, Logits, LogitsOptions, Wanted, logits_by_step};
 use menagerie_testkit::{FakeModel, Seen};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,12 +60,35 @@ fn a_common_prefix_is_kept() {
     let (logits, cached) = sequence.prefill(&prompt).unwrap();
     assert_eq!((cached, best(&logits)), (2, mixing(&prompt)));
     assert_eq!(model.take_seen()[0].tokens, [9, 8, 7]);
-    // The same prompt again: its last token is computed again, since its logits are wanted.
+    // The same prompt again: its last token is computed again, since its logits are wanted, and never alone.
     let (logits, cached) = sequence.prefill(&prompt).unwrap();
-    assert_eq!((cached, best(&logits)), (4, mixing(&prompt)));
+    assert_eq!((cached, best(&logits)), (3, mixing(&prompt)));
     // A beginning of what is cached.
     let (logits, cached) = sequence.prefill(&prompt[..3]).unwrap();
-    assert_eq!((cached, best(&logits)), (2, mixing(&prompt[..3])));
+    assert_eq!((cached, best(&logits)), (1, mixing(&prompt[..3])));
+}
+
+/// A single row is computed by other kernels than several: wherever a prompt is cut, its last row has company.
+#[test]
+fn the_last_chunk_of_a_prompt_has_more_than_one_row() {
+    let model = Arc::new(FakeModel::new(50, mixing));
+    let prompt: Vec<u32> = (1..=20).collect();
+    for chunk in 3..=20 {
+        for total in 2..=20 {
+            let mut sequence = Lone::new(&model, 64, chunk);
+            assert_eq!(best(&sequence.prefill(&prompt[..total]).unwrap().0), mixing(&prompt[..total]));
+            let chunks: Vec<usize> = model.take_seen().iter().map(|seen| seen.tokens.len()).collect();
+            assert_eq!(chunks.iter().sum::<usize>(), total);
+            assert!(chunks.iter().all(|&rows| rows > 1 && rows <= chunk), "{chunks:?} of {chunk}");
+        }
+    }
+    for held in 1..=20 {
+        let mut sequence = Lone::new(&model, 64, 8);
+        sequence.prefill(&prompt[..held]).unwrap();
+        model.take_seen();
+        sequence.prefill(&prompt).unwrap();
+        assert!(model.take_seen().iter().all(|seen| seen.tokens.len() > 1), "{held} held");
+    }
 }
 
 #[test]
@@ -131,7 +154,7 @@ fn cancelling_stops_at_the_next_chunk_and_what_is_done_stays() {
     assert!(matches!(result, Err(GenerateError::Cancelled)));
     assert_eq!((sequence.sequence.tokens(), sequence.sequence.pending()), (&[1, 2, 3, 4][..], 0));
     let (logits, cached) = sequence.prefill(&[1, 2, 3, 4, 5]).unwrap();
-    assert_eq!((cached, best(&logits)), (4, mixing(&[1, 2, 3, 4, 5])));
+    assert_eq!((cached, best(&logits)), (3, mixing(&[1, 2, 3, 4, 5])));
 }
 
 #[test]
@@ -178,4 +201,46 @@ fn logits_of_every_token_are_the_same_however_they_are_fed() {
     run(None, Some(3)).unwrap();
     assert_eq!(decodes(&model.take_seen()), 6);
     assert!(run(Some(0), None).is_err() && run(None, Some(0)).is_err());
+}
+
+/// Rows are handed on step by step, so that the logits of a long text need the memory of one step.
+#[test]
+fn logits_are_handed_on_by_steps() {
+    let model = Arc::new(FakeModel::new(50, mixing));
+    let engine = engine(&model, 64, 4);
+    let tokens: Vec<u32> = (0..40).collect();
+    let steps = |options: &LogitsOptions| {
+        let mut steps = Vec::new();
+        logits_by_step(&engine, Vec::new(), &tokens, options, &mut |rows| {
+            steps.push(rows.len() / 50);
+            Ok(())
+        })
+        .unwrap();
+        steps
+    };
+    assert_eq!(steps(&LogitsOptions { chunk: Some(16), decode_from: None }), [16, 16, 8]);
+    let decoded = steps(&LogitsOptions { chunk: Some(16), decode_from: Some(30) });
+    assert_eq!((&decoded[..2], decoded.len()), (&[16, 14][..], 12));
+    let mut calls = 0;
+    let options = LogitsOptions { chunk: Some(16), decode_from: None };
+    let stopped = logits_by_step(&engine, Vec::new(), &tokens, &options, &mut |_| {
+        calls += 1;
+        Err(GenerateError::Cancelled)
+    });
+    assert!(matches!(stopped, Err(GenerateError::Cancelled)) && calls == 1);
+}
+
+/// Where the system says how much is free.
+#[cfg(target_os = "linux")]
+#[test]
+fn logits_without_room_are_refused() {
+    let narrow = engine(&Arc::new(FakeModel::new(50, mixing)), 64, 4);
+    let wide = Arc::new(Engine { model: Arc::new(FakeModel::new(1 << 50, mixing)), ..(*narrow).clone() });
+    let options = LogitsOptions::default();
+    let all = menagerie_pipeline::logits(&wide, Vec::new(), &[1, 2], &options).map(drop);
+    let steps = logits_by_step(&wide, Vec::new(), &[1, 2], &options, &mut |_| Ok(()));
+    for (result, advice) in [(all, "fewer tokens at once"), (steps, "smaller steps (--chunk)")] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("the logits of 2 tokens") && error.contains(advice), "{error}");
+    }
 }

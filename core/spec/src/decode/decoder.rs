@@ -4,9 +4,11 @@ use crate::expression::{Expression, Scope};
 use crate::fault::SpecFaults;
 use crate::kind::{Kinds, NameList, Table as Definition};
 use crate::nearest::nearest_help;
+use crate::resolve::{as_count, as_number, as_truth};
 use crate::roles::{ROLES, bare};
 use crate::tree::{Item, Node, Place, Table};
 use crate::written::{BySource, Choice, Condition, NameIndex, Scalar, Truth, WrittenTable};
+use minijinja::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -159,20 +161,88 @@ impl<'k> Decoder<'k> {
         }
     }
 
+    /// Refuses an expression that gives the same in every file, and not what is wanted.
+    fn constant<T>(
+        &mut self,
+        at: &At<'_>,
+        expression: &Expression,
+        wanted: fn(&Value, &Expression) -> Result<T, String>,
+    ) -> Option<()> {
+        let Some(value) = expression.constant() else { return Some(()) };
+        match value.and_then(|value| wanted(&value, expression)) {
+            Ok(_) => Some(()),
+            Err(message) => self.reject(at, message),
+        }
+    }
+
+    /// A count place: as a number, and what does not depend on a file is whole.
+    pub(crate) fn count(&mut self, at: &At<'_>) -> Option<BySource<Scalar>> {
+        let number = self.number(at)?;
+        let sides = match &number {
+            BySource::Same(value) => vec![value],
+            BySource::Each { gguf, hf } => vec![gguf, hf],
+        };
+        for side in sides {
+            let value = match side {
+                Scalar::Literal(value) => Some(*value),
+                Scalar::Expression(expression) => {
+                    let value = expression.constant().and_then(Result::ok);
+                    value.and_then(|value| as_number(&value, expression).ok())
+                }
+            };
+            if let Some(value) = value.filter(|value| as_count(*value).is_none()) {
+                return self.reject(at, format!("{value} is not a count"));
+            }
+        }
+        Some(number)
+    }
+
     /// A number place: a literal or an expression, perhaps per source.
     pub(crate) fn number(&mut self, at: &At<'_>) -> Option<BySource<Scalar>> {
         match per_source(at) {
             Some((gguf, hf)) => Some(BySource::Each { gguf: self.scalar(&gguf)?, hf: self.scalar(&hf)? }),
-            None => self.scalar(at).map(BySource::Same),
+            None => {
+                self.both_sides(at)?;
+                self.scalar(at).map(BySource::Same)
+            }
         }
     }
 
-    /// A literal number or an expression.
+    /// Refuses `{ gguf = .. }` without `hf`, and the other way round.
+    fn both_sides(&mut self, at: &At<'_>) -> Option<()> {
+        let Some(Table { entries }) = at.node.table() else { return Some(()) };
+        match entries.as_slice() {
+            [only] if matches!(only.key.as_str(), "gguf" | "hf") => {
+                let other = if only.key == "hf" { "gguf" } else { "hf" };
+                let message = format!(
+                    "only `{}` is given, and `{other}` is missing: write both, {{ gguf = .., hf = .. }}, or one value that holds for both",
+                    only.key
+                );
+                self.reject(at, message)
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// A literal number or an expression that gives one.
     pub(crate) fn scalar(&mut self, at: &At<'_>) -> Option<Scalar> {
+        let scalar = self.named_value(at)?;
+        if let Scalar::Expression(expression) = &scalar {
+            self.constant(at, expression, as_number)?;
+        }
+        Some(scalar)
+    }
+
+    /// A literal number, or an expression that gives anything.
+    pub(crate) fn named_value(&mut self, at: &At<'_>) -> Option<Scalar> {
         match &at.node.item {
             Item::Integer(value) => Some(Scalar::Literal(*value as f64)),
             Item::Real(value) if value.is_finite() => Some(Scalar::Literal(*value)),
-            Item::Text(text) => self.expression(at, text).map(Scalar::Expression),
+            Item::Text(text) => {
+                let expression = self.expression(at, text)?;
+                self.constant(at, &expression, |_, _| Ok(()))?;
+                Some(Scalar::Expression(expression))
+            }
             _ => self.wanted(at, "a number or an expression in quotes"),
         }
     }
@@ -181,7 +251,11 @@ impl<'k> Decoder<'k> {
     pub(crate) fn condition(&mut self, at: &At<'_>) -> Option<Condition> {
         match &at.node.item {
             Item::Truth(value) => Some(Condition::Literal(*value)),
-            Item::Text(text) => self.expression(at, text).map(Condition::Expression),
+            Item::Text(text) => {
+                let expression = self.expression(at, text)?;
+                self.constant(at, &expression, as_truth)?;
+                Some(Condition::Expression(expression))
+            }
             _ => self.wanted(at, "true, false or an expression in quotes"),
         }
     }
@@ -198,6 +272,7 @@ impl<'k> Decoder<'k> {
             let (gguf, hf) = (self.plain_name(&gguf, list), self.plain_name(&hf, list));
             return Some(Choice::Given(BySource::Each { gguf: gguf?, hf: hf? }));
         }
+        self.both_sides(at)?;
         match at.node.table() {
             Some(table) if table.has("by") => self.choice(at, list),
             Some(table) if table.has("kind") => {
@@ -323,7 +398,11 @@ impl<'k> Decoder<'k> {
         }
         let own: Vec<String> = self.own_roles.iter().cloned().collect();
         self.fault(place, path, || {
-            let help = nearest_help(name, ROLES.into_iter().chain(own.iter().map(String::as_str)));
+            let mut help = nearest_help(name, ROLES.into_iter().chain(own.iter().map(String::as_str)));
+            if help.is_empty() {
+                help = "; the kinds' roles are listed in specs/reference.md, and [gguf.tensors] adds others"
+                    .into();
+            }
             format!("there is no role `{role}`{help}")
         });
     }

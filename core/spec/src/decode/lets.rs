@@ -34,7 +34,7 @@ pub(super) fn lets(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Let> {
             decoder.fault(&entry.key_place, &path, || message.into());
             continue;
         }
-        if let Some(value) = decoder.scalar(&At { node: &entry.node, path }) {
+        if let Some(value) = decoder.named_value(&At { node: &entry.node, path }) {
             lets.push(Let { name: entry.key.clone(), place: entry.key_place.clone(), value });
         }
     }

@@ -65,6 +65,7 @@ fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged
         kinds: decoder.kinds.clone(),
         lets,
         reads,
+        document: Arc::new(merged.document.clone()),
     })
 }
 

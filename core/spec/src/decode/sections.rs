@@ -141,5 +141,12 @@ pub(super) fn tokenizer(decoder: &mut Decoder<'_>, at: At<'_>) -> (Option<String
 /// `[chat]`.
 pub(super) fn chat(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<String> {
     let fields = decoder.open(at, &language::CHAT)?;
-    fields.get("fallback").and_then(|at| decoder.text(at))
+    let at = fields.get("fallback")?;
+    let template = decoder.text(at.clone())?;
+    if !template.contains("messages") {
+        let message = "the template never mentions `messages`, so that whatever is said would be dropped: write the \
+                       Jinja template itself here, not its name";
+        return decoder.reject(&at, message);
+    }
+    Some(template)
 }

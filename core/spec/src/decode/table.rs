@@ -77,7 +77,8 @@ impl Decoder<'_> {
     /// The value of a field, by its type.
     pub(super) fn value(&mut self, at: &At<'_>, field: &'static Field) -> Option<Written> {
         match &field.ty {
-            FieldType::Count | FieldType::Real => self.number(at).map(Written::Number),
+            FieldType::Count => self.count(at).map(Written::Number),
+            FieldType::Real => self.number(at).map(Written::Number),
             FieldType::Truth => self.condition(at).map(Written::Truth),
             FieldType::Name(list) => self.name(at, list).map(Written::Name),
             FieldType::Names(list) => self.names(at, list).map(Written::Names),

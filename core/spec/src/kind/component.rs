@@ -75,6 +75,11 @@ impl Component {
         sizes
     }
 
+    /// Tokens of a sequence up to which its positions follow the short regime: see [`Definition::regime_limit`].
+    pub fn regime_limit(&self) -> Option<usize> {
+        self.kind.regime_limit.and_then(|limit| limit(self))
+    }
+
     /// The tensors it wants in a model of this width: the rows of its kind's table that its config asks for, in the order
     /// of the table, every form of a group.
     pub fn wanted(&self, width: usize) -> Vec<WantedRole> {

@@ -148,6 +148,7 @@ pub struct Kind {
     pub reads: &'static [&'static str],
     pub(crate) resolve: Resolve,
     pub(crate) sizes: Option<fn(&Component, &mut Sizes)>,
+    pub(crate) regime_limit: Option<fn(&Component) -> Option<usize>>,
     /// The type of its config.
     config: Option<fn() -> TypeId>,
 }
@@ -165,6 +166,7 @@ impl Kind {
             reads: D::READS,
             resolve: Resolve::Config(resolve::<D>),
             sizes: Some(sizes::<D>),
+            regime_limit: Some(regime_limit::<D>),
             config: Some(TypeId::of::<D>),
         }
     }
@@ -187,6 +189,7 @@ impl Kind {
             reads,
             resolve: Resolve::NotBuiltIn,
             sizes: None,
+            regime_limit: None,
             config: None,
         }
     }
@@ -208,6 +211,7 @@ impl Kind {
             reads: &[],
             resolve: Resolve::Nothing,
             sizes: None,
+            regime_limit: None,
             config: None,
         }
     }
@@ -264,6 +268,12 @@ pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + S
 
     /// Values of the symbols, conditions, bias rules and role names in [`Definition::ROLES`].
     fn sizes(&self, into: &mut Sizes);
+
+    /// Tokens of a sequence up to which its positions follow the short regime (LongRoPE, Ding et al., 2024); a longer
+    /// sequence is computed anew in the long one. Absent where there is one regime.
+    fn regime_limit(&self) -> Option<usize> {
+        None
+    }
 }
 
 fn resolve<D: Definition>(at: &mut Resolving<'_, '_>) -> Option<Component> {
@@ -275,4 +285,8 @@ fn sizes<D: Definition>(component: &Component, into: &mut Sizes) {
     if let Some(config) = component.downcast_ref::<D>() {
         config.sizes(into);
     }
+}
+
+fn regime_limit<D: Definition>(component: &Component) -> Option<usize> {
+    component.downcast_ref::<D>().and_then(D::regime_limit)
 }

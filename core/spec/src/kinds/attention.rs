@@ -1,6 +1,6 @@
 //! The mixer `attention`.
 
-use super::rope::{RopeConfig, RopeOptions, resolve_rope};
+use super::rope::{RopeConfig, RopeOptions, RopeScaling, resolve_rope};
 use crate::config::{BiasRule, Role};
 use crate::kind::{
     Bits, Cap, Component, Definition, Family, Lazy, NormHere, NotBuiltIn, OneOrEach, Optional, Positive,
@@ -314,6 +314,13 @@ impl Definition for AttentionConfig {
             temperature,
             rope,
         })
+    }
+
+    fn regime_limit(&self) -> Option<usize> {
+        match self.rope.as_ref()?.scaling {
+            RopeScaling::LongRope { original_context, .. } => Some(original_context),
+            _ => None,
+        }
     }
 
     fn sizes(&self, into: &mut Sizes) {

@@ -50,6 +50,11 @@ fn every_key_the_converter_writes_is_read_or_listed() {
                 _ => {}
             }
         }
+        for key in strings(table.pointer("/refused")) {
+            if spec.reads.has(&key) || spec.ignored_key(&key).is_some() {
+                problems.push(format!("{id}: {key} should be refused"));
+            }
+        }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

@@ -1,6 +1,7 @@
 //! What became of every key of the file: read, ignored with a reason, accepted by the user, or refused.
 
 use super::Resolver;
+use crate::glob::matches;
 use crate::harmless;
 use crate::nearest::nearest_help;
 use crate::reads::STANDARD;
@@ -28,6 +29,12 @@ impl Resolver<'_> {
         self.overrides(&keys);
         self.accepted_coverage(&mut coverage);
         coverage.read.sort();
+        let facts = &self.values.facts;
+        let idle = |key: &&String| !STANDARD.contains(&key.as_str()) && !facts.is_consulted(key);
+        coverage.without_effect = coverage.read.iter().filter(idle).cloned().collect();
+        let ignored = self.spec.body.gguf.ignore_keys.iter().map(|(glob, _)| glob);
+        let unmatched = ignored.filter(|glob| !keys.iter().any(|key| matches(glob, key)));
+        coverage.unmatched = unmatched.cloned().collect();
         coverage
     }
 

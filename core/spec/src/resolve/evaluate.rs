@@ -26,6 +26,7 @@ pub(super) struct Evaluator<'a> {
     input: &'a ResolveInput<'a>,
     pub(super) facts: Facts,
     spaces: BTreeSet<String>,
+    any_varies: bool,
     whole: Arc<Frame>,
     latest: Arc<Frame>,
     constants: BTreeMap<String, Outcome>,
@@ -34,6 +35,8 @@ pub(super) struct Evaluator<'a> {
     /// Named expressions of the whole model, and of the latest layer.
     whole_lets: BTreeMap<String, Outcome>,
     layer_lets: BTreeMap<String, Outcome>,
+    /// Neighbours of keys that nobody has: looked for once, because a file can have many keys and many layers.
+    neighbours: BTreeMap<String, String>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -45,6 +48,7 @@ impl<'a> Evaluator<'a> {
         Evaluator {
             spec,
             input,
+            any_varies: facts.any_varies(),
             facts,
             spaces,
             whole,
@@ -53,6 +57,7 @@ impl<'a> Evaluator<'a> {
             keys: BTreeMap::new(),
             whole_lets: BTreeMap::new(),
             layer_lets: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
         }
     }
 
@@ -75,7 +80,11 @@ impl<'a> Evaluator<'a> {
             return Arc::clone(&self.whole);
         }
         if self.latest.layer != layer {
-            self.latest = Arc::new(Frame::build(&self.facts, &self.spaces, layer));
+            let frame = match self.any_varies {
+                true => Frame::build(&self.facts, &self.spaces, layer),
+                false => self.whole.in_layer(layer),
+            };
+            self.latest = Arc::new(frame);
             self.layer_lets.clear();
         }
         Arc::clone(&self.latest)
@@ -122,6 +131,9 @@ impl<'a> Evaluator<'a> {
             ));
         }
         let frame = self.frame(layer);
+        for key in expression.mentions() {
+            self.facts.consult(key);
+        }
         let mut lets = BTreeMap::new();
         for used in &expression.names {
             if let Some(named) = self.named(&used.name) {
@@ -132,8 +144,10 @@ impl<'a> Evaluator<'a> {
         let root =
             Root { frame, lets, has: self.has(expression, layer), pattern: self.pattern(expression, layer) };
         expression.evaluate(Value::from_object(root)).map_err(|error| {
-            let missing =
-                self.missing(expression, layer).filter(|_| error.kind() == ErrorKind::UndefinedError);
+            // A function that is given nothing says so in words of its own.
+            let undefined = error.kind() == ErrorKind::UndefinedError
+                || error.detail().is_some_and(|detail| detail.contains("undefined"));
+            let missing = self.missing(expression, layer).filter(|_| undefined);
             missing.or_else(|| self.list(expression)).unwrap_or_else(|| explain(&error, &expression.text))
         })
     }
@@ -204,9 +218,14 @@ impl<'a> Evaluator<'a> {
         if STANDARD.contains(&used.name.as_str()) {
             return Some(format!("`{}` is not in this file", used.name));
         }
+        if let Some(help) = self.neighbours.get(&used.name) {
+            return Some(absent(&used.name, help));
+        }
         let others = self.spec.reads.keys().filter(|key| *key != used.name);
-        let help = nearest_help(&used.name, STANDARD.into_iter().chain(frame.keys()).chain(others));
-        Some(format!("`{}`: neither a standard key nor in this file{help}", used.name))
+        let help = nearest_help(&used.name, STANDARD.into_iter().chain(others).chain(frame.keys()));
+        let message = absent(&used.name, &help);
+        self.neighbours.insert(used.name.clone(), help);
+        Some(message)
     }
 
     /// A message about an array of a length that is not the number of layers.
@@ -246,6 +265,10 @@ impl<'a> Evaluator<'a> {
             ValueOrigin::SpecDefault { keys: texts(names) }
         }
     }
+}
+
+fn absent(key: &str, neighbours: &str) -> String {
+    format!("`{key}`: neither a standard key nor in this file{neighbours}")
 }
 
 /// Refuses strings and lists that grow from name to name.

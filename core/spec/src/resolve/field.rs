@@ -8,9 +8,6 @@ use crate::tree::Place;
 use crate::written::{BySource, Choice, Condition, NameIndex, Scalar, Truth, WrittenField};
 use std::collections::BTreeSet;
 
-/// Largest count that is taken for one.
-const MOST: f64 = u32::MAX as f64;
-
 impl<T> BySource<T> {
     /// The value for a source format.
     pub(super) fn for_source(&self, source: crate::source::SourceFormat) -> &T {
@@ -152,10 +149,5 @@ impl Resolver<'_> {
                 None
             }
         }
-    }
-
-    /// A count from a number.
-    pub(super) fn as_count(value: f64) -> Option<usize> {
-        (value.fract() == 0.0 && (0.0..=MOST).contains(&value)).then_some(value as usize)
     }
 }

@@ -3,7 +3,9 @@
 use crate::reads::STANDARD;
 use crate::source::{KeyValue, ResolveInput};
 use minijinja::Value;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most blocks a model may have; a larger count is a broken file, not a model.
 pub(super) const MOST_BLOCKS: usize = 4096;
@@ -29,6 +31,8 @@ pub(super) struct Facts {
     pub(super) overridden: BTreeSet<String>,
     /// `block_count`, which is how long a per-layer array is; 0 if the file has none.
     pub(super) blocks: usize,
+    /// Keys of the file that something the model has depends on.
+    consulted: RefCell<BTreeSet<String>>,
 }
 
 impl Facts {
@@ -47,12 +51,31 @@ impl Facts {
             _ => 0,
         };
         let values = keys.iter().map(|(key, value)| (key.clone(), convert(value))).collect();
-        Facts { keys, values, overridden: input.overrides.keys().cloned().collect(), blocks }
+        let overridden = input.overrides.keys().cloned().collect();
+        Facts { keys, values, overridden, blocks, consulted: RefCell::default() }
+    }
+
+    /// A key of the file, for something that depends on it.
+    pub(super) fn consult(&self, key: &str) -> Option<&KeyValue> {
+        let mut keys = BTreeSet::new();
+        self.origins(key, &mut keys);
+        self.consulted.borrow_mut().extend(keys.into_iter().map(str::to_string));
+        self.keys.get(key)
+    }
+
+    /// Whether something depends on a key of the file.
+    pub(super) fn is_consulted(&self, key: &str) -> bool {
+        self.consulted.borrow().contains(key)
     }
 
     /// Whether a key holds one value per layer.
     pub(super) fn varies(&self, key: &str) -> bool {
         matches!(self.keys.get(key), Some(KeyValue::List(values)) if values.len() == self.blocks && self.blocks > 0)
+    }
+
+    /// Whether any key holds one value per layer.
+    pub(super) fn any_varies(&self) -> bool {
+        self.keys.keys().any(|key| self.varies(key))
     }
 
     /// Whether a key, or the keys its standard default comes from, hold one value per layer.
@@ -91,9 +114,9 @@ pub(super) struct Frame {
     /// The layer; `None` is the whole model.
     pub(super) layer: Option<usize>,
     /// Every key, flat.
-    flat: BTreeMap<String, Value>,
+    flat: Arc<BTreeMap<String, Value>>,
     /// The same as nested objects: `attention` holds `head_count`.
-    nested: BTreeMap<String, Value>,
+    nested: Arc<BTreeMap<String, Value>>,
 }
 
 impl Frame {
@@ -117,7 +140,12 @@ impl Frame {
         }
         flat.entry("rope.scaling.type".into()).or_insert_with(|| Value::from("none"));
         let nested = nest(&flat, spaces);
-        Frame { layer, flat, nested }
+        Frame { layer, flat: Arc::new(flat), nested: Arc::new(nested) }
+    }
+
+    /// The same keys in another layer, where none has a value per layer.
+    pub(super) fn in_layer(&self, layer: Option<usize>) -> Frame {
+        Frame { layer, flat: Arc::clone(&self.flat), nested: Arc::clone(&self.nested) }
     }
 
     /// A key by its dotted name.

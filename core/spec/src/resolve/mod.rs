@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub(crate) use frame::MOST_PARTS;
 pub use resolving::Resolving;
+pub(crate) use value::{as_count, as_number, as_truth};
 
 /// Resolves a spec; see [`ArchSpec::resolve_report`].
 pub(crate) fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {

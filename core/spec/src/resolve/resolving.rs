@@ -2,6 +2,7 @@
 
 use super::Resolver;
 use super::field::Record;
+use super::value::as_count;
 use crate::config::{NormSite, Role};
 use crate::kind::{
     Component, Default, Field, FieldType, Lazy, Named, Nested, NormHere, Options, Table, Value,
@@ -68,12 +69,18 @@ impl<'r, 'a> Resolving<'r, 'a> {
 
     /// A key of the file as it is, arrays per layer included. Name it in the kind's `reads`.
     pub fn key(&self, key: &str) -> Option<&KeyValue> {
-        self.resolver.values.facts.keys.get(key)
+        self.resolver.values.facts.consult(key)
+    }
+
+    /// Whether the file has a key, for telling where a value came from.
+    pub(crate) fn has_key(&self, key: &str) -> bool {
+        self.resolver.values.facts.keys.contains_key(key)
     }
 
     /// A number of the file in this layer; `Some(None)` where the file has no such key. Name it in the kind's `reads`.
     #[allow(clippy::option_option)]
     pub fn key_number(&mut self, key: &str) -> Option<Option<f64>> {
+        self.resolver.values.facts.consult(key);
         let value = match self.resolver.values.facts.in_layer(key, self.layer) {
             None => return Some(None),
             Some(KeyValue::Number(value)) => *value,
@@ -212,7 +219,7 @@ impl<'a> Resolving<'_, 'a> {
     /// A count.
     pub(crate) fn count(&mut self, index: usize) -> Option<usize> {
         let (value, path, origin) = self.number(index)?;
-        let Some(count) = Resolver::as_count(value) else {
+        let Some(count) = as_count(value) else {
             let message = format!("{value} is not a count");
             return match (self.is_written(index), self.definition(index)?.default) {
                 (false, Default::Key(key)) => self.key_fault(key, message),

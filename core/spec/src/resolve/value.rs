@@ -4,8 +4,19 @@ use crate::expression::Expression;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+/// Largest count that is taken for one.
+const MOST: f64 = u32::MAX as f64;
+
+/// A count from a number.
+pub(crate) fn as_count(value: f64) -> Option<usize> {
+    (value.fract() == 0.0 && (0.0..=MOST).contains(&value)).then_some(value as usize)
+}
+
 /// The number an expression gave.
-pub(super) fn as_number(value: &Value, expression: &Expression) -> Result<f64, String> {
+///
+/// # Errors
+/// It is none, or not finite.
+pub(crate) fn as_number(value: &Value, expression: &Expression) -> Result<f64, String> {
     let number = if value.kind() == ValueKind::Number { f64::try_from(value.clone()).ok() } else { None };
     match number {
         Some(number) if number.is_finite() => Ok(number),
@@ -15,7 +26,10 @@ pub(super) fn as_number(value: &Value, expression: &Expression) -> Result<f64, S
 }
 
 /// The truth an expression gave; whole numbers 0 and 1 are truths too, because arrays in files hold them.
-pub(super) fn as_truth(value: &Value, expression: &Expression) -> Result<bool, String> {
+///
+/// # Errors
+/// It is none.
+pub(crate) fn as_truth(value: &Value, expression: &Expression) -> Result<bool, String> {
     match value.kind() {
         ValueKind::Bool => Ok(value.is_true()),
         ValueKind::Number if matches!(value.as_i64(), Some(0 | 1)) => Ok(value.is_true()),
@@ -50,7 +64,7 @@ fn describe(value: &Value) -> String {
         },
         ValueKind::Map => "a group of keys".into(),
         ValueKind::String => format!("the string \"{value}\""),
-        ValueKind::Bool => format!("{value}, a truth"),
+        ValueKind::Bool => format!("{}, a truth", value.is_true()),
         _ => value.to_string(),
     }
 }

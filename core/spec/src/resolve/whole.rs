@@ -1,9 +1,9 @@
 //! Values of the whole model: layer count, embedding, output, checks, hints.
 
 use super::frame::MOST_BLOCKS;
-use super::value::{as_number, as_truth};
+use super::value::{as_count, as_number, as_truth};
 use super::{Resolver, Resolving};
-use crate::config::{EmbeddingConfig, OutputConfig};
+use crate::config::{BiasRule, EmbeddingConfig, HeadKind, OutputConfig, Pooling};
 use crate::expression::Expression;
 use crate::kind::{Cap, Options};
 use crate::kinds::rope;
@@ -45,7 +45,7 @@ impl Resolver<'_> {
         layer: Option<usize>,
     ) -> Option<(usize, ValueOrigin)> {
         let (value, origin) = self.key_value(key, layer)?;
-        let count = Self::as_count(value);
+        let count = as_count(value);
         if count.is_none() {
             self.key_fault(layer, key, format!("{value} is not a count"));
         }
@@ -91,6 +91,19 @@ impl Resolver<'_> {
     pub(super) fn output(&mut self) -> Option<OutputConfig> {
         let options = self.options::<OutputOptions>(Arc::clone(&self.spec.body.output), None)?;
         let OutputOptions { norm, head, bias, scale, softcap: Cap(softcap), pooling } = options;
+        let mut at = Resolving::new(self, Arc::clone(&self.spec.body.output), None);
+        let without_head =
+            [("bias", bias != BiasRule::None), ("scale", scale != 1.0), ("softcap", softcap.is_some())];
+        if head == HeadKind::None {
+            if let Some((option, _)) = without_head.into_iter().find(|(_, given)| *given) {
+                return at
+                    .fault(option, "a model without a head (`head = \"none\"`) has no logits; take it out");
+            }
+        } else if pooling != Pooling::None {
+            let message =
+                "only a model without a head (`head = \"none\"`) pools its rows; take one of the two out";
+            return at.fault("pooling", message);
+        }
         Some(OutputConfig { norm: norm.0, head, bias, scale, softcap, pooling })
     }
 
@@ -145,7 +158,7 @@ impl Resolver<'_> {
 
     /// Size hints that the file states as one number.
     pub(super) fn hints(&self) -> BTreeMap<String, f64> {
-        let number = |key: &str| match self.values.facts.keys.get(key)? {
+        let number = |key: &str| match self.values.facts.consult(key)? {
             KeyValue::Number(value) => Some(*value),
             KeyValue::Integer(value) => Some(*value as f64),
             _ => None,

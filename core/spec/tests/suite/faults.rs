@@ -95,6 +95,74 @@ fn each_fault_says_what_is_wrong() {
     }
 }
 
+/// What no file can make right is a fault of the spec, found without a file.
+#[test]
+fn values_that_are_wrong_in_every_file_are_faults() {
+    for (option, expected) in [
+        ("heads = 3.5", "mixer.heads\n  3.5 is not a count"),
+        ("heads = -4", "mixer.heads\n  -4 is not a count"),
+        ("heads = \"7 / 2\"", "mixer.heads\n  3.5 is not a count"),
+        ("scale = \"sqrt('x')\"", "sqrt takes numbers; 'x' in quotes is a text"),
+        ("scale = \"sqrt(-1)\"", "sqrt has no value here"),
+        ("scale = \"1 / 0\"", "mixer.scale"),
+        ("scale = \"1 if false\"", "`1 if false` gives nothing"),
+        ("scale = \"true\"", "`true` is true, a truth; a number is wanted"),
+        ("softcap = { hf = 1 }", "mixer.softcap\n  only `hf` is given, and `gguf` is missing: write both"),
+        (
+            "mask = { gguf = \"causal\" }",
+            "mixer.mask\n  only `gguf` is given, and `hf` is missing: write both",
+        ),
+        (
+            "window = { kind = \"sliding\", size = 4, when = \"1 + 1\" }",
+            "`1 + 1` is 2; true or false is wanted",
+        ),
+    ] {
+        let rest = "[feed_forward]\nkind = \"gated\"\nactivation = \"silu\"\n";
+        let found = faults(&minimal(&format!("[mixer]\nkind = \"attention\"\n{option}\n{rest}")));
+        assert!(found.contains(expected), "{option}\n{found}");
+        assert_eq!(found.matches("error:").count(), 1, "{option}\n{found}");
+    }
+}
+
+/// A fault does not hide others: a missing `schema`, a value that cannot be, a key that is not there.
+#[test]
+fn faults_do_not_hide_one_another() {
+    let text = minimal(PLAIN).replace("schema = 1\n", "").replace("\"silu\"", "\"sliu\"");
+    let found = faults(&text);
+    assert!(found.contains("schema\n  missing") && found.contains("the nearest is `silu`"), "{found}");
+    let spec = parse(&minimal(
+        "[mixer]\nkind = \"attention\"\nheads = \"x / 3\"\n[mixer.rope]\nkind = \"rotary\"\npairs = \"halves\"\n\
+         base = \"rope.freq_bse\"\n[feed_forward]\nkind = \"gated\"\nactivation = \"silu\"\n",
+    ))
+    .unwrap();
+    let found = Fake::small(1).with("x", 4i64).refused(&spec);
+    assert!(
+        found.contains("mixer.heads (layer 0)\n  1.33") && found.contains("`rope.freq_bse`: neither"),
+        "{found}"
+    );
+}
+
+#[test]
+fn faults_are_told_in_the_order_of_lines() {
+    let text = minimal(PLAIN)
+        .replace("[output]", "[outptu]\nx = 1\n[output]")
+        .replace("kind = \"attention\"", "kind = \"attention\"\nbais = 1")
+        .replace("ffn_norm", "ffn_nrom")
+        .replace("kind = \"rms\"", "kind = \"rsm\"");
+    let lines: Vec<usize> =
+        parse(&text).unwrap_err().faults().iter().map(|fault| fault.position.unwrap().0).collect();
+    assert!(lines.len() > 3 && lines.is_sorted(), "{lines:?}");
+}
+
+#[test]
+fn a_role_that_nobody_knows_has_a_neighbour_or_a_place_to_look() {
+    let role = |name: &str| faults(&minimal(PLAIN).replace("\"ffn_norm\"", &format!("\"{name}\"")));
+    assert!(role("attn_post_norm").contains("the nearest is `post_attention_norm`"));
+    assert!(
+        role("quux").contains("there is no role `quux`; the kinds' roles are listed in specs/reference.md")
+    );
+}
+
 #[test]
 fn each_fault_outside_the_mixer_too() {
     for (more, expected) in [
@@ -119,9 +187,11 @@ fn each_fault_outside_the_mixer_too() {
         ("[adapter]\norder = [\"attn_z\"]\n", "there is no role `attn_z`"),
         ("[truth]\nreference = \"huggingface\"\nsource = \"x\"\n", "allowed: hf, llama.cpp, paper"),
         ("[tokenizer]\nend = \"x\"\n", "a list of strings is wanted"),
+        ("[chat]\nfallback = \"gemma\"\n", "chat.fallback\n  the template never mentions `messages`"),
     ] {
         let found = faults(&minimal(&format!("{PLAIN}{more}")));
         assert!(found.contains(expected), "{more}\n{found}");
+        assert_eq!(found.matches("error:").count(), 1, "{more}\n{found}");
     }
 }
 
@@ -241,6 +311,17 @@ fn many_keys_and_many_layers_are_no_long_wait() {
     let found = fake.refused(&spec);
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
     assert!(found.contains("and 19960 more keys that nothing reads"), "{}", &found[..2000]);
+    // A key that no layer finds is looked for among all of them once.
+    let scale = "kind = \"attention\"\nscale = \"layer + attention.sliding_wndow\"";
+    let spec = parse(&minimal(&PLAIN.replace("kind = \"attention\"", scale))).unwrap();
+    let start = std::time::Instant::now();
+    let found = fake.refused(&spec);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    assert!(
+        found.contains("mixer.scale (layers 0-4095)\n  `attention.sliding_wndow`: neither"),
+        "{}",
+        &found[..2000]
+    );
     let start = std::time::Instant::now();
     let llama = crate::model::spec(&crate::model::built_in(), "llama");
     let report = Fake::small(128).report(&llama).unwrap();

@@ -132,13 +132,14 @@ fn per_source_values_follow_the_format() {
 
 #[test]
 fn counts_are_whole_and_reals_are_rounded_once() {
-    let found = refused("key_dim = \"7 / 2\"", &Fake::small(1));
+    let with = |x: i64| Fake::small(1).with("x", x);
+    let found = refused("key_dim = \"x / 2\"", &with(7));
     assert!(found.contains("mixer.key_dim (layer 0)\n  3.5 is not a count"), "{found}");
-    let found = refused("scale = \"1 / 0\"", &Fake::small(1));
+    let found = refused("scale = \"1 / x\"", &with(0));
     assert!(found.contains("mixer.scale"), "{found}");
-    let found = refused("scale = \"ln(0)\"", &Fake::small(1));
+    let found = refused("scale = \"ln(x)\"", &with(0));
     assert!(found.contains("ln has no value here"), "{found}");
-    let found = refused("scale = \"sqrt(0 - 1)\"", &Fake::small(1));
+    let found = refused("scale = \"sqrt(x)\"", &with(-1));
     assert!(found.contains("sqrt has no value here"), "{found}");
     let found = refused("scale = 1e300", &Fake::small(1));
     assert!(found.contains("not a number an f32 can hold"), "{found}");
@@ -154,8 +155,15 @@ fn strictness_names_the_key() {
     assert!(found.contains("`x`: neither a standard key nor in this file"), "{found}");
     let found = refused("scale = \"a.b.c\"", &Fake::small(1));
     assert!(found.contains("`a.b.c`: neither a standard key nor in this file"), "{found}");
-    let found = refused("scale = \"1 if false\"", &Fake::small(1));
+    let found = refused("scale = \"1 if x\"", &Fake::small(1).with("x", false));
     assert!(found.contains("gives nothing here"), "{found}");
+    // Inside functions, too, and in names of [let] that functions use.
+    for scale in ["sqrt(embeding_length)", "min(embeding_length, 3)", "sqrt(1 + embeding_length)"] {
+        let found = refused(&format!("scale = \"{scale}\""), &Fake::small(1));
+        let expected =
+            "`embeding_length`: neither a standard key nor in this file; the nearest is `embedding_length`";
+        assert!(found.contains(expected), "{found}");
+    }
     let found = refused("scale = \"context_length\"", &Fake::small(1));
     assert!(found.contains("`context_length` is not in this file"), "{found}");
     let found = refused("scale = \"x + 1\"", &Fake::small(1).with("x", "wide"));
@@ -212,6 +220,22 @@ fn roles_have_their_stored_names() {
     assert_eq!(oss.role_to_gguf_name("attn_q", Some(0)), "blk.0.attn_q");
     assert_eq!(oss.role_to_gguf_name("exp_probs_b.bias", Some(1)), "blk.1.exp_probs_b.bias");
     assert_eq!(oss.role_to_gguf_name("output", None), "output");
+}
+
+/// Options that only one of the two kinds of model has are not passed over in the other.
+#[test]
+fn an_encoder_has_no_logits_and_only_an_encoder_pools() {
+    let output = |own: &str| parse(&minimal(PLAIN).replace("head = \"own-or-tied\"", own)).unwrap();
+    assert_eq!(Fake::small(1).config(&output("head = \"none\"\npooling = \"mean\"")).output.scale, 1.0);
+    for (own, expected) in [
+        ("head = \"none\"\nscale = 2", "output.scale\n  a model without a head"),
+        ("head = \"none\"\nsoftcap = 30", "output.softcap\n  a model without a head"),
+        ("head = \"none\"\nbias = \"if-present\"", "output.bias\n  a model without a head"),
+        ("head = \"own\"\npooling = \"mean\"", "output.pooling\n  only a model without a head"),
+    ] {
+        let refused = Fake::small(1).refused(&output(own));
+        assert!(refused.contains(expected), "{own}: {refused}");
+    }
 }
 
 #[test]

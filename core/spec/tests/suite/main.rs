@@ -4,6 +4,7 @@
 mod faults;
 mod fixtures;
 mod generated;
+mod harmless;
 mod hostile;
 mod language;
 mod merge;

@@ -127,3 +127,57 @@ fn built_in_has(id: &str) -> bool {
     use menagerie_spec::SpecLookup;
     built_in().find(id).is_some()
 }
+
+/// A lookup in which `child` stands in the place of another spec of its id.
+struct Replacing<'a>(&'a str);
+
+impl menagerie_spec::SpecLookup for Replacing<'_> {
+    fn find(&self, id: &str) -> Option<SpecSource> {
+        (id == "child").then(|| source("child", self.0))
+    }
+
+    fn find_replaced(&self, id: &str, replacing: &SpecSource) -> Option<SpecSource> {
+        let below = minimal(crate::model::PLAIN);
+        (id == "child" && replacing.text == self.0).then(|| source("below", &below))
+    }
+}
+
+#[test]
+fn a_spec_extends_the_one_that_it_replaces() {
+    let text = child("child", "[mixer]\nsoftcap = 7\n");
+    let spec = ArchSpec::parse(&source("child", &text), &Replacing(&text), &Kinds::built_in()).unwrap();
+    assert_eq!(spec.extends(), ["child"]);
+    assert_eq!(attention(&Fake::small(1).config(&spec), 0).softcap, Some(7.0));
+    // A third spec gets the replacement, and with it what that stands on.
+    let third = child("child", "").replace("id = \"child\"", "id = \"third\"");
+    let spec = ArchSpec::parse(&source("third", &third), &Replacing(&text), &Kinds::built_in()).unwrap();
+    assert_eq!(spec.extends(), ["child", "child"]);
+    assert_eq!(attention(&Fake::small(1).config(&spec), 0).softcap, Some(7.0));
+    // Without one below it is a circle, told once.
+    let found = faults(&[("child", &child("child", ""))], "child");
+    assert_eq!(found, "error: child.toml:2:12: extends\n  a circle: child -> child");
+}
+
+/// The merged text is a whole spec that says the same, and says where each line is from.
+#[test]
+fn a_merged_spec_stands_alone() {
+    let olmo = spec(&nineteen(), "olmo2").merged();
+    assert!(olmo.contains("head = \"own-or-tied\"  # llama.toml:"), "{olmo}");
+    assert!(olmo.contains("id = \"olmo2\"\n"), "{olmo}");
+    for folder in [built_in(), nineteen()] {
+        for id in menagerie_spec::SpecLookup::ids(&folder) {
+            let written = spec(&folder, &id);
+            let again = source(&id, &written.merged());
+            let again = ArchSpec::parse(&again, &menagerie_spec::NoLookup, &Kinds::built_in());
+            let again = again.unwrap_or_else(|faults| panic!("{id}:\n{faults}\n{}", written.merged()));
+            assert_eq!((written.features(), 0), (again.features(), again.extends().len()), "{id}");
+            for name in ["llama", "phi2", "qwen2", "qwen3", "qwen3moe", "starcoder2", "mistral3"] {
+                let (mut fake, _) = crate::fixtures::fixture(name);
+                if fake.name == id && written.truth() == again.truth() {
+                    fake.all_layers(&["attn_norm", "attn_q_norm", "attn_k_norm"]);
+                    assert_eq!(fake.report(&written).unwrap().config, fake.report(&again).unwrap().config);
+                }
+            }
+        }
+    }
+}

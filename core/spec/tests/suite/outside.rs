@@ -86,6 +86,10 @@ impl Definition for LeakyConfig {
         into.set("channels", self.channels);
         into.norm("inner", self.inner.as_ref());
     }
+
+    fn regime_limit(&self) -> Option<usize> {
+        Some(100 * self.channels)
+    }
 }
 
 options! {
@@ -138,6 +142,9 @@ fn a_mixer_and_a_norm_of_another_crate_resolve() {
     let report = file().report(&parse(&minimal(LEAKY)).unwrap()).unwrap();
     let config: &ModelConfig = &report.config;
     let mixer = config.layers[1].mixer.as_ref().unwrap();
+    // What assembly makes the model's regimes from, whichever crate a mixer is of.
+    assert_eq!(mixer.regime_limit(), Some(800));
+    assert_eq!(Component::new(TanhConfig { alpha: 1.0 }).regime_limit(), None);
     assert_eq!(mixer.kind(), LeakyConfig::KIND);
     let inner = TanhConfig { alpha: 0.25 };
     let expected =

@@ -18,10 +18,11 @@ fn every_spec_parses() {
 }
 
 #[test]
-fn the_nineteen_and_the_nine_are_there() {
+fn the_nineteen_and_the_ten_are_there() {
     assert_eq!(nineteen().ids().len(), 19);
-    let nine = ["llama", "mistral3", "phi2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3", "starcoder2"];
-    assert_eq!(built_in().ids(), nine);
+    let ten =
+        ["lfm2", "llama", "mistral3", "phi2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3", "starcoder2"];
+    assert_eq!(built_in().ids(), ten);
 }
 
 #[test]

@@ -70,6 +70,37 @@ fn tensors_and_overrides_are_origins_too() {
     assert_eq!(base.value, "500000");
 }
 
+/// What a spec reads only for something that this model does not have is told apart from what counts.
+#[test]
+fn keys_without_effect_are_told() {
+    let llama = spec(&built_in(), "llama");
+    let without_effect = |fake: &Fake| fake.report(&llama).unwrap().coverage.without_effect;
+    let yarn = |kind: &str| {
+        Fake::small(2)
+            .with("rope.scaling.type", kind)
+            .with("rope.scaling.factor", 4.0)
+            .with("rope.scaling.original_context_length", 32i64)
+            .with("rope.scaling.yarn_beta_fast", 16.0)
+            .with("rope.scaling.yarn_log_multiplier", 0.5)
+    };
+    assert_eq!(without_effect(&yarn("yarn")), [""; 0]);
+    let idle = [
+        "rope.scaling.original_context_length",
+        "rope.scaling.yarn_beta_fast",
+        "rope.scaling.yarn_log_multiplier",
+    ];
+    assert_eq!(without_effect(&yarn("none")), idle);
+    assert_eq!(without_effect(&Fake::small(2)), [""; 0]);
+    for name in ["llama", "mixtral", "phi2", "qwen2", "qwen3", "qwen3moe", "starcoder2", "mistral3"] {
+        assert_eq!(report(name).coverage.without_effect, [""; 0], "{name}");
+    }
+    let unmatched = Fake::small(2).with("tensor_data_layout", "x").report(&llama).unwrap().coverage.unmatched;
+    assert_eq!(
+        unmatched,
+        ["expert_group_used_count", "rope.dimension_sections", "attention.layer_norm_epsilon"]
+    );
+}
+
 #[test]
 fn a_resolution_is_serialisable() {
     let report = report("llama");

@@ -13,8 +13,7 @@ use menagerie::spec::config::MoeConfig;
 use menagerie_kernels_check::rates::{int8_rate, read_rate};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Measure prompt (pp) and generation (tg) speed, comparable with llama-bench
 ///
@@ -82,7 +81,11 @@ struct Measured {
 
 impl BenchCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let cancel = interrupt::flag()?;
+        if !self.kernels && self.prompt.iter().chain(&self.generate).all(|&tokens| tokens == 0) {
+            return Err(Failure::Usage("there is nothing to measure: -p and -n are 0".to_owned()));
+        }
+        // Nothing is lost: probes and kernels end at once too.
+        let _at_once = interrupt::at_once()?;
         let mut model = self.model.clone();
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
         model.at_least(self.depth + longest);
@@ -91,7 +94,7 @@ impl BenchCommand {
         let cpu = Cpu::new(model.load_options().threads)?;
         let bar = progress::spinner("probing");
         let limits = probe(&cpu, &pipeline)?;
-        let measured = self.measure(&pipeline, &cancel, &bar);
+        let measured = self.measure(&pipeline, &bar);
         bar.finish_and_clear();
         let report = self.report(&pipeline, &cpu, &measured?, &limits)?;
         match (self.json, self.format) {
@@ -102,12 +105,7 @@ impl BenchCommand {
         }
     }
 
-    fn measure(
-        &self,
-        pipeline: &TextPipeline,
-        cancel: &Arc<AtomicBool>,
-        bar: &ProgressBar,
-    ) -> Result<Vec<Measured>, Failure> {
+    fn measure(&self, pipeline: &TextPipeline, bar: &ProgressBar) -> Result<Vec<Measured>, Failure> {
         let of =
             |kind, counts: &[usize]| counts.iter().map(move |&tokens| (kind, tokens)).collect::<Vec<_>>();
         let wanted = [of("pp", &self.prompt), of("tg", &self.generate)].concat();
@@ -119,7 +117,7 @@ impl BenchCommand {
                 depth: self.depth,
                 repetitions: self.repetitions as usize,
                 warm_up: true,
-                cancel: Some(Arc::clone(cancel)),
+                cancel: None,
             };
             let result = pipeline.bench(&options, &mut |stage| {
                 bar.set_message(match stage {
@@ -142,8 +140,10 @@ impl BenchCommand {
         limits: &Limits,
     ) -> Result<Value, Failure> {
         let cost = pipeline.resolved().map(cost);
+        let device = pipeline.compute().backend.name();
         let share = |one: &Measured| {
-            let cost = cost.as_ref()?;
+            // The limits are the processor's.
+            let cost = cost.as_ref().filter(|_| device == "cpu")?;
             Some(match one.kind {
                 "pp" => one.rate.median * cost.macs / limits.int8,
                 _ => one.rate.median * cost.bytes / limits.read,
@@ -161,9 +161,12 @@ impl BenchCommand {
             "model": self.model.model,
             "architecture": pipeline.architecture(),
             "version": crate::version::short(),
-            "time": std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok().map(|time| time.as_secs()),
-            "threads": cpu.pool().threads(),
-            "kernels": cpu.isa().name(),
+            "time": SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|time| time.as_secs()),
+            "device": device,
+            "threads": (device == "cpu").then(|| cpu.pool().threads()),
+            "kernels": (device == "cpu").then(|| cpu.isa().name()),
+            "arithmetic": self.model.arithmetic_name(),
+            "half_prompts": self.model.half_prompts_name(),
             "kv_type": pipeline.kv_type().name(),
             "depth": self.depth,
             "tests": measured.iter().map(test).collect::<Vec<_>>(),
@@ -259,12 +262,17 @@ fn cost(resolved: &ResolvedFile) -> Cost {
 
 fn print(report: &Value) -> Result<(), Failure> {
     let text = |key: &str| report[key].as_str().unwrap_or_default().to_owned();
+    let place = match report["threads"].as_u64() {
+        Some(threads) => {
+            format!("{}, {} kernels", output::counted(threads as usize, "thread"), text("kernels"))
+        }
+        None => format!("device {}", text("device")),
+    };
     output::line(&format!(
-        "{} ({}), {}, {} kernels, {} cache, depth {}",
+        "{} ({}), {place}, {}, {} cache, depth {}",
         text("model"),
         text("architecture"),
-        output::counted(report["threads"].as_u64().unwrap_or(0) as usize, "thread"),
-        text("kernels"),
+        arithmetic(report),
         text("kv_type"),
         report["depth"]
     ))?;
@@ -293,6 +301,15 @@ fn print(report: &Value) -> Result<(), Failure> {
     kernel_rates::print(&report["kernel_rates"])
 }
 
+/// What is compared with what: `exact arithmetic`, `fast arithmetic, F16 prompts in bf16`.
+fn arithmetic(report: &Value) -> String {
+    let text = |key: &str| report[key].as_str().unwrap_or_default();
+    match text("arithmetic") {
+        "fast" => format!("fast arithmetic, F16 prompts in {}", text("half_prompts")),
+        other => format!("{other} arithmetic"),
+    }
+}
+
 fn tests(report: &Value) -> &[Value] {
     report["tests"].as_array().map_or(&[], Vec::as_slice)
 }
@@ -311,7 +328,7 @@ fn mean(test: &Value) -> f64 {
 /// A line per measurement with this between the cells; Markdown has bars at both ends as well.
 fn separated(report: &Value, between: &str) -> String {
     let markdown = between != ",";
-    let heads = ["model", "size", "params", "type", "threads", "kv", "test", "t/s", "stddev"];
+    let heads = ["model", "size", "params", "type", "threads", "arithmetic", "kv", "test", "t/s", "stddev"];
     let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let quoted = |text: String| {
         let quote = !markdown && text.contains([',', '"', '\n']);
@@ -327,9 +344,9 @@ fn separated(report: &Value, between: &str) -> String {
     }
     for test in tests(report) {
         let deviation = test["tokens_per_second"]["deviation"].as_f64().unwrap_or_default();
-        let mut cells: Vec<String> = ["model", "file_bytes", "parameters", "type", "threads", "kv_type"]
-            .map(|key| cell(&report[key]))
-            .to_vec();
+        let mut cells: Vec<String> =
+            ["model", "file_bytes", "parameters", "type", "threads"].map(|key| cell(&report[key])).to_vec();
+        cells.extend([arithmetic(report), cell(&report["kv_type"])]);
         cells.extend([cell(&test["test"]), format!("{:.2}", mean(test)), format!("{deviation:.2}")]);
         text.push_str(&line(cells));
     }

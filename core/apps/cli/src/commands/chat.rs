@@ -66,7 +66,8 @@ impl ChatCommand {
         let mut conversation = Conversation::begin(&pipeline, &self)?;
         let mut lines = Lines::of_process(!self.display.no_history)?;
         if std::io::stdin().is_terminal() {
-            eprintln!("{}; context {} tokens; /help lists commands", pipeline.name(), pipeline.context());
+            let (name, context) = (pipeline.name(), pipeline.context());
+            report::line(&format!("{name}; context {context} tokens; /help lists commands"));
         }
         let _kept = interrupt::never()?;
         let mut interrupted = false;

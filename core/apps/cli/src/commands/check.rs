@@ -6,10 +6,10 @@ use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
 use crate::report::{self, Finding};
 use crate::template_arguments::TemplateArguments;
-use crate::{output, style};
+use crate::{interrupt, output, style};
 use clap::Args;
-use menagerie::pipeline::TextPipeline;
-use menagerie::registry::{Entry, FolderKind, Registry, RegistryOptions, SpecFolder};
+use menagerie::pipeline::{ResolvedFile, TextPipeline};
+use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,8 @@ const TOLERANCE: f32 = 1e-4;
 /// A spec (a file, or the id of an architecture): its tables, options and expressions. A model: its keys and tensors
 /// under its spec, its tokenizer and chat template. With --reference, also its logits against a safetensors file with
 /// `tokens_NAME` i64 [T] and `logits_NAME` f32 [T, V], as `menagerie logits` writes it (`tokens`, `logits`) and as the
-/// reference scripts of the project do.
+/// reference scripts of the project do. From a model of Hugging Face such a file comes by its transformers in float32:
+/// see tests/reference in the source of this program; from a build that is trusted, by `menagerie logits --exact`.
 #[derive(Args)]
 pub(crate) struct CheckCommand {
     #[command(flatten)]
@@ -76,12 +77,28 @@ impl CheckCommand {
     fn spec_meant(&self, name: &str) -> Result<Option<Entry>, Failure> {
         let path = Path::new(name);
         if name.ends_with(".toml") {
-            return spec_file(path).map(Some);
+            return self.spec_file(path).map(Some);
         }
         if path.exists() || name.contains('/') {
             return Ok(None);
         }
         Ok(self.model.specs.registry()?.entry(name).cloned())
+    }
+
+    /// A spec among those of its folder and those of any other command, which it may extend.
+    fn spec_file(&self, file: &Path) -> Result<Entry, Failure> {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut folders = vec![
+            SpecFolder { path: file.to_owned(), kind: FolderKind::File },
+            SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag },
+        ];
+        folders.extend(self.model.specs.folders());
+        let registry =
+            Registry::load(&RegistryOptions { folders, allow_shadow: self.model.specs.allow_shadow })?;
+        let is_it = |entry: &&Entry| matches!(&entry.origin, Origin::File { path, .. } if path == file);
+        registry.entries().iter().find(is_it).cloned().ok_or_else(|| {
+            Failure::about(file.display(), "another spec of its name comes first (see `menagerie list`)")
+        })
     }
 
     /// A model that cannot be opened has faults like any other.
@@ -98,8 +115,11 @@ impl CheckCommand {
         };
         found.architecture = Some(pipeline.architecture().to_owned());
         found.notes = pipeline.notices().iter().map(ToString::to_string).collect();
+        found.notes.extend(pipeline.resolved().map(unused).unwrap_or_default());
         self.text_found(&pipeline, &mut found);
         if let Some(file) = &self.reference {
+            // Nothing is lost by ending at once.
+            let _at_once = interrupt::at_once()?;
             found.compared = comparison::with_reference(&pipeline, file, self.tolerance)?;
         }
         Ok(found)
@@ -130,7 +150,7 @@ impl CheckCommand {
         if !found.faults.is_empty() {
             // Faults go where errors go.
             report::findings_as_errors(&found.faults);
-            eprintln!("{}: {}", found.what, output::counted(found.faults.len(), "fault"));
+            report::line(&format!("{}: {}", found.what, output::counted(found.faults.len(), "fault")));
             return Ok(());
         }
         match &found.architecture {
@@ -173,15 +193,18 @@ impl CheckCommand {
     }
 }
 
-/// A spec among those of its folder and the built-in ones, which it may extend.
-fn spec_file(file: &Path) -> Result<Entry, Failure> {
-    std::fs::metadata(file).map_err(|error| Failure::about(file.display(), error))?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folders = vec![SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag }];
-    let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    // The file itself is what matters here, whether or not it would replace another.
-    let registry = Registry::load(&RegistryOptions { folders, allow_shadow: true })?;
-    registry.entry(&id).cloned().ok_or_else(|| Failure::about(file.display(), "the file is not a spec"))
+/// Keys that change nothing; and, of a spec that is not built in, reasons that it gives for keys this file does not have.
+fn unused(resolved: &ResolvedFile) -> Vec<String> {
+    let coverage = &resolved.resolution.coverage;
+    let id = resolved.spec.id();
+    let idle = coverage.without_effect.iter();
+    let idle =
+        idle.map(|key| format!("key {key} is read by spec {id}, and nothing in this model depends on it"));
+    let own = matches!(resolved.origin, Origin::File { .. });
+    let unmatched = coverage.unmatched.iter().filter(|_| own);
+    let unmatched =
+        unmatched.map(|glob| format!("[gguf.ignore_keys] {glob:?} of spec {id} matches no key of this file"));
+    idle.chain(unmatched).collect()
 }
 
 fn spec_found(name: &str, entry: &Entry) -> Found {

@@ -7,7 +7,6 @@ use crate::output;
 use clap::Args;
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::pipeline::{DeviceLine, devices};
-use menagerie::registry::SpecFolder;
 use serde_json::{Value, json};
 
 /// Show CPU features, kernels chosen, threads and folders
@@ -48,7 +47,9 @@ impl DoctorCommand {
     fn report(&self) -> Result<Value, Failure> {
         let cpu = Cpu::with_isa(None, Isa::from_environment()?)?;
         let registry = self.specs.registry()?;
-        let folders: Vec<Value> = SpecFolder::of_process(&self.specs.spec_dir)
+        let folders: Vec<Value> = self
+            .specs
+            .folders()
             .iter()
             .map(|folder| {
                 let files = folder.files();
@@ -74,7 +75,7 @@ impl DoctorCommand {
             "caches": format!("{} KiB first level, {} KiB second", cpu.caches().l1d >> 10, cpu.caches().l2 >> 10),
             "devices": devices().into_iter().map(device_line).collect::<Vec<_>>(),
             "memory_free": menagerie::pipeline::available_memory(),
-            "config_file": ConfigFile::of_process()?.path,
+            "config_file": ConfigFile::location(),
             "architectures": registry.entries().len() - faulty.len(),
             "faulty_specs": faulty,
             "spec_folders": folders,

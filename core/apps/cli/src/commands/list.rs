@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::style::Stream;
 use crate::{output, report};
 use clap::Args;
 use menagerie::registry::{Entry, Origin};
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 /// List the architectures that can be run, and where each comes from
 ///
-/// An architecture is a TOML file: put one into --spec-dir, a folder of MENAGERIE_SPEC_DIR, menagerie/specs in the data
+/// An architecture is a TOML file: name one with --spec, or put it into --spec-dir, a folder of MENAGERIE_SPEC_DIR, menagerie/specs in the data
 /// folder, or ./menagerie.d, and it is listed at the next call.
 #[derive(Args)]
 pub(crate) struct ListCommand {
@@ -88,17 +89,19 @@ impl ListCommand {
         } else {
             narrow(&good)?
         }
+        let coloured = Stream::Out.is_coloured();
         for one in good.iter().filter(|one| one.shadows.is_some()) {
             let replaced = one.shadows.as_deref().unwrap_or_default();
-            output::line(&format!("note: {} replaces {replaced}", one.origin))?;
+            let note = format!("{} replaces {replaced}", one.origin);
+            output::line(&report::note_text(&note, coloured))?;
         }
         for note in listed.iter().flat_map(|one| &one.notes).chain(registry.notes()) {
-            output::line(&format!("note: {note}"))?;
+            output::line(&report::note_text(note, coloured))?;
         }
         for one in faulty {
             let error = one.error.as_deref().unwrap_or_default();
             output::line(&format!("\n{} cannot be used: {}", one.id, one.origin))?;
-            output::write(&report::error_text(error, false))?;
+            output::write(&report::error_text(error, coloured))?;
         }
         Ok(())
     }

@@ -2,13 +2,14 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
-use crate::output;
 use crate::output_file::{OutputFile, may_write};
+use crate::{interrupt, output, report};
 use clap::Args;
 use menagerie::pipeline::{GenerateError, LogitsOptions, TextPipeline, logits_by_step};
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 /// Write the logits of every position to a safetensors file: `tokens` i64 [T], `logits` f32 [T, V]
 #[derive(Args)]
@@ -47,8 +48,15 @@ impl LogitsCommand {
         let vocabulary = pipeline.vocabulary();
         let mut file = OutputFile::create(&self.out, self.force, &[&model])?;
         self.write(&pipeline, &tokens, &options, &mut file)?;
+        let is_device = file.is_device();
         file.commit()?;
-        output::line(&format!("{}: logits [{}, {vocabulary}]", self.out.display(), tokens.len()))
+        let said = format!("{}: logits [{}, {vocabulary}]", self.out.display(), tokens.len());
+        // A device may be standard output.
+        if is_device {
+            report::note(&said);
+            return Ok(());
+        }
+        output::line(&said)
     }
 
     /// A safetensors file, row by row as they are computed: length of the header, header, tokens, logits.
@@ -61,11 +69,13 @@ impl LogitsCommand {
     ) -> Result<(), Failure> {
         let about = |error: std::io::Error| Failure::about(self.out.display(), error);
         let vocabulary = pipeline.vocabulary();
+        let cancel = interrupt::flag()?;
         let mut out = BufWriter::new(file);
         out.write_all(&head(tokens, vocabulary)).map_err(about)?;
         let (mut failed, mut row) = (None, 0);
         let computed = logits_by_step(pipeline.engine(), Vec::new(), tokens, options, &mut |rows| {
-            let written = self.check(rows, row, vocabulary).and_then(|()| {
+            let stop = if cancel.load(Ordering::SeqCst) { Err(Failure::Interrupted) } else { Ok(()) };
+            let written = stop.and_then(|()| self.check(rows, row, vocabulary)).and_then(|()| {
                 rows.iter().try_for_each(|value| out.write_all(&value.to_le_bytes())).map_err(about)
             });
             row += rows.len() / vocabulary.max(1);

@@ -2,12 +2,12 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::{SpecArguments, locate};
-use crate::template_arguments::{TemplateArguments, read_list};
+use crate::template_arguments::{TemplateArguments, note_without_effect, read_list};
 use crate::{output, report};
 use clap::Args;
 use menagerie::assembly::open_model;
 use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOptions};
-use menagerie::pipeline::{ResolvedFile, tokenizer_tables};
+use menagerie::pipeline::{self, GivenTemplate, ResolvedFile, tokenizer_tables};
 use menagerie::registry::GGUFArchitecture;
 use serde_json::Value;
 use std::path::Path;
@@ -33,9 +33,11 @@ pub(crate) struct RenderCommand {
 
 impl RenderCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let given = self.template.source()?;
+        let given = self.template.given()?;
         let (template, messages) = match (given, self.files.as_slice()) {
-            (Some(source), [messages]) => (ChatTemplate::new("given", &source, None, None)?, messages),
+            (Some(given), [messages]) => {
+                (ChatTemplate::new(&given.name, &given.source, None, None)?, messages)
+            }
             (given, [model, messages]) => (self.of_model(model, given)?, messages),
             _ => {
                 return Err(Failure::Usage("expected MODEL MESSAGES.json, or --chat-template".to_owned()));
@@ -43,17 +45,19 @@ impl RenderCommand {
         };
         let messages =
             read_list(Path::new(messages), "messages")?.into_iter().map(joined).collect::<Vec<_>>();
-        let options = RenderOptions {
+        let given = self.template.render_options()?;
+        let options = |given: &pipeline::RenderOptions| RenderOptions {
             add_generation_prompt: !self.no_generation_prompt,
-            tools: self.template.tools()?,
-            extra: self.template.variables()?,
+            tools: given.tools.clone(),
+            extra: given.arguments.clone(),
             ..RenderOptions::default()
         };
-        output::write(&template.render(&messages, &options)?)
+        note_without_effect(&given, &|given| template.render(&messages, &options(given)).ok());
+        output::write(&template.render(&messages, &options(&given))?)
     }
 
     /// The template given by hand, the file's, or that of the spec of its architecture.
-    fn of_model(&self, model: &str, given: Option<String>) -> Result<ChatTemplate, Failure> {
+    fn of_model(&self, model: &str, given: Option<GivenTemplate>) -> Result<ChatTemplate, Failure> {
         let file = open_model(&locate(model)?, true)?;
         let registry = self.specs.registry()?;
         let named = file.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
@@ -62,8 +66,8 @@ impl RenderCommand {
         notices.iter().for_each(|notice| report::note(&notice.to_string()));
         let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
         let tokenizer = file.tokenizer(&TokenizerOptions { pre, tables: Some(tables) })?;
-        if let Some(source) = given {
-            return compile("given", &source, &tokenizer);
+        if let Some(given) = given {
+            return compile(&given.name, &given.source, &tokenizer);
         }
         if let Some(own) = file.chat_template(&tokenizer)? {
             return Ok(own);

@@ -71,7 +71,8 @@ impl RunCommand {
         };
         if self.verbose {
             let (statistics, seed) = (&outcome.statistics, outcome.seed);
-            eprintln!("{statistics}; {}; seed {seed}; {}", sampling_line(&request.sampling), outcome.reason);
+            let (sampling, reason) = (sampling_line(&request.sampling), &outcome.reason);
+            report::line(&format!("{statistics}; {sampling}; seed {seed}; {reason}"));
         }
         match outcome.reason {
             StopReason::Cancelled => Err(Failure::Interrupted),

@@ -6,12 +6,13 @@ use crate::model_arguments::{SpecArguments, locate};
 use crate::model_summary;
 use crate::output::{self, bytes as readable_bytes};
 use crate::report;
+use crate::style::Stream;
 use clap::Args;
 use menagerie::assembly::{Assembly, ModelFile, open_model};
 use menagerie::model::Compute;
-use menagerie::pipeline::{Arithmetic, Device, KvType, ResolvedFile, tokenizer_tables};
+use menagerie::pipeline::{Arithmetic, Device, DeviceOptions, KvType, ResolvedFile, tokenizer_tables};
 use menagerie::registry::{Entry, Registry};
-use menagerie::spec::{Provenance, fault::layer_ranges};
+use menagerie::spec::{Provenance, layer_ranges};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +42,9 @@ pub(crate) struct ShowCommand {
     /// All of these
     #[arg(long)]
     all: bool,
+    /// Of an architecture: with all that it extends laid under it, and where each line is from
+    #[arg(long)]
+    merged: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -81,7 +85,7 @@ impl ShowCommand {
         if self.json {
             return output::json(&json!({
                 "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
-                "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(), "text": entry.text,
+                "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(), "text": if self.merged { spec.merged() } else { entry.text.clone() },
             }));
         }
         let summary = if spec.summary().is_empty() { String::new() } else { format!(": {}", spec.summary()) };
@@ -100,12 +104,14 @@ impl ShowCommand {
                 output::line(&format!("note: {note}"))?;
             }
         }
-        output::line(&format!("\n{}", entry.text.trim_end()))
+        let merged = self.merged.then(|| spec.merged());
+        output::line(&format!("\n{}", merged.as_deref().unwrap_or(&entry.text).trim_end()))
     }
 
     fn model(&self, file: Arc<dyn ModelFile>, registry: &Registry) -> Result<(), Failure> {
         let resolved = ResolvedFile::new(file, registry, &self.accept_unread)?;
-        let backend = Device::default().backend(Some(1))?;
+        let one = DeviceOptions { threads: Some(1), ..DeviceOptions::default() };
+        let backend = Device::default().backend(one)?;
         let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
         let (tables, _) = tokenizer_tables(registry)?;
         let summary = model_summary::lines(&resolved, &assembly, tables);
@@ -117,10 +123,10 @@ impl ShowCommand {
             output::line(&format!("  {name:<14} {value}"))?;
         }
         for note in resolved.spec.truth().into_iter().flat_map(|truth| &truth.notes) {
-            output::line(&report::note_text(note, false))?;
+            output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
         }
         for notice in resolved.notices() {
-            output::line(&report::note_text(&notice.to_string(), false))?;
+            output::line(&report::note_text(&notice.to_string(), Stream::Out.is_coloured()))?;
         }
         if self.values || self.all {
             values_and_types(&resolved, &assembly)?;
@@ -211,6 +217,13 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
     };
     let summary: serde_json::Map<String, Value> =
         summary.into_iter().map(|(name, value)| (name.replace(' ', "_"), Value::String(value))).collect();
+    let mut config = json!(resolved.config());
+    // Sizes are whole numbers, however they are kept.
+    for size in config["hints"].as_object_mut().into_iter().flat_map(|hints| hints.values_mut()) {
+        if let Some(whole) = size.as_f64().filter(|size| size.fract() == 0.0 && size.abs() < 1e15) {
+            *size = json!(whole as i64);
+        }
+    }
     json!({
         "file": resolved.file_name(),
         "name": resolved.file.name(),
@@ -219,7 +232,7 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
         "truth": resolved.spec.truth(),
         "parameters": assembly.parameters(),
         "summary": summary,
-        "config": resolved.config(),
+        "config": config,
         "provenance": resolved.resolution.provenance,
         "coverage": resolved.resolution.coverage,
         "tensors": assembly.claims.iter().map(claim).collect::<Vec<_>>(),

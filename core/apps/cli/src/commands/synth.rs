@@ -2,14 +2,16 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
-use crate::{output, output_file};
+use crate::{interrupt, output, output_file};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::registry::GGUFArchitecture;
 use menagerie::spec::KeyValue;
 use menagerie::synth::{Quantisation, Synthesis};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 /// Shapes by name: canonical keys of published models.
 const SHAPES: &str = include_str!("shapes.json");
@@ -62,6 +64,10 @@ impl SynthCommand {
             return Err(Failure::Usage("the file to write is missing".to_owned()));
         };
         output_file::may_write(out, self.force, &[])?;
+        if output_file::is_device(out) {
+            return Err(Failure::about(out.display(), "is not a file; name one to write"));
+        }
+        let cancel = interrupt::flag()?;
         let registry = self.specs.registry()?;
         let (_, spec) = registry.resolve(&GGUFArchitecture::new(&self.spec)?)?;
         let shape = self.shape()?;
@@ -74,11 +80,13 @@ impl SynthCommand {
         ) {
             bar.set_style(style);
         }
-        menagerie::synth::write(&synthesis, out, &mut |done, total| {
+        let written = menagerie::synth::write(&synthesis, out, &mut |done, total| {
             bar.set_length(total);
             bar.set_position(done);
-        })?;
+            if cancel.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
         bar.finish_and_clear();
+        written?;
         let bytes = std::fs::metadata(out).map_err(|error| Failure::about(out.display(), error))?.len();
         output::line(&format!("{}: {}", out.display(), output::bytes(bytes)))
     }
@@ -87,6 +95,9 @@ impl SynthCommand {
         let mut shape = Shape { keys: BTreeMap::new(), tied: false };
         for part in &self.shape {
             match part.split_once('=') {
+                Some(("", _)) => {
+                    return Err(Failure::Usage(format!("`{part}` is not a NAME or KEY=VALUE of a shape")));
+                }
                 Some(("tied", value)) => shape.tied = value == "true",
                 Some((key, value)) => {
                     shape.keys.insert(key.to_owned(), parse_value(value));

@@ -8,7 +8,6 @@ use menagerie::loaders::{GgufLoader, Special, Tokenizer, TokenizerOptions};
 use menagerie::pipeline::tokenizer_tables;
 use menagerie::registry::GGUFArchitecture;
 use serde::Serialize;
-use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 
 /// Show the tokens of a text
@@ -107,18 +106,9 @@ impl TokenizeCommand {
         let (bytes, from) = match (&self.text, &self.file) {
             (Some(text), _) if text != "-" => return Ok(text.clone()),
             (None, Some(file)) if file.as_os_str() != "-" => {
-                let read = std::fs::read(file).map_err(|error| Failure::about(file.display(), error))?;
-                (read, file.display().to_string())
+                (prompt::read_bytes(file)?, file.display().to_string())
             }
-            _ => {
-                let mut stdin = std::io::stdin();
-                if stdin.is_terminal() {
-                    report::note("the text is read from the terminal; Ctrl-D ends it");
-                }
-                let mut read = Vec::new();
-                stdin.read_to_end(&mut read).map_err(|error| Failure::about("standard input", error))?;
-                (read, "standard input".to_owned())
-            }
+            _ => (prompt::standard_input(false)?, "standard input".to_owned()),
         };
         prompt::utf8(bytes, &from)
     }

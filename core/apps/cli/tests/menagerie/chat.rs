@@ -69,6 +69,14 @@ fn options_are_set_and_shown() {
     }
 }
 
+/// P5: a byte that is no text is named, wherever text is read.
+#[test]
+fn a_message_that_is_no_text_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    fed(home.path(), &["chat", &model], b"ab\xff\n").fails_with(&["standard input: byte 2", "UTF-8"]);
+}
+
 #[test]
 fn a_command_that_does_not_exist_is_no_message() {
     let home = tempfile::tempdir().unwrap();

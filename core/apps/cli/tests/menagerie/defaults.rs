@@ -39,6 +39,21 @@ fn what_is_wrong_in_the_file_is_pointed_at() {
     menagerie(home.path(), &["list"]).fails_with(&["config.toml:2:1", "tmep = 0.5", "^^^^", "`temp`"]);
     configured(home.path(), "threads = \n");
     menagerie(home.path(), &["list"]).fails_with(&["config.toml:"]);
+    let file = home.path().join(".config/menagerie/config.toml");
+    std::fs::write(&file, b"threads = 1\ntemp = \"\xff\"\n").unwrap();
+    menagerie(home.path(), &["list"]).fails_with(&["config.toml: byte 20 (line 2) is not UTF-8", "help: "]);
+    // What helps to mend it is not stopped by it.
+    for arguments in [&["doctor"][..], &["--version"], &["run", "--help"], &["man"]] {
+        let call = menagerie(home.path(), arguments);
+        assert!(call.err.contains("config.toml: byte 20"), "{arguments:?}: {}", call.err);
+        call.good();
+    }
+    configured(home.path(), "[run]\nraw = true\n");
+    let far = menagerie(home.path(), &["list"]);
+    assert!(!far.err.contains("nearest"), "{}", far.err);
+    far.fails_with(&["config.toml:2:1", "no option --raw"]);
+    configured(home.path(), "threads = 1\n[run.deep]\ntemp = 1\n");
+    menagerie(home.path(), &["list"]).fails_with(&["config.toml:2:", "deep", "^"]);
     configured(home.path(), "temp = \"cold\"\n");
     let model = chat_model(home.path());
     menagerie(home.path(), &["run", &model, "hi"]).refused_with(&["cold", "config.toml:1:1"]);

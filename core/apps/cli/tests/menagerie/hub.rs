@@ -79,6 +79,29 @@ fn a_damaged_download_fails_every_time() {
     with(home.path(), &server.address, &["run", "org/repo", "hi"]).fails_with(&["damaged"]);
 }
 
+/// P17: where a model lies is said when it is fetched, not at every call.
+#[test]
+fn where_a_model_lies_is_said_once() {
+    let (home, server) = (tempfile::tempdir().unwrap(), hello());
+    let said = || with(home.path(), &server.address, &["tokenize", "org/repo", "hi"]).err;
+    assert!(said().contains("org/repo is "));
+    assert!(!said().contains("org/repo is "));
+}
+
+/// A39: without a home nothing is written into the current folder.
+#[test]
+fn without_a_home_nothing_is_fetched() {
+    let (home, server) = (tempfile::tempdir().unwrap(), hello());
+    for name in ["org/repo", "smollm2"] {
+        // Not unset: then the system is asked for the home of whoever runs the test.
+        let mut command = command(home.path(), &server.address, &["run", name, "hi"]);
+        command.env("HOME", "");
+        call(command).fails_with(&["there is no folder for models", "HOME"]);
+    }
+    assert!(server.requests().is_empty());
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
 /// A1: one Ctrl-C ends a download at once with 130, whoever began it; what came is kept and gone on with.
 #[test]
 #[cfg(unix)]

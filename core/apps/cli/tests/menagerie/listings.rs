@@ -10,7 +10,7 @@ fn list_has_the_built_in_architectures() {
     let ids: Vec<&str> = json.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
     assert_eq!(
         ids,
-        ["llama", "mistral3", "phi2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3", "starcoder2"]
+        ["lfm2", "llama", "mistral3", "phi2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3", "starcoder2"]
     );
     assert!(
         json.as_array().unwrap().iter().all(|one| one["origin"].as_str().unwrap().starts_with("built-in"))
@@ -35,6 +35,8 @@ fn show_says_what_came_from_where() {
     let json = menagerie(home.path(), &["show", model.to_str().unwrap(), "--json"]).good();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["config"]["layers"].as_array().unwrap().len(), 3);
+    // A12: sizes are whole numbers.
+    assert!(json["config"]["hints"].as_object().unwrap().values().all(serde_json::Value::is_i64), "{json}");
     assert!(menagerie(home.path(), &["show", "qwen3"]).good().contains("qk_norm"));
 }
 
@@ -53,6 +55,8 @@ fn show_is_short() {
         "in the file",
         "memory",
         "parameters",
+        "sampling",
+        "temp 0.8, top-k 40",
         "free here",
     ] {
         assert!(out.contains(word), "`{word}` is not in:\n{out}");
@@ -140,4 +144,36 @@ fn the_manual_is_a_page_for_man() {
     assert!(page.contains("top\\-p"), "{page}");
     menagerie(home.path(), &["man", "nosuch"]).refused_with(&["nosuch"]);
     assert!(menagerie(home.path(), &["version"]).good().contains("kernels here"));
+}
+
+/// P1: a spec is shown with all that it extends, and where each line is from.
+#[test]
+fn a_merged_spec_says_where_its_lines_are_from() {
+    let home = tempfile::tempdir().unwrap();
+    let own = menagerie(home.path(), &["show", "smollm3"]).good();
+    assert!(!own.contains("own-or-tied"), "{own}");
+    let merged = menagerie(home.path(), &["show", "smollm3", "--merged"]).good();
+    for part in [
+        "head = \"own-or-tied\"  # specs/llama.toml:",
+        "when = \"attention.rope_pattern | default(layer % 4 != 3)\"\n",
+    ] {
+        assert!(merged.contains(part), "{merged}");
+    }
+}
+
+/// P6: `check` tells reasons of a dropped spec for keys that the file does not have.
+#[test]
+fn ignore_patterns_that_match_nothing_are_told() {
+    let home = tempfile::tempdir().unwrap();
+    let spec = "schema = 1\nextends = \"llama\"\n[architecture]\nid = \"llama\"\n[gguf.ignore_keys]\n\"nothing.*\" = \"a slip\"\n";
+    std::fs::write(home.path().join("llama.toml"), spec).unwrap();
+    let model = fixture("base/llama/model-f32.gguf");
+    let arguments = ["check", model.to_str().unwrap(), "--spec-dir", ".", "--allow-shadow"];
+    let out = menagerie(home.path(), &arguments).good();
+    assert!(
+        out.contains("[gguf.ignore_keys] \"nothing.*\" of spec llama matches no key of this file"),
+        "{out}"
+    );
+    let built_in = menagerie(home.path(), &["check", model.to_str().unwrap()]).good();
+    assert!(!built_in.contains("matches no key"), "{built_in}");
 }

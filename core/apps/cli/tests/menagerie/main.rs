@@ -5,6 +5,7 @@ mod bad_input;
 mod bad_specs;
 mod chat;
 mod defaults;
+mod half_prompts;
 #[cfg(feature = "hub")]
 mod hub;
 mod listings;
@@ -13,7 +14,10 @@ mod models;
 mod outputs;
 mod prompts;
 mod signals;
+mod specs;
 mod templates;
+#[cfg(target_os = "linux")]
+mod terminals;
 
 use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedValue};
 use std::path::{Path, PathBuf};

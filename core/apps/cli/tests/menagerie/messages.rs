@@ -81,3 +81,121 @@ fn shapes_are_listed_in_json() {
             .contains("a name and canonical keys that change it")
     );
 }
+
+/// Faults of a template given as a file have their place in it, when it is read and when it is used.
+#[test]
+fn faults_of_a_template_point_into_it() {
+    let home = tempfile::tempdir().unwrap();
+    let model = super::chat_model(home.path());
+    let write = |name: &str, text: &str| std::fs::write(home.path().join(name), text).unwrap();
+    write("m.json", r#"[{"role": "user", "content": "hi"}]"#);
+    write("broken.jinja", "{{ messages }}\n  text {% if x %%}\n");
+    write("refuses.jinja", "{{ messages[0].content }}\n{{ raise_exception('no system') }}");
+    write("fails.jinja", "\n{{ messages[0].content.nothing.at }}");
+    for (template, words) in [
+        ("broken.jinja", &["--> broken.jinja:2:8", "2 |   text {% if x %%}", "^^^"][..]),
+        ("refuses.jinja", &["--> refuses.jinja:2:1", "refuses this conversation: no system", "^^^"]),
+        ("fails.jinja", &["--> fails.jinja:2:1", "cannot render", "help: check the messages"]),
+    ] {
+        let given = ["--chat-template", template];
+        menagerie(home.path(), &[&["run", &model, "hi"], &given[..]].concat()).fails_with(words);
+        menagerie(home.path(), &[&["render", "m.json"], &given[..]].concat()).fails_with(words);
+        let chat = super::fed(home.path(), &[&["chat", &model], &given[..]].concat(), b"hi\n");
+        assert!(words.iter().all(|word| chat.err.contains(word)), "{}", chat.err);
+    }
+    write("name.jinja", "gemma");
+    menagerie(home.path(), &["run", &model, "hi", "--chat-template", "name.jinja"])
+        .fails_with(&["name.jinja", "never mentions `messages`"]);
+    menagerie(home.path(), &["run", &model, "hi", "--chat-template", "absent.jinja"])
+        .fails_with(&["absent.jinja: "]);
+}
+
+/// A7: what holds until the same text comes in every case.
+#[test]
+fn help_of_the_seed_says_what_holds() {
+    let home = tempfile::tempdir().unwrap();
+    for command in ["run", "chat"] {
+        let help = menagerie(home.path(), &[command, "--help"]).good();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            help.contains("with the same model, options and prompt, none of it cached from before"),
+            "{help}"
+        );
+    }
+}
+
+/// A9: three pieces of advice, each of something that exists.
+#[test]
+fn advice_is_of_what_exists() {
+    let home = tempfile::tempdir().unwrap();
+    // Token ids are taken by `logits` alone, and `bench` needs no text.
+    let mut changed = super::Changed::of("base/llama/model-f32.gguf");
+    changed.keys.retain(|(key, _)| !key.starts_with("tokenizer."));
+    let model = changed.write(home.path());
+    for command in ["run", "chat"] {
+        let call = super::fed(home.path(), &[command, &model], b"hi\n");
+        call.fails_with(&["`logits --tokens` and `bench` need none"]);
+    }
+    menagerie(home.path(), &["logits", &model, "--tokens", "1,2", "--out", "o"]).good();
+    // A template can be given where the note says so.
+    let base = super::fixture("base/llama/model-f32.gguf");
+    let base = base.to_str().unwrap();
+    let note = menagerie(home.path(), &["check", base]).good();
+    assert!(note.contains("--chat-template"), "{note}");
+    std::fs::write(home.path().join("t.jinja"), super::TEMPLATE).unwrap();
+    menagerie(home.path(), &["run", base, "hi", "-n", "1", "--chat-template", "t.jinja"]).good();
+    // Neither the file nor its folder sends to the other.
+    let folder = home.path().join("hf");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("model.safetensors"), b"\x02\0\0\0\0\0\0\0{}").unwrap();
+    let file = menagerie(home.path(), &["run", "hf/model.safetensors", "hi"]).err;
+    let folder = menagerie(home.path(), &["run", "./hf", "hi"]).err;
+    assert!(file.contains("GGUF") && !file.contains("give the folder"), "{file}");
+    assert!(folder.contains("GGUF") || folder.contains(".gguf"), "{folder}");
+}
+
+/// A27, P9: what takes the memory is what is named, in the units of listings.
+#[test]
+fn advice_on_memory_names_the_cause() {
+    let home = tempfile::tempdir().unwrap();
+    let model = super::fixture("base/llama/model-f32.gguf");
+    let run = |extra: &[&str]| {
+        menagerie(home.path(), &[&["run", model.to_str().unwrap(), "hi", "--raw"], extra].concat())
+    };
+    let call = run(&["--chunk", "4294967295"]);
+    assert!(!call.err.contains("even the weights") && !call.err.contains("iB"), "{}", call.err);
+    call.fails_with(&[
+        "a step of the prompt takes most of it",
+        "help: compute fewer tokens at once (--chunk 512)",
+    ]);
+    run(&["-c", "4294967295"]).fails_with(&["TB", "help: ask for a smaller context (-c "]);
+}
+
+/// P15, P23, P27: what is offered instead is what was meant, or nothing.
+#[test]
+fn suggestions_are_near() {
+    let home = tempfile::tempdir().unwrap();
+    let err = |arguments: &[&str]| {
+        let call = menagerie(home.path(), arguments);
+        assert_eq!(call.code, Some(2), "{call:?}");
+        call.err
+    };
+    assert!(!err(&["nosuch"]).contains("bench"));
+    assert!(err(&["chta"]).contains("'chat'"));
+    let other = err(&["run", "m.gguf", "x", "--kv-type", "q4_0"]);
+    assert!(other.contains("f32, f16, q8_0") && !other.contains("similar"), "{other}");
+    #[cfg(feature = "hub")]
+    assert!(err(&["--json", "models"]).contains("'models --json' exists"));
+}
+
+/// P16: nothing but text goes into a pipe, logs included.
+#[test]
+fn logs_have_no_colours() {
+    let home = tempfile::tempdir().unwrap();
+    let model = super::fixture("base/llama/model-f32.gguf");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_menagerie"));
+    command.args(["run", model.to_str().unwrap(), "a", "--raw", "-n", "1"]).env_clear();
+    command.env("HOME", home.path()).env("RUST_LOG", "info");
+    let call = super::call(command);
+    assert!(call.err.contains("model opened") && !call.err.contains('\x1b'), "{}", call.err);
+}

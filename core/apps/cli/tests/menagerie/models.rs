@@ -71,6 +71,9 @@ fn bench_measures_a_model_without_a_tokenizer() {
     for key in ["file_bytes", "parameters", "type", "version", "time"] {
         assert!(!json[key].is_null(), "{key}: {json}");
     }
+    menagerie(home.path(), &["bench", "s.gguf", "-p", "0", "-n", "0"]).refused_with(&["nothing to measure"]);
+    let nameless = ["synth", "llama", "t.gguf", "--shape", "=1"];
+    menagerie(home.path(), &nameless).refused_with(&["`=1`", "KEY=VALUE"]);
     menagerie(home.path(), &["run", "s.gguf", "hello"]).fails_with(&["tokenizer"]);
 }
 

@@ -53,6 +53,11 @@ fn prompts_that_are_no_text_are_refused() {
     fed(home.path(), &["run", &model], b"").refused_with(&["the prompt is empty", "help: "]);
     fed(home.path(), &["run", &model, ""], b"").refused_with(&["the prompt is empty"]);
     fed(home.path(), &["run", &model], b"ab\n\xff").fails_with(&["standard input", "byte 3 (line 2)"]);
+    // What never ends must not take the memory of all.
+    #[cfg(target_os = "linux")]
+    for arguments in [&["run", &model, "-f", "/dev/zero"][..], &["tokenize", &model, "-f", "/dev/zero"]] {
+        menagerie(home.path(), arguments).fails_with(&["/dev/zero: more than 268 MB", "help: "]);
+    }
 }
 
 #[test]
@@ -116,6 +121,9 @@ fn options_take_negative_values_and_the_last_one_wins() {
     }
     let cold = run(&["--temp", "0"]).good();
     assert_eq!(run(&["--temp", "5", "--temp", "0"]).good(), cold);
+    for option in ["--stop", "--dry-breaker"] {
+        run(&[option, ""]).refused_with(&[option, "value is required"]);
+    }
     let call = run(&["-t", "999"]);
     assert!(call.err.contains("999 threads"), "{}", call.err);
 }

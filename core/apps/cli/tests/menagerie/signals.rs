@@ -19,7 +19,7 @@ fn interrupt(child: &Child) {
 }
 
 /// Ends within a time that waiting for all of the work would not.
-fn ended(child: &mut Child) -> Option<i32> {
+pub(super) fn ended(child: &mut Child) -> Option<i32> {
     let asked = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -31,7 +31,7 @@ fn ended(child: &mut Child) -> Option<i32> {
 }
 
 /// A generation that would take minutes.
-fn endless<'a>(command: &'a str, model: &'a str) -> Vec<&'a str> {
+pub(super) fn endless<'a>(command: &'a str, model: &'a str) -> Vec<&'a str> {
     vec![command, model, "--ignore-eos", "-c", "60000", "--temp", "0", "-t", "1"]
 }
 
@@ -96,71 +96,109 @@ fn ctrl_c_in_a_chat_keeps_the_conversation() {
     assert_eq!(messages.iter().map(|one| &one["role"]).collect::<Vec<_>>(), ["user", "assistant"]);
 }
 
-/// What is typed and seen on a terminal, by way of `script` of util-linux.
-#[cfg(target_os = "linux")]
-struct Terminal {
-    child: Child,
-    seen: std::sync::mpsc::Receiver<Vec<u8>>,
-    text: String,
-}
-
-#[cfg(target_os = "linux")]
-impl Terminal {
-    fn start(home: &Path, arguments: &str) -> Self {
-        let line = format!("stty -echo; exec {} {arguments}", env!("CARGO_BIN_EXE_menagerie"));
-        let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-        command.current_dir(home).env("HOME", home).env("SHELL", "/bin/sh").env("TERM", "xterm");
-        command.env_remove("NO_COLOR").env("HF_HUB_OFFLINE", "1");
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = spawned.expect("`script` of util-linux is needed for tests of terminals");
-        let mut out = child.stdout.take().unwrap();
-        let (sender, seen) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let mut bytes = [0; 4096];
-            while let Ok(count) = out.read(&mut bytes) {
-                if count == 0 || sender.send(bytes[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { child, seen, text: String::new() }
-    }
-
-    /// Waits until this is seen.
-    fn wait_for(&mut self, words: &str) {
-        let asked = Instant::now();
-        while !self.text.contains(words) {
-            assert!(asked.elapsed() < Duration::from_secs(60), "`{words}` is not in:\n{}", self.text);
-            if let Ok(bytes) = self.seen.recv_timeout(Duration::from_millis(100)) {
-                self.text.push_str(&String::from_utf8_lossy(&bytes));
+/// Waits until this is in standard error, read on a thread of its own.
+fn wait_for_error(child: &mut Child, words: &str) {
+    use std::io::{BufRead, BufReader};
+    let lines = BufReader::new(child.stderr.take().unwrap());
+    let (sender, seen) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
             }
         }
-    }
-
-    fn type_in(&mut self, text: &str) {
-        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
+    });
+    loop {
+        let line = seen.recv_timeout(Duration::from_secs(120)).expect("it says nothing more");
+        if line.contains(words) {
+            // What is still to be said must not stop it.
+            std::mem::forget(seen);
+            return;
+        }
     }
 }
 
-/// `run MODEL` without a prompt talks; A29: not even a nervous Ctrl-C loses the conversation; A32: history is kept.
+/// The same with what it logs.
+fn start_logging(home: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
+    command.args(arguments).current_dir(home).env_clear();
+    command.env("HOME", home).env("HF_HUB_OFFLINE", "1").env("RUST_LOG", "info");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// A1: while a model is opened nothing swallows the first Ctrl-C. The opening waits for a template that never comes, so
+/// that this is not a race.
 #[test]
-#[cfg(target_os = "linux")]
-fn a_terminal_talks_and_survives_ctrl_c() {
+fn ctrl_c_ends_the_opening_of_a_model() {
     let home = tempfile::tempdir().unwrap();
     let model = chat_model(home.path());
-    let mut terminal = Terminal::start(home.path(), &endless("run", &model).join(" "));
-    terminal.wait_for("/help lists commands");
-    terminal.wait_for("> ");
-    terminal.type_in("hello\r");
-    std::thread::sleep(Duration::from_millis(1500));
-    terminal.type_in("\x03\x03\x03");
-    terminal.wait_for("stopped; what came of the answer stays");
-    std::thread::sleep(Duration::from_millis(500));
-    terminal.type_in("/show\r");
-    terminal.wait_for("2 messages");
-    terminal.type_in("/exit\r");
-    assert_eq!(ended(&mut terminal.child), Some(0));
-    let history = std::fs::read_to_string(home.path().join(".local/state/menagerie/history")).unwrap();
-    assert!(history.contains("hello"), "{history}");
+    let pipe = home.path().join("t.jinja");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("`mkfifo` is needed").success());
+    for command in ["run", "chat"] {
+        let mut arguments = vec![command, &model, "--chat-template", "t.jinja"];
+        arguments.extend((command == "run").then_some("hi"));
+        let mut child = start(home.path(), &arguments);
+        drop(child.stdin.take());
+        // Opening the pipe for writing waits for its reader.
+        let writer = std::fs::File::options().write(true).open(&pipe).unwrap();
+        interrupt(&child);
+        assert_eq!(ended(&mut child), Some(130), "{command}");
+        drop(writer);
+    }
+}
+
+/// A2: neither in a prompt nor in a measurement is it a success.
+#[test]
+fn ctrl_c_in_a_prompt_or_a_measurement_is_no_success() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    std::fs::write(home.path().join("long.txt"), "word ".repeat(9000)).unwrap();
+    let long = ["-c", "60000", "-t", "1"];
+    for arguments in [
+        &["run", &model, "-f", "long.txt", "--raw"][..],
+        &["bench", &model, "-p", "50000", "-n", "0"],
+        &["bench", &model, "-p", "0", "-n", "50000"],
+    ] {
+        let mut child = start_logging(home.path(), &[arguments, &long].concat());
+        wait_for_error(&mut child, "model opened");
+        interrupt(&child);
+        assert_eq!(ended(&mut child), Some(130), "{arguments:?}");
+    }
+}
+
+/// A38: what Ctrl-C cuts short leaves nothing behind.
+#[test]
+fn ctrl_c_leaves_no_half_of_a_file() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let ids = vec!["7"; 50_000].join(",");
+    let logits =
+        ["logits", &model, "--tokens", &ids, "--out", "o.st", "-c", "60000", "--chunk", "32", "-t", "1"];
+    let mut synth = vec!["synth", "llama", "o.gguf", "--quant", "F32"];
+    for part in [
+        "block_count=200",
+        "embedding_length=512",
+        "feed_forward_length=2048",
+        "attention.head_count=8",
+        "attention.layer_norm_rms_epsilon=0.00001",
+        "vocab_size=512",
+        "context_length=512",
+    ] {
+        synth.extend(["--shape", part]);
+    }
+    let left = || {
+        let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).filter(|name| name.contains("o.")).collect::<Vec<_>>()
+    };
+    for arguments in [&logits[..], &synth] {
+        let mut child = start_logging(home.path(), arguments);
+        let asked = Instant::now();
+        while left().is_empty() {
+            assert!(asked.elapsed() < Duration::from_secs(120), "nothing is written");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        interrupt(&child);
+        assert_eq!(ended(&mut child), Some(130));
+        assert_eq!(left(), [""; 0]);
+    }
 }

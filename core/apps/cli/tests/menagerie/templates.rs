@@ -27,6 +27,25 @@ fn templates_are_given_variables_and_tools() {
     let call = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--set", "unknown=1"]);
     assert!(call.err.contains("--set unknown changes nothing"), "{}", call.err);
     menagerie(home.path(), &["run", &model, "hi", "--set", "think"]).refused_with(&["NAME=JSON"]);
+    let raw = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--raw", "--set", "think=true"]);
+    assert!(raw.err.contains("--set changes nothing: --raw"), "{}", raw.err);
+    let base = fixture("base/llama/model-f32.gguf");
+    for option in [["--set", "think=true"], ["--tools", "tools.json"]] {
+        let call = menagerie(home.path(), &[&["run", base.to_str().unwrap(), "hi"], &option[..]].concat());
+        call.refused_with(&[option[0], "this model has none", "help: give one with --chat-template"]);
+    }
+    // P21: what a template does not look at is said wherever one is used.
+    std::fs::write(home.path().join("m.json"), r#"[{"role": "user", "content": "hi"}]"#).unwrap();
+    let blind = ["--chat-template", "short.jinja", "--tools", "tools.json", "--set", "think=true"];
+    for command in [&["run", &model, "hi", "-n", "1"][..], &["chat", &model], &["render", &model, "m.json"]] {
+        let call = menagerie(home.path(), &[command, &blind].concat());
+        for option in ["--tools", "--set think"] {
+            assert!(call.err.contains(&format!("{option} changes nothing")), "{command:?}: {}", call.err);
+        }
+        call.good();
+        let sees = menagerie(home.path(), &[command, &blind[2..]].concat());
+        assert!(!sees.err.contains("changes nothing"), "{}", sees.err);
+    }
 }
 
 /// Truth bug 2: no template and a template that cannot be used are two things.

@@ -6,7 +6,7 @@ use menagerie_kernels::{KernelError, Matrix, dequantise};
 /// magnitudes of the products, for tolerances.
 ///
 /// # Errors
-/// `KernelError::Shape` if `x` is not rows of `w.cols()`.
+/// [`KernelError::Shape`]: `x` that is not rows of `w.cols()` values.
 pub fn matmul(w: &Matrix, x: &[f32]) -> Result<Vec<(f64, f64)>, KernelError> {
     let cols = w.cols();
     if cols == 0 || !x.len().is_multiple_of(cols) {

@@ -21,13 +21,14 @@ pub(super) fn choose<F: Format>(_: Avx2) -> Choice<Rounded> {
 avx2! {
 fn one_row<F: Format>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     let x = job.x;
-    let rows = job.w.rows();
+    let (w, tokens) = (job.w, job.tokens.len());
+    let rows = w.rows();
     // Two rows in turn, half of the task's rows apart: neighbours would confuse the hardware's prefetching.
     let far = rows.div_ceil(2);
     for first in 0..far {
         let second = (first + far).min(rows - 1);
-        let dots = two_rows::<F>([job.w.row(first), job.w.row(second)], x);
-        for token in 0..job.tokens.len() {
+        let dots = two_rows::<F>([w.row(first), w.row(second)], x);
+        for token in 0..tokens {
             job.out.store(token, first, &dots[..1]);
             job.out.store(token, second, &dots[1..]);
         }

@@ -76,13 +76,14 @@ pub(super) fn choose(_: Avx512, float: FloatType) -> Choice<Float> {
 avx512! {
 fn one_row<F: Floats>(job: &mut Job<'_, Float>, _: &mut Scratch) {
     let x = job.x.row(job.tokens.row(0));
-    let rows = job.w.rows();
+    let (w, tokens) = (job.w, job.tokens.len());
+    let rows = w.rows();
     let far = rows.div_ceil(2);
     for first in 0..far {
         let second = (first + far).min(rows - 1);
         // SAFETY: both rows have as many values as `x` (checked by `matmul`).
-        let dots = unsafe { two_rows::<F>([job.w.row(first).as_ptr(), job.w.row(second).as_ptr()], x) };
-        for token in 0..job.tokens.len() {
+        let dots = unsafe { two_rows::<F>([w.row(first).as_ptr(), w.row(second).as_ptr()], x) };
+        for token in 0..tokens {
             job.out.store(token, first, &dots[..1]);
             job.out.store(token, second, &dots[1..]);
         }

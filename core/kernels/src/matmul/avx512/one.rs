@@ -72,14 +72,15 @@ pub(super) fn choose<D: RowFormat>(_: Avx512) -> Choice<Rounded> {
 avx512! {
 fn one_row<D: RowFormat>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     let x = row_of(job.x);
-    let rows = job.w.rows();
+    let (w, tokens) = (job.w, job.tokens.len());
+    let rows = w.rows();
     let far = rows.div_ceil(2);
     for first in 0..far {
         let second = (first + far).min(rows - 1);
         // SAFETY: both rows have whole blocks for all columns (`Matrix::new`), `x` as many columns (checked by
         // `matmul`), padded to whole panels.
-        let dots = unsafe { D::dots([job.w.row(first).as_ptr(), job.w.row(second).as_ptr()], &x) };
-        for token in 0..job.tokens.len() {
+        let dots = unsafe { D::dots([w.row(first).as_ptr(), w.row(second).as_ptr()], &x) };
+        for token in 0..tokens {
             job.out.store(token, first, &dots[..1]);
             job.out.store(token, second, &dots[1..]);
         }

@@ -220,6 +220,7 @@ macro_rules! nibble_dots {
             type Blocks = $name;
 
             avx512! {
+            #[inline]
             unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
                 let mut sums = [Sums { products: _mm512_setzero_ps(), minima: _mm256_setzero_ps() }; 2];
                 let full = x.groups / 8;
@@ -279,6 +280,7 @@ impl RowFormat for Q8_0 {
     type Blocks = Q8_0;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let mut sums = [_mm512_setzero_ps(); 2];
         let full = x.groups / 8;

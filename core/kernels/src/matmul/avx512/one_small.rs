@@ -67,6 +67,7 @@ impl RowFormat for Q2K {
     type Blocks = Q2K;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let lanes = Lanes::new();
         let mut sums = [(_mm512_setzero_ps(), _mm256_setzero_ps()); 2];
@@ -116,6 +117,7 @@ impl RowFormat for Q3K {
     type Blocks = Q3K;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let lanes = Lanes::new();
         // Bit 2 n of the high bits for the lower 32 values of vector n, bit 2 n + 1 for the upper ones.

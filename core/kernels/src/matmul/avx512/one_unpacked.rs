@@ -71,6 +71,7 @@ impl<F: Format> RowFormat for Unpack<F> {
     type Blocks = F;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let mut sums = [_mm512_setzero_ps(); 2];
         let mut w = [Unpacked::ZERO; 2];

@@ -114,6 +114,7 @@ impl RowFormat for Q4K {
     type Blocks = Q4K;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let (shuffles, m4) = (Shuffles::new(), _mm512_set1_epi8(15));
         let mut sums = [Sums::zero(); 2];
@@ -144,6 +145,7 @@ impl RowFormat for Q5K {
     type Blocks = Q5K;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let (shuffles, m4, m16) = (Shuffles::new(), _mm512_set1_epi8(15), _mm512_set1_epi8(16));
         let both = |low, high| _mm512_inserti64x4::<1>(_mm512_set1_epi16(low), _mm256_set1_epi16(high));
@@ -181,6 +183,7 @@ impl RowFormat for Q6K {
     type Blocks = Q6K;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
         let left = _mm512_inserti64x4::<1>(_mm512_set1_epi16(4), _mm256_set1_epi16(2));
@@ -233,6 +236,7 @@ impl RowFormat for Iq4Xs {
     type Blocks = Iq4Xs;
 
     avx512! {
+    #[inline]
     unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
         let m4 = _mm512_set1_epi8(15);
         // SAFETY: the table has 16 bytes.

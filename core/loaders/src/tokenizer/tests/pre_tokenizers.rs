@@ -72,6 +72,36 @@ fn known_cuts() {
     }
 }
 
+/// Only the end of a regex is cut by hand: what it finds otherwise stays as it is.
+#[test]
+fn white_space_that_a_regex_finds_before_its_end_stays_whole() {
+    let text = "a   b\t\t\tc    \t\n\n  d \u{3000}\u{3000} e      ";
+    for list in [
+        r"\t{2}| {4}|\p{L}+|\s+(?!\S)|\s+",
+        r"\s{4}(?!\S)|\p{L}+|\s+(?!\S)|\s+",
+        r"( {3})|(?:\n){2}| ?\p{L}+|\s+(?!\S)|\s+",
+        r"(?<=a)\s{3}|\s+(?!\S)|\s+",
+    ] {
+        let list = [list.to_owned()];
+        assert_eq!(Splitter::new(&list).unwrap().split(text).unwrap(), as_written(&list, text), "{list:?}");
+    }
+}
+
+#[test]
+fn white_space_is_cut_in_steps() {
+    let table = TokenizerTables::built_in().unwrap();
+    let list = &table.pre("jais-2").unwrap().regexes;
+    let splitter = Splitter::new(list).unwrap();
+    for count in (0..70).chain([127, 128, 129, 255, 257, 511, 512, 513, 514, 1023, 1300]) {
+        for (before, part, after) in
+            [("", " ", ""), ("x", " ", "y"), ("x\n", "\t", "1"), ("", "\u{3000}", "-")]
+        {
+            let text = [before, &part.repeat(count), after].concat();
+            assert_eq!(splitter.split(&text).unwrap(), as_written(list, &text), "{count} of {part:?}");
+        }
+    }
+}
+
 #[test]
 fn cuts_are_llama_cpps() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pre/pieces.json");
@@ -115,6 +145,16 @@ fn a_regex_that_gives_up_is_an_error() {
     let splitter = Splitter::new(&[r"x|(?:a|a)*(?=b)c".to_owned()]).unwrap();
     let error = splitter.split(&"a".repeat(64)).unwrap_err();
     assert!(matches!(error, TokenizerError::Regex { regex: 1, length: 64, .. }), "{error}");
+}
+
+/// Each match takes its time and none gives up: the text as a whole does.
+#[test]
+fn a_regex_that_takes_its_time_again_and_again_is_an_error() {
+    let slow = "(?:a|a){1,12}(?=b)|a".to_owned();
+    let mut splitter = Splitter::new(&[slow]).unwrap();
+    splitter.patience = std::time::Duration::ZERO;
+    let error = splitter.split(&"a".repeat(20_000)).unwrap_err().to_string();
+    assert!(error.contains("regex 1 gave up at byte") && error.contains("takes too long"), "{error}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::sequence::Sequence;
 use crate::state::plan::Layout;
 use crate::state::{KvType, SequenceId, StateId, StateRoom, StateSpec};
 use crate::{ModelError, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Which pages and blocks of a [`super::StateBacking`] are whose; what the operations of a backend look up.
 pub struct StateTables {
@@ -16,7 +17,12 @@ pub struct StateTables {
     pub(super) page_len: usize,
     pub(super) block_bytes: usize,
     pub(super) slots: Vec<Slot>,
+    /// Number of the pool, which tells its sequences from those of others.
+    pub(super) pool: u64,
 }
+
+/// Pools that were made.
+static POOLS: AtomicU64 = AtomicU64::new(0);
 
 /// A place for a sequence, with its block in every per-sequence state; the generation tells a reused place from the
 /// sequence that was there before.
@@ -40,6 +46,7 @@ impl StateTables {
             page_len: plan.page_len,
             block_bytes,
             slots: Vec::new(),
+            pool: POOLS.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -91,13 +98,15 @@ impl StateTables {
     }
 
     pub(super) fn sequence(&self, id: SequenceId) -> Result<&Sequence> {
-        let slot = self.slots.get(id.slot()).filter(|slot| slot.generation == id.generation());
+        let slot =
+            self.slots.get(id.slot()).filter(|slot| (slot.generation, self.pool) == (id.generation, id.pool));
         slot.and_then(|slot| slot.sequence.as_ref()).ok_or_else(|| unknown(id))
     }
 
     /// The sequence with the groups its pages are of.
     pub(super) fn sequence_mut(&mut self, id: SequenceId) -> Result<(&mut Sequence, &mut [PageGroup])> {
-        let slot = self.slots.get_mut(id.slot()).filter(|slot| slot.generation == id.generation());
+        let slot = self.slots.get_mut(id.slot());
+        let slot = slot.filter(|slot| (slot.generation, self.pool) == (id.generation, id.pool));
         let sequence = slot.and_then(|slot| slot.sequence.as_mut()).ok_or_else(|| unknown(id))?;
         Ok((sequence, &mut self.groups))
     }
@@ -126,7 +135,7 @@ impl StateTables {
     pub(super) fn insert(&mut self, slot: u32, sequence: Sequence) -> SequenceId {
         let place = &mut self.slots[slot as usize];
         place.sequence = Some(sequence);
-        SequenceId::new(slot, place.generation)
+        SequenceId { pool: self.pool, slot, generation: place.generation }
     }
 
     pub(super) fn other_kind(&self, state: StateId) -> ModelError {

@@ -76,6 +76,23 @@ fn a_freed_sequence_is_not_the_next_one() {
     );
 }
 
+/// With the same place and as many tokens, another pool's sequence would be taken for one of its own.
+#[test]
+fn a_sequence_of_another_pool_is_unknown() {
+    let (mut one, mut other) = (small(4), small(4));
+    let (first, second) = (one.create().unwrap(), other.create().unwrap());
+    write(&mut one, first, 0.0, 6);
+    write(&mut other, second, 50.0, 6);
+    assert_ne!(first, second);
+    let error = other.reserve(first, 6, 1).unwrap_err().to_string();
+    assert!(error.contains("there is no sequence 0") && error.contains("another pool"), "{error}");
+    assert!(other.len(first).is_err() && other.truncate(first, 0).is_err() && other.free(first).is_err());
+    let snapshot = one.snapshot(first).unwrap();
+    other.snapshot(second).unwrap();
+    assert!(other.restore(second, &snapshot).is_err());
+    one.restore(first, &snapshot).unwrap();
+}
+
 #[test]
 fn snapshots_notice_rows_that_were_written_over() {
     let mut pool = small(4);

@@ -113,7 +113,7 @@ fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut Resolving<'_, 
 fn scaled(at: &mut Resolving<'_, '_>, scaling: RopeScaling) -> RopeScaling {
     let keys: Vec<String> = [TYPE, FACTOR, LEGACY_FACTOR, ORIGINAL, ATTN_FACTOR]
         .into_iter()
-        .filter(|key| at.key(key).is_some())
+        .filter(|key| at.has_key(key))
         .map(str::to_string)
         .collect();
     let origin = match &scaling {

@@ -1,0 +1,60 @@
+//! Kinds, architectures and made-up models.
+
+use menagerie::registry::RegistryError;
+use menagerie::spec::kind::KindsError;
+use menagerie::synth::SynthError;
+
+#[test]
+fn spec() {
+    let said = messages![
+        KindsError::Duplicate { family: "norm", name: "tanh" },
+        KindsError::Table { family: "norm", name: "tanh", why: "option `eps` is there twice".to_owned() },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn registry() {
+    let said = messages![
+        RegistryError::Empty,
+        RegistryError::InvalidName("../etc".to_owned()),
+        RegistryError::Unknown {
+            name: "lama".to_owned(),
+            nearest: vec!["llama".to_owned(), "qwen2".to_owned()],
+        },
+        RegistryError::Faulty {
+            id: "mine".to_owned(),
+            faults: "error: mine.toml:5:9: norm.kind\n  there is no `rsm` here".to_owned(),
+        },
+        RegistryError::NameTaken {
+            path: "specs/mine.toml".into(),
+            name: "llama".to_owned(),
+            by: "the built-in `llama`".to_owned(),
+        },
+        RegistryError::Duplicate {
+            name: "llama".to_owned(),
+            first: "menagerie-llama".to_owned(),
+            second: "other".to_owned(),
+        },
+        RegistryError::KindTwice { family: "norm", name: "tanh", first: "mine", second: "other" },
+        RegistryError::KindFamily { family: "norm", name: "tanh", crate_name: "mine" },
+        RegistryError::NotASpec {
+            path: "mine.txt".into(),
+            reason: "its name does not end in .toml".to_owned()
+        },
+        RegistryError::Folder { path: "specs".into(), reason: "Permission denied (os error 13)".to_owned() },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn synth() {
+    let said = messages![
+        SynthError::MissingKey { key: "embedding_length".to_owned(), why: "D of every tensor".to_owned() },
+        SynthError::Quantisation { label: "Q9".to_owned(), known: "F32, F16, Q8_0".to_owned() },
+        SynthError::Row { tensor: "blk.0.attn_q.weight".to_owned(), columns: 100, kind: "Q4_K".to_owned() },
+        SynthError::Cancelled,
+        SynthError::Unsupported("tensor `attn_q`: nothing says how large `heads` is".to_owned()),
+    ];
+    insta::assert_snapshot!(said);
+}

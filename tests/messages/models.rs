@@ -1,0 +1,40 @@
+//! Kernels and models.
+
+use menagerie::kernels::KernelError;
+use menagerie::model::ModelError;
+
+#[test]
+fn kernels() {
+    let said = messages![
+        KernelError::JobPanicked("index out of bounds".to_owned()),
+        KernelError::Shape { what: "rms_norm: out", detail: "3 values, wanted 4".to_owned() },
+        KernelError::Unsupported {
+            what: "dequantise",
+            detail: "type MXFP4; F32, F16 and Q8_0 are".to_owned()
+        },
+        KernelError::Threads("0 threads cannot compute; give 1 or more".to_owned()),
+        KernelError::Isa { wanted: "avx1024".to_owned(), available: "portable, avx2".to_owned() },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn model() {
+    let inner = || ModelError::State("no free page for a copy".to_owned());
+    let said = messages![
+        ModelError::Layout("3 positions for 4 rows".to_owned()),
+        ModelError::Shape {
+            what: "attention: rows of the query product".to_owned(),
+            expected: "64".to_owned(),
+            found: "48".to_owned(),
+        },
+        ModelError::TokenOutOfRange { id: 300, vocabulary: 256 },
+        ModelError::State("sequence 0: 2 tokens cannot be truncated to 3".to_owned()),
+        ModelError::Unsupported("short-conv has no form on device candle".to_owned()),
+        ModelError::Cancelled,
+        ModelError::Layer { layer: 3, source: Box::new(inner()) },
+        ModelError::Weights("tensor 7 is not in the file".to_owned()),
+        ModelError::Backend { backend: "cuda:0".to_owned(), source: "out of memory".into() },
+    ];
+    insta::assert_snapshot!(said);
+}

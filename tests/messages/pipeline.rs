@@ -1,0 +1,79 @@
+//! Opening, generating and sampling.
+
+use menagerie::model::{KvType, ModelError};
+use menagerie::pipeline::{GenerateError, LoadError, MemoryEstimate, MissingCapability, SamplingError};
+use menagerie::registry::RegistryError;
+
+const GIB: u64 = 1 << 30;
+
+#[test]
+fn open() {
+    let file = || "m.gguf".to_owned();
+    let needs = |state: u64, working: u64| {
+        let free = Some(4 * GIB);
+        Box::new(MemoryEstimate { available: free, ..MemoryEstimate::new(3 * GIB, state, 8192, working) })
+    };
+    let too_large = || Box::new(MemoryEstimate { weights: 5 * GIB, ..*needs(0, 0) });
+    let source = || ModelError::State("blk.0.k: heads of 20 elements cannot be stored as q8_0".to_owned());
+    let said = messages![
+        LoadError::Architecture {
+            file: file(),
+            source: RegistryError::Unknown { name: "lama".to_owned(), nearest: vec!["llama".to_owned()] },
+        },
+        LoadError::Device {
+            device: "cuda:9".to_owned(),
+            reason: "this machine has 1; use cuda:0".to_owned()
+        },
+        LoadError::Purpose { file: file(), reason: "an encoder: it makes embeddings".to_owned() },
+        LoadError::Memory { file: file(), estimate: needs(2 * GIB, 0), fitting: 2048 },
+        LoadError::Memory { file: file(), estimate: needs(0, 2 * GIB), fitting: 0 },
+        LoadError::Memory { file: file(), estimate: needs(2 * GIB, 0), fitting: 0 },
+        LoadError::Memory { file: file(), estimate: too_large(), fitting: 0 },
+        LoadError::State { file: file(), source: source() },
+        LoadError::Options("a chunk must have at least one token (--chunk 1 or more)".to_owned()),
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn generate() {
+    let wrong = |kv_type: KvType| (7, 42, f32::NAN, kv_type);
+    let (position, column, value, kv_type) = wrong(KvType::F16);
+    let said = messages![
+        GenerateError::EmptyPrompt,
+        GenerateError::PromptTooLong { tokens: 3000, context: 2048 },
+        GenerateError::TokenOutOfRange { id: 300, index: 2, vocabulary: 256 },
+        GenerateError::Options("--top-k and --greedy exclude each other".to_owned()),
+        GenerateError::Cancelled,
+        GenerateError::NotFinite { position, column, value, kv_type },
+        GenerateError::NotFinite { position, column, value, kv_type: KvType::F32 },
+        GenerateError::Chunked { tokens: 700, chunk: 512 },
+        GenerateError::LooksAhead,
+        GenerateError::Together("no free page for a copy".to_owned()),
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn missing() {
+    let (model, reason) = (|| "m".to_owned(), || "the file has no `tokenizer.ggml.model`".to_owned());
+    let said = messages![
+        MissingCapability::Tokenizer { model: model(), reason: reason() },
+        MissingCapability::ChatTemplate {
+            model: model(),
+            reason: "the file has no chat template".to_owned()
+        },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn sampling() {
+    let said = messages![
+        SamplingError::Range { option: "--top-p", value: "1.5".to_owned(), range: "from 0 to 1" },
+        SamplingError::BiasToken { id: 9999, vocabulary: 262 },
+        SamplingError::NotANumber { id: 3, logit: f32::NAN },
+        SamplingError::NothingLeft,
+    ];
+    insta::assert_snapshot!(said);
+}

@@ -1,0 +1,94 @@
+//! Tokenizers, chat templates and their tables.
+
+use menagerie::loaders::{LoadError, TableError, TableFault, TemplateError, TokenizerError};
+
+const BAD: &str = "unclosed group";
+
+#[test]
+fn loaders() {
+    let file = || "m.gguf".to_owned();
+    let key = || "general.alignment".to_owned();
+    let id = TokenizerError::IdOutOfRange { id: 300, size: 256 };
+    let raised = TemplateError::NoMessages { template: "default".to_owned() };
+    let said = messages![
+        LoadError::NoArchitecture { file: file() },
+        LoadError::BadKey { file: file(), key: key(), problem: "a text is wanted, found u32".to_owned() },
+        LoadError::Tokenizer { file: file(), source: id },
+        LoadError::Template { file: file(), source: raised },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn tokenizer() {
+    let said = messages![
+        TokenizerError::MissingKey { key: "tokenizer.ggml.tokens", advice: "convert the model again" },
+        TokenizerError::BadKey {
+            key: "tokenizer.ggml.scores".to_owned(),
+            problem: "3 scores for 4 tokens".to_owned(),
+        },
+        TokenizerError::UnsupportedKey {
+            key: "tokenizer.ggml.remove_extra_whitespaces",
+            what: "the removal of spaces",
+        },
+        TokenizerError::UnsupportedModel {
+            model: "rwkv".to_owned(),
+            what: Some("a trie of RWKV".to_owned()),
+            supported: vec!["`llama`".to_owned(), "`gpt2`".to_owned()],
+        },
+        TokenizerError::UnknownPre { pre: "qwen3".to_owned(), near: vec!["qwen2".to_owned()] },
+        TokenizerError::MissingPre,
+        TokenizerError::Regex { regex: 1, at: 7, length: 90, problem: "too many steps".to_owned() },
+        TokenizerError::PreRegex { regex: "(".to_owned(), problem: BAD.to_owned() },
+        TokenizerError::NoToken { what: "'\u{e9}' at byte 3".to_owned() },
+        TokenizerError::IdOutOfRange { id: 300, size: 256 },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn template() {
+    let template = || "default".to_owned();
+    let said = messages![
+        TemplateError::Syntax { template: template(), line: Some(3), problem: "unexpected `}`".to_owned() },
+        TemplateError::NoMessages { template: template() },
+        TemplateError::Raised {
+            template: template(),
+            line: None,
+            message: "roles must alternate".to_owned(),
+        },
+        TemplateError::Render { template: template(), line: Some(3), problem: "too long".to_owned() },
+        TemplateError::Untrusted { template: template(), token: "<|im_end|>".to_owned() },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn tables() {
+    let at = |fault: TableFault| TableError {
+        file: "tokenizers/mine.toml".to_owned(),
+        line: 3,
+        column: 1,
+        key: "pre.mine.split".to_owned(),
+        fault,
+    };
+    let other = || "tokenizers/other.toml".to_owned();
+    let conflict = TableFault::Conflict { name: "mine".to_owned(), other: other(), built_in: false };
+    let built_in = TableFault::Conflict { name: "mine".to_owned(), other: other(), built_in: true };
+    let placed = [TableFault::Missing, conflict, built_in].map(|fault| format!("{}\n", at(fault)));
+    let faults = messages![
+        TableFault::Unreadable("Permission denied".to_owned()),
+        TableFault::Toml("expected a value".to_owned()),
+        TableFault::UnknownKey { near: vec!["split".to_owned()] },
+        TableFault::Missing,
+        TableFault::Type { wanted: "a list of texts", found: "an integer" },
+        TableFault::Empty { wanted: "a text" },
+        TableFault::Twice { name: "mine".to_owned() },
+        TableFault::Conflict { name: "mine".to_owned(), other: other(), built_in: true },
+        TableFault::UnknownSplit { name: "lama3".to_owned(), near: vec!["llama3".to_owned()] },
+        TableFault::UnknownAlgorithm { name: "trie".to_owned() },
+        TableFault::Regex { regex: "(".to_owned(), problem: BAD.to_owned() },
+    ];
+    let said = format!("{}\n{faults}", placed.join("\n"));
+    insta::assert_snapshot!(said);
+}

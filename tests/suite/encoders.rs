@@ -1,0 +1,95 @@
+//! Encoders, each from its dropped spec, against HF transformers in float32: hidden states and what is pooled of them.
+
+use super::zoo::{ENCODERS, TOLERANCE, drop_spec, entries};
+use crate::{Reference, distance, fixtures};
+use menagerie::model::Pooling;
+use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, LoadOptions, Normalisation};
+
+/// An encoder of the zoo, opened, and its reference.
+pub struct Opened {
+    pipeline: EmbeddingPipeline,
+    reference: Reference,
+}
+
+impl Opened {
+    /// Opens a fixture with `options` and its spec changed by `change`.
+    ///
+    /// # Errors
+    /// What opening reports.
+    pub fn new(name: &str, change: &dyn Fn(&str) -> String, options: LoadOptions) -> Result<Self, String> {
+        let entry =
+            entries().into_iter().find(|entry| entry.name == name).expect("a fixture of the manifest");
+        let specs = tempfile::tempdir().expect("a folder");
+        drop_spec(&entry.spec, specs.path(), change);
+        let folder = fixtures().join("zoo").join(&entry.name);
+        let load = LoadOptions { spec_dirs: vec![specs.path().to_owned()], ..options };
+        let pipeline = EmbeddingPipeline::open(&folder.join("model-f32.gguf"), &load);
+        let pipeline = pipeline.map_err(|error| error.to_string())?;
+        Ok(Self { pipeline, reference: Reference::open(&folder.join("reference.safetensors")) })
+    }
+
+    /// What a pooling makes of prompts, each alone or all in one step; not divided by its length.
+    fn pooled(&self, texts: &[&[u32]], pooling: Option<Pooling>, together: bool) -> Vec<Vec<f32>> {
+        let options = EmbeddingOptions { pooling, normalisation: Normalisation::None };
+        let vectors = match together {
+            true => self.pipeline.embed(texts, &options),
+            false => texts.iter().flat_map(|text| self.pipeline.embed(&[*text], &options)).collect(),
+        };
+        vectors.into_iter().map(|vector| vector.unwrap_or_else(|error| panic!("{error}"))).collect()
+    }
+
+    /// How far hidden states, means and first rows are from the reference, with what is compared.
+    pub fn distances(&self) -> Vec<(String, f32)> {
+        let texts = ["prompt", "long"].map(|text| self.reference.ids(&format!("tokens_{text}")));
+        let texts = [texts[0].as_slice(), texts[1].as_slice()];
+        let mut found = Vec::new();
+        for (name, pooling) in [
+            ("hidden", Some(Pooling::None)),
+            ("mean", Some(Pooling::Mean)),
+            ("first", Some(Pooling::Cls)),
+            // As the file says: pooling_type 1.
+            ("mean", None),
+        ] {
+            for together in [false, true] {
+                for (text, vector) in ["prompt", "long"].iter().zip(self.pooled(&texts, pooling, together)) {
+                    let wanted = self.reference.values(&format!("{name}_{text}"));
+                    // Of the long text the reference has the last rows only.
+                    let rows = vector[vector.len() - wanted.len()..].to_vec();
+                    found.push((
+                        format!("{name} of {text}, together: {together}"),
+                        distance(&[rows], &wanted),
+                    ));
+                }
+            }
+        }
+        found
+    }
+
+    /// The mean of the prompt, of length 1, against the reference's.
+    fn normalised(&self) -> f32 {
+        let options = EmbeddingOptions::default();
+        let found = self.pipeline.embed(&[&self.reference.ids("tokens_prompt")], &options);
+        let found = found
+            .into_iter()
+            .map(|vector| vector.unwrap_or_else(|error| panic!("{error}")))
+            .collect::<Vec<_>>();
+        let mean = self.reference.values("mean_prompt");
+        let length = mean.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+        distance(&found, &mean.iter().map(|x| (f64::from(*x) / length) as f32).collect::<Vec<_>>())
+    }
+}
+
+/// Every encoder is within [`TOLERANCE`] of its reference, in everything that it has.
+pub fn every_encoder_agrees(options: &LoadOptions) {
+    for name in ENCODERS {
+        let opened =
+            Opened::new(name, &str::to_owned, options.clone()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let mut distances = opened.distances();
+        assert_eq!(distances.len(), 16);
+        distances.push(("mean of length 1".to_owned(), opened.normalised()));
+        let far = distances.iter().filter(|(_, found)| found.is_nan() || *found > TOLERANCE);
+        let far: Vec<String> =
+            far.map(|(what, found)| format!("{name}, {what}: differs by {found:e}")).collect();
+        assert!(far.is_empty(), "at most {TOLERANCE:e} is allowed:\n{}", far.join("\n"));
+    }
+}
