@@ -26,7 +26,7 @@ fn every_spec_of_the_folder_is_built_in_as_it_is_written() {
     for entry in registry.entries() {
         let file = root().join(format!("specs/{}.toml", entry.id));
         assert_eq!(entry.text, std::fs::read_to_string(file).unwrap(), "{}", entry.id);
-        entry.spec.as_ref().unwrap_or_else(|error| panic!("{error}"));
+        entry.spec().as_ref().unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

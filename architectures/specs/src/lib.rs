@@ -21,6 +21,11 @@ macro_rules! built_in {
 }
 
 built_in! {
-    "lfm2"
-    "smollm3"
+    "arcee" "baichuan" "bailingmoe" "bailingmoe2" "chatglm" "codeshell" "cogvlm" "cohere2" "cohere2moe"
+    "command-r" "dbrx" "deci" "deepseek" "deepseek2-ocr" "dots1" "ernie4_5" "ernie4_5-moe" "exaone"
+    "exaone-moe" "exaone4" "falcon" "gemma" "gemma2" "gemma3" "glm4" "glm4moe" "gpt2" "gptneox" "granite"
+    "granite_swa" "grok" "hunyuan-dense" "hunyuan-moe" "hunyuan_vl" "hy_v3" "internlm2" "jais2" "lfm2"
+    "lfm2moe" "llama4" "maincoder" "mellum" "mimo2" "minicpm" "minimax-m2" "nemotron" "olmo" "olmo2" "olmoe"
+    "openelm" "orion" "paddleocr" "pangu-embedded" "plamo" "plamo3" "qwen" "qwen2moe" "qwen2vl" "qwen3vl"
+    "qwen3vlmoe" "seed_oss" "smallthinker" "smollm3" "stablelm" "starcoder" "xverse"
 }

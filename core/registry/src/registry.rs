@@ -7,11 +7,11 @@ use crate::folder::{FolderKind, SpecFolder};
 use crate::table_file::TableFile;
 use crate::text_file::read_text;
 use menagerie_spec::kind::Kinds;
-use menagerie_spec::{ArchSpec, SpecLookup, SpecSource};
+use menagerie_spec::{ArchSpec, SpecLookup, SpecSource, stated_names};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Which folders are read and what they may do.
 #[derive(Clone, Debug, Default)]
@@ -59,11 +59,32 @@ pub struct Entry {
     pub passed_over: Vec<Origin>,
     /// The spec's text, as written.
     pub text: String,
-    /// The parsed spec, or why there is none.
-    pub spec: Result<Arc<ArchSpec>, RegistryError>,
+    spec: OnceLock<Result<Arc<ArchSpec>, RegistryError>>,
+    sources: Arc<Sources>,
+    /// Which of the sources it is.
+    own: usize,
 }
 
 impl Entry {
+    /// The spec, or why there is none. A built-in one is parsed when it is first asked for, a file at once.
+    ///
+    /// # Errors
+    /// The faults of the spec.
+    pub fn spec(&self) -> &Result<Arc<ArchSpec>, RegistryError> {
+        self.spec.get_or_init(|| self.sources.parse(self.own))
+    }
+
+    /// The names it answers to.
+    fn names(&self) -> Vec<String> {
+        if let (Origin::BuiltIn(_), Some(names)) = (&self.origin, stated_names(&self.text)) {
+            return names;
+        }
+        match self.spec() {
+            Ok(spec) => spec.gguf_names().to_vec(),
+            Err(_) => vec![self.id.clone()],
+        }
+    }
+
     /// What must be said whenever the architecture is used: the files of its name that are not, and why.
     pub fn notes(&self) -> Vec<String> {
         let why = |passed: &Origin| match (&self.origin, passed) {
@@ -92,7 +113,15 @@ pub struct Registry {
     notes: Vec<String>,
 }
 
+/// All texts, and the kinds they are parsed with.
+#[derive(Debug)]
+struct Sources {
+    texts: Vec<Text>,
+    kinds: Kinds,
+}
+
 /// A spec's text before it is parsed: `extends` looks through all of them.
+#[derive(Debug)]
 struct Text {
     id: String,
     source: SpecSource,
@@ -174,7 +203,8 @@ impl Registry {
             let read = |path: &PathBuf| TableFile::read(path, folder.kind, options.allow_shadow);
             tables.extend(table_files.iter().map(read));
         }
-        let entries: Vec<Entry> = (0..texts.len()).map(|index| parse(&texts, index, &kinds)).collect();
+        let sources = Arc::new(Sources { texts, kinds });
+        let entries = (0..sources.texts.len()).map(|index| entry(&sources, index)).collect();
         Ok(Self { components, tables, notes, ..Self::index(entries)? })
     }
 
@@ -188,17 +218,14 @@ impl Registry {
             notes: Vec::new(),
         };
         for mut entry in entries {
-            let names: Vec<String> = match &entry.spec {
-                Ok(spec) => spec.gguf_names().iter().map(ToString::to_string).collect(),
-                Err(_) => vec![entry.id.clone()],
-            };
+            let names = entry.names();
             let taken = names.iter().find_map(|name| registry.names.get(name).map(|&index| (name, index)));
             if let Some((name, index)) = taken
                 && registry.entries[index].id != entry.id
-                && entry.spec.is_ok()
+                && entry.spec().is_ok()
             {
                 let by = registry.entries[index].origin.to_string();
-                entry.spec = Err(match &entry.origin {
+                let taken = match &entry.origin {
                     Origin::File { path, .. } => {
                         RegistryError::NameTaken { path: path.clone(), name: name.clone(), by }
                     }
@@ -207,7 +234,8 @@ impl Registry {
                         first: by,
                         second: (*second).to_owned(),
                     },
-                });
+                };
+                entry.spec = OnceLock::from(Err(taken));
                 registry.entries.push(entry);
                 continue;
             }
@@ -266,7 +294,7 @@ impl Registry {
             });
         };
         let entry = &self.entries[index];
-        entry.spec.clone().map(|spec| (entry, spec))
+        entry.spec().clone().map(|spec| (entry, spec))
     }
 
     /// Files of tokenizer tables in the spec folders, most important first.
@@ -353,22 +381,31 @@ fn place(texts: &mut Vec<Text>, mut file: Text, allow_shadow: bool) {
     }
 }
 
-fn parse(texts: &[Text], own: usize, kinds: &Kinds) -> Entry {
-    let text = &texts[own];
-    let spec = match &text.refused {
-        Some(refused) => Err(refused.clone()),
-        None => ArchSpec::parse(&text.source, &Others { texts, own }, kinds)
+impl Sources {
+    fn parse(&self, own: usize) -> Result<Arc<ArchSpec>, RegistryError> {
+        let Sources { texts, kinds } = self;
+        let text = &texts[own];
+        if let Some(refused) = &text.refused {
+            return Err(refused.clone());
+        }
+        ArchSpec::parse(&text.source, &Others { texts, own }, kinds)
             .map_err(|faults| RegistryError::Faulty { id: text.id.clone(), faults: faults.to_string() })
             .and_then(|spec| named_as_file(spec, &text.id, &text.source.name))
-            .map(Arc::new),
-    };
+            .map(Arc::new)
+    }
+}
+
+fn entry(sources: &Arc<Sources>, own: usize) -> Entry {
+    let text = &sources.texts[own];
     Entry {
         id: text.id.clone(),
         origin: text.origin.clone(),
         shadows: text.shadows.clone(),
         passed_over: text.passed_over.clone(),
         text: text.source.text.clone(),
-        spec,
+        spec: OnceLock::new(),
+        sources: Arc::clone(sources),
+        own,
     }
 }
 

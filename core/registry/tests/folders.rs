@@ -206,7 +206,7 @@ fn a_hostile_file_costs_that_file_only() {
     // Half of it would be hours where names are not evaluated once each.
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
     for name in hostile.iter().map(|(name, _)| *name).chain(["directory"]).filter(|name| *name != "lets") {
-        let error = registry.entry(name).unwrap().spec.clone().unwrap_err().to_string();
+        let error = registry.entry(name).unwrap().spec().clone().unwrap_err().to_string();
         assert!(error.contains("error: ") && error.len() < 4000, "{name}: {error}");
     }
 }
@@ -232,7 +232,7 @@ fn a_name_in_files_belongs_to_one_spec() {
     std::fs::write(&file, text.replace("id = \"outside\"", "id = \"outside\"\ngguf = [\"inside\"]")).unwrap();
     let registry = load(vec![folder], true);
     assert_eq!(summary(&registry, "inside"), "built in");
-    let error = registry.entry("outside").unwrap().spec.clone().unwrap_err();
+    let error = registry.entry("outside").unwrap().spec().clone().unwrap_err();
     assert!(matches!(error, RegistryError::NameTaken { .. }), "{error}");
 }
 

@@ -40,6 +40,7 @@ mod roles;
 mod schema;
 mod source;
 mod spec;
+mod stated_names;
 mod tree;
 mod written;
 
@@ -53,3 +54,4 @@ pub use source::{
     KeySource, KeyValue, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource,
 };
 pub use spec::{ArchSpec, HfClass, HfMap, HfTensor, HfValue, Layout, Literal, Truth};
+pub use stated_names::stated_names;

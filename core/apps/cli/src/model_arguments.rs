@@ -43,7 +43,7 @@ impl SpecArguments {
             Origin::File { folder, .. } => *folder == FolderKind::File,
             Origin::BuiltIn(_) => false,
         };
-        match registry.entries().iter().filter(named).find_map(|entry| entry.spec.as_ref().err()) {
+        match registry.entries().iter().filter(named).find_map(|entry| entry.spec().as_ref().err()) {
             Some(fault) => Err(fault.clone().into()),
             None => Ok(registry),
         }

@@ -1,7 +1,7 @@
 //! Whole specs: the project's own and the nineteen the language was written with.
 
 use crate::model::{Fake, attention, built_in, nineteen, spec};
-use menagerie_spec::SpecLookup;
+use menagerie_spec::{SpecLookup, stated_names};
 
 #[test]
 fn every_spec_parses() {
@@ -12,17 +12,17 @@ fn every_spec_parses() {
             let truth = spec.truth().unwrap_or_else(|| panic!("{id} has no [truth]"));
             assert!(!truth.source.is_empty() && !spec.summary().is_empty(), "{id}");
             assert!(!spec.gguf_names().is_empty(), "{id}");
+            let text = folder.find(&id).unwrap().text;
+            assert_eq!(stated_names(&text).unwrap(), spec.gguf_names(), "{id}");
             assert!(!spec.hf().tensors.is_empty() && !spec.hf_classes().is_empty(), "{id}");
         }
     }
 }
 
 #[test]
-fn the_nineteen_and_the_ten_are_there() {
+fn the_nineteen_and_the_built_in_ones_are_there() {
     assert_eq!(nineteen().ids().len(), 19);
-    let ten =
-        ["lfm2", "llama", "mistral3", "phi2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3", "starcoder2"];
-    assert_eq!(built_in().ids(), ten);
+    assert!(built_in().ids().len() > 70, "{:?}", built_in().ids());
 }
 
 #[test]

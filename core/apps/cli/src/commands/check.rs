@@ -209,7 +209,7 @@ fn unused(resolved: &ResolvedFile) -> Vec<String> {
 
 fn spec_found(name: &str, entry: &Entry) -> Found {
     let mut found = Found { what: name.to_owned(), ..Found::default() };
-    match &entry.spec {
+    match entry.spec() {
         Ok(spec) => found.notes = spec.warnings().iter().map(ToString::to_string).collect(),
         Err(error) => found.faults = report::findings(&error.to_string()),
     }

@@ -63,7 +63,7 @@ impl DoctorCommand {
         let faulty: Vec<&str> = registry
             .entries()
             .iter()
-            .filter(|entry| entry.spec.is_err())
+            .filter(|entry| entry.spec().is_err())
             .map(|entry| entry.id.as_str())
             .collect();
         let mut report = json!({

@@ -48,7 +48,7 @@ struct Listed {
 
 impl Listed {
     fn new(entry: &Entry) -> Self {
-        let spec = entry.spec.as_ref().ok();
+        let spec = entry.spec().as_ref().ok();
         Self {
             id: entry.id.clone(),
             names: spec.map(|spec| spec.gguf_names().to_vec()).unwrap_or_default(),
@@ -61,7 +61,7 @@ impl Listed {
             origin: entry.origin.to_string(),
             shadows: entry.shadows.as_ref().map(ToString::to_string),
             notes: entry.notes(),
-            error: entry.spec.as_ref().err().map(ToString::to_string),
+            error: entry.spec().as_ref().err().map(ToString::to_string),
             from: match &entry.origin {
                 Origin::BuiltIn(_) => "built-in",
                 Origin::File { folder, .. } => folder.name(),

@@ -81,7 +81,7 @@ impl ShowCommand {
     }
 
     fn architecture(&self, entry: &Entry) -> Result<(), Failure> {
-        let spec = entry.spec.clone()?;
+        let spec = entry.spec().clone()?;
         if self.json {
             return output::json(&json!({
                 "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
