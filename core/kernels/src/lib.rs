@@ -142,7 +142,7 @@ pub use error::KernelError;
 pub use isa::Isa;
 pub use kv::{KvRows, KvType, store_rows};
 pub use matmul::{Arithmetic, ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
-pub use memory::{Zero, try_zeroed};
+pub use memory::{Zero, Zeroed};
 pub use norm::{LayerNorm, layer_norm, rms_norm};
 pub use pointwise::{
     Activation, activate, add, add_bias, gated, multiply, scale, scale_rows, sigmoid, softcap,

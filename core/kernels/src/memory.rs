@@ -8,4 +8,4 @@ mod zeroed;
 pub(crate) use aligned::AlignedBytes;
 pub(crate) use buffers::{Buffer, Buffers};
 pub(crate) use scratch::Scratch;
-pub use zeroed::{Zero, try_zeroed};
+pub use zeroed::{Zero, Zeroed};

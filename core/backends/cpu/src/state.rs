@@ -1,6 +1,6 @@
 //! [`CpuStates`]: the memory of states as the kernels read and write it.
 
-use menagerie_kernels::{KvRows, store_rows, try_zeroed};
+use menagerie_kernels::{KvRows, Zeroed, store_rows};
 use menagerie_model::{KvType, ModelError, Pages, Result, StateBacking, StateId, StatePlan, StateRoom};
 use std::ops::Range;
 
@@ -11,8 +11,17 @@ pub(crate) struct CpuStates {
 }
 
 enum Memory {
-    Rows { bytes: Vec<u8>, kind: menagerie_kernels::KvType, heads: usize, head_dim: usize, row_bytes: usize },
-    Blocks { values: Vec<f32>, elements: usize },
+    Rows {
+        bytes: Zeroed<u8>,
+        kind: menagerie_kernels::KvType,
+        heads: usize,
+        head_dim: usize,
+        row_bytes: usize,
+    },
+    Blocks {
+        values: Zeroed<f32>,
+        elements: usize,
+    },
 }
 
 impl CpuStates {
@@ -83,7 +92,7 @@ impl CpuStates {
         Ok(&mut values[place(block, *elements)])
     }
 
-    fn blocks(&mut self, state: StateId) -> Result<(&mut Vec<f32>, usize)> {
+    fn blocks(&mut self, state: StateId) -> Result<(&mut [f32], usize)> {
         match self.states.get_mut(state.0) {
             Some(Memory::Blocks { values, elements }) => Ok((values, *elements)),
             _ => Err(other_kind(state)),
@@ -146,13 +155,13 @@ fn memory(name: &str, room: &StateRoom, page_len: usize) -> Result<Memory> {
             let row_bytes = head.checked_mul(heads).ok_or_else(too_large)?;
             let size = row_bytes.checked_mul(page_len).and_then(|page| page.checked_mul(pages));
             let size = size.ok_or_else(too_large)?;
-            let bytes = try_zeroed(size).ok_or_else(|| no_room(name, size))?;
+            let bytes = Zeroed::new(size).ok_or_else(|| no_room(name, size))?;
             Ok(Memory::Rows { bytes, kind: kernel_type(dtype), heads, head_dim, row_bytes })
         }
         StateRoom::Blocks { elements, blocks } => {
             let size = elements.checked_mul(blocks).ok_or_else(|| no_room(name, usize::MAX))?;
             let values =
-                try_zeroed(size).ok_or_else(|| no_room(name, size.saturating_mul(size_of::<f32>())))?;
+                Zeroed::new(size).ok_or_else(|| no_room(name, size.saturating_mul(size_of::<f32>())))?;
             Ok(Memory::Blocks { values, elements })
         }
     }
