@@ -25,7 +25,7 @@ fn every_spec_of_the_folder_is_built_in_as_it_is_written() {
     assert_eq!(specs, registry.entries().iter().map(|entry| entry.id.as_str()).collect());
     for entry in registry.entries() {
         let file = root().join(format!("specs/{}.toml", entry.id));
-        assert_eq!(entry.text, std::fs::read_to_string(file).unwrap(), "{}", entry.id);
+        assert_eq!(entry.text(), std::fs::read_to_string(file).unwrap(), "{}", entry.id);
         entry.spec().as_ref().unwrap_or_else(|error| panic!("{error}"));
     }
 }

@@ -57,8 +57,6 @@ pub struct Entry {
     pub shadows: Option<Origin>,
     /// Files of the same name that are not used.
     pub passed_over: Vec<Origin>,
-    /// The spec's text, as written.
-    pub text: String,
     spec: OnceLock<Result<Arc<ArchSpec>, RegistryError>>,
     sources: Arc<Sources>,
     /// Which of the sources it is.
@@ -74,9 +72,14 @@ impl Entry {
         self.spec.get_or_init(|| self.sources.parse(self.own))
     }
 
+    /// The spec's text, as written.
+    pub fn text(&self) -> &str {
+        &self.sources.texts[self.own].source.text
+    }
+
     /// The names it answers to.
     fn names(&self) -> Vec<String> {
-        if let (Origin::BuiltIn(_), Some(names)) = (&self.origin, stated_names(&self.text)) {
+        if let (Origin::BuiltIn(_), Some(names)) = (&self.origin, stated_names(self.text())) {
             return names;
         }
         match self.spec() {
@@ -402,7 +405,6 @@ fn entry(sources: &Arc<Sources>, own: usize) -> Entry {
         origin: text.origin.clone(),
         shadows: text.shadows.clone(),
         passed_over: text.passed_over.clone(),
-        text: text.source.text.clone(),
         spec: OnceLock::new(),
         sources: Arc::clone(sources),
         own,

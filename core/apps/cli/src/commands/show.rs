@@ -85,7 +85,7 @@ impl ShowCommand {
         if self.json {
             return output::json(&json!({
                 "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
-                "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(), "text": if self.merged { spec.merged() } else { entry.text.clone() },
+                "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(), "text": if self.merged { spec.merged() } else { entry.text().to_owned() },
             }));
         }
         let summary = if spec.summary().is_empty() { String::new() } else { format!(": {}", spec.summary()) };
@@ -105,7 +105,7 @@ impl ShowCommand {
             }
         }
         let merged = self.merged.then(|| spec.merged());
-        output::line(&format!("\n{}", merged.as_deref().unwrap_or(&entry.text).trim_end()))
+        output::line(&format!("\n{}", merged.as_deref().unwrap_or(entry.text()).trim_end()))
     }
 
     fn model(&self, file: Arc<dyn ModelFile>, registry: &Registry) -> Result<(), Failure> {
