@@ -13,9 +13,9 @@ use menagerie::model::components::{
 };
 use menagerie::model::{
     Activation, Arithmetic, AttentionShape, Backend, BlockStack, Branch, Compute, DenseLinear, Executor,
-    InferenceStep, KvType, Linear, Mask, ModelShape, Param, PoolOptions, Result, RopePairs, RopeRegime,
-    SequenceLayout, SequenceRows, StageBody, StateDeclarations, StatePool, StepInput, TransformContext,
-    TransformerBlock, Weight, WeightShape, WholeModel,
+    Gating, InferenceStep, KvType, Linear, Mask, ModelShape, Norm, Param, PoolOptions, Result, RopePairs,
+    RopeRegime, SequenceLayout, SequenceRows, StageBody, StateDeclarations, StatePool, StepInput,
+    TransformContext, TransformerBlock, Weight, WeightShape, WholeModel,
 };
 use std::sync::Arc;
 
@@ -64,8 +64,9 @@ fn block(
     let linears = AttentionLinears {
         query: weights.linear(inner, WIDTH)?,
         key: weights.linear(inner, WIDTH)?,
-        value: weights.linear(inner, WIDTH)?,
+        value: Some(weights.linear(inner, WIDTH)?),
         output: weights.linear(WIDTH, inner)?,
+        gate: None,
     };
     let shape = AttentionShape {
         heads: HEADS,
@@ -75,6 +76,7 @@ fn block(
         scale: 1.0 / (HEAD_DIM as f32).sqrt(),
         softcap: None,
         mask: Mask::Causal,
+        alibi: None,
     };
     let frequencies = base_frequencies(10_000.0, HEAD_DIM, None);
     let rope = Rope { pairs: RopePairs::Halves, frequencies, long_frequencies: None, magnitude: 1.0 };
@@ -85,7 +87,8 @@ fn block(
         gate: weights.linear(INNER, WIDTH)?,
         up: weights.linear(INNER, WIDTH)?,
         down: weights.linear(WIDTH, INNER)?,
-        activation: Activation::Silu,
+        gating: Gating::Plain(Activation::Silu),
+        inner_norm: None,
     };
     Ok(TransformerBlock::new(
         Some(Branch::new(Some(weights.norm()?), attention)),
@@ -101,9 +104,10 @@ fn model(backend: &dyn Backend) -> Result<WholeModel> {
     let shape =
         ModelShape { n_layers: LAYERS, max_seq_len: None, embedding_length: WIDTH, rope_regime_limit: None };
     let table = weights.matrix(VOCABULARY, WIDTH)?;
-    let embedding = TableEmbedding { table, scale: 1.0, positions: None, token_type: None, norm: None };
+    let embedding = TableEmbedding { table, scale: 1.0, positions: None, token_types: None, norm: None };
     let product = weights.linear(VOCABULARY, WIDTH)?;
-    let head = LinearHead { norm: Some(Box::new(weights.norm()?)), product, scale: 1.0, softcap: None };
+    let norm = Some(Box::new(weights.norm()?) as Box<dyn Norm>);
+    let head = LinearHead { norm, product, scale: 1.0, softcap: None, suppress: None };
     let body = StageBody { shape, stack: Box::new(stack) };
     Ok(WholeModel { body, embedding: Box::new(embedding), head: Box::new(head) })
 }

@@ -4,7 +4,7 @@
 use menagerie::cpu::CpuBackend;
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
-use menagerie::model::{Activation, Backend, Rows};
+use menagerie::model::{Activation, Backend, Gating, Rows, Xielu};
 use menagerie::pipeline::{
     Arithmetic, GenerateError, KvType, LoadOptions, LogitsOptions, Request, TextPipeline,
 };
@@ -117,13 +117,24 @@ fn backends_keep_what_is_no_number() {
             Activation::GeluErf,
             Activation::Relu,
             Activation::ReluSquared,
+            Activation::Sigmoid,
+            Activation::Softplus,
+            Activation::Xielu(Xielu { alpha_p: 0.7, alpha_n: 1.1, beta: 0.5, eps: -1e-6 }),
         ] {
             expect(&format!("{activation:?}"), backend.activate(broken(), activation).unwrap());
-            expect(&format!("gate, {activation:?}"), backend.gated(broken(), &ones(), activation).unwrap());
-            expect(&format!("up, {activation:?}"), backend.gated(ones(), &broken(), activation).unwrap());
+            expect(
+                &format!("gate, {activation:?}"),
+                backend.gated(broken(), &ones(), Gating::Plain(activation)).unwrap(),
+            );
+            expect(
+                &format!("up, {activation:?}"),
+                backend.gated(ones(), &broken(), Gating::Plain(activation)).unwrap(),
+            );
         }
         let gate = backend.upload(vec![f32::NAN], 1).unwrap();
-        expect("multiply_sigmoid", backend.multiply_sigmoid(ones(), &gate).unwrap());
+        for activation in [Activation::Sigmoid, Activation::Softplus] {
+            expect("gate of rows", backend.gate_rows(ones(), &gate, activation).unwrap());
+        }
     }
 }
 

@@ -10,23 +10,52 @@ fn fast() -> LoadOptions {
     on_candle(options(Arithmetic::Fast))
 }
 
+/// The zoo's matrices are f16, whose fast products round the activations to f16 here.
+fn exact() -> LoadOptions {
+    on_candle(options(Arithmetic::Exact))
+}
+
 base_models!(fast());
 
-quantised_files!(1e-4, on_candle(options(Arithmetic::Exact)), fast());
+quantised_files!(1e-4, exact(), fast());
 
 #[test]
 fn smollm3() {
     dropped_in::smollm3(&fast());
 }
 
+/// What needs latent attention, recurrences, or keys of another layer, of which candle has no form here.
+const REFUSED: [&str; 20] = [
+    "deepseek2-lite",
+    "deepseek2-v3",
+    "falcon-h1",
+    "gemma4-full",
+    "granitehybrid",
+    "jamba",
+    "kimi-linear",
+    "mamba",
+    "mamba-falcon",
+    "mamba2",
+    "minicpm3",
+    "mistral4",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "nemotron_h_moe-latent",
+    "plamo2",
+    "plm",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+];
+
 #[test]
 fn every_fixture_of_the_zoo_agrees() {
-    zoo::every_fixture_agrees(&fast());
+    zoo::every_fixture_agrees(&exact(), &REFUSED);
 }
 
 #[test]
 fn every_encoder_of_the_zoo_agrees() {
-    encoders::every_encoder_agrees(&fast());
+    encoders::every_encoder_agrees(&exact());
 }
 
 #[test]
@@ -44,7 +73,7 @@ fn memory_is_what_the_device_takes() {
     let file = menagerie::gguf::GgufFile::open(&model, &Default::default()).unwrap();
     let sum =
         |bytes: &dyn Fn(&menagerie::gguf::TensorInfo) -> u64| file.tensors().iter().map(bytes).sum::<u64>();
-    let exact = on_candle(options(Arithmetic::Exact));
+    let exact = exact();
     for (options, weights) in [
         (exact.clone(), sum(&|tensor| tensor.elements() * 4)),
         (fast(), sum(&|tensor| tensor.elements() * if tensor.kind().name() == "F32" { 4 } else { 2 })),

@@ -59,6 +59,7 @@ fn missing() {
     let (model, reason) = (|| "m".to_owned(), || "the file has no `tokenizer.ggml.model`".to_owned());
     let said = messages![
         MissingCapability::Tokenizer { model: model(), reason: reason() },
+        MissingCapability::Classifier { model: model() },
         MissingCapability::ChatTemplate {
             model: model(),
             reason: "the file has no chat template".to_owned()

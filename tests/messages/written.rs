@@ -87,6 +87,7 @@ fn tables() {
         TableFault::Conflict { name: "mine".to_owned(), other: other(), built_in: true },
         TableFault::UnknownSplit { name: "lama3".to_owned(), near: vec!["llama3".to_owned()] },
         TableFault::UnknownAlgorithm { name: "trie".to_owned() },
+        TableFault::Template { problem: "unexpected `}`".to_owned() },
         TableFault::Regex { regex: "(".to_owned(), problem: BAD.to_owned() },
     ];
     let said = format!("{}\n{faults}", placed.join("\n"));

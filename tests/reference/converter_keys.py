@@ -86,9 +86,10 @@ def main():
     wrong = []
     for id, entry in table.items():
         if not isinstance(entry, dict): continue
-        of = sorted(n for n in known if (arch_of(n, known) or "").lower() == entry.get("arch", id) and "Mmproj" not in " ".join(line(n, known)))
+        of = entry.get("classes") or sorted(n for n in known if (arch_of(n, known) or "").lower() == entry.get("arch", id) and "Mmproj" not in " ".join(line(n, known)))
         has = set(entry["keys"]) | (set(table["base"]) if entry["base"] else set()) | set(entry.get("older", [])) | set(entry.get("refused", []))
         can = set().union(*(writes(n, known, written) for n in of)) if of else set()
+        if entry.get("listed"): can -= set(table["base"])
         for key in sorted(can - has): wrong.append(f"[{id}] {', '.join(of)} can write {key}")
         if not of: wrong.append(f"[{id}] no class of this converter writes it")
     if digest(tree) != table["digest"]:

@@ -103,6 +103,20 @@ def tiny_wordpiece(d):
     t += ["##" + chr(x) for x in range(97, 123)]
     BertTokenizer(vocab={x: i for i, x in enumerate(t[:96])}).save_pretrained(d)
 
+def tiny_spm(d):
+    """SentencePiece (BPE) of 264 tokens: the specials, the bytes, five pieces."""
+    from sentencepiece import sentencepiece_model_pb2 as pb
+    m = pb.ModelProto(); m.trainer_spec.model_type = 2; m.trainer_spec.byte_fallback = True; m.trainer_spec.vocab_size = V_TINY
+    m.trainer_spec.unk_id, m.trainer_spec.bos_id, m.trainer_spec.eos_id, m.trainer_spec.pad_id = 0, 1, 2, -1
+    m.normalizer_spec.name = "identity"; m.normalizer_spec.add_dummy_prefix = True; m.normalizer_spec.remove_extra_whitespaces = False
+    pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3)] + [(f"<0x{b:02X}>", 0, 6) for b in range(256)] + [(t, -float(i), 1) for i, t in enumerate(["\u2581", "e", "t", "a", "\u2581t"])]
+    for piece, score, kind in pieces:
+        x = m.pieces.add(); x.piece, x.score, x.type = piece, score, kind
+    assert len(pieces) == V_TINY
+    open(d + "/tokenizer.model", "wb").write(m.SerializeToString())
+    json.dump({"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": True, "add_eos_token": False, "legacy": False, "clean_up_tokenization_spaces": False, "model_max_length": 1024},
+              open(d + "/tokenizer_config.json", "w"), indent=1)
+
 def put_tokenizer(kind, d):
     if kind.startswith("tiny"): return globals()[kind](d)
     for f in os.listdir(os.path.join(ROOT, "tok", kind)):
@@ -110,7 +124,7 @@ def put_tokenizer(kind, d):
 
 # ---------------------------------------------------------------- weights
 FINAL_NORMS = ("model.norm.weight", "transformer.ln_f.weight", "model.final_layernorm.weight", "model.embedding_norm.weight", "backbone.norm_f.weight", "gpt_neox.final_layer_norm.weight", "transformer.norm_f.weight")
-def init_weights(model, seed, std=None, embed_std=None, head_std=0.3, final_norm=None, hook=None, dtype=torch.float32):
+def init_weights(model, seed, std=None, embed_std=None, head_std=0.3, final_norm=None, hook=None, dtype=torch.float32, half_matrices=False):
     g = torch.Generator().manual_seed(seed)
     tied = bool(getattr(model.config, "tie_word_embeddings", False))
     # tied models: a small embedding (else every greedy step repeats its input token) and a larger final norm (else the logits are flat)
@@ -145,6 +159,9 @@ def init_weights(model, seed, std=None, embed_std=None, head_std=0.3, final_norm
             if "e_score_correction_bias" in n or "expert_bias" in n or n.endswith("moe_statics"): b.copy_(torch.randn(b.shape, generator=g) * 0.1)
         if dtype != torch.float32:
             for p in model.parameters(): p.copy_(p.to(dtype).float())
+        if half_matrices:       # so that the GGUF can hold them as f16 and nothing changes
+            for p in model.parameters():
+                if p.ndim >= 2: p.copy_(p.half().float())
     if getattr(model.config, "tie_word_embeddings", False): model.tie_weights()
 
 def tokens_for(seed, vocab=V, first=None, attempt=0):
@@ -202,9 +219,28 @@ def convert(hf_dir, out, pre, outtype="f32", extra=(), patch=None, after=None):
     try: _conv.main()
     finally: sys.argv = old; logging.disable(lv); quiet()
 
-def gguf_info(path):
+def gguf_module():
     if VENDOR + "/gguf-py" not in sys.path: sys.path.insert(0, VENDOR + "/gguf-py")
-    import gguf
+    import gguf; return gguf
+
+KEPT_F32 = ("norm", ".bias", "conv", "ffn_gate_inp", "position_embd", "token_types", "time_mix")    # as the converter keeps them in an f16 file
+def half_gguf(src, dst):
+    """An f32 GGUF with its matrices as f16, where f16 holds them exactly: what the converter computed may stay f32."""
+    gguf = gguf_module(); r = gguf.GGUFReader(src); w = gguf.GGUFWriter(dst, r.fields["general.architecture"].contents())
+    for k, f in r.fields.items():
+        if k.startswith("GGUF.") or k == "general.architecture": continue
+        t = f.types[0]; v = 1 if k == "general.file_type" else f.contents()
+        w.add_key_value(k, v, t, sub_type=f.types[-1] if t == gguf.GGUFValueType.ARRAY else None)
+    exact = lambda x: np.array_equal(x.astype(np.float16).astype(np.float32), x)
+    matrices = [t for t in r.tensors if len(t.shape) >= 2 and t.data.dtype == np.float32 and not any(k in t.name for k in KEPT_F32)]
+    half = {t.name for t in matrices if exact(t.data)}
+    assert 2 * len(half) >= len(matrices), "weights were not rounded to f16 before logits were computed: " + ", ".join(t.name for t in matrices if t.name not in half)
+    for t in r.tensors: w.add_tensor(t.name, t.data.astype(np.float16) if t.name in half else np.array(t.data))
+    w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
+    for a, b in zip(r.tensors, gguf.GGUFReader(dst).tensors): assert a.name == b.name and np.array_equal(a.data, b.data.astype(a.data.dtype))
+
+def gguf_info(path):
+    gguf = gguf_module()
     r = gguf.GGUFReader(path); kv = {}
     for k, f in r.fields.items():
         if k.startswith("GGUF.") or k.startswith("tokenizer.ggml.tokens") or "merges" in k or "scores" in k or "token_type" in k: continue
@@ -272,6 +308,11 @@ def hub_config(j):
                 r = {k: v for k, v in rp.items() if k not in ("rope_theta", "partial_rotary_factor")}
                 r["type"] = r["rope_type"]; j["rope_scaling"] = r
     return j
+
+def short(ref):
+    """The reference of a zoo fixture: of what is decoded and of the long text's end as much as shows a fault."""
+    first = dict(tokens_greedy=6, logits_greedy=6, tokens_long_greedy=4, logits_long_greedy=4)
+    return {k: v[:first[k]] if k in first else v[-4:] if k in ("logits_long", "positions_long") else v for k, v in ref.items()}
 
 def sha(p): return hashlib.sha256(open(p, "rb").read()).hexdigest()
 def margin(l):

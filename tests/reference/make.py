@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Builds the reference fixtures.   make.py base|dropin|zoo [name ...]     (no names: all of the group)
 Layout: <group>/<name>/: hf/, model-f32.gguf, reference.safetensors, fixture.json; manifest.json per group.
-zoo: no hf/ and no fixture.json, what it says is the model's line of manifest.json."""
+zoo: no hf/ and no fixture.json, what it says is the model's line of manifest.json; model-f16.gguf, of weights that f16 holds exactly."""
 from fixlib import *
+from by_spec import by_spec
 import traceback, time, zlib
 from transformers import *  # noqa: config classes by name
 quiet()
@@ -206,13 +207,21 @@ def sensitivity(s, hf, cls, ref):
     what = "hidden" if s.get("embedding") else "logits"
     return {n: [float(f"{np.abs(a - ref[f'{what}_{k}']).max():.1e}") for a, k in zip(out(o), ("prompt", "long"))] for n, o in s["sens"].items()}
 
+def against_llamacpp(info):
+    """How far llama.cpp is from HF at the prompt and at the end of the long text."""
+    found = info.get("llamacpp") or {}
+    if "error" in found: return dict(llama_cpp_vs_hf_max_abs=None)
+    return dict(llama_cpp_vs_hf_max_abs=[float(f"{found['exact'][k]['max_abs']:.1e}") for k in ("prompt", "long")]) if found else {}
+
 def slim(d, info, s):
-    """A zoo fixture: no hf folder, its line for the manifest."""
+    """A zoo fixture: no hf folder, matrices as f16, its line for the manifest."""
     shutil.rmtree(d + "/hf")
+    if os.path.exists(d + "/model-f32.gguf"): half_gguf(d + "/model-f32.gguf", d + "/model-f16.gguf"); os.remove(d + "/model-f32.gguf")
+    if s.get("spec_sens"): info["sensitivity"] = by_spec(d, s["arch_spec"], s["spec_sens"])
     noise = {k: float(f"{info[k]:.1e}") for k in ("hf_decode_vs_full_max_abs", "hf_f32_vs_f64_max_abs") if info.get(k) is not None}
     size = {k: round(info[k], 3) for k in ("logits_std", "hidden_std", "greedy_min_margin", "prompt_min_margin") if k in info}
     keep = dict(name=info["name"], spec=s["arch_spec"], arch=info.get("arch"), hf_class=info["hf_class"], transformers=info["transformers"], torch=info["torch"], seed=info["seed"], parameters=info["parameters"], pre=s["pre"],
-                notes=info["notes"], **size, **noise, greedy_distinct=info.get("greedy_distinct"), argmax_is_input=info.get("argmax_is_input"), sensitivity=info.get("sensitivity"), llamacpp=info.get("llamacpp"))
+                notes=info["notes"], **size, **noise, greedy_distinct=info.get("greedy_distinct"), argmax_is_input=info.get("argmax_is_input"), sensitivity=info.get("sensitivity"), **against_llamacpp(info))
     keep["sha256"] = {f: sha(d + "/" + f) for f in sorted(os.listdir(d))}
     return {k: v for k, v in keep.items() if v is not None}
 
@@ -224,6 +233,12 @@ def zoo_manifest(line):
     body = ",\n".join(json.dumps(lines[n], default=str) for n in sorted(lines) if os.path.isdir(os.path.join(ROOT, "zoo", n)))
     open(p, "w").write('{"group": "zoo", "fixtures": [\n' + body + "\n]}\n")
 
+def renamed(hf, rename):
+    """The weights and the config under another architecture's names: `rename(weights, config)` gives the weights and changes the config."""
+    from safetensors.torch import load_file as load_torch, save_file as save_torch
+    w = load_torch(hf + "/model.safetensors"); j = json.load(open(hf + "/config.json")); w = rename(w, j)
+    save_torch({n: x.contiguous() for n, x in w.items()}, hf + "/model.safetensors", metadata=dict(format="pt")); json.dump(j, open(hf + "/config.json", "w"))
+
 def build(s):
     t0 = time.time(); name = s["name"]; d = os.path.join(ROOT, s["group"], name); hf = d + "/hf"
     shutil.rmtree(d, ignore_errors=True); os.makedirs(hf)
@@ -231,7 +246,7 @@ def build(s):
     cfg = s["make"](); cls = eval(s["cls"])
     torch.manual_seed(s["seed"])
     m = cls.from_config(cfg, attn_implementation="eager", dtype=torch.float32) if "Auto" in s["cls"] else cls._from_config(cfg, attn_implementation="eager", dtype=torch.float32)
-    m.eval(); init_weights(m, s["seed"], hook=s.get("hook"), dtype=dtype, **s.get("init", {}))
+    m.eval(); init_weights(m, s["seed"], hook=s.get("hook"), dtype=dtype, half_matrices=s["group"] == "zoo", **s.get("init", {}))
     m.to(dtype).save_pretrained(hf); del m
     if s.get("fix_config"):
         j = json.load(open(hf + "/config.json")); s["fix_config"](j); json.dump(j, open(hf + "/config.json", "w"), indent=2)
@@ -270,7 +285,8 @@ def build(s):
         full = np.concatenate([toks, ref["tokens_greedy"][:-1]])
         chk = hf_logits(m, full)[len(toks) - 1:]
         info["hf_decode_vs_full_max_abs"] = float(np.abs(chk - ref["logits_greedy"]).max())
-        info["logits_std"] = float(ref["logits_prompt"].std()); info["greedy_min_margin"] = margin(ref["logits_greedy"]); info["prompt_min_margin"] = margin(ref["logits_prompt"])
+        said = ref["logits_prompt"] > -1e30        # not the ids that a model never says
+        info["logits_std"] = float(ref["logits_prompt"][said].std()); info["greedy_min_margin"] = margin(ref["logits_greedy"]); info["prompt_min_margin"] = margin(ref["logits_prompt"])
         if s["long"]:
             ref["tokens_long"] = long; ref["logits_long"] = hf_logits(m, long, LONG_ROWS)
             ref["positions_long"] = np.arange(N_LONG - LONG_ROWS, N_LONG, dtype=np.int64)
@@ -287,11 +303,12 @@ def build(s):
         try:
             m64 = hf_load(hf, cls).double()
             with torch.inference_mode(): d64 = m64(input_ids=torch.tensor(toks[None]), use_cache=False).logits[0].numpy()
-            info["hf_f32_vs_f64_max_abs"] = float(np.abs(d64 - ref["logits_prompt"]).max()); del m64
+            info["hf_f32_vs_f64_max_abs"] = float(np.abs(d64 - ref["logits_prompt"])[said].max()); del m64
         except Exception as e: info["hf_f32_vs_f64_max_abs"] = None
     else: emb(m, ref, toks, long, info)
     if s.get("sens"): info["sensitivity"] = sensitivity(s, hf, cls, ref)
     gg = d + "/model-f32.gguf"
+    if s.get("rename"): renamed(hf, s["rename"])
     try: convert(hf, gg, s["pre"], extra=s.get("conv_extra", ()), patch=s.get("patch"), after=s.get("after"))
     except BaseException as e:
         info["llamacpp"] = dict(error="convert: " + repr(e)[:500]); gg = None
@@ -302,7 +319,7 @@ def build(s):
         info["gguf_kv"] = {k: v for k, v in kv.items() if not k.startswith("general.") and "chat_template" not in k}
     if gg and BUILD:
         try:
-            if emb: jobs = [("prompt", 256, len(toks), 1, 0, toks), ("long", 512, len(long), 1, 0, long)]
+            if emb: jobs = [("prompt", 256, len(toks), 1, 0, toks), ("long", 512, len(long), 1, LONG_ROWS, long)]
             else:
                 jobs = [("prompt", s["nctx_short"], len(toks), 0, 0, toks), ("greedy", s["nctx_short"], len(toks), 0, N_GREEDY, full)]
                 if s["long"]:
@@ -310,7 +327,7 @@ def build(s):
                     jobs.append(("long_greedy", 512, len(long), 0, LONG_ROWS, np.concatenate([long, ref["tokens_long_greedy"][:-1]])))
             for k, (nc, n) in s.get("extra_jobs", {}).items(): jobs.append((k, nc, n, 0, 0, toks[:n]))
             res = {}; info["llamacpp"] = {}
-            for kind, ex in (("exact", True), ("stock", False)):
+            for kind, ex in (("exact", True), ("stock", False))[:1 if s["group"] == "zoo" else 2]:
                 o = lcpp(gg, jobs, ex); res[kind] = o
                 a = {}
                 for j in ("prompt", "greedy", "long", "long_greedy"):
@@ -329,7 +346,7 @@ def build(s):
             ok = all(v["max_abs"] < NOISE for v in info["llamacpp"]["exact"].values()) if emb else True
             for j in ("prompt", "greedy", "long", "long_greedy"):
                 if j not in res["exact"] or "logits_" + j not in ref: continue
-                if info["llamacpp"]["exact"][j]["max_abs"] > NOISE * max(1.0, float(np.abs(ref["logits_" + j]).max()) / 10): ref["llamacpp_logits_" + j] = res["exact"][j]; ok = False
+                if info["llamacpp"]["exact"][j]["max_abs"] > NOISE * max(1.0, float(np.abs(ref["logits_" + j]).max()) / 10): ok = False; ref.update({"llamacpp_logits_" + j: res["exact"][j]} if s["group"] != "zoo" else {})
             info["agrees"] = ok
             if name in WHY: info["why"] = WHY[name]
             if not ok:
@@ -340,6 +357,7 @@ def build(s):
     info.pop("_vprompt", None)
     for k in [k for k in ref if any(k in ("logits_long_" + vn, "logits_long_greedy_" + vn) for vn in s["variants"] if vn in s.get("drop_variants", ()))]: del ref[k]
     ref = {k: (v.astype(np.float32) if v.dtype.kind == "f" else v.astype(np.int64)) for k, v in ref.items()}
+    if s["group"] == "zoo": ref = short(ref)
     save_file({k: np.ascontiguousarray(v) for k, v in ref.items()}, d + "/reference.safetensors")
     info["sha256"] = {os.path.relpath(os.path.join(r, f), d): sha(os.path.join(r, f)) for r, _, fs in os.walk(d) for f in sorted(fs) if f != "fixture.json"}
     info["bytes"] = sum(os.path.getsize(os.path.join(r, f)) for r, _, fs in os.walk(d) for f in fs)

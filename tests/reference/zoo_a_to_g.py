@@ -2,6 +2,7 @@
 """Zoo fixtures of architectures whose ids begin with a to g, beyond those of make.py: zoo_a_to_g.py [name ...]
 Needs what make.py needs; writes to FIXTURES like it."""
 from make import *
+from by_llamacpp import *
 
 LLAMA_SENS = {"theta 1e4": dict(rope_parameters=rope()), "eps x10": dict(rms_norm_eps=1e-4)}
 @zoo("arcee", sens={**LLAMA_SENS, "relu": dict(hidden_act="relu"), "no factors": lambda m: m.model.rotary_emb.inv_freq.copy_(1 / 50000.0 ** (torch.arange(0, 8, 2).float() / 8))}, notes=["llama without a gate, squared relu; llama3 factors (orig 32, factor 4): tensor rope_freqs; q/k rows permuted; untied"])
@@ -61,7 +62,7 @@ def _(): return Glm4MoeConfig(**z(**GLM_MOE, use_qk_norm=False))
 @zoo("glm4moe-qknorm", arch_spec="glm4moe", sens=MOE_SENS, notes=["GLM 4.5 and 4.6: as glm4moe with q/k norm per head before rope"])
 def _(): return Glm4MoeConfig(**z(**GLM_MOE, use_qk_norm=True))
 @zoo("exaone-moe", patch=sigmoid, sens={**MOE_SENS, "window 15": dict(sliding_window=15), "window 17": dict(sliding_window=17), "rope everywhere": setting("self_attn.is_sliding", True)}, notes=["K-EXAONE: 4 layers, three windowed (16) with rope, the fourth full without; dense, then experts (4, top 2, sigmoid, selection bias, weights to sum 1 times 2.5, a shared expert); q/k norm per head before rope; norms before the branches; untied", "scoring_func is added to config.json: the class is sigmoid and transformers 5 does not write it"])
-def _(): return ExaoneMoeConfig(**z(num_hidden_layers=4, head_dim=8, intermediate_size=32, moe_intermediate_size=10, num_experts=4, num_experts_per_tok=2, num_shared_experts=1, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, n_group=1, topk_group=1, sliding_window=16, sliding_window_pattern=4, layer_types=["sliding_attention"] * 3 + ["full_attention"], rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope()))
+def _(): return ExaoneMoeConfig(**z(num_hidden_layers=4, head_dim=8, intermediate_size=32, moe_intermediate_size=12, num_experts=4, num_experts_per_tok=2, num_shared_experts=1, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=2.5, n_group=1, topk_group=1, sliding_window=16, sliding_window_pattern=4, layer_types=["sliding_attention"] * 3 + ["full_attention"], rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope()))
 
 @zoo("dbrx", sens={"no clamp": setting("norm_attn_norm.attn.clip_qkv", 1e4), "top 1": lambda m: [setattr(x, "top_k", 1) for x in m.modules() if hasattr(x, "top_k")] + [setattr(x, "moe_top_k", 1) for x in m.modules() if hasattr(x, "moe_top_k")]}, notes=["LayerNorm without bias, fused qkv clamped to 1.5 (published: 8), experts (4, top 2, softmax, weights to sum 1); the norm before the experts is attn_output_norm; halves, not permuted; untied"])
 def _(): return DbrxConfig(d_model=32, n_heads=4, n_layers=3, max_seq_len=1024, vocab_size=V_TINY, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False, rope_parameters=rope(50000.0),
@@ -69,7 +70,7 @@ def _(): return DbrxConfig(d_model=32, n_heads=4, n_layers=3, max_seq_len=1024, 
 
 @zoo("cohere2moe", init=dict(final_norm=12.0), hub_keep=True, sens={"window 15": dict(sliding_window=15), "window 17": dict(sliding_window=17), "no rope on the dense layer": setting("self_attn.force_rope", False), "shared experts added, not averaged": dict(shared_expert_combination_strategy="sum"), "not renormalised": dict(norm_topk_prob=False), "top 1": dict(num_experts_per_tok=1), "logit scale 1/16": dict(logit_scale=0.0625), "eps x10": dict(layer_norm_eps=1e-4)},
      notes=["5 layers: dense and full with rope, full without rope, two windowed (16) with rope, full without; experts (4, top 2 by logits, sigmoid, weights to sum 1) averaged with a shared expert; parallel on one norm without bias; adjacent pairs, not permuted; logits times 0.25; tied"])
-def _(): return Cohere2MoeConfig(**z(num_hidden_layers=5, head_dim=8, intermediate_size=10, prefix_dense_intermediate_size=24, num_experts=4, num_experts_per_tok=2, num_shared_experts=1, expert_selection_fn="sigmoid", norm_topk_prob=True, shared_expert_combination_strategy="average", sliding_window=16, logit_scale=0.25, layer_norm_eps=1e-5, tie_word_embeddings=True, pad_token_id=0,
+def _(): return Cohere2MoeConfig(**z(num_hidden_layers=5, head_dim=8, intermediate_size=12, prefix_dense_intermediate_size=24, num_experts=4, num_experts_per_tok=2, num_shared_experts=1, expert_selection_fn="sigmoid", norm_topk_prob=True, shared_expert_combination_strategy="average", sliding_window=16, logit_scale=0.25, layer_norm_eps=1e-5, tie_word_embeddings=True, pad_token_id=0,
     layer_types=["full_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"], mlp_layer_types=["dense"] + ["sparse"] * 4, rope_theta=10000.0))
 
 SWA_SENS = {**GRANITE_SENS, "theta 1e4": dict(layer_rope_theta=[10000.0] * 4)}
@@ -84,17 +85,6 @@ def _(): return GraniteSWAConfig(**z(**GRANITE, **GRANITE_SWA, intermediate_size
 def _(): return GraniteMoeSWAConfig(**z(**GRANITE, **GRANITE_SWA, intermediate_size=12, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=16, rms_norm_eps=1e-5, tie_word_embeddings=True, attention_bias=False, rope_parameters=rope(50000.0)))
 
 # ------------------------------------------------------------------ no class in transformers, but one with the same mathematics: its weights under the other's names
-import make
-from safetensors.torch import load_file as load_torch, save_file as save_torch
-CURRENT = None
-_convert = make.convert
-def renamed_convert(hf, out, pre, **k):
-    if CURRENT.get("rename"):
-        w = load_torch(hf + "/model.safetensors"); j = json.load(open(hf + "/config.json")); w = CURRENT["rename"](w, j)
-        save_torch({n: x.contiguous() for n, x in w.items()}, hf + "/model.safetensors", metadata=dict(format="pt")); json.dump(j, open(hf + "/config.json", "w"))
-    _convert(hf, out, pre, **k)
-make.convert = renamed_convert
-
 plain_vocabulary(("baichuan", "BaichuanModel"))
 from conversion.baichuan import BaichuanModel
 from conversion.base import TextModel
@@ -120,77 +110,7 @@ def codeshell(w, j):
      notes=["CodeShell 7B: LayerNorm, biases everywhere but the head, fused qkv with grouped queries, rope over halves, tanh GELU; untied", "logits of Starcoder2ForCausalLM; its weights were given CodeShell's names and shapes before they were converted"])
 def _(): return Starcoder2Config(**z(intermediate_size=128, num_hidden_layers=2, use_bias=True, sliding_window=None, norm_epsilon=1e-5, hidden_act="gelu_pytorch_tanh", tie_word_embeddings=False, rope_parameters=rope()))
 
-# ------------------------------------------------------------------ no class in transformers: random weights under llama.cpp's names, logits by llama.cpp
-def by_llamacpp(name, arch, keys, tensors, notes, spec=None, sens=()):
-    """keys without prefix; tensors: name -> shape (as numpy has it). sens: what -> (keys to change, tensors to set to a number)."""
-    LCPP[name] = dict(name=name, arch=arch, keys=keys, tensors=tensors, notes=notes, spec=spec or name, sens=dict(sens))
-LCPP = {}
-
-def random_tensors(tensors, seed):
-    rng = np.random.default_rng(seed); out = {}
-    tied = "output.weight" not in tensors
-    for n in sorted(tensors):
-        shape = tensors[n]; r = rng.standard_normal(shape)
-        if n == "rope_freqs.weight": w = np.linspace(1, 4, shape[0])
-        elif n == "token_embd.weight": w = r * (0.15 if tied else 0.5)
-        elif n == "output.weight": w = r * 0.3
-        elif n.endswith(".bias"): w = r * 0.1
-        elif len(shape) == 1: w = (1 + r * 0.1) * (2.5 if tied and n == "output_norm.weight" else 1)
-        else: w = r * 1.2 / math.sqrt(max(shape[-1], 4))
-        out[n] = w.astype(np.float32)
-    return out
-
-def write_gguf(path, s, weights, change=()):
-    if VENDOR + "/gguf-py" not in sys.path: sys.path.insert(0, VENDOR + "/gguf-py")
-    import gguf
-    w = gguf.GGUFWriter(path, s["arch"]); w.add_name("Random weights"); w.add_file_type(0)
-    for k, v in {**s["keys"], **dict(change)}.items():
-        k = f"{s['arch']}.{k}"
-        if isinstance(v, bool): w.add_bool(k, v)
-        elif isinstance(v, int): w.add_uint32(k, v)
-        elif isinstance(v, float): w.add_float32(k, v)
-        elif isinstance(v, str): w.add_string(k, v)
-        else: w.add_array(k, v)
-    with tempfile.TemporaryDirectory() as d:
-        tiny_bpe(d); j = json.load(open(d + "/tokenizer.json"))
-    vocab = sorted(j["model"]["vocab"].items(), key=lambda x: x[1])
-    w.add_tokenizer_model("gpt2"); w.add_tokenizer_pre("gpt-2"); w.add_token_list([t for t, _ in vocab])
-    w.add_token_types([gguf.TokenType.CONTROL if t in SPECIALS else gguf.TokenType.NORMAL for t, _ in vocab])
-    w.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in j["model"]["merges"]]); w.add_bos_token_id(1); w.add_eos_token_id(2)
-    for n, x in weights.items(): w.add_tensor(n, x)
-    w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()
-
-def build_by_llamacpp(s):
-    t0 = time.time(); d = os.path.join(ROOT, "zoo", s["name"]); shutil.rmtree(d, ignore_errors=True); os.makedirs(d); g = d + "/model-f32.gguf"
-    seed = zlib.crc32(s["name"].encode()) % 100000; weights = random_tensors(s["tensors"], seed); write_gguf(g, s, weights)
-    def run(path, toks, last=0): return lcpp(path, [("x", 256 if len(toks) < 200 else 512, len(toks), 0, last, toks)], exact=False)["x"]
-    def greedy(toks, n):        # row 0 from the prompt at once, the rest one by one
-        toks = list(toks); start = len(toks); first = run(g, toks, 1)[0]; new = [int(first.argmax())]
-        while len(new) < n: new.append(int(lcpp(g, [("x", 256 if len(toks) + n < 200 else 512, start, 0, 1, toks + new)], exact=False)["x"][0].argmax()))
-        rows = lcpp(g, [("x", 256 if len(toks) + n < 200 else 512, start, 0, n, toks + new[:-1])], exact=False)["x"]
-        return np.array(new, np.int64), rows
-    best = None
-    for at in range(6):
-        a, b = tokens_for(seed, V_TINY, None, at); gt, gl = greedy(a, N_GREEDY); sc = min(margin(gl), 0.05) / 0.05 + min(len(set(gt.tolist())), 6) / 6
-        if best is None or sc > best[0]: best = (sc, a, b, gt, gl)
-        if sc >= 2: break
-    _, a, b, gt, gl = best
-    ref = dict(tokens_prompt=a, logits_prompt=run(g, a), tokens_greedy=gt, logits_greedy=gl, tokens_long=b, logits_long=run(g, b, LONG_ROWS), positions_long=np.arange(N_LONG - LONG_ROWS, N_LONG, dtype=np.int64))
-    ref["tokens_long_greedy"], ref["logits_long_greedy"] = greedy(b, LONG_ROWS)
-    sens = {}
-    for what, (keys, fixed) in s["sens"].items():
-        with tempfile.TemporaryDirectory() as td:
-            changed = {n: (np.full_like(x, fixed[[f for f in fixed if f in n][0]]) if any(f in n for f in fixed) else x) for n, x in weights.items()}
-            write_gguf(td + "/x.gguf", s, changed, keys.items())
-            sens[what] = [float(f"{np.abs(run(td + '/x.gguf', t, l) - ref[k]).max():.1e}") for t, l, k in ((a, 0, "logits_prompt"), (b, LONG_ROWS, "logits_long"))]
-    save_file({k: np.ascontiguousarray(v.astype(np.float32) if v.dtype.kind == "f" else v.astype(np.int64)) for k, v in ref.items()}, d + "/reference.safetensors")
-    line = dict(name=s["name"], spec=s["spec"], arch=s["arch"], llama_cpp="0.5.0 (as vendored by llama-cpp-python 0.3.36), CPU, f32 cache, no flash attention", seed=seed, parameters=int(sum(x.size for x in weights.values())), pre="gpt-2", notes=s["notes"],
-                logits_std=round(float(ref["logits_prompt"].std()), 3), greedy_min_margin=round(margin(gl), 3), prompt_min_margin=round(margin(ref["logits_prompt"]), 3), greedy_distinct=len(set(gt.tolist())), argmax_is_input=float((ref["logits_prompt"].argmax(-1) == a).mean()), sensitivity=sens)
-    line["sha256"] = {f: sha(d + "/" + f) for f in sorted(os.listdir(d))}
-    zoo_manifest(line)
-    for n, x in sens.items(): print(f"    {n}: {x}")
-    print(f"{s['name']:22s} {s['arch']:12s} std={line['logits_std']} marg={line['greedy_min_margin']} dist={line['greedy_distinct']} {sum(os.path.getsize(d + '/' + f) for f in os.listdir(d)) / 1e6:.2f}MB {time.time() - t0:.1f}s", flush=True)
-
+# ------------------------------------------------------------------ no class in transformers: logits by llama.cpp
 def model(layers, tied=False):
     """Names and shapes: what every model has, then layers(i) under blk.i."""
     out = {"token_embd.weight": (V_TINY, 32), "output_norm.weight": (32,)}
@@ -238,17 +158,4 @@ by_llamacpp("grok", "grok", {**K, "block_count": 2, "rope.dimension_count": 8, "
     ["Grok 1: norms before and behind both branches, scores times 0.3 capped at 2 (published: 0.088 and 30), experts (4, top 2, softmax, weights to sum 1) with tanh GELU, embedding and logits scaled; rope over halves; untied", "llama.cpp with its f16 table of GELU switched off (tools/build_exact.py)"],
     sens={**THETA, **EPS, "no score cap": ({"attn_logit_softcapping": 1e6}, {}), "score scale 1/sqrt(d)": ({"attention.output_scale": 8 ** -0.5}, {}), "embedding scale 1.6": ({"embedding_scale": 1.6}, {}), "logit scale 0.9": ({"logit_scale": 0.9}, {}), "logits capped at 4": ({"final_logit_softcapping": 4.0}, {}), "router cap 1": ({"router_logit_softcapping": 1.0}, {})})
 
-if __name__ == "__main__":
-    for s in list(SPECS.values()):
-        if s["make"].__module__ != "__main__" or (sys.argv[1:] and s["name"] not in sys.argv[1:]): continue
-        CURRENT = s
-        try: build(s)
-        except Exception as e:
-            print(f"{s['name']:22s} ERROR {type(e).__name__}: {str(e)[:600]}", flush=True)
-            if os.environ.get("FIX_TB"): traceback.print_exc()
-    for s in LCPP.values():
-        if sys.argv[1:] and s["name"] not in sys.argv[1:]: continue
-        try: build_by_llamacpp(s)
-        except Exception as e:
-            print(f"{s['name']:22s} ERROR {type(e).__name__}: {str(e)[:600]}", flush=True)
-            if os.environ.get("FIX_TB"): traceback.print_exc()
+if __name__ == "__main__": run(sys.argv[1:])

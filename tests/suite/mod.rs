@@ -4,5 +4,6 @@
 pub mod base;
 pub mod dropped_in;
 pub mod encoders;
+pub mod greedy;
 pub mod quantised;
 pub mod zoo;

@@ -21,11 +21,17 @@ macro_rules! built_in {
 }
 
 built_in! {
-    "arcee" "baichuan" "bailingmoe" "bailingmoe2" "chatglm" "codeshell" "cogvlm" "cohere2" "cohere2moe"
-    "command-r" "dbrx" "deci" "deepseek" "deepseek2-ocr" "dots1" "ernie4_5" "ernie4_5-moe" "exaone"
-    "exaone-moe" "exaone4" "falcon" "gemma" "gemma2" "gemma3" "glm4" "glm4moe" "gpt2" "gptneox" "granite"
-    "granite_swa" "grok" "hunyuan-dense" "hunyuan-moe" "hunyuan_vl" "hy_v3" "internlm2" "jais2" "lfm2"
-    "lfm2moe" "llama4" "maincoder" "mellum" "mimo2" "minicpm" "minimax-m2" "nemotron" "olmo" "olmo2" "olmoe"
-    "openelm" "orion" "paddleocr" "pangu-embedded" "plamo" "plamo3" "qwen" "qwen2moe" "qwen2vl" "qwen3vl"
-    "qwen3vlmoe" "seed_oss" "smallthinker" "smollm3" "stablelm" "starcoder" "xverse"
+    "afmoe" "apertus" "arcee" "arctic" "baichuan" "bailingmoe" "bailingmoe2" "bert" "bitnet" "bloom"
+    "chameleon" "chatglm" "codeshell" "cogvlm" "cohere2" "cohere2moe" "command-r" "dbrx" "deci" "deepseek"
+    "deepseek2" "deepseek2-ocr" "dots1" "dream" "ernie4_5" "ernie4_5-moe" "eurobert" "exaone" "exaone-moe"
+    "exaone4" "falcon" "falcon-h1" "gemma" "gemma-embedding" "gemma2" "gemma3" "gemma4" "glm4" "glm4moe"
+    "gpt-oss" "gpt2" "gptneox" "granite" "granite_swa" "granitehybrid" "grok" "hrm_text" "hunyuan-dense"
+    "hunyuan-moe" "hunyuan_vl" "hy_v3" "internlm2" "jais" "jais2" "jamba" "jina-bert-v2" "jina-bert-v3"
+    "kimi-linear" "laguna" "lfm2" "lfm2moe" "llada" "llada-moe" "llama-embed" "llama4" "maincoder" "mamba"
+    "mamba2" "maple" "mellum" "mimo2" "minicpm" "minicpm3" "minimax-m2" "mistral4" "modern-bert" "mpt"
+    "muse-glimmer" "nanbeige" "nemotron" "nemotron_h" "nemotron_h_moe" "neo-bert" "nomic-bert"
+    "nomic-bert-moe" "olmo" "olmo2" "olmoe" "openelm" "orion" "paddleocr" "pangu-embedded" "phimoe" "plamo"
+    "plamo2" "plamo3" "plm" "qwen" "qwen2moe" "qwen2vl" "qwen35" "qwen35moe" "qwen3next" "qwen3vl"
+    "qwen3vlmoe" "refact" "rnd1" "seed_oss" "smallthinker" "smollm3" "spark2_5" "stablelm" "starcoder"
+    "step35" "talkie" "xverse"
 }

@@ -1,9 +1,9 @@
 //! [`Assembler`]: takes tensors by role, checks their shapes, and notes every fault instead of stopping at the first.
 
 use crate::claims::Claims;
-use crate::dims::{fits, written};
+use crate::dims::{fits, of, written};
 use crate::fault::AssemblyFaults;
-use crate::options::AssembleOptions;
+use crate::options::{AssembleOptions, Purpose};
 use crate::source::WeightSource;
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
@@ -151,6 +151,18 @@ impl<'a> Assembler<'a> {
         }
     }
 
+    /// What multiplies the products of a site's matrices, one number each, where the file has as many; the outer `None` is
+    /// a fault.
+    #[allow(clippy::option_option)]
+    fn scales(&mut self, site: Site, count: usize) -> Option<Option<Vec<f32>>> {
+        let index = self.source.find(site.role, site.layer, Part::Scale);
+        let entry = index.and_then(|index| self.source.entries().get(index));
+        if entry.is_none_or(|entry| entry.dims.iter().product::<u64>() != count as u64) {
+            return Some(None);
+        }
+        self.values(site, Part::Scale, &[of("scales", count)]).map(Some)
+    }
+
     /// The one place that makes linears: over rows of a stored weight, with a bias, and whatever is put around it.
     pub(crate) fn linear(
         &mut self,
@@ -163,7 +175,10 @@ impl<'a> Assembler<'a> {
             Some(bias) => Some(self.vector(site, bias)?),
             None => None,
         };
-        let linear = self.ok(site.layer, DenseLinear::new(weight, bias))?;
+        let mut linear = self.ok(site.layer, DenseLinear::new(weight, bias))?;
+        if let Some(scale) = self.scales(site, 1)? {
+            linear = linear.with_scale(scale.first().copied()?);
+        }
         let linear: Box<dyn Linear> = Box::new(linear);
         Some(match self.options.wrapper {
             Some(wrapper) => wrapper.linear(&linear_site(site, rows), linear),
@@ -183,7 +198,12 @@ impl<'a> Assembler<'a> {
             Some(bias) => Some(self.vector(site, bias)?),
             None => None,
         };
-        let experts = self.ok(site.layer, DenseExperts::new(weight, bias))?;
+        let count = weight.shape().count;
+        let mut experts = self.ok(site.layer, DenseExperts::new(weight, bias))?;
+        if let Some(scales) = self.scales(site, count)? {
+            let scaled = experts.with_scales(scales);
+            experts = self.ok(site.layer, scaled)?;
+        }
         let experts: Box<dyn ExpertLinear> = Box::new(experts);
         Some(match self.options.wrapper {
             Some(wrapper) => wrapper.experts(&linear_site(site, rows), experts),
@@ -229,11 +249,19 @@ impl<'a> Assembler<'a> {
         }
     }
 
+    /// Why a tensor may be left out, if it may.
+    pub(crate) fn ignored(&self, index: usize) -> Option<String> {
+        let head = |part| self.source.find("output", None, part) == Some(index);
+        if self.options.purpose == Purpose::Vectors && (head(Part::Main) || head(Part::Bias)) {
+            return Some("the head, which makes logits and no vectors".to_owned());
+        }
+        self.source.ignored(index, self.config.blocks())
+    }
+
     /// Reports tensors that no role wanted and nobody ignores; `in_range` says which tensors are looked at.
     pub(crate) fn report_unclaimed(&mut self, in_range: impl Fn(Option<usize>) -> bool) {
-        let layers = self.config.layers.len();
         for (index, entry) in self.source.entries().iter().enumerate() {
-            let ignored = || self.source.ignored(index, layers).is_some();
+            let ignored = || self.ignored(index).is_some();
             if self.claims.is_claimed(index) || !in_range(entry.layer) || ignored() {
                 continue;
             }
@@ -265,7 +293,7 @@ fn advice(name: &str) -> &'static str {
             "the spec says `bias = \"none\"` there: say `if-present` or `required`, or ignore it with a reason"
         }
         Some("scale" | "input_scale") => {
-            "scales beside a tensor are not supported yet; use a file of another type"
+            "this scale fits no weight it could multiply; use a file of another type"
         }
         _ => {
             "wrong output would be silent, so name it in the spec or list it under [gguf.ignore_tensors] with a reason"

@@ -50,7 +50,11 @@ impl Claims {
         layer: Option<usize>,
         part: Part,
     ) -> Result<(), ClaimedTwice> {
-        let role = if part == Part::Bias { format!("{role}.bias") } else { role.to_owned() };
+        let role = match part {
+            Part::Main => role.to_owned(),
+            Part::Bias => format!("{role}.bias"),
+            Part::Scale => format!("{role}.scale"),
+        };
         match self.roles.get_mut(index) {
             Some(Some((first, at))) if *first != role || *at != layer => {
                 Err(ClaimedTwice { first: first.clone(), second: role })

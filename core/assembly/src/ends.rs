@@ -2,10 +2,20 @@
 
 use crate::assembler::{Assembler, Site};
 use crate::dims::{free, of};
-use menagerie_model::components::{LinearHead, TableEmbedding};
-use menagerie_model::{Norm, OutputHead, Param, Pooling, TokenEmbedding};
+use menagerie_model::components::{LinearHead, PerLayerEmbedding, TableEmbedding};
+use menagerie_model::{
+    Classifier, ClassifierActivation, ClassifierScores, Linear, Norm, OutputHead, Param, Pooling,
+    TokenEmbedding,
+};
 use menagerie_registry::{NormPlace, Part, where_given};
-use menagerie_spec::config::{self, EmbeddingConfig, HeadKind, NormSite, OutputConfig};
+use menagerie_spec::config::{
+    self, BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, NormSite, OutputConfig, PerLayerConfig,
+    SuppressConfig,
+};
+use menagerie_spec::kind::Dim;
+
+/// Puts what layers get beside the stream around an embedding.
+type WithPerLayer = Box<dyn FnOnce(Box<dyn TokenEmbedding>) -> PerLayerEmbedding>;
 
 /// A tensor of the whole model.
 fn whole(role: &str) -> Site<'_> {
@@ -27,17 +37,52 @@ impl Assembler<'_> {
 
     /// The embedding, and its table for a head that shares it.
     pub(crate) fn embedding(&mut self) -> Option<Box<dyn TokenEmbedding>> {
-        let EmbeddingConfig { scale, norm, positions, token_types } = &self.config.embedding;
+        let EmbeddingConfig { scale, norm, positions, token_types, per_layer } = &self.config.embedding;
         let table = self.token_table();
         let positions = where_given(positions.as_ref().map(|role| self.table(whole(role), "context")));
-        let token_type = where_given(token_types.as_ref().map(|role| self.first_row(whole(role))));
+        let token_types = where_given(token_types.as_ref().map(|role| self.table(whole(role), "types")));
         let norm = self.site_norm(norm.as_ref(), None);
-        Some(Box::new(TableEmbedding {
+        let beside = where_given(per_layer.as_ref().map(|config| self.per_layer(config)));
+        let stream = Box::new(TableEmbedding {
             table: table?,
             scale: *scale,
             positions: positions?,
-            token_type: token_type?,
+            token_types: token_types?,
             norm: norm?,
+        });
+        match beside? {
+            None => Some(stream),
+            Some(with) => Some(Box::new(with(stream))),
+        }
+    }
+
+    /// What makes an embedding give each layer rows beside the stream.
+    fn per_layer(&mut self, config: &PerLayerConfig) -> Option<WithPerLayer> {
+        let PerLayerConfig { width, layers, token_scale, projection_scale, norm, scale } = config;
+        let all = of("layers*per_layer", layers * width);
+        let table = self.take(whole("per_layer_token_embd"), Part::Main, &[all, free("V")]);
+        let table = table.and_then(|table| self.param(None, &table));
+        let site = whole("per_layer_model_proj");
+        let projection = self.take(site, Part::Main, &[of("D", self.width()), all]);
+        let projection = projection.and_then(|weight| {
+            let weight = self.param(None, &weight)?;
+            self.linear(site, 0..weight.shape().rows, weight, None)
+        });
+        let norm = where_given(
+            norm.as_ref()
+                .map(|NormSite { role, norm }| self.norm(norm, None, &NormPlace { role, width: *width })),
+        );
+        let (table, projection, norm) = (table?, projection?, norm?);
+        let (width, token_scale, projection_scale, scale) = (*width, *token_scale, *projection_scale, *scale);
+        Some(Box::new(move |stream| PerLayerEmbedding {
+            stream,
+            table,
+            projection,
+            norm,
+            width,
+            token_scale,
+            projection_scale,
+            scale,
         }))
     }
 
@@ -57,15 +102,10 @@ impl Assembler<'_> {
         Some(table)
     }
 
-    /// The first row of a table, `[D]`.
-    fn first_row(&mut self, site: Site) -> Option<Param> {
-        let rows = self.values(site, Part::Main, &[of("D", self.width()), free("types")])?;
-        self.vector(site, rows.get(..self.width())?.to_vec())
-    }
-
     /// The head; a model without one is an encoder.
     pub(crate) fn head(&mut self) -> Option<Box<dyn OutputHead>> {
-        let OutputConfig { norm, head, bias, scale, softcap, pooling: _ } = &self.config.output;
+        let OutputConfig { norm, head, bias, scale, softcap, suppress, pooling: _, classifier: _ } =
+            &self.config.output;
         let own = self.has(whole("output"), Part::Main);
         let (role, weight) = match (head, own) {
             (HeadKind::Own, _) | (HeadKind::OwnOrTied, true) => ("output", self.table(whole("output"), "V")),
@@ -80,20 +120,85 @@ impl Assembler<'_> {
         let norm = self.site_norm(norm.as_ref(), None);
         let weight = weight?;
         let rows = 0..weight.shape().rows;
+        let vocabulary = rows.end;
         let product = self.linear(whole(role), rows, weight, bias?)?;
-        Some(Box::new(LinearHead { norm: norm?, product, scale: *scale, softcap: *softcap }))
+        let suppress = where_given(suppress.map(|ids| self.suppressed(ids, vocabulary)))?;
+        Some(Box::new(LinearHead { norm: norm?, product, scale: *scale, softcap: *softcap, suppress }))
     }
 
-    /// Norm and pooling of an encoder.
-    #[allow(clippy::option_option)]
-    pub(crate) fn pooling(&mut self) -> Option<(Option<Box<dyn Norm>>, Pooling)> {
-        let OutputConfig { norm, head: _, bias: _, scale: _, softcap: _, pooling } = &self.config.output;
+    /// What is added to logits so that some ids are never said, `[V]`.
+    fn suppressed(&mut self, ids: SuppressConfig, vocabulary: usize) -> Option<Param> {
+        let SuppressConfig { first, count } = ids;
+        let mut lowest = vec![0.0; vocabulary];
+        let Some(hidden) = lowest.get_mut(first..).and_then(|rest| rest.get_mut(..count)) else {
+            let text = format!(
+                "output: ids {first} to {} are suppressed, and the vocabulary has {vocabulary}",
+                first.saturating_add(count).saturating_sub(1)
+            );
+            self.fault(None, &text);
+            return None;
+        };
+        hidden.fill(f32::MIN);
+        self.vector(whole("output"), lowest)
+    }
+
+    /// Norm, pooling and classifier of a model that makes vectors.
+    pub(crate) fn pooling(&mut self) -> Option<Pooled> {
+        let OutputConfig { norm, head: _, bias: _, scale: _, softcap: _, suppress: _, pooling, classifier } =
+            &self.config.output;
         let pooling = match pooling {
             config::Pooling::None => Pooling::None,
             config::Pooling::Mean => Pooling::Mean,
             config::Pooling::First => Pooling::Cls,
             config::Pooling::Last => Pooling::Last,
         };
-        Some((self.site_norm(norm.as_ref(), None)?, pooling))
+        let norm = self.site_norm(norm.as_ref(), None);
+        let classifier = where_given(classifier.as_ref().map(|config| self.classifier(config)));
+        Some(Pooled { norm: norm?, pooling, classifier: classifier? })
     }
+
+    fn classifier(&mut self, config: &ClassifierConfig) -> Option<Classifier> {
+        let ClassifierConfig { activation, norm, scores } = config;
+        let width = of("D", self.width());
+        let dense = self.linear_if_present("cls", &[width, width]);
+        let norm = self.site_norm(norm.as_ref(), None);
+        let output = self.linear_if_present("cls.output", &[width, free("labels")]);
+        let (dense, norm, output) = (dense?, norm?, output?);
+        if dense.is_none() && output.is_none() {
+            let text = "output.classifier: the file says that it has a classifier, and has neither \"cls.weight\" nor \
+                        \"cls.output.weight\"; convert the model again with them";
+            self.fault(None, text);
+            return None;
+        }
+        let activation = match activation {
+            config::ClassifierActivation::Tanh => ClassifierActivation::Tanh,
+            config::ClassifierActivation::GeluErf => ClassifierActivation::GeluErf,
+        };
+        let scores = match scores {
+            config::ClassifierScores::AsTheyAre => ClassifierScores::AsTheyAre,
+            config::ClassifierScores::Softmax => ClassifierScores::Softmax,
+        };
+        Some(Classifier { dense, activation, norm, output, scores })
+    }
+
+    /// A linear of the whole model; the outer `None` is a fault.
+    #[allow(clippy::option_option)]
+    fn linear_if_present(&mut self, role: &str, dims: &[Dim]) -> Option<Option<Box<dyn Linear>>> {
+        let site = whole(role);
+        if !self.has(site, Part::Main) {
+            return Some(None);
+        }
+        let weight = self.take(site, Part::Main, dims)?;
+        let weight = self.param(None, &weight)?;
+        let rows = weight.shape().rows;
+        let bias = self.bias(site, BiasRule::IfPresent, &[of("labels", rows)])?;
+        self.linear(site, 0..rows, weight, bias).map(Some)
+    }
+}
+
+/// What a model that makes vectors has behind its layers.
+pub(crate) struct Pooled {
+    pub(crate) norm: Option<Box<dyn Norm>>,
+    pub(crate) pooling: Pooling,
+    pub(crate) classifier: Option<Classifier>,
 }

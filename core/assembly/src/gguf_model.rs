@@ -66,6 +66,10 @@ impl ModelFile for GgufModel {
         self.0.chat_template(tokenizer)
     }
 
+    fn template_source(&self, name: &str) -> Result<Option<String>, LoadError> {
+        Ok(self.0.chat_template_source(name)?.map(str::to_owned))
+    }
+
     fn sampling_defaults(&self) -> Result<SamplingDefaults, LoadError> {
         self.0.sampling_defaults()
     }

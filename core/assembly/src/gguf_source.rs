@@ -113,6 +113,7 @@ impl<N: TensorNaming> WeightSource for GgufSource<N> {
             Part::Main if has_suffix(&stored) => exact(&stored),
             Part::Main => exact(&format!("{stored}.weight")).or_else(|| exact(&stored)),
             Part::Bias => exact(&format!("{stored}.bias")),
+            Part::Scale => exact(&format!("{stored}.scale")),
         }
     }
 
@@ -122,6 +123,7 @@ impl<N: TensorNaming> WeightSource for GgufSource<N> {
             Part::Main if has_suffix(&stored) => stored,
             Part::Main => format!("{stored}.weight"),
             Part::Bias => format!("{stored}.bias"),
+            Part::Scale => format!("{stored}.scale"),
         }
     }
 

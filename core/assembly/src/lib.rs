@@ -24,5 +24,5 @@ pub use gguf_model::GgufModel;
 pub use gguf_source::{GgufSource, PlainNames, TensorNaming};
 pub use model::{AssembledModel, Assembly, assemble};
 pub use model_file::{ModelFile, ModelTensors, bytes_on_disk, open_model};
-pub use options::AssembleOptions;
+pub use options::{AssembleOptions, Purpose};
 pub use source::{TensorEntry, WeightSource};

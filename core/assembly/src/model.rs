@@ -1,18 +1,21 @@
 //! [`assemble`]: a config and weights to a model, or to a stage of it.
 
-use crate::assembler::Assembler;
+use crate::assembler::{Assembler, Site};
 use crate::claims::{Claim, IgnoredTensor};
+use crate::dims::of;
+use crate::ends::Pooled;
 use crate::fault::AssemblyFaults;
-use crate::options::AssembleOptions;
+use crate::options::{AssembleOptions, Purpose};
 use crate::place::Place;
 use crate::source::WeightSource;
 use menagerie_model::{
-    BlockStack, Branch, DynBlock, EmbeddingModel, Executor, FirstStage, LastStage, MiddleStage, ModelShape,
-    Norm, PreNorm, Reads, StageBody, StagePosition, TransformerBlock, WholeModel,
+    Beside, BesideReads, BlockStack, Branch, DynBlock, EmbeddingModel, Entry, Executor, FeedForward,
+    FirstStage, Holds, LastStage, MiddleStage, ModelShape, Norm, PreNorm, Reads, SequenceMixer, StageBody,
+    StagePosition, TransformerBlock, WholeModel,
 };
-use menagerie_registry::Build;
+use menagerie_registry::{Build, Part, where_given};
 use menagerie_spec::ModelConfig;
-use menagerie_spec::config::{self, BranchConfig, HeadKind, LayerConfig};
+use menagerie_spec::config::{self, BesideConfig, BranchConfig, EntryConfig, HeadKind, LayerConfig};
 use menagerie_spec::kind::Component as Config;
 use std::ops::Range;
 
@@ -99,7 +102,7 @@ pub fn assemble(
             let entries = source.entries().iter().enumerate();
             let ignored = entries.filter(|(index, _)| !assembler.claims.is_claimed(*index));
             let ignored = ignored.filter_map(|(index, tensor)| {
-                let reason = source.ignored(index, config.layers.len())?;
+                let reason = assembler.ignored(index)?;
                 Some(IgnoredTensor { tensor: tensor.clone(), reason })
             });
             Ok(Assembly { model, claims, ignored: ignored.collect() })
@@ -132,7 +135,7 @@ impl Assembler<'_> {
     }
 
     fn build(&mut self, range: &Range<usize>, position: StagePosition) -> Option<AssembledModel> {
-        let encoder = self.config.output.head == HeadKind::None;
+        let encoder = self.makes_vectors();
         let (embeds, ends) = match position {
             StagePosition::Only => (true, true),
             StagePosition::First => (true, false),
@@ -141,6 +144,18 @@ impl Assembler<'_> {
         };
         if encoder && position != StagePosition::Only {
             self.fault(None, "an encoder cannot be split into stages");
+            return None;
+        }
+        let beside = self.config.embedding.per_layer.is_some()
+            || self.config.layers.iter().any(|layer| layer.embedding_scale.is_some());
+        let looped = self.config.layers.len() > self.config.blocks();
+        if (beside || looped) && position != StagePosition::Only {
+            let why = if beside {
+                "gets rows of the embedding in its layers"
+            } else {
+                "runs its blocks several times"
+            };
+            self.fault(None, &format!("a model that {why} cannot be split into stages"));
             return None;
         }
         let embedding = embeds.then(|| self.embedding()).flatten();
@@ -157,8 +172,9 @@ impl Assembler<'_> {
         let body = StageBody { shape: self.model_shape(), stack: Box::new(stack) };
         Some(match position {
             StagePosition::Only if encoder => {
-                let (norm, pooling) = pooling?;
-                AssembledModel::Encoder(EmbeddingModel { body, embedding: embedding?, norm, pooling })
+                let Pooled { norm, pooling, classifier } = pooling?;
+                let embedding = embedding?;
+                AssembledModel::Encoder(EmbeddingModel { body, embedding, norm, pooling, classifier })
             }
             StagePosition::Only => {
                 AssembledModel::Whole(WholeModel { body, embedding: embedding?, head: head? })
@@ -167,6 +183,10 @@ impl Assembler<'_> {
             StagePosition::Middle => AssembledModel::Middle(MiddleStage { body }),
             StagePosition::Last => AssembledModel::Last(LastStage { body, head: head? }),
         })
+    }
+
+    fn makes_vectors(&self) -> bool {
+        self.config.output.head == HeadKind::None || self.options.purpose == Purpose::Vectors
     }
 
     fn model_shape(&self) -> ModelShape {
@@ -181,26 +201,107 @@ impl Assembler<'_> {
     }
 
     fn block(&mut self, config: &LayerConfig) -> Option<DynBlock> {
-        let LayerConfig { index, mixer, mixer_branch, feed_forward, feed_forward_branch } = config;
+        let LayerConfig {
+            index,
+            mixer,
+            mixer_branch,
+            feed_forward,
+            feed_forward_branch,
+            beside,
+            last,
+            last_branch,
+            embedding_scale,
+            output_scale,
+            loop_norm,
+            entry,
+        } = config;
         let layer = *index;
         let mixer = mixer.as_ref().map(|config| {
-            let part = match self.factory(config) {
-                Some(Build::Mixer(build)) => build(config, &mut Place::of_block(self, layer, config)),
-                _ => self.no_factory(config, Some(layer)),
-            };
+            let part = self.mixer(config, layer);
             self.branch(mixer_branch, part, layer)
         });
-        let feed_forward = feed_forward.as_ref().map(|config| {
-            let part = match self.factory(config) {
-                Some(Build::FeedForward(build)) => build(config, &mut Place::of_block(self, layer, config)),
-                _ => self.no_factory(config, Some(layer)),
-            };
+        let feed_forward = where_given(feed_forward.as_ref().map(|config| {
+            let part = self.feed_forward(config, layer);
             self.branch(feed_forward_branch, part, layer)
-        });
-        let pre = shared_pre(config);
-        let mixer = mixer.map_or(Some(None), |branch| branch.map(Some))?;
-        let feed_forward = feed_forward.map_or(Some(None), |branch| branch.map(Some))?;
-        Some(TransformerBlock::new(mixer, feed_forward).with_pre(pre))
+        }));
+        let beside = where_given(beside.as_ref().map(|config| self.beside(config, layer)));
+        let last = where_given(last.as_ref().map(|config| {
+            let part = self.feed_forward(config, layer);
+            self.branch(last_branch, part, layer)
+        }));
+        let [embedding_scale, scale] = [embedding_scale, output_scale]
+            .map(|role| where_given(role.as_ref().map(|role| self.number(role, layer))));
+        let mixer = where_given(mixer)?;
+        let mut block = TransformerBlock::new(mixer, feed_forward?).with_pre(shared_pre(config));
+        if let Some(beside) = beside? {
+            block = block.with_beside(beside);
+        }
+        if let Some(last) = last? {
+            block = block.with_last(last);
+        }
+        if let Some(scale) = embedding_scale? {
+            block = block.with_embedding(scale);
+        }
+        if let Some(entry) = where_given(entry.as_ref().map(|entry| self.entry(entry)))? {
+            block = block.with_entry(entry);
+        }
+        if let Some(norm) = self.site_norm(loop_norm.as_ref(), None)? {
+            block = block.with_output_norm(norm);
+        }
+        Some(block.with_output_scale(scale?.unwrap_or(1.0)))
+    }
+
+    /// How a run of one of two stacks begins.
+    fn entry(&mut self, config: &EntryConfig) -> Option<Entry> {
+        let EntryConfig { holds, start } = config;
+        let holds = match holds {
+            config::Holds::Current => Holds::Current,
+            config::Holds::Held => Holds::Held,
+        };
+        let start = where_given(start.as_ref().map(|role| {
+            let site = Site { role, layer: None };
+            let row = self.values(site, Part::Main, &[of("D", self.width())])?;
+            self.vector(site, row)
+        }));
+        Some(Entry { holds, start: start? })
+    }
+
+    /// The one number of a block's tensor.
+    fn number(&mut self, role: &str, layer: usize) -> Option<f32> {
+        let site = Site { role, layer: Some(layer) };
+        self.values(site, Part::Main, &[of("1", 1)])?.first().copied()
+    }
+
+    fn feed_forward(&mut self, config: &Config, layer: usize) -> Option<Box<dyn FeedForward>> {
+        match self.factory(config) {
+            Some(Build::FeedForward(build)) => build(config, &mut Place::of_block(self, layer, config)),
+            _ => self.no_factory(config, Some(layer)),
+        }
+    }
+
+    fn beside(
+        &mut self,
+        config: &BesideConfig,
+        layer: usize,
+    ) -> Option<Beside<Box<dyn Norm>, Box<dyn FeedForward>>> {
+        let BesideConfig { part, reads, pre, post, first_post, factor } = config;
+        let part = self.feed_forward(part, layer);
+        let [pre, post, first_post] =
+            [pre, post, first_post].map(|site| self.site_norm(site.as_ref(), Some(layer)));
+        let reads = match reads {
+            config::BesideReads::Branch => BesideReads::Branch,
+            config::BesideReads::Stream => BesideReads::Stream,
+            config::BesideReads::BlockInput => BesideReads::BlockInput,
+        };
+        Some(Beside { part: part?, reads, pre: pre?, post: post?, first_post: first_post?, factor: *factor })
+    }
+
+    /// The mixer of a layer, or one inside it.
+    pub(crate) fn mixer(&mut self, config: &Config, layer: usize) -> Option<Box<dyn SequenceMixer>> {
+        match self.factory(config) {
+            Some(Build::Mixer(build)) => build(config, &mut Place::of_block(self, layer, config)),
+            _ => self.no_factory(config, Some(layer)),
+        }
     }
 
     fn factory(&self, config: &Config) -> Option<Build> {

@@ -52,6 +52,12 @@ pub trait ModelFile: fmt::Debug + Send + Sync {
     /// The template cannot be compiled.
     fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError>;
 
+    /// The source of a template of its own by name (`rerank`), if it has one of that name.
+    ///
+    /// # Errors
+    /// The file has something else under the name.
+    fn template_source(&self, name: &str) -> Result<Option<String>, LoadError>;
+
     /// What it says about sampling.
     ///
     /// # Errors

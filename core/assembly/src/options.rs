@@ -4,6 +4,16 @@ use menagerie_model::{Compute, LinearWrapper, StagePosition};
 use menagerie_registry::Components;
 use std::ops::Range;
 
+/// What a model is assembled for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// What its spec says: logits, or vectors where it has no head.
+    #[default]
+    AsWritten,
+    /// Vectors of texts; a head is left out.
+    Vectors,
+}
+
 /// What an assembly is told beside config and weights.
 #[derive(Clone)]
 pub struct AssembleOptions<'a> {
@@ -17,12 +27,26 @@ pub struct AssembleOptions<'a> {
     pub components: &'a Components,
     /// What is put around every linear.
     pub wrapper: Option<&'a dyn LinearWrapper>,
+    /// What the model is for.
+    pub purpose: Purpose,
 }
 
 impl<'a> AssembleOptions<'a> {
     /// The whole model, nothing around its linears.
     pub fn whole(compute: &'a Compute, components: &'a Components) -> Self {
-        Self { position: StagePosition::Only, layers: None, compute, components, wrapper: None }
+        Self {
+            position: StagePosition::Only,
+            layers: None,
+            compute,
+            components,
+            wrapper: None,
+            purpose: Purpose::AsWritten,
+        }
+    }
+
+    /// For this purpose.
+    pub fn with_purpose(self, purpose: Purpose) -> Self {
+        Self { purpose, ..self }
     }
 
     /// A stage: these layers, with the ends that its position has.

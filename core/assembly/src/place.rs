@@ -3,7 +3,7 @@
 use crate::assembler::{Assembler, Site};
 use crate::dims::{of, solve};
 use menagerie_model::components::RopeDeclarations;
-use menagerie_model::{Backend, ExpertLinear, Linear, Norm, Param, StateDeclarations, Weight};
+use menagerie_model::{Backend, ExpertLinear, Linear, Norm, Param, SequenceMixer, StateDeclarations, Weight};
 use menagerie_registry::{Build, NormPlace, Part, Parts};
 use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, Tensor, WantedRole};
 use std::ops::Range;
@@ -86,7 +86,7 @@ impl<'p, 'a> Place<'p, 'a> {
     }
 
     /// The weight of a row of the table.
-    fn weight(&mut self, row: &WantedRole) -> Option<Weight> {
+    fn weight_of(&mut self, row: &WantedRole) -> Option<Weight> {
         let layer = self.layer_of(row);
         let site = Site { role: &row.role, layer };
         let expected = self.known(&row.dims);
@@ -160,7 +160,7 @@ impl Parts for Place<'_, '_> {
 
     fn linear(&mut self, role: &str) -> Option<Box<dyn Linear>> {
         let row = self.row(role, Part::Main, false)?;
-        let weight = self.weight(&row);
+        let weight = self.weight_of(&row);
         let bias = self.bias(&row);
         let (weight, bias) = (weight?, bias?);
         let layer = self.layer_of(&row);
@@ -176,7 +176,7 @@ impl Parts for Place<'_, '_> {
         bias_roles: &[&str],
     ) -> Option<Vec<Box<dyn Linear>>> {
         let row = self.row(role, Part::Main, true)?;
-        let weight = self.weight(&row);
+        let weight = self.weight_of(&row);
         let fused = self.has(role, Part::Bias);
         let apart = bias_roles.iter().any(|role| self.has(role, Part::Bias));
         let biases = if apart && !fused {
@@ -193,7 +193,7 @@ impl Parts for Place<'_, '_> {
 
     fn experts(&mut self, role: &str) -> Option<Box<dyn ExpertLinear>> {
         let row = self.row(role, Part::Main, false)?;
-        let weight = self.weight(&row);
+        let weight = self.weight_of(&row);
         let bias = self.bias(&row);
         let param = self.assembler.param(self.layer, &weight?)?;
         let rows = 0..param.shape().rows;
@@ -202,7 +202,7 @@ impl Parts for Place<'_, '_> {
 
     fn split_experts(&mut self, role: &str) -> Option<[Box<dyn ExpertLinear>; 2]> {
         let row = self.row(role, Part::Main, true)?;
-        let weight = self.weight(&row);
+        let weight = self.weight_of(&row);
         let bias = self.bias(&row);
         let (weight, bias) = (weight?, bias?);
         let rows = weight.shape().rows;
@@ -220,6 +220,23 @@ impl Parts for Place<'_, '_> {
         });
         let (first, second) = (halves.next().flatten(), halves.next().flatten());
         Some([first?, second?])
+    }
+
+    fn weight(&mut self, role: &str) -> Option<Weight> {
+        let row = self.row(role, Part::Main, false)?;
+        self.weight_of(&row)
+    }
+
+    fn linear_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn Linear>> {
+        let param = self.assembler.param(self.layer, weight)?;
+        let rows = 0..param.shape().rows;
+        self.assembler.linear(Site { role, layer: self.layer }, rows, param, None)
+    }
+
+    fn experts_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn ExpertLinear>> {
+        let param = self.assembler.param(self.layer, weight)?;
+        let rows = 0..param.shape().rows;
+        self.assembler.expert_linear(Site { role, layer: self.layer }, rows, param, None)
     }
 
     fn values(&mut self, role: &str, part: Part) -> Option<Vec<f32>> {
@@ -244,7 +261,7 @@ impl Parts for Place<'_, '_> {
 
     fn matrix(&mut self, role: &str) -> Option<Param> {
         let row = self.row(role, Part::Main, false)?;
-        let weight = self.weight(&row)?;
+        let weight = self.weight_of(&row)?;
         let layer = self.layer_of(&row);
         self.assembler.param(layer, &weight)
     }
@@ -255,6 +272,10 @@ impl Parts for Place<'_, '_> {
 
     fn norm(&mut self, role: &str, config: &Config, width: usize) -> Option<Box<dyn Norm>> {
         self.assembler.norm(config, self.layer, &NormPlace { role, width })
+    }
+
+    fn mixer(&mut self, config: &Config) -> Option<Box<dyn SequenceMixer>> {
+        self.assembler.mixer(config, self.layer?)
     }
 
     fn states(&mut self) -> &mut StateDeclarations {

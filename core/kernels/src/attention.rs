@@ -10,15 +10,17 @@ mod one;
 mod online_softmax;
 mod rows;
 mod shape;
-pub use shape::{AttentionSequence, AttentionShape, Mask};
+pub use shape::{AttentionSequence, AttentionShape, Mask, alibi_slope};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
 use crate::memory::Scratch;
 use crate::pool::{Pool, SendPointer};
 use crate::simd::dispatch;
+use cache::Rows;
 use many::ManyRows;
 use one::{OneRow, Partials};
+use shape::CacheHeads;
 
 /// Keys per block of the streaming softmax.
 pub(crate) const BLOCK: usize = 64;
@@ -46,8 +48,41 @@ pub fn attention(
     sinks: Option<&[f32]>,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    shape::check(shape, sequences, q, sinks, out)?;
-    let call = Call { shape, sequences, q, sinks, out: SendPointer(out.as_mut_ptr()) };
+    shape::check(CacheHeads::Own, shape, sequences, q, sinks, out)?;
+    run(cpu, &call_of(shape, sequences, q, sinks, out))
+}
+
+/// As [`attention`], over caches of one head that serves every key-value head of the shape and may be longer than what is
+/// read of it: with latent attention the values are the first part of the keys. How many key-value heads the query
+/// heads are grouped into changes no result, only how the work is cut.
+///
+/// # Errors
+/// As [`attention`].
+pub fn attention_to_one_head(
+    cpu: &Cpu,
+    shape: &AttentionShape,
+    sequences: &[AttentionSequence],
+    q: &[f32],
+    sinks: Option<&[f32]>,
+    out: &mut [f32],
+) -> Result<(), KernelError> {
+    shape::check(CacheHeads::One, shape, sequences, q, sinks, out)?;
+    run(cpu, &call_of(shape, sequences, q, sinks, out))
+}
+
+fn call_of<'a>(
+    shape: &'a AttentionShape,
+    sequences: &'a [AttentionSequence<'a>],
+    q: &'a [f32],
+    sinks: Option<&'a [f32]>,
+    out: &mut [f32],
+) -> Call<'a> {
+    let slope = |bias| (0..shape.heads).map(|head| alibi_slope(bias, shape.heads, head)).collect();
+    let slopes = shape.alibi.map(slope);
+    Call { shape, sequences, q, sinks, slopes, out: SendPointer(out.as_mut_ptr()) }
+}
+
+fn run(cpu: &Cpu, call: &Call) -> Result<(), KernelError> {
     let (tasks, partials) = call.plan(cpu.pool());
     let job = |index: usize, scratch: &mut Scratch| call.work(cpu, &tasks[index], &partials, scratch);
     if call.multiplications() < SERIAL_BELOW {
@@ -56,7 +91,7 @@ pub fn attention(
         cpu.pool().run_with_scratch(tasks.len(), &job)?;
     }
     for sequence in partials.sequences() {
-        dispatch(cpu, one::Combine { call: &call, sequence, partials: &partials });
+        dispatch(cpu, one::Combine { call, sequence, partials: &partials });
     }
     Ok(())
 }
@@ -67,6 +102,8 @@ pub(crate) struct Call<'a> {
     pub(crate) sequences: &'a [AttentionSequence<'a>],
     pub(crate) q: &'a [f32],
     pub(crate) sinks: Option<&'a [f32]>,
+    /// By head: what a position of distance takes from its scores.
+    pub(crate) slopes: Option<Vec<f32>>,
     pub(crate) out: SendPointer<f32>,
 }
 
@@ -79,6 +116,14 @@ enum Task {
 }
 
 impl Call<'_> {
+    /// Keys and values of a sequence, as the shape sees them.
+    fn rows<'a>(&self, sequence: &AttentionSequence<'a>) -> (Rows<'a>, Rows<'a>) {
+        let AttentionShape { kv_heads, key_dim, value_dim, .. } = *self.shape;
+        let total = sequence.total();
+        let keys = Rows::new(sequence.keys, kv_heads, key_dim, total);
+        (keys, Rows::new(sequence.values, kv_heads, value_dim, total))
+    }
+
     /// Query heads per key-value head.
     pub(crate) fn group(&self) -> usize {
         self.shape.heads / self.shape.kv_heads
@@ -121,7 +166,9 @@ impl Call<'_> {
     fn heads_together(&self, threads: usize) -> usize {
         let single = self.sequences.iter().filter(|sequence| sequence.row_count == 1);
         let parts: usize = single.clone().map(|sequence| one::parts(self.shape, sequence).len()).sum();
-        let head_bytes = single.map(|one| one.keys.row_bytes().unwrap_or(0) / self.shape.kv_heads).max();
+        // Heads that read the same rows read no more together than one of them.
+        let apart = single.filter(|one| one.keys.heads == self.shape.kv_heads);
+        let head_bytes = apart.map(|one| one.keys.row_bytes().unwrap_or(0) / self.shape.kv_heads).max();
         let by_threads = parts * self.shape.kv_heads / (TASKS_PER_THREAD * threads);
         by_threads.min(BYTES_TOGETHER / head_bytes.unwrap_or(1).max(1)).clamp(1, self.shape.kv_heads)
     }

@@ -71,6 +71,17 @@ pub struct KvRows<'a> {
     pub first_page: usize,
 }
 
+impl<'a> KvRows<'a> {
+    /// Rows `[T, heads * head_dim]` of f32 that lie one after the other: keys or values that are in no cache.
+    pub fn of_floats(values: &'a [f32], heads: usize, head_dim: usize) -> KvRows<'a> {
+        let len = std::mem::size_of_val(values);
+        // SAFETY: the bytes of floats are bytes, as many as the slice has, and live as long as it.
+        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), len) };
+        let page_len = values.len().checked_div(heads * head_dim).unwrap_or(0);
+        KvRows { kind: KvType::F32, heads, head_dim, bytes, page_len, pages: &[0], first_page: 0 }
+    }
+}
+
 impl KvRows<'_> {
     /// Bytes of one row.
     ///
@@ -163,6 +174,64 @@ pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), Kerne
         KvType::Q8_0 => dispatch_at(Level::best(), StoreQ8 { src, dst }),
     }
     Ok(())
+}
+
+/// Reads the rows of `positions`, `[positions, heads * head_dim]`, as f32.
+///
+/// # Errors
+/// [`KernelError::Shape`]: positions that are not held, `out` not exactly as long as the rows.
+pub fn load_rows(rows: &KvRows, positions: Range<usize>, out: &mut [f32]) -> Result<(), KernelError> {
+    rows.check("load_rows", positions.clone())?;
+    let (row_bytes, width) = (rows.row_bytes()?, rows.heads * rows.head_dim);
+    if out.len() != positions.len() * width {
+        let detail = format!("{} elements for {} rows of {width}", out.len(), positions.len());
+        return Err(KernelError::shape("load_rows", detail));
+    }
+    for (position, out) in positions.zip(out.chunks_exact_mut(width.max(1))) {
+        let row = rows.row_of(position) * row_bytes;
+        let bytes = &rows.bytes[row..row + row_bytes];
+        match rows.kind {
+            KvType::F32 => {
+                for (value, word) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                    *value = f32::from_ne_bytes(*word);
+                }
+            }
+            KvType::F16 => dispatch_at(Level::best(), LoadF16 { bytes, out }),
+            KvType::Q8_0 => load_q8(bytes, out),
+        }
+    }
+    Ok(())
+}
+
+struct LoadF16<'a> {
+    bytes: &'a [u8],
+    out: &'a mut [f32],
+}
+
+impl Kernel for LoadF16<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let (vectors, rest) = self.out.as_chunks_mut::<LANES>();
+        let (places, rest_places) = self.bytes.as_chunks::<{ 2 * LANES }>();
+        for (vector, place) in vectors.iter_mut().zip(places) {
+            // SAFETY: `place` is 32 bytes, sixteen f16.
+            s.store(vector, unsafe { s.load_f16_ptr(place.as_ptr()) });
+        }
+        for (value, place) in rest.iter_mut().zip(rest_places.as_chunks::<2>().0) {
+            *value = f16::from_ne_bytes(*place).to_f32();
+        }
+    }
+}
+
+fn load_q8(bytes: &[u8], out: &mut [f32]) {
+    for (block, values) in bytes.as_chunks::<Q8_0_BYTES>().0.iter().zip(out.chunks_exact_mut(Q8_0_LEN)) {
+        let scale = f16::from_ne_bytes([block[0], block[1]]).to_f32();
+        for (value, quant) in values.iter_mut().zip(&block[2..]) {
+            *value = scale * f32::from(*quant as i8);
+        }
+    }
 }
 
 struct StoreF16<'a> {

@@ -90,9 +90,17 @@
 //! # Attention
 //!
 //! [`attention`] reads keys and values where the cache has them ([`KvRows`]: pages, of which a window's first ones may
-//! have been dropped), for any number of sequences at once, with grouped heads, the [`Mask`]s in use, soft caps and
-//! sinks. Softmax is streamed over blocks of 64 keys at fixed positions; a single row is cut at every 512th position
+//! have been dropped), for any number of sequences at once, with grouped heads, the [`Mask`]s in use, soft caps, linear
+//! biases and sinks. Softmax is streamed over blocks of 64 keys at fixed positions; a single row is cut at every 512th position
 //! so that all threads have something to do.
+//!
+//! # Recurrences
+//!
+//! [`linear_attention`] (Mamba-2, delta nets) and [`selective_scan`] (Mamba) run a sequence row by row with the state in the
+//! first-level cache: stripes of columns of a head's state, or vectors of channels, over all rows of a call, in parallel
+//! over heads and channels. Nothing is as large as the number of rows squared, and a row's result is the same bits however
+//! a sequence is cut. The blocked forms that turn a delta net into products (WY) would save nothing here: per row and head
+//! they multiply three times the state and the products within a block; two passes over a state in the cache are four.
 //!
 //! # Adding a block type
 //!
@@ -121,33 +129,39 @@ mod cpu;
 mod error;
 mod isa;
 mod kv;
+mod linear_attention;
 mod matmul;
 mod memory;
 mod norm;
 mod pointwise;
 mod pool;
 mod rope;
+mod selective_scan;
 mod short_conv;
 mod simd;
 mod softmax;
 
 pub use activations::{ActivationCache, Activations};
 pub use allocator::keep_large_buffers;
-pub use attention::{AttentionSequence, AttentionShape, Mask, attention};
+pub use attention::{AttentionSequence, AttentionShape, Mask, alibi_slope, attention, attention_to_one_head};
 pub use blocks::{BlockType, FloatType, Matrix, QuantType, dequantise};
 pub use caches::Caches;
 pub use cpu::{Cpu, CpuOptions, HalfPrompts};
 
 pub use error::KernelError;
 pub use isa::Isa;
-pub use kv::{KvRows, KvType, store_rows};
+pub use kv::{KvRows, KvType, load_rows, store_rows};
+pub use linear_attention::{
+    KeySharing, LinearAttention, LinearAttentionRows, LogDecay, StateUpdate, linear_attention,
+};
 pub use matmul::{Arithmetic, ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
 pub use memory::{Zero, Zeroed};
 pub use norm::{LayerNorm, layer_norm, rms_norm};
 pub use pointwise::{
-    Activation, activate, add, add_bias, gated, multiply, scale, scale_rows, sigmoid, softcap,
+    Activation, Gating, Xielu, activate, add, add_bias, gated, multiply, scale, scale_rows, sigmoid, softcap,
 };
 pub use pool::Pool;
 pub use rope::{Rope, RopePairs, RopeTable, rope, rope_with};
+pub use selective_scan::{SelectiveScan, selective_scan};
 pub use short_conv::short_conv;
 pub use softmax::softmax_rows;

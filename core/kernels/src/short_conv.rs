@@ -6,9 +6,9 @@ use crate::pointwise::{check_rows, for_rows};
 use crate::simd::{Kernel, LANES, Simd, dispatch};
 
 /// Causal depthwise convolution (PyTorch's `Conv1d` with `groups = channels` and `taps - 1` zeros before the first
-/// row): `out[t, d] = sum over j of kernel[d, j] * x[t + 1 - taps + j, d]`.
+/// row): `out[t, d] = sum over j of kernel[j, d] * x[t + 1 - taps + j, d]`.
 ///
-/// `kernel` is `[channels, taps]`; `x` and `out` are `[T, channels]`. `state`, `[taps - 1, channels]`, holds the inputs
+/// `kernel` is `[taps, channels]`; `x` and `out` are `[T, channels]`. `state`, `[taps - 1, channels]`, holds the inputs
 /// before `x`, the oldest first (zeros at the beginning of a sequence), and those before the next rows afterwards. A
 /// row's result does not depend on how a sequence is cut into calls.
 ///
@@ -27,10 +27,9 @@ pub fn short_conv(
     check_rows("short_conv: x", x.len(), channels)?;
     check_len("short_conv: state", state.len(), (taps - 1) * channels)?;
     check_len("short_conv: out", out.len(), x.len())?;
-    let filters = by_tap(kernel, taps);
     let before = &*state;
     for_rows(cpu, out, channels, &|row, out| {
-        for (tap, filter) in filters.chunks_exact(channels).enumerate() {
+        for (tap, filter) in kernel.chunks_exact(channels).enumerate() {
             let at = (row + tap) * channels;
             let input = match at.checked_sub(before.len()) {
                 Some(at) => &x[at..at + channels],
@@ -41,11 +40,6 @@ pub fn short_conv(
     })?;
     carry(x, state);
     Ok(())
-}
-
-/// `[channels, taps]` to `[taps, channels]`.
-fn by_tap(kernel: &[f32], taps: usize) -> Vec<f32> {
-    (0..taps).flat_map(|tap| kernel.iter().skip(tap).step_by(taps).copied()).collect()
 }
 
 /// The last inputs become the state.

@@ -18,7 +18,7 @@ mod product;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use math::{erfc, exp, tanh};
+pub(crate) use math::{erfc, exp, ln_1p_of_fraction, tanh};
 pub(crate) use product::Product;
 
 use crate::cpu::Cpu;

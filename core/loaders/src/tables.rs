@@ -18,14 +18,15 @@ use merge::Merge;
 use read::Source;
 
 /// The files of `specs/tokenizers/`, which `tables` of this package links to, so that the package is whole.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("specs/tokenizers/pre.toml", include_str!("../tables/pre.toml")),
     ("specs/tokenizers/vocabularies.toml", include_str!("../tables/vocabularies.toml")),
     ("specs/tokenizers/ends.toml", include_str!("../tables/ends.toml")),
     ("specs/tokenizers/reasoning.toml", include_str!("../tables/reasoning.toml")),
+    ("specs/tokenizers/chats.toml", include_str!("../tables/chats.toml")),
 ];
 
-/// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags.
+/// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags, chat templates.
 ///
 /// The built-in files and those of spec folders (`<folder>/tokenizers/*.toml`) are of one form, which
 /// `specs/tokenizers/README.md` describes; any file may hold any of the tables.
@@ -43,6 +44,7 @@ pub struct TokenizerTables {
     not_end: Vec<Held<NotEnd>>,
     strip_after: Vec<StripAfter>,
     reasoning: Vec<Held<ReasoningPair>>,
+    templates: BTreeMap<String, Held<String>>,
 }
 
 /// An entry and the number of the file that it is from.
@@ -100,6 +102,16 @@ impl TokenizerTables {
     /// The tags of reasoning, the most usual first.
     pub fn reasoning(&self) -> impl Iterator<Item = &ReasoningPair> {
         self.reasoning.iter().map(|held| &held.value)
+    }
+
+    /// The source of a chat template by its name.
+    pub fn chat_template(&self, name: &str) -> Option<&str> {
+        self.templates.get(name).map(|held| held.value.as_str())
+    }
+
+    /// The names of all chat templates, sorted.
+    pub fn chat_templates(&self) -> impl Iterator<Item = &str> {
+        self.templates.keys().map(String::as_str)
     }
 
     pub(crate) fn pre(&self, name: &str) -> Option<&PreTokenizer> {

@@ -1,18 +1,27 @@
 //! Text to token ids and back, from the tokenizer that a GGUF file carries.
 
+mod algorithm;
 mod bpe;
+mod build;
 mod byte_letters;
+mod char_class;
+mod character_map;
+mod cheapest;
 mod decoder;
 mod ends;
 mod error;
 mod keys;
 mod kind;
+mod longest;
 mod merges;
+mod prefixes;
 mod special;
 mod splitter;
 mod spm;
 mod text_index;
+mod unigram;
 mod vocabulary;
+mod word_piece;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -29,13 +38,12 @@ pub use error::TokenizerError;
 pub use kind::TokenKind;
 pub use special::Special;
 
-use crate::nearest::nearest;
 use crate::segment::Segment;
-use crate::tables::{self, TokenizerTables, VocabularyKind};
-use bpe::Bpe;
+use crate::tables::TokenizerTables;
+use algorithm::{Algorithm, Before};
+use build::Build;
 use special::{Fragment, SpecialTokens, Trust};
 pub(crate) use splitter::Splitter;
-use spm::Spm;
 use vocabulary::Vocabulary;
 
 /// A vocabulary with its way of cutting text; cheap to clone and to share between threads.
@@ -56,11 +64,10 @@ struct Parts {
     eos: Option<u32>,
     add_bos: bool,
     add_eos: bool,
-}
-
-enum Algorithm {
-    Spm(Spm),
-    Bpe(Bpe),
+    /// Ends a text, where the model wants one.
+    closing: Option<u32>,
+    /// Stands between two texts beside `closing`, where the model wants one.
+    separator: Option<u32>,
 }
 
 /// What a file's tokenizer is built with beside the file.
@@ -86,20 +93,7 @@ impl Tokenizer {
             Some(tables) => Arc::clone(tables),
             None => TokenizerTables::built_in()?,
         };
-        let build = Build { metadata, model, tables };
-        let (algorithm, fixed) = match build.tables.vocabulary(model) {
-            Some(VocabularyKind::Known { algorithm, pre }) => (*algorithm, pre.clone()),
-            refused => return Err(unsupported(model, refused, &build.tables)),
-        };
-        keys::refuse_unsupported(metadata)?;
-        match algorithm {
-            tables::Algorithm::Spm => build.spm(),
-            tables::Algorithm::Bpe => {
-                let named = keys::text(metadata, keys::PRE)?.filter(|pre| !pre.is_empty());
-                let pre = fixed.as_deref().or(named).or(options.pre);
-                build.bpe(pre.ok_or(TokenizerError::MissingPre)?)
-            }
-        }
+        Build { metadata, model, tables }.run(options.pre)
     }
 
     /// The same tokenizer with more end-of-generation tokens (a spec's `[tokenizer] end`); texts that the vocabulary
@@ -140,30 +134,43 @@ impl Tokenizer {
     fn encode_fragments(&self, text: &str, trust: Trust<'_>) -> Result<Vec<u32>, TokenizerError> {
         let vocabulary = &self.parts.vocabulary;
         let mut ids = Vec::with_capacity(text.len() / 3);
-        let mut after_special = true;
+        let mut before = Before::Start;
         for fragment in self.parts.special.partition(vocabulary, text, trust) {
-            match (fragment, &self.parts.algorithm) {
-                (Fragment::Token(id), _) => ids.push(id),
-                (Fragment::Text(part), Algorithm::Bpe(bpe)) => bpe.encode(vocabulary, part, &mut ids)?,
-                (Fragment::Text(part), Algorithm::Spm(spm)) => {
-                    spm.encode(vocabulary, part, spm.space_prefix && after_special, &mut ids)?;
+            before = match fragment {
+                Fragment::Token(id) => {
+                    ids.push(id);
+                    Before::Start
                 }
-            }
-            after_special = matches!(fragment, Fragment::Token(_));
+                Fragment::Text(part) => {
+                    self.parts.algorithm.encode(vocabulary, part, before, &mut ids)?;
+                    Before::Text
+                }
+            };
         }
         Ok(ids)
     }
 
-    /// Puts the beginning-of-sequence token first and the end-of-sequence token last, where the model wants them and
+    /// Puts the beginning-of-sequence token first and the end-of-sequence token (or the separator) last, where the model wants them and
     /// they are not there already (a chat template may have written them).
     pub fn frame(&self, mut ids: Vec<u32>) -> Vec<u32> {
         if let Some(bos) = self.bos().filter(|bos| self.parts.add_bos && ids.first() != Some(bos)) {
             ids.insert(0, bos);
         }
-        if let Some(eos) = self.eos().filter(|eos| self.parts.add_eos && ids.last() != Some(eos)) {
-            ids.push(eos);
+        if let Some(closing) = self.parts.closing.filter(|closing| ids.last() != Some(closing)) {
+            ids.push(closing);
         }
         ids
+    }
+
+    /// A question and an answer to be scored by a reranker: the first framed, a separator where the model wants one, and
+    /// the second ended as the first is. Also the place where the second begins.
+    pub fn frame_pair(&self, first: Vec<u32>, second: &[u32]) -> (Vec<u32>, usize) {
+        let mut ids = self.frame(first);
+        ids.extend(self.parts.separator);
+        let second_begins = ids.len();
+        ids.extend_from_slice(second);
+        ids.extend(self.parts.closing);
+        (ids, second_begins)
     }
 
     /// The text of ids from the start of a text; special tokens by name if `show_special`, else left out.
@@ -190,7 +197,7 @@ impl Tokenizer {
         &self.parts.model
     }
 
-    /// The pre-tokenizer in use, or `None` for SPM.
+    /// The pre-tokenizer in use; only byte pair encoding by merges has one.
     pub fn pre(&self) -> Option<&str> {
         self.parts.pre.as_deref()
     }
@@ -220,9 +227,9 @@ impl Tokenizer {
         self.parts.add_eos
     }
 
-    /// Whether text gets a space before its first word (SPM).
+    /// Whether text gets a space before its first word.
     pub(crate) fn adds_space_prefix(&self) -> bool {
-        matches!(&self.parts.algorithm, Algorithm::Spm(spm) if spm.space_prefix)
+        self.parts.algorithm.adds_space()
     }
 
     /// All ids that end a generation, sorted.
@@ -261,16 +268,8 @@ impl Tokenizer {
             TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined => text.as_bytes().to_vec(),
             TokenKind::Unused => Vec::new(),
             TokenKind::Byte => byte_of(text).map_or_else(|| text.as_bytes().to_vec(), |byte| vec![byte]),
-            TokenKind::Normal if self.spells_byte_letters() => {
-                let bytes: Option<Vec<u8>> = text.chars().map(byte_letters::byte).collect();
-                bytes.unwrap_or_else(|| text.as_bytes().to_vec())
-            }
-            TokenKind::Normal => text.replace(spm::SPACE, " ").into_bytes(),
+            TokenKind::Normal => self.parts.algorithm.bytes(text),
         })
-    }
-
-    fn spells_byte_letters(&self) -> bool {
-        matches!(&self.parts.algorithm, Algorithm::Bpe(bpe) if !bpe.spells_text())
     }
 
     /// The bytes of a token as text, incomplete characters as U+FFFD: for listings.
@@ -293,88 +292,6 @@ impl fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tokenizer({}, {:?}, {} tokens)", self.model(), self.pre(), self.vocab_size())
     }
-}
-
-/// A tokenizer under construction.
-struct Build<'a> {
-    metadata: &'a Metadata,
-    model: &'a str,
-    tables: Arc<TokenizerTables>,
-}
-
-struct Settings<'a> {
-    pre: Option<&'a str>,
-    bos: Option<u32>,
-    eos: Option<u32>,
-    add_bos: bool,
-    ends: BTreeSet<u32>,
-}
-
-impl Build<'_> {
-    fn spm(self) -> Result<Tokenizer, TokenizerError> {
-        let metadata = self.metadata;
-        let mut vocabulary = Vocabulary::read(metadata, true)?;
-        let size = vocabulary.len();
-        // Ids that a file need not give: llama-vocab.cpp, "default special tokens".
-        let default = |id: u32| Some(id).filter(|id| usize::try_from(*id).is_ok_and(|id| id < size));
-        let bos = keys::token_id(metadata, keys::BOS, size)?.or(default(1));
-        let eos = keys::token_id(metadata, keys::EOS, size)?.or(default(2));
-        let unknown = keys::token_id(metadata, keys::UNKNOWN, size)?.or(default(0));
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
-        let space_prefix = keys::flag(metadata, keys::ADD_SPACE_PREFIX)?.unwrap_or(true);
-        let algorithm = Algorithm::Spm(Spm::new(&vocabulary, unknown, space_prefix));
-        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: true, ends })
-    }
-
-    fn bpe(self, pre: &str) -> Result<Tokenizer, TokenizerError> {
-        let metadata = self.metadata;
-        let entry = self.tables.pre(pre).ok_or_else(|| TokenizerError::UnknownPre {
-            pre: pre.to_owned(),
-            near: nearest(pre, self.tables.pre_tokenizers()),
-        })?;
-        let mut vocabulary = Vocabulary::read(metadata, false)?;
-        let size = vocabulary.len();
-        let bos = keys::token_id(metadata, keys::BOS, size)?;
-        let eos = keys::token_id(metadata, keys::EOS, size)?;
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
-        let algorithm = Algorithm::Bpe(Bpe::new(metadata, &vocabulary, entry)?);
-        let add_bos = entry.add_bos && bos.is_some();
-        self.finish(vocabulary, algorithm, Settings { pre: Some(pre), bos, eos, add_bos, ends })
-    }
-
-    fn finish(
-        self,
-        vocabulary: Vocabulary,
-        algorithm: Algorithm,
-        settings: Settings<'_>,
-    ) -> Result<Tokenizer, TokenizerError> {
-        let Self { metadata, model, tables } = self;
-        let Settings { pre, bos, eos, add_bos, ends } = settings;
-        let add_bos = keys::flag(metadata, keys::ADD_BOS)?.unwrap_or(add_bos);
-        let add_eos = keys::flag(metadata, keys::ADD_EOS)?.unwrap_or(false);
-        for (add, id, key, of) in
-            [(add_bos, bos, keys::ADD_BOS, keys::BOS), (add_eos, eos, keys::ADD_EOS, keys::EOS)]
-        {
-            if add && id.is_none() {
-                let problem = format!("true, but `{of}` names no token of the vocabulary");
-                return Err(TokenizerError::BadKey { key: key.to_owned(), problem });
-            }
-        }
-        let strip_after = special::strips_after(&vocabulary, model, tables.strip_after());
-        let special = SpecialTokens::new(&vocabulary, strip_after);
-        let (model, pre) = (model.to_owned(), pre.map(str::to_owned));
-        let parts = Parts { vocabulary, special, algorithm, tables, model, pre, bos, eos, add_bos, add_eos };
-        Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
-    }
-}
-
-fn unsupported(model: &str, kind: Option<&VocabularyKind>, tables: &TokenizerTables) -> TokenizerError {
-    let what = match kind {
-        Some(VocabularyKind::Refused { what }) => Some(what.clone()),
-        _ => None,
-    };
-    let supported = tables.usable_vocabularies().map(|name| format!("`{name}`")).collect();
-    TokenizerError::UnsupportedModel { model: model.to_owned(), what, supported }
 }
 
 /// The byte of a token written `<0xNN>`.

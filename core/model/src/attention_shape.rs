@@ -56,4 +56,6 @@ pub struct AttentionShape {
     pub softcap: Option<f32>,
     /// Who sees whom.
     pub mask: Mask,
+    /// Largest bias of ALiBi (Press et al., 2021): `slope * |query - key|` is taken from the capped scores.
+    pub alibi: Option<f32>,
 }

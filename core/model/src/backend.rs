@@ -1,16 +1,17 @@
 //! [`Backend`]: where a forward computes; one method per operation.
 
-use crate::Result;
 use crate::activated::Activated;
 use crate::attention_shape::AttentionShape;
 use crate::compute::Arithmetic;
 use crate::experts::{ExpertPlan, Packing, Weighted};
 use crate::layout::SequenceLayout;
 use crate::param::Param;
-use crate::pointwise::{Activation, RopePairs};
+use crate::pointwise::{Activation, Gating, RopePairs};
+use crate::recurrence::{LinearAttentionInputs, LinearAttentionShape, SelectiveScanInputs};
 use crate::rows::Rows;
-use crate::state::{StateBacking, StateId, StatePlan, StatePool};
+use crate::state::{SequenceId, StateBacking, StateId, StatePlan, StatePool};
 use crate::weight::Weight;
+use crate::{ModelError, Result};
 use gguf_file::GgmlType;
 use std::any::Any;
 use std::borrow::Cow;
@@ -118,6 +119,9 @@ pub trait Backend: Send + Sync {
     /// Rows of `x` by index, `[rows.len(), D]`.
     fn select(&self, x: &Rows, rows: &[u32]) -> Result<Rows>;
 
+    /// Some columns of every row of `x`, `[T, columns.len()]`.
+    fn columns(&self, x: &Rows, columns: Range<usize>) -> Result<Rows>;
+
     // Products.
 
     /// Rows of a table by index, `[ids.len(), cols]`.
@@ -174,9 +178,77 @@ pub trait Backend: Send + Sync {
         step: StateStep,
     ) -> Result<Rows>;
 
-    /// Depthwise causal convolution over each sequence: `y[t, d] = sum_j taps[d, j] * x[t - L + 1 + j, d]` with the last
-    /// `L - 1` inputs carried in `state` (LFM2; Mamba's first step). `taps` is a vector `[D * L]`.
+    /// Stores rows of the step in a per-token state: what [`Backend::attend_stored`] reads.
+    fn store(&self, _state: StateId, _rows: &Rows, _step: StateStep) -> Result<()> {
+        Err(self.lacks(Operation::LatentAttention))
+    }
+
+    /// The rows of a state at these positions of a sequence, `[positions, heads * head_dim]`, as they were stored.
+    fn stored(
+        &self,
+        _state: StateId,
+        _sequence: SequenceId,
+        _positions: Range<usize>,
+        _states: &StatePool,
+    ) -> Result<Rows> {
+        Err(self.lacks(Operation::LatentAttention))
+    }
+
+    /// As [`Backend::attention`], to what is stored already, the step's own rows included: by another layer, or by
+    /// [`Backend::store`]. A state of one head may serve as keys and as values, which are then its first `value_dim` elements.
+    fn attend_stored(
+        &self,
+        _shape: &AttentionShape,
+        _states: AttentionStates,
+        _query: &Rows,
+        _sinks: Option<&Param>,
+        _step: StateStep,
+    ) -> Result<Rows> {
+        Err(self.lacks(Operation::StoredAttention))
+    }
+
+    /// Attends with the newest queries of one sequence `[T, heads * key_dim]` to keys `[K, kv_heads * key_dim]` and values
+    /// `[K, kv_heads * value_dim]` of all its tokens, which are in no cache; gives `[T, heads * value_dim]`.
+    fn attend_given(&self, _shape: &AttentionShape, _query_key_value: [&Rows; 3]) -> Result<Rows> {
+        Err(self.lacks(Operation::LatentAttention))
+    }
+
+    /// The error of an operation that [`Backend::supports`] refuses and that is asked for all the same.
+    fn lacks(&self, operation: Operation) -> ModelError {
+        match self.supports(operation) {
+            Err(error) => error,
+            Ok(()) => ModelError::Unsupported(format!(
+                "{operation:?} on {}, which says that it has it (a defect: please report it)",
+                self.name()
+            )),
+        }
+    }
+
+    /// Depthwise causal convolution over each sequence: `y[t, d] = sum_j taps[j, d] * x[t - L + 1 + j, d]` with the last
+    /// `L - 1` inputs carried in `state` (LFM2; Mamba's first step). `taps` is a vector `[L * D]`.
     fn short_conv(&self, x: &Rows, taps: &Param, state: StateId, step: StateStep) -> Result<Rows>;
+
+    /// Attention without softmax over each sequence: every head adds keys and values up in a state that decays, and reads
+    /// it with the row's query; gives `[T, heads * value_dim]`. `state` is `[heads, key_dim, value_dim]`.
+    fn linear_attention(
+        &self,
+        shape: &LinearAttentionShape,
+        inputs: &LinearAttentionInputs,
+        state: StateId,
+        step: StateStep,
+    ) -> Result<Rows>;
+
+    /// The selective scan over each sequence (Gu and Dao, 2023): `h[n, d] = exp(dt_d a[n, d]) h[n, d] + dt_d x_d b_n`, then
+    /// `y_d = sum_n c_n h[n, d] + skip_d x_d`; gives `[T, C]`. `state` is `h`, `[N, C]`.
+    fn selective_scan(&self, inputs: &SelectiveScanInputs, state: StateId, step: StateStep) -> Result<Rows>;
+
+    // Columns.
+
+    /// Cuts rows `[T, a + b]` into `[T, a]` and `[T, b]`.
+    fn split(&self, x: &Rows, widths: [usize; 2]) -> Result<[Rows; 2]>;
+
+    /// Puts rows `[T, a]` and `[T, b]` side by side, `[T, a + b]`.
+    fn join(&self, parts: [&Rows; 2]) -> Result<Rows>;
 
     // Element by element.
 
@@ -198,8 +270,8 @@ pub trait Backend: Send + Sync {
     /// Every row times its own factor `[T]`.
     fn scale_rows(&self, x: Rows, factors: &[f32]) -> Result<Rows>;
 
-    /// Every row of `x` `[T, D]` times the sigmoid of the one element of the row of `gate` `[T, 1]`.
-    fn multiply_sigmoid(&self, x: Rows, gate: &Rows) -> Result<Rows>;
+    /// Every row of `x` `[T, D]` times the activation of the one element of the row of `gate` `[T, 1]`.
+    fn gate_rows(&self, x: Rows, gate: &Rows, activation: Activation) -> Result<Rows>;
 
     /// `min(max(x, -limit), limit)`.
     fn clamp(&self, x: Rows, limit: f32) -> Result<Rows>;
@@ -210,8 +282,8 @@ pub trait Backend: Send + Sync {
     /// The activation of every element.
     fn activate(&self, x: Rows, activation: Activation) -> Result<Rows>;
 
-    /// `activation(gate) * up`.
-    fn gated(&self, gate: Rows, up: &Rows, activation: Activation) -> Result<Rows>;
+    /// Gate and up projection as one.
+    fn gated(&self, gate: Rows, up: &Rows, gating: Gating) -> Result<Rows>;
 
     // State.
 
@@ -231,6 +303,14 @@ pub enum Operation {
     Sinks,
     /// [`Backend::short_conv`].
     ShortConv,
+    /// [`Backend::attend_stored`].
+    StoredAttention,
+    /// [`Backend::store`], [`Backend::stored`] and [`Backend::attend_given`].
+    LatentAttention,
+    /// [`Backend::linear_attention`].
+    LinearAttention,
+    /// [`Backend::selective_scan`].
+    SelectiveScan,
 }
 
 /// What operations over state are given beside their operands.

@@ -1,10 +1,11 @@
 //! [`TransformerBlock`]: two branches on the residual stream.
 
-use crate::Result;
 use crate::context::TransformContext;
 use crate::hook::Checkpoint;
+use crate::param::Param;
 use crate::rows::Rows;
-use crate::traits::{FeedForward, Norm, SequenceMixer};
+use crate::traits::{FeedForward, Norm, Raw, SequenceMixer};
+use crate::{ModelError, Result};
 
 /// What a branch reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,14 @@ impl<N, P> Branch<N, P> {
 }
 
 impl<N: Norm, P> Branch<N, P> {
+    /// The rows it reads, of the stream and the block's input.
+    fn read<'a>(&self, stream: &'a Rows, block_input: &'a Rows) -> &'a Rows {
+        match self.reads {
+            Reads::Stream => stream,
+            Reads::BlockInput => block_input,
+        }
+    }
+
     /// The normed rows; `None` where the part reads them as they are.
     fn enter(&self, x: &Rows, context: &TransformContext) -> Result<Option<Rows>> {
         self.pre.as_ref().map(|norm| norm.forward(x, context)).transpose()
@@ -82,7 +91,112 @@ impl<N: Norm, P> Branch<N, P> {
     }
 }
 
-/// A mixer branch and a feed-forward branch; a block may lack either.
+/// Which of two streams is held while a stack renews the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// The one that was renewed last: the other stack runs now.
+    Current,
+    /// The one that was held: the same stack runs again.
+    Held,
+}
+
+/// How a run of one of two stacks begins: with the sum of the stream as it stands and the one that is held (HRM, Wang et
+/// al., 2025).
+pub struct Entry {
+    /// Which of the two is held from here on.
+    pub holds: Holds,
+    /// `[D]`: stands for the stream held before the first run.
+    pub start: Option<Param>,
+}
+
+impl Entry {
+    /// The rows that the run begins with.
+    fn begin(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
+        let backend = &context.compute.backend;
+        let kept = match self.holds {
+            Holds::Current => Some(backend.copy(&hidden)?),
+            Holds::Held => None,
+        };
+        let sum = match (&self.start, &context.held) {
+            (Some(start), _) => backend.add_vector(hidden, start)?,
+            (None, Some(held)) => backend.add(hidden, held)?,
+            (None, None) => {
+                return Err(ModelError::Unsupported(
+                    "a stack of blocks in a part of a model without the other stream; run the model in one piece".to_owned(),
+                ));
+            }
+        };
+        if kept.is_some() {
+            context.held = kept;
+        }
+        Ok(sum)
+    }
+}
+
+/// What a second feed-forward reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BesideReads {
+    /// What the first one gets, through its norm.
+    #[default]
+    Branch,
+    /// The residual stream as it stands.
+    Stream,
+    /// The input of the whole block.
+    BlockInput,
+}
+
+/// A second feed-forward in a branch: `f = first_post(f); g = post(part(pre(reads))); f = factor * (f + g)`.
+///
+/// Experts beside a dense feed-forward (Grok 2; Gemma 4; Arctic, whose experts read the block's input).
+pub struct Beside<N, P> {
+    /// The second feed-forward.
+    pub part: P,
+    /// What it reads.
+    pub reads: BesideReads,
+    /// Norm before it.
+    pub pre: Option<N>,
+    /// Norm on its output.
+    pub post: Option<N>,
+    /// Norm on the output of the first one.
+    pub first_post: Option<N>,
+    /// Multiplies the sum (1 = none).
+    pub factor: f32,
+}
+
+/// What a feed-forward of a block can read.
+#[derive(Clone, Copy)]
+struct Inputs<'a> {
+    branch: &'a Rows,
+    stream: &'a Rows,
+    block: &'a Rows,
+}
+
+impl<N: Norm, F: FeedForward> Beside<N, F> {
+    /// The output of the first feed-forward with that of the second added.
+    fn add(&self, mut first: Rows, inputs: Inputs, context: &mut TransformContext) -> Result<Rows> {
+        if let Some(norm) = &self.first_post {
+            first = norm.forward(&first, context)?;
+        }
+        let read = match self.reads {
+            BesideReads::Branch => inputs.branch,
+            BesideReads::Stream => inputs.stream,
+            BesideReads::BlockInput => inputs.block,
+        };
+        let normed = self.pre.as_ref().map(|norm| norm.forward(read, context)).transpose()?;
+        let raw = Raw { stream: inputs.stream, block: inputs.block };
+        let mut second = self.part.forward(normed.as_ref().unwrap_or(read), raw, context)?;
+        drop(normed);
+        if let Some(norm) = &self.post {
+            second = norm.forward(&second, context)?;
+        }
+        let backend = &context.compute.backend;
+        let sum = backend.add(first, &second)?;
+        if self.factor == 1.0 { Ok(sum) } else { backend.scale(sum, self.factor) }
+    }
+}
+
+/// A mixer branch and a feed-forward branch, of which a block may lack either; perhaps a second feed-forward beside the
+/// first, a third branch after it, and a number that multiplies what the block gives.
 ///
 /// Generic, so that a model written by hand names its types:
 /// `TransformerBlock<RmsNorm, CausalAttention, GatedFeedForward>`; [`DynBlock`] is the one assembled from data.
@@ -90,6 +204,12 @@ pub struct TransformerBlock<N, A, F> {
     mixer: Option<Branch<N, A>>,
     feed_forward: Option<Branch<N, F>>,
     pre: PreNorm,
+    beside: Option<Beside<N, F>>,
+    last: Option<Branch<N, F>>,
+    embedding_scale: Option<f32>,
+    output_scale: f32,
+    output_norm: Option<N>,
+    entry: Option<Entry>,
 }
 
 /// A block assembled from data.
@@ -98,13 +218,82 @@ pub type DynBlock = TransformerBlock<Box<dyn Norm>, Box<dyn SequenceMixer>, Box<
 impl<N: Norm, A: SequenceMixer, F: FeedForward> TransformerBlock<N, A, F> {
     /// A block of these branches, run in this order.
     pub fn new(mixer: Option<Branch<N, A>>, feed_forward: Option<Branch<N, F>>) -> Self {
-        Self { mixer, feed_forward, pre: PreNorm::Own }
+        Self {
+            mixer,
+            feed_forward,
+            pre: PreNorm::Own,
+            beside: None,
+            last: None,
+            embedding_scale: None,
+            output_scale: 1.0,
+            output_norm: None,
+            entry: None,
+        }
+    }
+
+    /// Adds a second feed-forward to the first one's output.
+    pub fn with_beside(mut self, beside: Beside<N, F>) -> Self {
+        self.beside = Some(beside);
+        self
+    }
+
+    /// Adds a third branch, after the feed-forward.
+    pub fn with_last(mut self, last: Branch<N, F>) -> Self {
+        self.last = Some(last);
+        self
+    }
+
+    /// Adds the embedded rows times `scale` to what the block gives.
+    pub fn with_embedding(mut self, scale: f32) -> Self {
+        self.embedding_scale = Some(scale);
+        self
+    }
+
+    /// Makes the block the first of a run of one of two stacks.
+    pub fn with_entry(mut self, entry: Entry) -> Self {
+        self.entry = Some(entry);
+        self
+    }
+
+    /// Norms what the block gives, once it is scaled.
+    pub fn with_output_norm(mut self, norm: N) -> Self {
+        self.output_norm = Some(norm);
+        self
+    }
+
+    /// Multiplies what the block gives.
+    pub fn with_output_scale(mut self, scale: f32) -> Self {
+        self.output_scale = scale;
+        self
     }
 
     /// Says whether the feed-forward shares the mixer's `pre` norm.
     pub fn with_pre(mut self, pre: PreNorm) -> Self {
         self.pre = pre;
         self
+    }
+}
+
+impl<N: Norm, A, F> TransformerBlock<N, A, F> {
+    /// What follows the branches.
+    fn finish(&self, mut out: Rows, context: &TransformContext) -> Result<Rows> {
+        let backend = &context.compute.backend;
+        if let Some(scale) = self.embedding_scale {
+            let Some(embedded) = &context.embedded else {
+                return Err(ModelError::Unsupported(
+                    "a block that adds the embedded rows again, in a part of a model without them; run the model in one piece"
+                        .to_owned(),
+                ));
+            };
+            out = backend.add(backend.scale(backend.copy(embedded)?, scale)?, &out)?;
+        }
+        if self.output_scale != 1.0 {
+            out = backend.scale(out, self.output_scale)?;
+        }
+        match &self.output_norm {
+            Some(norm) => norm.forward(&out, context),
+            None => Ok(out),
+        }
     }
 }
 
@@ -118,10 +307,18 @@ pub trait Layer: Send + Sync {
 
     /// Whether a token sees later ones of its sequence.
     fn looks_ahead(&self) -> bool;
+
+    /// Whether it adds the embedded rows again, which the container then keeps for it.
+    fn reads_embedding(&self) -> bool {
+        false
+    }
 }
 
 impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A, F> {
-    fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
+    fn forward(&self, mut hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
+        if let Some(entry) = &self.entry {
+            hidden = entry.begin(hidden, context)?;
+        }
         let (mut mixed, mut shared) = (None, None);
         if let Some(branch) = &self.mixer {
             let normed = branch.enter(&hidden, context)?;
@@ -129,18 +326,36 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
             mixed = Some(branch.leave(out, &hidden, Checkpoint::AttnOut, context)?);
             shared = normed.filter(|_| self.pre == PreNorm::Shared);
         }
-        let Some(branch) = &self.feed_forward else { return Ok(mixed.unwrap_or(hidden)) };
-        let stream = mixed.as_ref().unwrap_or(&hidden);
-        let read = match branch.reads {
-            Reads::Stream => stream,
-            Reads::BlockInput => &hidden,
-        };
-        let normed = match shared {
-            Some(normed) => Some(normed),
-            None => branch.enter(read, context)?,
-        };
-        let out = branch.part.forward(normed.as_ref().unwrap_or(read), &hidden, context)?;
-        branch.leave(out, stream, Checkpoint::FfnOut, context)
+        let mut stream = mixed;
+        if let Some(branch) = &self.feed_forward {
+            let now = stream.as_ref().unwrap_or(&hidden);
+            let read = branch.read(now, &hidden);
+            let normed = match shared {
+                Some(normed) => Some(normed),
+                None => branch.enter(read, context)?,
+            };
+            let input = normed.as_ref().unwrap_or(read);
+            let raw = Raw { stream: read, block: &hidden };
+            let mut out = branch.part.forward(input, raw, context)?;
+            if let Some(beside) = &self.beside {
+                out = beside.add(out, Inputs { branch: input, stream: now, block: &hidden }, context)?;
+            }
+            drop(normed);
+            stream = Some(branch.leave(out, now, Checkpoint::FfnOut, context)?);
+        }
+        if let Some(branch) = &self.last {
+            let now = stream.as_ref().unwrap_or(&hidden);
+            let read = branch.read(now, &hidden);
+            let normed = branch.enter(read, context)?;
+            let raw = Raw { stream: read, block: &hidden };
+            let out = branch.part.forward(normed.as_ref().unwrap_or(read), raw, context)?;
+            stream = Some(branch.leave(out, now, Checkpoint::LastOut, context)?);
+        }
+        self.finish(stream.unwrap_or(hidden), context)
+    }
+
+    fn reads_embedding(&self) -> bool {
+        self.embedding_scale.is_some()
     }
 
     fn looks_ahead(&self) -> bool {
@@ -155,5 +370,9 @@ impl<L: Layer + ?Sized> Layer for Box<L> {
 
     fn looks_ahead(&self) -> bool {
         (**self).looks_ahead()
+    }
+
+    fn reads_embedding(&self) -> bool {
+        (**self).reads_embedding()
     }
 }

@@ -47,6 +47,8 @@ pub struct TransformContext<'a> {
     pub layout: &'a SequenceLayout,
     /// What goes in; token ids are there in every stage (some layers of some models want them).
     pub input: StepInput<'a>,
+    /// The type of each row's token, `[T]`, in models that have types; absent = 0.
+    pub token_types: Option<&'a [u32]>,
     /// The state of the sequences, written and read through state ids.
     pub states: &'a mut StatePool,
     /// Weights of adapters per row; absent = those of the adapter sets.
@@ -57,6 +59,12 @@ pub struct TransformContext<'a> {
     pub cancelled: Option<&'a AtomicBool>,
     /// The layer being run, for errors and checkpoints.
     pub layer: usize,
+    /// What was embedded, `[T, D]`, where a layer adds it again; set by the container of the layers.
+    pub embedded: Option<Rows>,
+    /// The other of two streams, `[T, D]`, while a stack renews one of them; set by blocks that begin a run.
+    pub held: Option<Rows>,
+    /// Rows that layers get beside the stream, `[T * layers, width]`, token after token; set by the embedding.
+    pub per_layer: Option<Rows>,
     /// Rope tables of this step, by the id a rope component got at assembly.
     pub(crate) rope_tables: RopeTables,
 }
@@ -73,11 +81,15 @@ impl<'a> TransformContext<'a> {
             compute,
             layout,
             input,
+            token_types: None,
             states,
             scalings: None,
             hooks: &[],
             cancelled: None,
             layer: 0,
+            embedded: None,
+            held: None,
+            per_layer: None,
             rope_tables: RopeTables::default(),
         }
     }

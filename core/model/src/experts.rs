@@ -136,11 +136,12 @@ pub trait ExpertLinear: Send + Sync {
     fn plain(&self) -> Option<Product<'_>>;
 }
 
-/// `y = W_e x + b_e` over a stored stack.
+/// `y = s_e W_e x + b_e` over a stored stack.
 #[derive(Clone, Debug)]
 pub struct DenseExperts {
     weight: Param,
     bias: Option<Param>,
+    scales: Option<Vec<f32>>,
 }
 
 impl DenseExperts {
@@ -153,7 +154,30 @@ impl DenseExperts {
         if let Some(bias) = &bias {
             bias.expect_len(count * rows, "bias of experts")?;
         }
-        Ok(Self { weight, bias })
+        Ok(Self { weight, bias, scales: None })
+    }
+
+    /// Multiplies the products of each matrix, `[E]` (NVFP4).
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] for another number of them; [`ModelError::Unsupported`] beside biases.
+    pub fn with_scales(mut self, scales: Vec<f32>) -> Result<Self> {
+        let count = self.weight.shape().count;
+        if scales.len() != count {
+            return Err(ModelError::Shape {
+                what: format!("scales of tensor \"{}\"", self.weight.name()),
+                expected: format!("[{count}]"),
+                found: format!("[{}]", scales.len()),
+            });
+        }
+        if self.bias.is_some() {
+            let name = self.weight.name();
+            return Err(ModelError::Unsupported(format!(
+                "tensor \"{name}\": experts with both scales and biases; use a file of another type"
+            )));
+        }
+        self.scales = Some(scales);
+        Ok(self)
     }
 }
 
@@ -172,11 +196,16 @@ impl ExpertLinear for DenseExperts {
         let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
         let compute = context.compute;
         let made = compute.backend.expert_products(&[product], x, plan, packing, compute.arithmetic)?;
-        crate::linear::exactly::<1>(made).map(|[rows]| rows)
+        let [rows] = crate::linear::exactly(made)?;
+        let Some(scales) = &self.scales else { return Ok(rows) };
+        let groups = plan.groups().iter();
+        let factors = groups.flat_map(|(expert, rows)| rows.clone().map(|_| scales[*expert]));
+        compute.backend.scale_rows(rows, &factors.collect::<Vec<f32>>())
     }
 
     fn plain(&self) -> Option<Product<'_>> {
-        Some(Product { weight: &self.weight, bias: self.bias.as_ref() })
+        let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
+        self.scales.is_none().then_some(product)
     }
 }
 

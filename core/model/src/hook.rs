@@ -13,6 +13,8 @@ pub enum Checkpoint {
     AttnOut,
     /// The feed-forward branch, before it is added.
     FfnOut,
+    /// The third branch, before it is added.
+    LastOut,
     /// The stream after the block (`l_out` in llama.cpp).
     LayerOut,
 }
@@ -23,6 +25,7 @@ impl Checkpoint {
         match self {
             Self::AttnOut => "attn_out",
             Self::FfnOut => "ffn_out",
+            Self::LastOut => "last_out",
             Self::LayerOut => "l_out",
         }
     }

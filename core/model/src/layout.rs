@@ -137,6 +137,26 @@ impl SequenceLayout {
         Ok(Self { sequences, positions, rows: next })
     }
 
+    /// The layout of some of the sequences alone, and the rows they have here; absent where there are none.
+    ///
+    /// # Errors
+    /// As [`SequenceLayout::with_positions`].
+    pub fn only(&self, wanted: impl Fn(&SequenceRows) -> bool) -> Result<Option<(Self, Vec<u32>)>> {
+        let (mut sequences, mut rows, mut values) = (Vec::new(), Vec::new(), Vec::new());
+        for part in self.sequences.iter().filter(|part| wanted(part)) {
+            let start = rows.len();
+            rows.extend(part.rows.clone().map(|row| row as u32));
+            let axes = self.positions.axes;
+            values.extend(&self.positions.values[part.rows.start * axes..part.rows.end * axes]);
+            sequences.push(SequenceRows { rows: start..rows.len(), ..part.clone() });
+        }
+        if sequences.is_empty() {
+            return Ok(None);
+        }
+        let positions = Positions::new(self.positions.axes, values)?;
+        Ok(Some((Self::with_positions(sequences, positions)?, rows)))
+    }
+
     /// The sequences, in row order.
     pub fn sequences(&self) -> &[SequenceRows] {
         &self.sequences

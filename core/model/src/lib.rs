@@ -29,6 +29,7 @@ mod activated;
 mod attention_shape;
 mod backend;
 mod block;
+mod classifier;
 pub mod components;
 mod compute;
 mod context;
@@ -41,6 +42,7 @@ mod linear;
 mod param;
 mod pointwise;
 mod pooling;
+mod recurrence;
 mod rope_tables;
 mod router;
 mod rows;
@@ -55,7 +57,10 @@ mod wrapper;
 pub use activated::Activated;
 pub use attention_shape::{AttentionShape, Mask};
 pub use backend::{AttentionStates, Backend, Operation, Product, RopeTable, Rotation, StateStep};
-pub use block::{Branch, DynBlock, Layer, PreNorm, Reads, TransformerBlock};
+pub use block::{
+    Beside, BesideReads, Branch, DynBlock, Entry, Holds, Layer, PreNorm, Reads, TransformerBlock,
+};
+pub use classifier::{Classifier, ClassifierActivation, ClassifierScores};
 pub use compute::{Arithmetic, Compute};
 pub use context::{Scalings, StepInput, TransformContext};
 pub use error::ModelError;
@@ -65,8 +70,11 @@ pub use hook::{Checkpoint, LayerHook};
 pub use layout::{Positions, SequenceLayout, SequenceRows};
 pub use linear::{DenseLinear, Linear, linear_many};
 pub use param::{Param, WeightShape};
-pub use pointwise::{Activation, RopePairs};
+pub use pointwise::{Activation, Gating, RopePairs, Xielu};
 pub use pooling::Pooling;
+pub use recurrence::{
+    KeySharing, LinearAttentionInputs, LinearAttentionShape, LogDecay, SelectiveScanInputs, StateUpdate,
+};
 pub use router::{
     GroupScore, GroupSelection, RouterRule, RouterScore, RouterWeights, Routing, SelectBy, route,
 };
@@ -80,7 +88,7 @@ pub use state::{
     StatePlan, StatePool, StateRoom, StateSpec, StateTables,
 };
 pub use step::{InferenceStep, RopeRegime};
-pub use traits::{FeedForward, LayerStack, Norm, OutputHead, SequenceMixer, TokenEmbedding};
+pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
 pub use weight::{Weight, WeightBytes};
 pub use wrapper::{LinearSite, LinearWrapper};
 

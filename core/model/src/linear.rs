@@ -26,11 +26,12 @@ pub trait Linear: Send + Sync {
     fn plain(&self) -> Option<Product<'_>>;
 }
 
-/// `y = W x + b` over a stored weight.
+/// `y = s W x + b` over a stored weight.
 #[derive(Clone, Debug)]
 pub struct DenseLinear {
     weight: Param,
     bias: Option<Param>,
+    scale: Option<f32>,
 }
 
 impl DenseLinear {
@@ -50,7 +51,13 @@ impl DenseLinear {
         if let Some(bias) = &bias {
             bias.expect_len(rows, "bias")?;
         }
-        Ok(Self { weight, bias })
+        Ok(Self { weight, bias, scale: None })
+    }
+
+    /// Multiplies the product, before the bias (BitNet, NVFP4).
+    pub fn with_scale(mut self, scale: f32) -> Self {
+        self.scale = Some(scale);
+        self
     }
 }
 
@@ -64,14 +71,22 @@ impl Linear for DenseLinear {
     }
 
     fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
-        let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
         let compute = context.compute;
-        let made = compute.backend.products(&[product], x, compute.arithmetic)?;
-        exactly::<1>(made).map(|[rows]| rows)
+        let bias = self.bias.as_ref();
+        let within = bias.filter(|_| self.scale.is_none());
+        let product = Product { weight: &self.weight, bias: within };
+        let [rows] = exactly(compute.backend.products(&[product], x, compute.arithmetic)?)?;
+        let Some(scale) = self.scale else { return Ok(rows) };
+        let rows = compute.backend.scale(rows, scale)?;
+        match bias {
+            Some(bias) => compute.backend.add_vector(rows, bias),
+            None => Ok(rows),
+        }
     }
 
     fn plain(&self) -> Option<Product<'_>> {
-        Some(Product { weight: &self.weight, bias: self.bias.as_ref() })
+        let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
+        self.scale.is_none().then_some(product)
     }
 }
 

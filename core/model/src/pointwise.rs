@@ -1,7 +1,7 @@
-//! [`Activation`] and [`RopePairs`]: names of formulas that every backend computes.
+//! [`Activation`], [`Gating`] and [`RopePairs`]: names of formulas that every backend computes.
 
 /// A pointwise activation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `x * sigmoid(x)` (Elfwing et al., 2017).
     Silu,
@@ -13,6 +13,49 @@ pub enum Activation {
     Relu,
     /// `max(x, 0)^2` (So et al., 2021); HF `relu2`.
     ReluSquared,
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// `ln(1 + exp(x))` (Dugas et al., 2001).
+    Softplus,
+    /// xIELU (Huang and Schlag, 2024).
+    Xielu(Xielu),
+}
+
+/// Numbers of xIELU: `alpha_p * x^2 + beta * x` above 0, `alpha_n * (exp(min(x, eps)) - 1 - x) + beta * x` up to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Xielu {
+    /// Multiplies the square above 0.
+    pub alpha_p: f32,
+    /// Multiplies the exponential up to 0.
+    pub alpha_n: f32,
+    /// Linear part.
+    pub beta: f32,
+    /// Largest argument of the exponential.
+    pub eps: f32,
+}
+
+/// How a gate and an up projection become one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gating {
+    /// `activation(gate) * up` (Shazeer, 2020).
+    Plain(Activation),
+    /// `silu(min(gate, limit)) * clamp(up, -limit, limit)`.
+    LimitedBefore {
+        /// Above 0.
+        limit: f32,
+    },
+    /// `min(silu(gate), limit) * clamp(up, -limit, limit)`.
+    LimitedAfter {
+        /// Above 0.
+        limit: f32,
+    },
+    /// With `g = min(gate, limit)`: `g * sigmoid(alpha * g) * (clamp(up, -limit, limit) + 1)` (gpt-oss).
+    SwigluOai {
+        /// Multiplies inside the sigmoid.
+        alpha: f32,
+        /// Above 0.
+        limit: f32,
+    },
 }
 
 /// Which elements of a head form a rotated pair.

@@ -18,24 +18,32 @@ pub enum Pooling {
 }
 
 impl Pooling {
+    /// The row of the step that each pooled row came from; of a mean the sequence's first.
+    pub fn origins(self, context: &TransformContext) -> Vec<u32> {
+        let sequences = context.layout.sequences();
+        match self {
+            Self::None => (0..context.layout.rows() as u32).collect(),
+            Self::Cls | Self::Mean => sequences.iter().map(|sequence| sequence.rows.start as u32).collect(),
+            Self::Last => sequences.iter().map(|sequence| sequence.rows.end as u32 - 1).collect(),
+        }
+    }
+
     /// Hidden rows `[T, D]` to one row per sequence of the layout, `[N, D]`, in its order; [`Pooling::None`] gives all.
     ///
     /// # Errors
     /// What the backend reports.
     pub fn pool(self, hidden: Rows, context: &TransformContext) -> Result<Rows> {
         let (backend, sequences) = (&context.compute.backend, context.layout.sequences());
-        let rows: Vec<u32> = match self {
-            Self::None => return Ok(hidden),
-            Self::Cls => sequences.iter().map(|sequence| sequence.rows.start as u32).collect(),
-            Self::Last => sequences.iter().map(|sequence| sequence.rows.end as u32 - 1).collect(),
+        match self {
+            Self::None => Ok(hidden),
+            Self::Cls | Self::Last => backend.select(&hidden, &self.origins(context)),
             Self::Mean => {
                 let width = hidden.cols();
                 let values = backend.read(&hidden)?;
                 let means = sequences.iter().flat_map(|sequence| mean(&values, sequence.rows.clone(), width));
-                return backend.upload(means.collect(), width);
+                backend.upload(means.collect(), width)
             }
-        };
-        backend.select(&hidden, &rows)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{ModelError, Result};
 
 /// How router logits become scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RouterScore {
     /// Softmax over all experts.
     Softmax,
@@ -13,6 +13,13 @@ pub enum RouterScore {
     SoftmaxOfSelected,
     /// `sqrt(ln(1 + exp(x)))`.
     SqrtSoftplus,
+    /// SparseMixer (Liu et al., 2023), as it infers: one expert after the other is the best that is left. Its weight is its
+    /// share of a softmax over those left whose logit `x` is not far below its own, `top`:
+    /// `(top - x) / max(|x|, top) <= 2 * jitter`.
+    SparseMixer {
+        /// Noise that the router was trained with.
+        jitter: f32,
+    },
 }
 
 /// What experts are chosen by.
@@ -104,31 +111,61 @@ pub fn route(logits: &[f32], experts: usize, rule: &RouterRule) -> Result<Routin
     };
     let mut chosen = Vec::new();
     for row in logits.chunks_exact(experts) {
-        let scores = score(row, rule.score);
-        let mut selection = match rule.select {
-            SelectBy::Logits => row.to_vec(),
-            SelectBy::Scores => scores.clone(),
-        };
-        if let Some(bias) = &rule.select_bias {
-            selection.iter_mut().zip(bias).for_each(|(s, b)| *s += b);
-        }
-        if let Some(groups) = rule.groups {
-            keep_groups(&mut selection, groups);
-        }
-        top_k(&selection, rule.top_k, &mut chosen);
         let broken = row.iter().any(|logit| !logit.is_finite());
-        let weights = weights(&chosen, row, &scores, rule);
+        let weights = match rule.score {
+            RouterScore::SparseMixer { jitter } => {
+                let shares = sparse_mixer(row, rule.top_k, jitter, &mut chosen);
+                final_weights(shares, rule)
+            }
+            _ => chosen_by_scores(row, rule, &mut chosen),
+        };
         routing.weights.extend(weights.into_iter().map(|w| if broken { f32::NAN } else { w }));
         routing.experts.extend_from_slice(&chosen);
     }
     Ok(routing)
 }
 
+/// Chooses experts by their scores, and gives their weights.
+fn chosen_by_scores(row: &[f32], rule: &RouterRule, chosen: &mut Vec<u32>) -> Vec<f32> {
+    let scores = score(row, rule.score);
+    let mut selection = match rule.select {
+        SelectBy::Logits => row.to_vec(),
+        SelectBy::Scores => scores.clone(),
+    };
+    if let Some(bias) = &rule.select_bias {
+        selection.iter_mut().zip(bias).for_each(|(s, b)| *s += b);
+    }
+    if let Some(groups) = rule.groups {
+        keep_groups(&mut selection, groups);
+    }
+    top_k(&selection, rule.top_k, chosen);
+    weights(chosen, row, &scores, rule)
+}
+
+/// Chooses one expert after the other, and gives the share of each.
+fn sparse_mixer(row: &[f32], k: usize, jitter: f32, chosen: &mut Vec<u32>) -> Vec<f32> {
+    let mut left = row.to_vec();
+    let (mut shares, mut best, mut all) = (Vec::with_capacity(k), Vec::new(), Vec::with_capacity(k));
+    for _ in 0..k {
+        top_k(&left, 1, &mut best);
+        let Some(&expert) = best.first() else { break };
+        let top = left[expert as usize];
+        // 0 / 0 is not far.
+        let far = |x: f32| (top - x) / x.abs().max(top) > 2.0 * jitter;
+        let near = left.iter().zip(row).filter(|(_, x)| !far(**x)).map(|(left, _)| (left - top).exp());
+        shares.push(1.0 / near.sum::<f32>());
+        left[expert as usize] = f32::NEG_INFINITY;
+        all.push(expert);
+    }
+    *chosen = all;
+    shares
+}
+
 fn score(logits: &[f32], kind: RouterScore) -> Vec<f32> {
     match kind {
         RouterScore::Softmax => softmax(logits.iter().copied()),
         RouterScore::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
-        RouterScore::SoftmaxOfSelected => logits.to_vec(),
+        RouterScore::SoftmaxOfSelected | RouterScore::SparseMixer { .. } => logits.to_vec(),
         RouterScore::SqrtSoftplus => logits.iter().map(|x| softplus(*x).sqrt()).collect(),
     }
 }
@@ -148,10 +185,14 @@ fn softmax(logits: impl Iterator<Item = f32> + Clone) -> Vec<f32> {
 
 fn weights(chosen: &[u32], logits: &[f32], scores: &[f32], rule: &RouterRule) -> Vec<f32> {
     let picked = |values: &[f32]| chosen.iter().map(|e| values[*e as usize]).collect::<Vec<f32>>();
-    let mut weights = match rule.score {
+    let weights = match rule.score {
         RouterScore::SoftmaxOfSelected => softmax(picked(logits).into_iter()),
         _ => picked(scores),
     };
+    final_weights(weights, rule)
+}
+
+fn final_weights(mut weights: Vec<f32>, rule: &RouterRule) -> Vec<f32> {
     let sum: f32 = weights.iter().sum();
     if rule.weights == RouterWeights::SumToOne && sum > 0.0 {
         weights.iter_mut().for_each(|w| *w /= sum);
@@ -234,6 +275,7 @@ mod tests {
             RouterScore::Sigmoid,
             RouterScore::SoftmaxOfSelected,
             RouterScore::SqrtSoftplus,
+            RouterScore::SparseMixer { jitter: 0.01 },
         ];
         for score in scores {
             for (select, weights) in

@@ -3,6 +3,7 @@
 use crate::{ModelError, Result};
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 
 /// Activations `[T, D]` of f32 where one [`crate::Backend`] keeps them.
 ///
@@ -73,6 +74,21 @@ impl Rows {
             what: what.to_owned(),
             expected: format!("[T, {cols}]"),
             found: format!("[{}, {}]", self.rows, self.cols),
+        })
+    }
+
+    /// Refuses columns that the rows do not have.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`].
+    pub fn expect_columns(&self, columns: &Range<usize>) -> Result<()> {
+        if columns.start <= columns.end && columns.end <= self.cols {
+            return Ok(());
+        }
+        Err(ModelError::Shape {
+            what: "columns to take".to_owned(),
+            expected: format!("a range within 0..{}", self.cols),
+            found: format!("{}..{}", columns.start, columns.end),
         })
     }
 

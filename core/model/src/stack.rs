@@ -93,6 +93,9 @@ impl<L: Layer> LayerStack for BlockStack<L> {
         }
         self.check_whole(context)?;
         context.states.prepare(context.layout)?;
+        if self.layers.iter().any(Layer::reads_embedding) {
+            context.embedded = Some(context.compute.backend.copy(&hidden)?);
+        }
         for (index, layer) in self.layers().zip(&self.layers) {
             context.check_cancelled()?;
             context.layer = index;

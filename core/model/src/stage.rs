@@ -1,6 +1,7 @@
 //! The shapes a loaded model can have: whole, a stage of it, or an encoder. What a stage lacks is absent by type.
 
 use crate::Result;
+use crate::classifier::Classifier;
 use crate::context::TransformContext;
 use crate::pooling::Pooling;
 use crate::rows::Rows;
@@ -89,6 +90,8 @@ pub struct EmbeddingModel {
     pub norm: Option<Box<dyn Norm>>,
     /// How a sequence's rows become one, unless the caller wants another way.
     pub pooling: Pooling,
+    /// Makes scores of what is pooled, unless the caller wants another way.
+    pub classifier: Option<Classifier>,
 }
 
 impl FirstStage {
@@ -124,16 +127,21 @@ impl LastStage {
 }
 
 impl EmbeddingModel {
-    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`.
+    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. As the model was trained
+    /// where no `pooling` is given: then a classifier's scores, `[N, labels]`, if it has one.
     ///
     /// # Errors
     /// What a part returns.
-    pub fn forward(&self, pooling: Pooling, context: &mut TransformContext) -> Result<Rows> {
+    pub fn forward(&self, pooling: Option<Pooling>, context: &mut TransformContext) -> Result<Rows> {
         let hidden = self.embedding.embed(context)?;
         let mut hidden = self.body.stack.transform(hidden, context)?;
         if let Some(norm) = &self.norm {
             hidden = norm.forward(&hidden, context)?;
         }
-        pooling.pool(hidden, context)
+        let pooled = pooling.unwrap_or(self.pooling).pool(hidden, context)?;
+        match self.classifier.as_ref().filter(|_| pooling.is_none()) {
+            Some(classifier) => classifier.forward(pooled, &self.pooling.origins(context), context),
+            None => Ok(pooled),
+        }
     }
 }

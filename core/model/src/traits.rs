@@ -11,11 +11,12 @@ pub trait TokenEmbedding: Send + Sync {
     /// Rows of the table; ids at or past it are an error.
     fn vocabulary(&self) -> usize;
 
-    /// The step's input to `[T, D]`: ids are looked up, rows given in their place are taken as they are.
+    /// The step's input to `[T, D]`: ids are looked up, rows given in their place are taken as they are. What layers get
+    /// beside the stream is put into the context.
     ///
     /// # Errors
     /// An id past the vocabulary; rows of another width.
-    fn embed(&self, context: &TransformContext) -> Result<Rows>;
+    fn embed(&self, context: &mut TransformContext) -> Result<Rows>;
 }
 
 /// A range of layers; callable with any state set.
@@ -92,13 +93,22 @@ pub trait SequenceMixer: Send + Sync {
     }
 }
 
+/// What a feed-forward may read beside its input, `[T, D]` each: routers do.
+#[derive(Clone, Copy)]
+pub struct Raw<'a> {
+    /// The residual stream that its branch reads, before the norm.
+    pub stream: &'a Rows,
+    /// The input of the whole block.
+    pub block: &'a Rows,
+}
+
 /// Transforms each token.
 pub trait FeedForward: Send + Sync {
-    /// Normed rows `[T, D]` (and the raw input of the block, which routers and second branches want) to `[T, D]`.
+    /// Normed rows `[T, D]` (and the raw rows, which routers want) to `[T, D]`.
     ///
     /// # Errors
     /// A weight that does not fit.
-    fn forward(&self, x: &Rows, block_input: &Rows, context: &mut TransformContext) -> Result<Rows>;
+    fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows>;
 }
 
 impl<T: Norm + ?Sized> Norm for Box<T> {
@@ -118,7 +128,7 @@ impl<T: SequenceMixer + ?Sized> SequenceMixer for Box<T> {
 }
 
 impl<T: FeedForward + ?Sized> FeedForward for Box<T> {
-    fn forward(&self, x: &Rows, block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
-        (**self).forward(x, block_input, context)
+    fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
+        (**self).forward(x, raw, context)
     }
 }

@@ -94,6 +94,41 @@ impl Weight {
         Ok(Self { shape: WeightShape { rows: range.len(), ..self.shape }, start, ..self.clone() })
     }
 
+    /// The same rows as a stack of `count` matrices, or as one matrix, over the same bytes.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] if the rows do not divide evenly, or do not follow each other.
+    pub fn as_stack(&self, count: usize) -> Result<Self> {
+        let WeightShape { count: before, rows, cols } = self.shape;
+        let all = before * rows;
+        if count == 0 || !all.is_multiple_of(count) || self.stride != rows * self.row_bytes {
+            return Err(ModelError::Shape {
+                what: format!("tensor \"{}\"", self.name),
+                expected: format!("rows of {count} matrices that follow each other"),
+                found: format!("{before} matrices of {rows} rows"),
+            });
+        }
+        let rows = all / count;
+        let stride = rows * self.row_bytes;
+        Ok(Self { shape: WeightShape { count, rows, cols }, stride, ..self.clone() })
+    }
+
+    /// Every matrix of a stack turned, as f32 in memory; `values` are those of the weight.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] if there are not as many values as the shape says.
+    pub fn turned(&self, values: &[f32]) -> Result<Self> {
+        let WeightShape { count, rows, cols } = self.shape;
+        let mut turned = vec![0.0; values.len()];
+        let matrices = values.chunks_exact((rows * cols).max(1));
+        for (to, from) in turned.chunks_exact_mut((rows * cols).max(1)).zip(matrices) {
+            for (row, line) in from.chunks_exact(cols.max(1)).enumerate() {
+                line.iter().enumerate().for_each(|(col, value)| to[col * rows + row] = *value);
+            }
+        }
+        Self::from_f32(&self.name, &turned, WeightShape { count, rows: cols, cols: rows })
+    }
+
     /// The tensor's name, for messages.
     pub fn name(&self) -> &str {
         &self.name

@@ -2,14 +2,15 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::components::{
-    AttentionLinears, CausalAttention, Experts, GatedFeedForward, HeadNorm, LayerNorm, MoeFeedForward,
-    MoeInput, QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, SharedExpert, Temperature,
+    AttentionLinears, CausalAttention, ExpertForm, Experts, GatedFeedForward, HeadNorm, LayerNorm,
+    MoeFeedForward, MoeInput, QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, Router, SharedExpert,
+    Temperature,
 };
 use menagerie_model::{
     Activation, Arithmetic, AttentionShape, Branch, Compute, DenseExperts, DenseLinear, ExpertLinear,
-    FeedForward, GroupScore, GroupSelection, InferenceStep, KvType, Layer, Linear, Mask, Norm, Param,
-    PoolOptions, PreNorm, Reads, Result, RopePairs, RopeRegime, RouterRule, RouterScore, RouterWeights, Rows,
-    SelectBy, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool, StateSpec,
+    FeedForward, Gating, GroupScore, GroupSelection, InferenceStep, KvType, Layer, Linear, Mask, Norm, Param,
+    PoolOptions, PreNorm, Raw, Reads, Result, RopePairs, RopeRegime, RouterRule, RouterScore, RouterWeights,
+    Rows, SelectBy, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool, StateSpec,
     StepInput, TransformContext, TransformerBlock, Weight, WeightShape, Weighted,
 };
 use menagerie_testkit::{assert_close, assert_equal_bits, cpu_backend, random::Random};
@@ -147,17 +148,26 @@ fn moe(weights: &MoeWeights, weighted: Weighted) -> MoeFeedForward {
         gate: linear(gate, F, D),
         up: linear(up, F, D),
         down: linear(down, D, F),
-        activation: Activation::Silu,
+        gating: Gating::Plain(Activation::Silu),
+        inner_norm: None,
+    };
+    let router = Router {
+        product: linear(&weights.router, E, D),
+        input: MoeInput::Branch,
+        norm: None,
+        input_scale: 1.0,
+        rule: RouterRule { weights: RouterWeights::SumToOne, ..rule(RouterScore::Softmax, 2) },
     };
     MoeFeedForward {
-        router: linear(&weights.router, E, D),
-        rule: RouterRule { weights: RouterWeights::SumToOne, ..rule(RouterScore::Softmax, 2) },
-        input: MoeInput::Branch,
+        router,
         experts: Experts {
-            gate: Some(stack(&weights.gate, F, D, None)),
             up: stack(&weights.up, F, D, None),
             down: stack(&weights.down, D, F, Some(&weights.down_bias)),
-            activation: Activation::Silu,
+            form: ExpertForm::Gated {
+                gate: stack(&weights.gate, F, D, None),
+                gating: Gating::Plain(Activation::Silu),
+            },
+            latent: None,
         },
         weighted,
         shared: Some(SharedExpert::new(Box::new(shared), Some(linear(&weights.shared_gate, 1, D))).unwrap()),
@@ -220,7 +230,7 @@ fn run_moe(moe: &MoeFeedForward, x: &[f32]) -> Vec<f32> {
     let compute = compute();
     let mut context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
     let x = rows(x, D);
-    values(&moe.forward(&x, &x, &mut context).unwrap())
+    values(&moe.forward(&x, Raw { stream: &x, block: &x }, &mut context).unwrap())
 }
 
 #[test]
@@ -282,7 +292,13 @@ fn temperature_steps_with_the_position() {
 fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> CausalAttention {
     let mut random = Random::new(8);
     let mut square = || linear(&random.values(D * D, 0.0, 0.5), D, D);
-    let linears = AttentionLinears { query: square(), key: square(), value: square(), output: square() };
+    let linears = AttentionLinears {
+        query: square(),
+        key: square(),
+        value: Some(square()),
+        output: square(),
+        gate: None,
+    };
     let shape = AttentionShape {
         heads: 2,
         kv_heads: 2,
@@ -291,6 +307,7 @@ fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> CausalAt
         scale: 0.4,
         softcap: None,
         mask: Mask::Causal,
+        alibi: None,
     };
     let rope = Rope {
         pairs: RopePairs::Halves,
@@ -383,7 +400,7 @@ impl SequenceMixer for Times {
 }
 
 impl FeedForward for Times {
-    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         self.times(x, context)
     }
 }

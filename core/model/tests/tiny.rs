@@ -4,8 +4,8 @@
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
     Activated, Arithmetic, BlockStack, Branch, Checkpoint, Compute, DenseLinear, FeedForward, LayerHook,
-    Linear, ModelError, Norm, Param, Product, Result, Rows, SequenceLayout, SequenceMixer, StateDeclarations,
-    StateId, StateSpec, TransformContext, Weight, WeightShape,
+    Linear, ModelError, Norm, Param, Product, Raw, Result, Rows, SequenceLayout, SequenceMixer,
+    StateDeclarations, StateId, StateSpec, TransformContext, Weight, WeightShape,
 };
 use menagerie_testkit::session::Feed;
 use menagerie_testkit::{
@@ -227,7 +227,7 @@ impl Norm for Nothing {
 struct Zero;
 
 impl FeedForward for Zero {
-    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         context.compute.backend.upload(vec![0.0; x.rows() * x.cols()], x.cols())
     }
 }

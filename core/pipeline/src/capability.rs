@@ -28,6 +28,12 @@ pub trait Tokenizing: Send + Sync {
     /// The text cannot be split.
     fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TextError>;
 
+    /// A question and an answer as one prompt for a reranker, and where the second begins.
+    ///
+    /// # Errors
+    /// A text cannot be split.
+    fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError>;
+
     /// The tokens of a text, nothing added.
     ///
     /// # Errors
@@ -76,6 +82,14 @@ pub enum MissingCapability {
         model: String,
         /// Why there is none.
         reason: String,
+    },
+    /// No classifier.
+    #[error(
+        "{model} gives no scores: it is no reranker, its file has no classifier; use `embed` for its vectors"
+    )]
+    Classifier {
+        /// The model.
+        model: String,
     },
     /// No chat template.
     #[error(

@@ -28,6 +28,21 @@ pub struct EmbeddingOptions {
     pub normalisation: Normalisation,
 }
 
+/// A text, or two in one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Typed<'a> {
+    pub(crate) tokens: &'a [u32],
+    /// Where the second begins, whose tokens are of type 1.
+    pub(crate) second: Option<usize>,
+}
+
+impl Typed<'_> {
+    fn types(&self) -> impl Iterator<Item = u32> {
+        let first = self.second.unwrap_or(self.tokens.len());
+        (0..self.tokens.len()).map(move |at| u32::from(at >= first))
+    }
+}
+
 /// An encoder with everything that stays the same from call to call.
 #[derive(Clone)]
 pub struct EmbeddingEngine {
@@ -44,7 +59,8 @@ pub struct EmbeddingEngine {
 }
 
 impl EmbeddingEngine {
-    /// A vector `[D]` for each sequence (all its rows, `[T, D]`, without pooling), or why there is none.
+    /// A vector `[D]` for each sequence (all its rows, `[T, D]`, without pooling), or why there is none. A model with a
+    /// classifier gives its scores instead, unless a pooling is asked for.
     ///
     /// Several sequences share a step, and none is affected by the others.
     pub fn embed(
@@ -52,14 +68,24 @@ impl EmbeddingEngine {
         sequences: &[&[u32]],
         options: &EmbeddingOptions,
     ) -> Vec<Result<Vec<f32>, GenerateError>> {
+        let typed: Vec<Typed> = sequences.iter().map(|tokens| Typed { tokens, second: None }).collect();
+        self.embed_typed(&typed, options)
+    }
+
+    /// [`Self::embed`] of texts of which some are two in one.
+    pub(crate) fn embed_typed(
+        &self,
+        sequences: &[Typed],
+        options: &EmbeddingOptions,
+    ) -> Vec<Result<Vec<f32>, GenerateError>> {
         let mut results: Vec<Result<Vec<f32>, GenerateError>> =
-            sequences.iter().map(|tokens| self.check(tokens).map(|()| Vec::new())).collect();
+            sequences.iter().map(|text| self.check(text.tokens).map(|()| Vec::new())).collect();
         let good: Vec<usize> = (0..sequences.len()).filter(|&index| results[index].is_ok()).collect();
         let mut rest = good.as_slice();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.fitting(rest, sequences));
-            let tokens: Vec<&[u32]> = now.iter().map(|&index| sequences[index]).collect();
-            match self.step(&tokens, options) {
+            let texts: Vec<Typed> = now.iter().map(|&index| sequences[index]).collect();
+            match self.step(&texts, options) {
                 Ok(vectors) => now.iter().zip(vectors).for_each(|(&index, vector)| results[index] = vector),
                 Err(error) => {
                     now.iter().for_each(|&index| results[index] = Err(crate::step::shared(&error)));
@@ -82,10 +108,10 @@ impl EmbeddingEngine {
     }
 
     /// How many of the next sequences share a step: one at least.
-    fn fitting(&self, next: &[usize], sequences: &[&[u32]]) -> usize {
+    fn fitting(&self, next: &[usize], sequences: &[Typed]) -> usize {
         let mut rows = 0;
         let fits = |index: &&usize| {
-            rows += sequences[**index].len();
+            rows += sequences[**index].tokens.len();
             rows <= self.step_tokens
         };
         next.iter().take_while(fits).count().max(1)
@@ -94,10 +120,12 @@ impl EmbeddingEngine {
     /// One step of whole sequences.
     fn step(
         &self,
-        sequences: &[&[u32]],
+        texts: &[Typed],
         options: &EmbeddingOptions,
     ) -> Result<Vec<Result<Vec<f32>, GenerateError>>, GenerateError> {
+        let sequences: Vec<&[u32]> = texts.iter().map(|text| text.tokens).collect();
         let tokens = sequences.concat();
+        let types: Vec<u32> = texts.iter().flat_map(Typed::types).collect();
         let longest = sequences.iter().map(|tokens| tokens.len()).max().unwrap_or(1);
         // Keys and values of this step only, in f32: nothing is kept, so that nothing is saved by storing them smaller.
         let room = PoolOptions {
@@ -107,11 +135,15 @@ impl EmbeddingEngine {
         };
         let specs = self.model.body.stack.states().to_vec();
         let mut pool = StatePool::new(&*self.compute.backend, specs, room)?;
-        let layout = self.layout(sequences, &mut pool)?;
+        let layout = self.layout(&sequences, &mut pool)?;
         let pooling = options.pooling.unwrap_or(self.model.pooling);
+        // Scores are no direction in space.
+        let scores = self.model.classifier.is_some() && options.pooling.is_none();
+        let normalisation = if scores { Normalisation::None } else { options.normalisation };
         let mut context =
             TransformContext::new(&self.compute, &layout, StepInput::Tokens(&tokens), &mut pool);
-        let result = self.model.forward(pooling, &mut context);
+        context.token_types = Some(&types);
+        let result = self.model.forward(options.pooling, &mut context);
         if let Some(guard) = &self.guard {
             guard()?;
         }
@@ -122,10 +154,7 @@ impl EmbeddingEngine {
             Pooling::Mean | Pooling::Cls | Pooling::Last => index..index + 1,
         };
         let ranges: Vec<Range<usize>> = layout.sequences().iter().enumerate().map(own).collect();
-        Ok(ranges
-            .into_iter()
-            .map(|rows| self.finished(&values, rows, width, options.normalisation))
-            .collect())
+        Ok(ranges.into_iter().map(|rows| self.finished(&values, rows, width, normalisation)).collect())
     }
 
     fn layout(&self, sequences: &[&[u32]], pool: &mut StatePool) -> Result<SequenceLayout, ModelError> {

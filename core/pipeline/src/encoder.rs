@@ -1,7 +1,7 @@
-//! [`EmbeddingPipeline`]: an encoder with what belongs to it.
+//! [`EmbeddingPipeline`]: a model that makes vectors of texts, with what belongs to it.
 
 use crate::capability::{MissingCapability, Tokenizing};
-use crate::embedding::{EmbeddingEngine, EmbeddingOptions};
+use crate::embedding::{EmbeddingEngine, EmbeddingOptions, Normalisation, Typed};
 use crate::error::GenerateError;
 use crate::load::{Loaded, fitting, load, registry};
 use crate::load_error::LoadError;
@@ -9,7 +9,7 @@ use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
 use crate::options::LoadOptions;
 use crate::resolve::ResolvedFile;
-use menagerie_assembly::AssembledModel;
+use menagerie_assembly::{AssembledModel, Purpose};
 use menagerie_model::{KvType, PoolOptions};
 use menagerie_registry::Registry;
 use std::path::Path;
@@ -26,10 +26,11 @@ pub struct EmbeddingPipeline {
 }
 
 impl EmbeddingPipeline {
-    /// Opens an encoder's file with the architectures that are linked in and those of the spec folders.
+    /// Opens a file with the architectures that are linked in and those of the spec folders: an encoder's, or a language
+    /// model's, whose head is left out.
     ///
     /// # Errors
-    /// As [`crate::TextPipeline::open`]; [`LoadError::Purpose`] for a language model.
+    /// As [`crate::TextPipeline::open`].
     pub fn open(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
         Self::open_with(path, &registry(options)?, options)
     }
@@ -39,10 +40,11 @@ impl EmbeddingPipeline {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
-        let Loaded { resolved, assembly, compute, text, weights, free } = load(path, registry, options)?;
+        let Loaded { resolved, assembly, compute, text, weights, free } =
+            load(path, registry, options, Purpose::Vectors)?;
         let file = resolved.file_name();
         let AssembledModel::Encoder(model) = assembly.model else {
-            let reason = "a language model, not an encoder; open it as a TextPipeline".to_owned();
+            let reason = "only a part of the model was assembled".to_owned();
             return Err(LoadError::Purpose { file, reason });
         };
         let mut notices = resolved.notices();
@@ -109,5 +111,27 @@ impl EmbeddingPipeline {
         options: &EmbeddingOptions,
     ) -> Vec<Result<Vec<f32>, GenerateError>> {
         self.engine.embed(sequences, options)
+    }
+
+    /// The scores `[labels]` of each document for a query, as a reranker gives them: both are tokenized as text from
+    /// outside and joined as the model was trained (`[CLS] query [SEP] document [SEP]`).
+    ///
+    /// # Errors
+    /// The file has no classifier or no tokenizer; the errors of single documents stand in their places.
+    pub fn rerank(
+        &self,
+        query: &str,
+        documents: &[&str],
+    ) -> Result<Vec<Result<Vec<f32>, GenerateError>>, GenerateError> {
+        if self.engine.model.classifier.is_none() {
+            return Err(MissingCapability::Classifier { model: self.name.clone() }.into());
+        }
+        let tokenizer = self.tokenizer()?;
+        let pairs = documents.iter().map(|document| tokenizer.encode_pair(query, document));
+        let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+        let texts: Vec<Typed> =
+            pairs.iter().map(|(tokens, second)| Typed { tokens, second: Some(*second) }).collect();
+        let options = EmbeddingOptions { pooling: None, normalisation: Normalisation::None };
+        Ok(self.engine.embed_typed(&texts, &options))
     }
 }

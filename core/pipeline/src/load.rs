@@ -11,7 +11,7 @@ use crate::options::{DEFAULT_CONTEXT, LoadOptions};
 use crate::resolve::ResolvedFile;
 use crate::tables::tokenizer_tables;
 use crate::text::{FileTokenizer, TemplateFormat};
-use menagerie_assembly::{Assembly, bytes_on_disk, open_model};
+use menagerie_assembly::{Assembly, Purpose, bytes_on_disk, open_model};
 use menagerie_kernels::HalfPrompts;
 use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions};
 use menagerie_model::{Arithmetic, Compute};
@@ -59,7 +59,12 @@ pub fn registry(options: &LoadOptions) -> Result<Registry, LoadError> {
 }
 
 /// Opens and assembles.
-pub(crate) fn load(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Loaded, LoadError> {
+pub(crate) fn load(
+    path: &Path,
+    registry: &Registry,
+    options: &LoadOptions,
+    purpose: Purpose,
+) -> Result<Loaded, LoadError> {
     check(options)?;
     let taken = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
     let backend = options.device.backend(taken)?;
@@ -70,12 +75,16 @@ pub(crate) fn load(path: &Path, registry: &Registry, options: &LoadOptions) -> R
     let compute = Compute::new(backend, options.arithmetic);
     let file = open_model(path, options.mmap)?;
     let resolved = ResolvedFile::new(file, registry, &options.accept_unread)?;
+    if purpose == Purpose::AsWritten && resolved.config().output.classifier.is_some() {
+        let reason = "a reranker: its head gives scores and cannot continue a text; use `rerank`".to_owned();
+        return Err(LoadError::Purpose { file: resolved.file_name(), reason });
+    }
     let weights = weights_taken(&resolved, &compute, free)?;
     let (assembly, text) = std::thread::scope(|scope| {
         let text = std::thread::Builder::new()
             .name("menagerie-tokenizer".to_owned())
             .spawn_scoped(scope, || Text::read(&resolved, registry, options));
-        let assembly = resolved.assemble(&compute);
+        let assembly = resolved.assemble_for(&compute, purpose);
         let text = match text {
             Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(&resolved)),
             Err(_) => Text::read(&resolved, registry, options),
@@ -180,7 +189,11 @@ impl Text {
                 let tokenizer = tokenizer.with_end_tokens(&config.end);
                 let chat_format = chat_format(resolved, options, &tokenizer)
                     .map_err(|reason| MissingCapability::ChatTemplate { model, reason });
-                Self { tokenizer: Ok(Arc::new(FileTokenizer(tokenizer))), chat_format, notices }
+                let pair = match resolved.file.template_source("rerank") {
+                    Ok(pair) => pair,
+                    Err(error) => return Self::without(resolved.name(), &error.to_string()),
+                };
+                Self { tokenizer: Ok(Arc::new(FileTokenizer { tokenizer, pair })), chat_format, notices }
             }
             Err(error) => Self::without(model, &error.to_string()),
         }

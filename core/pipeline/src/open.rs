@@ -10,7 +10,7 @@ use crate::pipeline::{PipelineParts, TextPipeline};
 use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::SNAPSHOTS;
-use menagerie_assembly::{AssembledModel, Assembly};
+use menagerie_assembly::{AssembledModel, Assembly, Purpose};
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, Executor, KvType, PoolOptions, StateSpec};
 use menagerie_registry::Registry;
@@ -34,7 +34,7 @@ impl TextPipeline {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
-        finish(load(path, registry, options)?, options)
+        finish(load(path, registry, options, Purpose::AsWritten)?, options)
     }
 }
 
@@ -98,7 +98,7 @@ fn language_model(resolved: &ResolvedFile, assembly: Assembly) -> Result<Arc<dyn
     match assembly.model {
         AssembledModel::Whole(model) => Ok(Arc::new(model)),
         AssembledModel::Encoder(_) => Err(purpose(
-            "an encoder: it makes embeddings and cannot continue a text; open it as an EmbeddingPipeline",
+            "an encoder: it makes embeddings and cannot continue a text; use `embed` (an EmbeddingPipeline)",
         )),
         AssembledModel::First(_) | AssembledModel::Middle(_) | AssembledModel::Last(_) => {
             Err(purpose("only a part of the model was assembled"))

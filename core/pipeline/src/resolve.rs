@@ -2,7 +2,7 @@
 
 use crate::load_error::LoadError;
 use crate::notice::Notice;
-use menagerie_assembly::{AssembleOptions, Assembly, ModelFile, ModelTensors, assemble};
+use menagerie_assembly::{AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, assemble};
 use menagerie_model::Compute;
 use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Registry};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput};
@@ -74,8 +74,16 @@ impl ResolvedFile {
     /// # Errors
     /// [`LoadError::Tensors`] with all faults at once; [`LoadError::Registry`] if two crates register one kind.
     pub fn assemble(&self, compute: &Compute) -> Result<Assembly, LoadError> {
+        self.assemble_for(compute, Purpose::AsWritten)
+    }
+
+    /// [`Self::assemble`] for a purpose: without the head where vectors are wanted.
+    ///
+    /// # Errors
+    /// As [`Self::assemble`].
+    pub fn assemble_for(&self, compute: &Compute, purpose: Purpose) -> Result<Assembly, LoadError> {
         let components = Components::linked().map_err(LoadError::Registry)?;
-        let how = AssembleOptions::whole(compute, &components);
+        let how = AssembleOptions::whole(compute, &components).with_purpose(purpose);
         assemble(self.config(), &*self.tensors, &how).map_err(LoadError::Tensors)
     }
 

@@ -4,11 +4,37 @@ use crate::capability::{ChatCapable, TextStream, Tokenizing};
 use crate::chat::{ChatMessage, RenderOptions, RenderedPrompt};
 use crate::error::TextError;
 use crate::reasoning::ReasoningTags;
-use menagerie_loaders::{ChatTemplate, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer};
+use menagerie_loaders::{
+    ChatTemplate, Segment, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer,
+};
 
 /// The tokenizer of a file.
 #[derive(Clone, Debug)]
-pub(crate) struct FileTokenizer(pub(crate) Tokenizer);
+pub(crate) struct FileTokenizer {
+    pub(crate) tokenizer: Tokenizer,
+    /// How a reranker's two texts stand in one prompt, `{query}` and `{document}` in their places (the file's template
+    /// `rerank`); absent = one after the other.
+    pub(crate) pair: Option<String>,
+}
+
+impl FileTokenizer {
+    /// The template with the texts in it; only its own text can name special tokens.
+    fn in_template(&self, template: &str, first: &str, second: &str) -> Result<Vec<u32>, TextError> {
+        let mut segments = Vec::new();
+        for (at, part) in template.split("{query}").enumerate() {
+            if at > 0 {
+                segments.push(Segment::untrusted(first));
+            }
+            for (at, part) in part.split("{document}").enumerate() {
+                if at > 0 {
+                    segments.push(Segment::untrusted(second));
+                }
+                segments.push(Segment::trusted(part));
+            }
+        }
+        self.tokenizer.encode_segments(&segments).map_err(TextError::new)
+    }
+}
 
 impl TextStream for TextDecoder {
     fn push(&mut self, id: u32) -> Result<String, TextError> {
@@ -22,32 +48,42 @@ impl TextStream for TextDecoder {
 
 impl Tokenizing for FileTokenizer {
     fn vocabulary(&self) -> usize {
-        self.0.vocab_size()
+        self.tokenizer.vocab_size()
     }
 
     fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TextError> {
-        Ok(self.0.frame(self.encode(text)?))
+        Ok(self.tokenizer.frame(self.encode(text)?))
+    }
+
+    fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError> {
+        if let Some(template) = &self.pair {
+            let ids = self.in_template(template, first, second)?;
+            let end = ids.len();
+            return Ok((ids, end));
+        }
+        let (first, second) = (self.encode(first)?, self.encode(second)?);
+        Ok(self.tokenizer.frame_pair(first, &second))
     }
 
     fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
-        self.0.encode(text, Special::Plain).map_err(TextError::new)
+        self.tokenizer.encode(text, Special::Plain).map_err(TextError::new)
     }
 
     fn piece(&self, id: u32) -> String {
-        self.0.token_piece(id).unwrap_or_default()
+        self.tokenizer.token_piece(id).unwrap_or_default()
     }
 
     fn control_text(&self, id: u32) -> Option<String> {
-        let control = matches!(self.0.token_kind(id).ok()?, TokenKind::Control | TokenKind::Unknown);
-        control.then(|| self.0.token_text(id).ok().map(str::to_owned))?
+        let control = matches!(self.tokenizer.token_kind(id).ok()?, TokenKind::Control | TokenKind::Unknown);
+        control.then(|| self.tokenizer.token_text(id).ok().map(str::to_owned))?
     }
 
     fn end_of_generation(&self) -> &[u32] {
-        self.0.end_of_generation()
+        self.tokenizer.end_of_generation()
     }
 
     fn stream(&self) -> Box<dyn TextStream + Send + '_> {
-        Box::new(TextDecoder::new(&self.0, TextDecoderOptions::default()))
+        Box::new(TextDecoder::new(&self.tokenizer, TextDecoderOptions::default()))
     }
 }
 

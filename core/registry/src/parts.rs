@@ -1,7 +1,9 @@
 //! [`Parts`]: what a component is built from: tensors by role, states, the backend.
 
 use menagerie_model::components::RopeDeclarations;
-use menagerie_model::{Backend, ExpertLinear, Linear, Norm, Operation, Param, StateDeclarations};
+use menagerie_model::{
+    Backend, ExpertLinear, Linear, Norm, Operation, Param, SequenceMixer, StateDeclarations, Weight,
+};
 use menagerie_spec::kind::Component as Config;
 
 /// Which tensor of a role.
@@ -11,6 +13,8 @@ pub enum Part {
     Main,
     /// The bias.
     Bias,
+    /// The number that multiplies the products with the weight, before the bias; of a stack, one for each matrix.
+    Scale,
 }
 
 /// What a factory takes a component's parts from, in one place of a model.
@@ -55,6 +59,17 @@ pub trait Parts {
     /// The two stacks of equal size that a fused role holds: in each expert the first one's rows, then the second one's.
     fn split_experts(&mut self, role: &str) -> Option<[Box<dyn ExpertLinear>; 2]>;
 
+    /// The stored weight of a role, claimed and checked, for factories that multiply with parts of it or with a changed
+    /// form: [`Parts::linear_of`] and [`Parts::experts_of`] make the products. Adapters of the role are not applied to
+    /// forms of other rows.
+    fn weight(&mut self, role: &str) -> Option<Weight>;
+
+    /// A linear without bias over a weight made of that of a role.
+    fn linear_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn Linear>>;
+
+    /// A stack of linears without biases over a weight made of that of a role.
+    fn experts_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn ExpertLinear>>;
+
     /// The values of a role's tensor, in the order of the file.
     fn values(&mut self, role: &str, part: Part) -> Option<Vec<f32>>;
 
@@ -70,6 +85,9 @@ pub trait Parts {
 
     /// A norm over rows of `width` elements, its tensors at `role`.
     fn norm(&mut self, role: &str, config: &Config, width: usize) -> Option<Box<dyn Norm>>;
+
+    /// A mixer inside this one, in the same place.
+    fn mixer(&mut self, config: &Config) -> Option<Box<dyn SequenceMixer>>;
 
     /// Where states are declared; `name("k")` names one after the place (`blk.3.k`).
     fn states(&mut self) -> &mut StateDeclarations;

@@ -7,7 +7,7 @@ use crate::folder::{FolderKind, SpecFolder};
 use crate::table_file::TableFile;
 use crate::text_file::read_text;
 use menagerie_spec::kind::Kinds;
-use menagerie_spec::{ArchSpec, SpecLookup, SpecSource, stated_names};
+use menagerie_spec::{ArchSpec, Heading, SpecLookup, SpecSource};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -77,10 +77,15 @@ impl Entry {
         &self.sources.texts[self.own].source.text
     }
 
+    /// What the text says of itself, without its being parsed; `None` where it is written in another way than usual.
+    pub fn heading(&self) -> Option<Heading> {
+        Heading::of(self.text())
+    }
+
     /// The names it answers to.
     fn names(&self) -> Vec<String> {
-        if let (Origin::BuiltIn(_), Some(names)) = (&self.origin, stated_names(self.text())) {
-            return names;
+        if let (Origin::BuiltIn(_), Some(heading)) = (&self.origin, self.heading()) {
+            return heading.gguf;
         }
         match self.spec() {
             Ok(spec) => spec.gguf_names().to_vec(),

@@ -3,12 +3,14 @@
 //! The text is read twice: here, to refuse what is not on the list and to collect the names it mentions (so that what
 //! counts as *read* is decided from the text), and by minijinja, which compiles and evaluates it.
 
+pub(crate) use shape::Shape;
+
 use crate::nearest::nearest_help;
 use crate::resolve::MOST_PARTS;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// Most characters of an expression.
 const MOST_CHARACTERS: usize = 4096;
@@ -48,6 +50,8 @@ pub(crate) struct Expression {
     pub(crate) patterns: Vec<String>,
     /// Whether it mentions `layer`.
     pub(crate) layer: bool,
+    /// Which of its parts its value may be, once somebody asks.
+    shape: OnceLock<Shape>,
     compiled: minijinja::Expression<'static, 'static>,
 }
 
@@ -85,7 +89,12 @@ impl Expression {
         let compiled = ENVIRONMENT.compile_expression_owned(found.text.clone());
         let compiled = compiled.map_err(|error| explain(&error, text))?;
         let Mentions { text, names, roles, patterns, layer } = found;
-        Ok(Expression { text, names, roles, patterns, layer, compiled })
+        Ok(Expression { text, names, roles, patterns, layer, shape: OnceLock::new(), compiled })
+    }
+
+    /// Which of its parts its value may be; of an expression over canonical keys.
+    pub(crate) fn shape(&self) -> &Shape {
+        self.shape.get_or_init(|| Shape::of(&self.text))
     }
 
     /// Its value; `root` answers for names, and for the functions `has` and `pattern`.
@@ -397,5 +406,6 @@ impl Reader {
     }
 }
 
+mod shape;
 #[cfg(test)]
 mod tests;

@@ -2,12 +2,12 @@
 
 use crate::kind::{Default, Field, FieldType};
 use crate::spec::ArchSpec;
-use crate::written::{BySource, Cases, Choice, NameIndex, Written, WrittenTable};
+use crate::written::{BySource, Cases, Choice, Written, WrittenTable};
 
 /// See [`ArchSpec::features`].
 pub(crate) fn features(spec: &ArchSpec) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for case in spec.body.mixer.cases.iter().chain(&spec.body.feed_forward.cases) {
+    for case in spec.body.components().into_iter().flat_map(|cases| &cases.cases) {
         let nothing = case.table.kind.is_none_or(|kind| kind.name == "none");
         let mut add = |text: String| {
             if !found.contains(&text) {
@@ -30,15 +30,14 @@ fn names(table: &WrittenTable) -> String {
 }
 
 fn name(field: &Field, value: &Written) -> Option<String> {
-    let (FieldType::Name(list), Written::Name(choice)) = (&field.ty, value) else { return None };
-    let index = match choice {
-        Choice::Given(BySource::Same(index) | BySource::Each { gguf: index, .. }) => *index,
-        Choice::By { .. } => return Some(" by key".into()),
+    let FieldType::Name(list) = &field.ty else { return None };
+    let index = match value {
+        Written::Name(Choice::Given(BySource::Same(index) | BySource::Each { gguf: index, .. })) => *index,
+        Written::Name(Choice::By { .. }) => return Some(" by key".into()),
+        Written::NumberedName(index, _) => *index,
+        _ => return None,
     };
-    Some(match index {
-        NameIndex::BuiltIn(index) => format!(" {}", list.names[index].name),
-        NameIndex::Known(known) => format!(" {}", known.name),
-    })
+    Some(format!(" {}", list.names[index].name))
 }
 
 /// Options that are there and need not be, at any depth.
@@ -63,7 +62,7 @@ fn options(table: &WrittenTable, add: &mut dyn FnMut(String)) {
 /// See [`ArchSpec::not_built_in`].
 pub(crate) fn not_built_in(spec: &ArchSpec) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for cases in [&spec.body.mixer, &spec.body.feed_forward] {
+    for cases in spec.body.components() {
         unavailable_cases(cases, &mut found);
     }
     found
@@ -79,13 +78,9 @@ fn unavailable_cases(cases: &Cases, found: &mut Vec<String>) {
 }
 
 fn unavailable(table: &WrittenTable, found: &mut Vec<String>) {
-    for (field, written) in table.table.fields.iter().zip(&table.fields) {
-        let Some(written) = written else { continue };
+    for written in table.fields.iter().flatten() {
         match &written.value {
             Written::NotBuiltIn => found.push(written.path.clone()),
-            Written::Name(Choice::Given(BySource::Same(NameIndex::Known(known)))) => {
-                found.push(format!("{} `{}`", field.name, known.name));
-            }
             Written::Table(inner) => unavailable(inner, found),
             Written::Cases(cases) => unavailable_cases(cases, found),
             _ => {}

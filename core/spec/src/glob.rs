@@ -1,7 +1,7 @@
 //! Globs over key and tensor names: `*` stands for any text, dots included.
 
-/// Whether the whole of `text` matches `glob`.
-pub(crate) fn matches(glob: &str, text: &str) -> bool {
+/// Whether the whole of `text` matches `glob`, in which `*` stands for any text, dots included.
+pub fn matches(glob: &str, text: &str) -> bool {
     let mut parts = glob.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };

@@ -59,7 +59,6 @@ mod tests {
         ] {
             assert!(outside_prefix(refused).is_none(), "{refused}");
         }
-        assert!(under_prefix("pooling_type").is_some());
         assert!(under_prefix("attention.scale").is_none());
     }
 }

@@ -1,8 +1,13 @@
 //! The tables of a spec file: what may stand in each section. Components have theirs in `kinds`.
 
-use crate::config::{BiasRule, HeadKind, Pooling, Reads, Role};
+use crate::config::{
+    BesideReads, BiasRule, ClassifierActivation, ClassifierScores, HeadKind, Pooling, Reads, Role,
+    SuppressConfig,
+};
 use crate::kind::Default::{Absent, Required};
-use crate::kind::{Cap, Family, Field, FieldType, NormHere, NormPlace, Options, Table, Value};
+use crate::kind::{
+    Cap, Family, Field, FieldType, NormHere, NormPlace, Optional, Options, Positive, Table, Value,
+};
 use crate::names;
 use crate::options;
 use crate::spec::Layout;
@@ -51,6 +56,18 @@ pub(crate) static SPEC: Table = Table {
             FieldType::Component(Family::FeedForward),
             Required,
             "What transforms each token.",
+        ),
+        Field::new(
+            "beside",
+            FieldType::Component(Family::FeedForward),
+            Absent,
+            "A second feed-forward, whose output is added to the first one's.",
+        ),
+        Field::new(
+            "last",
+            FieldType::Component(Family::FeedForward),
+            Absent,
+            "A third branch of the block, after the feed-forward.",
         ),
         Field::new(
             "output",
@@ -131,6 +148,27 @@ options! {
     pub(crate) struct LayersOptions {
         /// Blocks that are run; the blocks after them are the tail.
         count: usize = Key("block_count"),
+        /// How often they are run, one time after the other; each time has states of its own.
+        loops: Positive<usize> = Number(1.0),
+        /// Norm on the stream between two times, and after each run of a stack of `cycles` (a tensor of the whole model).
+        loop_norm: NormPlace = Absent,
+        /// Two stacks that run in turn.
+        cycles: Optional<CycleOptions> = Absent,
+    }
+}
+
+options! {
+    /// Two stacks of blocks over two streams: `high` times the first stack runs `low` times on the sum of both and renews its
+    /// own, then the second one does; what is embedded is the second one's stream. Each run has states of its own.
+    pub(crate) struct CycleOptions {
+        /// Blocks of a stack; the first stack's come first.
+        blocks: Positive<usize> = Required,
+        /// Runs of the first stack before each of the second.
+        low: Positive<usize> = Required,
+        /// Runs of the second stack.
+        high: Positive<usize> = Required,
+        /// Role of the row that the first stack's stream begins with.
+        start: Role = Required,
     }
 }
 
@@ -145,6 +183,24 @@ options! {
         positions: Option<Role> = Absent,
         /// Role of token types; row 0 is added to every token.
         token_types: Option<Role> = Absent,
+        /// Rows that each layer gets beside the stream: `[last] kind = "per-layer-input"` takes them.
+        per_layer: Optional<PerLayerOptions> = Absent,
+    }
+}
+
+options! {
+    /// `scale * (token_scale * per_layer_token_embd[id] + norm(projection_scale * per_layer_model_proj(embedded)))`.
+    pub(crate) struct PerLayerOptions {
+        /// Elements of the row of a layer.
+        width: Positive<usize> = Key("embedding_length_per_layer_input"),
+        /// Multiplies the rows of tokens.
+        token_scale: f32 = Number(1.0) => guarded,
+        /// Multiplies the projection of the embedded rows, before the norm.
+        projection_scale: f32 = Number(1.0) => guarded,
+        /// Norm on the projection, over the row of a layer.
+        norm: NormPlace = Absent,
+        /// Multiplies the sum.
+        scale: f32 = Number(1.0) => guarded,
     }
 }
 
@@ -155,6 +211,30 @@ options! {
         mixer: BranchOptions = Required,
         /// How the feed-forward is attached.
         feed_forward: BranchOptions = Required,
+        /// How `[beside]` is added to the feed-forward.
+        beside: BesideOptions = Fields,
+        /// How `[last]` is attached.
+        last: BranchOptions = Fields,
+        /// Role of a number: what was embedded, times it, is added to what the block gives, before `output_scale`.
+        embedding_scale: Option<Role> = Absent,
+        /// Role of a number that multiplies what the block gives; in layers where the file has none, nothing does.
+        output_scale: Option<Role> = Absent,
+    }
+}
+
+options! {
+    /// `f = first_post(f); g = post(beside(pre(reads))); f = factor * (f + g)`, where `f` is what the feed-forward gives.
+    pub(crate) struct BesideOptions {
+        /// What it reads.
+        reads: BesideReads = Name("branch") => guarded,
+        /// Norm before it.
+        pre: NormPlace = Absent,
+        /// Norm on its output.
+        post: NormPlace = Absent,
+        /// Norm on the output of the first feed-forward, before the two are added.
+        first_post: NormPlace = Absent,
+        /// Multiplies the sum.
+        factor: f32 = Number(1.0) => guarded,
     }
 }
 
@@ -197,8 +277,27 @@ options! {
         scale: f32 = Number(1.0) => guarded,
         /// `cap * tanh(x / cap)` on logits; 0 = none.
         softcap: Cap = Absent => guarded,
-        /// How an encoder's rows become one vector.
-        pooling: Pooling = Name("none"),
+        /// Ids that are never said: their logits are the lowest number there is.
+        suppress: Option<SuppressConfig> = Absent,
+        /// How the rows of a text become one vector; a model with a head can be asked for vectors too.
+        pooling: Option<Pooling> = Computed {
+            how: "pooling_type: 1 = mean, 2 = first, 3 = last, 4 = that of classifier.pooling_type, else last; else none",
+            reads: &["pooling_type", "classifier.pooling_type"],
+        },
+        /// The scores that a reranker makes of the vector (roles `cls`, `cls.norm`, `cls.output`, as far as they are there).
+        classifier: Optional<ClassifierOptions> = Absent,
+    }
+}
+
+options! {
+    /// Scores of a pooled vector: `cls.output(norm(activation(cls(x))))`.
+    pub(crate) struct ClassifierOptions {
+        /// Between the two linears.
+        activation: ClassifierActivation = Name("tanh") => guarded,
+        /// Norm after the activation.
+        norm: NormPlace = Absent,
+        /// What is made of the outputs.
+        scores: ClassifierScores = Name("as-they-are") => guarded,
     }
 }
 

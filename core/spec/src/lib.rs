@@ -22,11 +22,14 @@ pub mod harmless;
 pub mod kind;
 
 mod decode;
+mod described;
 mod expression;
 mod fault;
 mod features;
 mod gguf_names;
 mod glob;
+mod heading;
+mod json_text;
 mod kinds;
 mod language;
 mod merge;
@@ -40,12 +43,16 @@ mod roles;
 mod schema;
 mod source;
 mod spec;
-mod stated_names;
+mod stated;
 mod tree;
 mod written;
 
 pub use config::ModelConfig;
+pub use described::{KindDescription, OptionDescription, TensorDescription};
 pub use fault::{Fault, SpecFaults, layer_ranges};
+pub use glob::matches as glob_matches;
+pub use heading::Heading;
+pub use json_text::{toml_text, toml_value};
 pub use nearest::nearest;
 pub use reference::reference_page;
 pub use report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
@@ -54,4 +61,4 @@ pub use source::{
     KeySource, KeyValue, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource,
 };
 pub use spec::{ArchSpec, HfClass, HfMap, HfTensor, HfValue, Layout, Literal, Truth};
-pub use stated_names::stated_names;
+pub use stated::{Stated, StatedOption};

@@ -169,21 +169,57 @@ fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {
     }
 }
 
-/// Removes a dotted path; keys that hold dots themselves are found by trying the longest key first.
+/// Removes a dotted path; keys that hold dots themselves are found by trying the longest key first, and may be quoted as
+/// in a header (`check."a <= 1"`).
 fn remove_path(table: &mut Table, path: &str) -> Result<(), String> {
-    if table.remove(path).is_some() {
+    let plain = unquoted(path);
+    if remove_plain(table, path) || remove_plain(table, &plain) {
         return Ok(());
+    }
+    Err(nearest_below(table, "", &plain))
+}
+
+/// A path without the quotes around whole keys of it.
+fn unquoted(path: &str) -> String {
+    let inner = path.replace(".\"", ".").replace("\".", ".");
+    let inner = inner.strip_prefix('"').unwrap_or(&inner);
+    let quoted = path.ends_with('"') && path.matches('"').count().is_multiple_of(2);
+    if quoted { inner.strip_suffix('"').unwrap_or(inner).to_owned() } else { inner.to_owned() }
+}
+
+fn remove_plain(table: &mut Table, path: &str) -> bool {
+    if table.remove(path).is_some() {
+        return true;
     }
     let mut split = path.len();
     while let Some(dot) = path[..split].rfind('.') {
         let (head, rest) = (&path[..dot], &path[dot + 1..]);
         if let Some(Item::Table(inner)) = table.entry_mut(head).map(|entry| &mut entry.node.item) {
-            return remove_path(inner, rest);
+            return remove_plain(inner, rest);
         }
         split = dot;
     }
+    false
+}
+
+/// What stands where a path ends to be known.
+fn nearest_below(table: &Table, above: &str, path: &str) -> String {
+    let deeper = path.match_indices('.').rev().find_map(|(dot, _)| {
+        let inner = table.get(&path[..dot])?.table()?;
+        let dotted = if above.is_empty() { String::new() } else { format!("{above}.") };
+        Some(nearest_below(inner, &format!("{dotted}{}", &path[..dot]), &path[dot + 1..]))
+    });
+    if let Some(deeper) = deeper {
+        return deeper;
+    }
+    let keys = || table.entries.iter().map(|entry| entry.key.as_str());
     let first = path.split('.').next().unwrap_or(path);
-    Err(nearest_help(first, table.entries.iter().map(|entry| entry.key.as_str())))
+    let near = [path, first].map(|name| nearest_help(name, keys())).into_iter().find(|near| !near.is_empty());
+    near.unwrap_or_else(|| {
+        let all: Vec<String> = keys().take(12).map(|key| format!("`{key}`")).collect();
+        let at = if above.is_empty() { "it".to_owned() } else { format!("[{above}] of it") };
+        format!("; {at} has {}", all.join(", "))
+    })
 }
 
 /// Lays a child over its base. A child table that states `kind` (or, for a choice, `by`) replaces the base's whole.

@@ -48,17 +48,19 @@ fn origin(entry: &Entry, own: &str) -> String {
     if place.file() == own { String::new() } else { format!("  # {}:{}", place.file(), place.position().0) }
 }
 
-fn key(key: &str) -> String {
+/// A key of TOML, quoted where it must be.
+pub(crate) fn key(key: &str) -> String {
     let bare = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if bare { key.to_string() } else { quoted(key) }
 }
 
 /// A basic string of TOML, which escapes as JSON does.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-fn value(node: &Node) -> String {
+/// A value as TOML, in one line.
+pub(crate) fn value(node: &Node) -> String {
     match &node.item {
         Item::Text(text) => quoted(text),
         Item::Integer(value) => value.to_string(),

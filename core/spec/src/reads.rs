@@ -3,7 +3,7 @@
 
 use crate::expression::Expression;
 use crate::kind::{Default, Field, FieldType};
-use crate::written::{Body, BySource, Choice, NameIndex, Written, WrittenTable};
+use crate::written::{Body, BySource, Choice, Written, WrittenTable};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -44,12 +44,23 @@ pub(crate) const HINTS: [&str; 6] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     keys: BTreeSet<String>,
+    /// Those that a model cannot do without, as far as the text says.
+    needed: BTreeSet<String>,
 }
 
 impl Reads {
     /// Whether a key is read.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.keys.contains(key)
+    }
+
+    /// Those without a default: of expressions outside of `| default(..)`, and of options that are not written.
+    pub(crate) fn needed(&self) -> impl Iterator<Item = &str> {
+        self.needed.iter().map(String::as_str)
+    }
+
+    fn add(&mut self, keys: &[&str]) {
+        self.keys.extend(keys.iter().map(|key| key.to_string()));
     }
 
     /// All of them, sorted.
@@ -60,71 +71,82 @@ impl Reads {
 
 /// Collects the keys of every expression, of the tables of the components used, and the standard list.
 pub(crate) fn collect(body: &Body, expressions: &[Arc<Expression>]) -> Reads {
-    let mut keys: BTreeSet<String> = STANDARD.iter().map(|key| key.to_string()).collect();
+    let mut reads = Reads::default();
+    reads.add(&STANDARD);
     let lets: BTreeSet<&str> = body.lets.iter().map(|named| named.name.as_str()).collect();
     for expression in expressions {
-        keys.extend(expression.mentions().filter(|name| !lets.contains(name)).map(str::to_string));
+        let keys = expression.mentions().filter(|name| !lets.contains(name));
+        reads.keys.extend(keys.map(str::to_string));
+        let needed = expression.names.iter().filter(|used| !used.optional && !lets.contains(&*used.name));
+        reads.needed.extend(needed.map(|used| used.name.clone()));
     }
     for table in body.tables() {
-        table_keys(&table, &mut |more| keys.extend(more.iter().map(|key| key.to_string())));
+        table_keys(&table, &mut reads);
     }
-    Reads { keys }
+    reads
 }
 
 /// Keys that a table reads besides those of its expressions: of its kind, of defaults that count, of names it lists.
-fn table_keys(table: &WrittenTable, add: &mut dyn FnMut(&[&str])) {
+fn table_keys(table: &WrittenTable, into: &mut Reads) {
     if let Some(kind) = table.kind {
-        add(kind.reads);
-        kind.free.iter().for_each(|size| add(size.hints));
+        into.add(kind.reads);
+        kind.free.iter().for_each(|size| into.add(size.hints));
     }
     let listed = listed_names(table);
     for (field, written) in table.table.fields.iter().zip(&table.fields) {
         match written {
-            Some(written) => written_keys(field, &written.value, &listed, add),
-            None => default_keys(field, &listed, add),
+            Some(written) => written_keys(field, &written.value, &listed, into),
+            None => default_keys(field, &listed, into),
         }
     }
 }
 
-fn written_keys(field: &Field, value: &Written, listed: &[&str], add: &mut dyn FnMut(&[&str])) {
-    let named = |index: NameIndex| match (&field.ty, index) {
-        (FieldType::Name(list) | FieldType::Names(list), NameIndex::BuiltIn(index)) => {
-            list.names[index].reads
-        }
+fn written_keys(field: &Field, value: &Written, listed: &[&str], into: &mut Reads) {
+    let named = |index: usize| match &field.ty {
+        FieldType::Name(list) | FieldType::Names(list) => list.names[index].reads,
         _ => &[],
     };
     match value {
-        Written::Name(Choice::Given(BySource::Same(name))) => add(named(*name)),
+        Written::Name(Choice::Given(BySource::Same(name))) => into.add(named(*name)),
         Written::Name(Choice::Given(BySource::Each { gguf, hf })) => {
-            add(named(*gguf));
-            add(named(*hf));
+            into.add(named(*gguf));
+            into.add(named(*hf));
         }
-        Written::Name(Choice::By { answers, .. }) => answers.iter().for_each(|(_, name)| add(named(*name))),
-        Written::Names(names) => names.iter().for_each(|name| add(named(NameIndex::BuiltIn(*name)))),
+        Written::Name(Choice::By { answers, .. }) => {
+            answers.iter().for_each(|(_, name)| into.add(named(*name)));
+        }
+        Written::Names(names) => names.iter().for_each(|name| into.add(named(*name))),
+        Written::NumberedName(name, numbers) => {
+            into.add(named(*name));
+            table_keys(numbers, into);
+        }
         Written::Table(table) => {
             if field.default != Default::Listed || listed.contains(&field.name) {
-                table_keys(table, add);
+                table_keys(table, into);
             }
         }
-        Written::Cases(cases) => cases.cases.iter().for_each(|case| table_keys(&case.table, add)),
-        Written::Site(site) => table_keys(&site.norm, add),
+        Written::Cases(cases) => cases.cases.iter().for_each(|case| table_keys(&case.table, into)),
+        Written::Site(site) => table_keys(&site.norm, into),
         Written::Number(_) | Written::Truth(_) | Written::Role(_) | Written::NotBuiltIn => {}
     }
 }
 
-fn default_keys(field: &Field, listed: &[&str], add: &mut dyn FnMut(&[&str])) {
+fn default_keys(field: &Field, listed: &[&str], into: &mut Reads) {
     match field.default {
-        Default::Key(key) => add(&[key]),
-        Default::Computed { reads, .. } => add(reads),
-        Default::Fields => inner_default_keys(field, add),
-        Default::Listed if listed.contains(&field.name) => inner_default_keys(field, add),
+        Default::Key(key) => {
+            into.add(&[key]);
+            into.needed.insert(key.to_string());
+        }
+        Default::Computed { reads, .. } => into.add(reads),
+        Default::Fields => inner_default_keys(field, into),
+        Default::Listed if listed.contains(&field.name) => inner_default_keys(field, into),
         _ => {}
     }
 }
 
-fn inner_default_keys(field: &Field, add: &mut dyn FnMut(&[&str])) {
+fn inner_default_keys(field: &Field, into: &mut Reads) {
     if let FieldType::Table(table) | FieldType::OneOrEach(table) = field.ty {
-        table.fields.iter().for_each(|field| default_keys(field, &[], add));
+        table.fields.iter().for_each(|field| default_keys(field, &[], into));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The reference page of the language, made from its tables: every section, kind, option, tensor and key.
 
 use crate::kind::{
-    Default, Family, Field, FieldType, FreeSize, Kind, Kinds, MODEL_SIZES, NameList, RoleDef, Table, Tensor,
+    Default, Family, Field, FieldType, FreeSize, Kind, Kinds, MODEL_SIZES, NameDef, NameList, RoleDef, Table,
+    Tensor,
 };
 use crate::kinds::ends::{EMBEDDING, OUTPUT};
 use crate::language::{HF_CONFIG_TENSOR, HF_TENSOR, SITE, SPEC};
@@ -111,6 +112,9 @@ impl Page {
             FieldType::Roles => "role, or list of roles".into(),
             FieldType::Table(table) if table.fields.is_empty() => "empty table".into(),
             FieldType::Table(table) => format!("table {}", self.mention(table)),
+            FieldType::Optional(table) if only_role(table) => {
+                format!("role, table {} with `when`, or cases", self.mention(table))
+            }
             FieldType::Optional(table) => format!("table {} with `when`, or cases", self.mention(table)),
             FieldType::OneOrEach(table) => format!("one name for all, or table {}", self.mention(table)),
             FieldType::Component(Family::Norm) => "norm".into(),
@@ -188,17 +192,7 @@ impl Page {
         for list in std::mem::take(&mut self.lists) {
             self.line(&format!("\n### {}\n", plain(list.doc).trim_end_matches('.')));
             for name in list.names {
-                self.line(&format!("- `{}`: {}", name.name, plain(name.doc)));
-            }
-            for known in list.known {
-                let numbers: Vec<&str> = known.numbers.fields.iter().map(|field| field.name).collect();
-                let line = format!(
-                    "- `{}`: {} Known, not built in; written as a table with {}.",
-                    known.name,
-                    plain(known.doc),
-                    numbers.join(", ")
-                );
-                self.line(&line);
+                self.line(&format!("- `{}`: {}{}", name.name, plain(name.doc), numbers_of(name)));
             }
         }
     }
@@ -214,6 +208,22 @@ impl Page {
             hints.join(", ")
         );
     }
+}
+
+/// Whether a table may be written as its one field, a role.
+pub(crate) fn only_role(table: &Table) -> bool {
+    matches!(table.fields, [Field { ty: FieldType::Role, .. }])
+}
+
+/// How a name is written that has numbers.
+fn numbers_of(name: &NameDef) -> String {
+    let Some(numbers) = name.numbers else { return String::new() };
+    let form: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
+    let mut text = format!(" Written `{{ kind = \"{}\", {} }}`:", name.name, form.join(", "));
+    for field in numbers.fields {
+        let _ = write!(text, " `{}`: {}", field.name, plain(field.doc));
+    }
+    text
 }
 
 fn role_row(role: &RoleDef) -> String {

@@ -59,13 +59,18 @@ pub struct Provenance {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(tag = "from", rename_all = "kebab-case")]
 pub enum ValueOrigin {
-    /// Computed from these keys, which the file has.
+    /// The value of these keys, which the file has, as it stands there.
     File {
         /// Canonical keys.
         keys: Vec<String>,
     },
     /// Computed from these keys, of which at least one was set by hand.
     Override {
+        /// Canonical keys.
+        keys: Vec<String>,
+    },
+    /// The spec's formula (or the language's) over these keys, which the file has.
+    Formula {
         /// Canonical keys.
         keys: Vec<String>,
     },
@@ -86,9 +91,12 @@ pub enum ValueOrigin {
 }
 
 impl ValueOrigin {
-    /// Whether the value is from the spec or the language, not from the file.
+    /// Whether the spec or the language has a say in the value: no file says it as it is.
     pub fn is_spec(&self) -> bool {
-        matches!(self, ValueOrigin::Spec | ValueOrigin::SpecDefault { .. } | ValueOrigin::Default)
+        match self {
+            Self::Spec | Self::SpecDefault { .. } | Self::Default | Self::Formula { .. } => true,
+            Self::File { .. } | Self::Override { .. } | Self::Tensors { .. } => false,
+        }
     }
 }
 
@@ -96,6 +104,7 @@ impl std::fmt::Display for ValueOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ValueOrigin::File { keys } => write!(f, "from the file ({})", keys.join(", ")),
+            ValueOrigin::Formula { keys } => write!(f, "formula of the spec over {}", keys.join(", ")),
             ValueOrigin::Override { keys } => write!(f, "set by hand ({})", keys.join(", ")),
             ValueOrigin::Tensors { roles } => write!(f, "from the tensors ({})", roles.join(", ")),
             ValueOrigin::Spec => f.write_str("spec"),

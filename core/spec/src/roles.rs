@@ -4,7 +4,7 @@
 //! text models. A role that is not here can be introduced by `[gguf.tensors]` or `[hf.tensors]`.
 
 /// Known roles, one list for the nearest-name help and the check of names in specs.
-pub(crate) const ROLES: [&str; 98] = [
+pub(crate) const ROLES: [&str; 104] = [
     "attn_gate",
     "attn_k",
     "attn_k_b",
@@ -33,6 +33,8 @@ pub(crate) const ROLES: [&str; 98] = [
     "channel_mix_receptance",
     "channel_mix_value",
     "cls",
+    "cls.norm",
+    "cls.output",
     "exp_probs_b",
     "ffn_down",
     "ffn_down_exps",
@@ -51,6 +53,7 @@ pub(crate) const ROLES: [&str; 98] = [
     "ffn_up",
     "ffn_up_exps",
     "ffn_up_shexp",
+    "hrm.z_l_init",
     "inp_gate",
     "layer_output_norm",
     "layer_output_scale",
@@ -62,7 +65,10 @@ pub(crate) const ROLES: [&str; 98] = [
     "position_embd",
     "post_attention_norm",
     "post_ffw_norm",
+    "post_ffw_norm_1",
+    "post_ffw_norm_2",
     "post_norm",
+    "pre_ffw_norm_2",
     "proj",
     "rope_factors_long",
     "rope_factors_short",

@@ -2,6 +2,7 @@
 
 use crate::kind::{Default, Family, Field, FieldType, Kind, Kinds, NameList, Table};
 use crate::language::{HF_CONFIG_TENSOR, HF_TENSOR, SITE, SPEC};
+use crate::reference::only_role;
 use serde_json::{Map, Value, json};
 
 /// JSON Schema (draft 2020-12) of a spec file, with every kind's options.
@@ -149,7 +150,8 @@ impl Schema<'_> {
             FieldType::Table(table) => self.table(table, false),
             FieldType::Optional(table) => {
                 let one = self.table(table, true);
-                any_of([one.clone(), map_of(one)])
+                let role = only_role(table).then(|| named("role"));
+                any_of([one.clone(), map_of(one)].into_iter().chain(role))
             }
             FieldType::OneOrEach(table) => self.one_or_each(table),
             FieldType::Component(family) => self.component(*family),
@@ -190,12 +192,9 @@ impl Schema<'_> {
     /// A closed list, one name.
     fn plain_name(&mut self, list: &'static NameList) -> Value {
         if !self.definitions.contains_key(list.title) {
-            let names =
-                list.names.iter().map(|name| json!({ "const": name.name, "description": plain(name.doc) }));
-            let known = list.known.iter().map(
-                |name| json!({ "const": name.name, "description": format!("{} Not built in.", plain(name.doc)) }),
-            );
-            let forms: Vec<Value> = names.chain(known).collect();
+            let alone = list.names.iter().filter(|name| name.numbers.is_none());
+            let forms: Vec<Value> =
+                alone.map(|name| json!({ "const": name.name, "description": plain(name.doc) })).collect();
             self.definitions
                 .insert(list.title.into(), json!({ "oneOf": forms, "description": plain(list.doc) }));
         }
@@ -224,10 +223,13 @@ impl Schema<'_> {
                 "additionalProperties": name,
             }),
         ];
-        for known in list.known {
-            let kind = json!({ "const": known.name });
-            let mut object = self.object(known.numbers, &[("kind", kind)]);
-            object.insert("required".into(), json!(["kind"]));
+        for name in list.names {
+            let Some(numbers) = name.numbers else { continue };
+            let kind = json!({ "const": name.name, "description": plain(name.doc) });
+            let mut object = self.object(numbers, &[("kind", kind)]);
+            let fields = numbers.fields.iter().filter(|field| field.default == Default::Required);
+            let required: Vec<&str> = ["kind"].into_iter().chain(fields.map(|field| field.name)).collect();
+            object.insert("required".into(), json!(required));
             forms.push(Value::Object(object));
         }
         self.definitions.insert(place.clone(), any_of(forms));
@@ -251,6 +253,14 @@ impl Schema<'_> {
 
     /// A component: the table of one of the family's kinds, or cases of them. A child of another spec may leave `kind` out.
     fn component(&mut self, family: Family) -> Value {
+        let whole = any_of([named(family.name()), map_of(named(family.name()))]);
+        if family != Family::Norm {
+            // A component may hold another of its family, whose definition is then on its way.
+            if self.definitions.contains_key(family.name()) {
+                return whole;
+            }
+            self.definitions.insert(family.name().into(), Value::Null);
+        }
         let kinds: Vec<&'static Kind> = self.kinds.of(family).collect();
         let mut forms = Vec::new();
         for kind in kinds {
@@ -271,7 +281,7 @@ impl Schema<'_> {
             return any_of(forms);
         }
         self.definitions.insert(family.name().into(), any_of(forms));
-        any_of([named(family.name()), map_of(named(family.name()))])
+        whole
     }
 
     /// The options of every norm, where any may stand beside other fields.

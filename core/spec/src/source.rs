@@ -64,7 +64,8 @@ pub enum KeyValue {
 
 /// The metadata of a model, by canonical key.
 pub trait KeySource {
-    /// Value of a canonical key: a GGUF key without its architecture prefix, e.g. `attention.head_count`.
+    /// Value of a canonical key: a GGUF key without its architecture prefix, e.g. `attention.head_count`; where there is
+    /// none, of the key of that name without a prefix (`xielu.beta`).
     fn get(&self, canonical_key: &str) -> Option<KeyValue>;
 
     /// Every canonical key there is.

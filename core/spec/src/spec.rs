@@ -231,6 +231,16 @@ impl ArchSpec {
         crate::features::not_built_in(self)
     }
 
+    /// Canonical keys that it reads, sorted.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.reads.keys()
+    }
+
+    /// Those of [`ArchSpec::keys`] that have no default, as far as the text says: what a made-up model must have.
+    pub fn needed_keys(&self) -> impl Iterator<Item = &str> {
+        self.reads.needed()
+    }
+
     /// Pre-tokenizer used when a file names none.
     pub fn pre_tokenizer(&self) -> Option<&str> {
         self.body.pre.as_deref()
@@ -260,7 +270,7 @@ impl ArchSpec {
     }
 
     /// Why a tensor of a GGUF file is ignored, if it is. `layers` is the number of blocks that are run
-    /// (`ModelConfig::layers.len()`): `{tail}` stands for any block index at or past it.
+    /// ([`ModelConfig::blocks`]): `{tail}` stands for any block index at or past it.
     pub fn ignored_tensor(&self, name: &str, layers: usize) -> Option<&str> {
         crate::gguf_names::ignored_tensor(self, name, layers)
     }

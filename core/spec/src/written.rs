@@ -2,7 +2,7 @@
 
 use crate::config::Role;
 use crate::expression::Expression;
-use crate::kind::{Kind, KnownName, Table};
+use crate::kind::{Kind, Table};
 use crate::tree::Place;
 use std::sync::Arc;
 
@@ -35,20 +35,11 @@ pub(crate) struct Truth {
     pub(crate) value: Condition,
 }
 
-/// A name of a closed list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NameIndex {
-    /// Its index in the list.
-    BuiltIn(usize),
-    /// The language knows it, this build does not have it.
-    Known(&'static KnownName),
-}
-
-/// A name, perhaps per source, or chosen by a value of the file.
+/// A name by its index in the closed list, perhaps per source, or chosen by a value of the file.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
-    Given(BySource<NameIndex>),
-    By { by: Arc<Expression>, answers: Vec<(String, NameIndex)> },
+    Given(BySource<usize>),
+    By { by: Arc<Expression>, answers: Vec<(String, usize)> },
 }
 
 /// What stands in a field.
@@ -57,6 +48,8 @@ pub(crate) enum Written {
     Number(BySource<Scalar>),
     Truth(Condition),
     Name(Choice),
+    /// A name by its index, and its numbers.
+    NumberedName(usize, Arc<WrittenTable>),
     Names(Vec<usize>),
     Role(Role),
     Table(Arc<WrittenTable>),
@@ -133,6 +126,8 @@ pub(crate) struct Body {
     pub(crate) block: Arc<WrittenTable>,
     pub(crate) mixer: Cases,
     pub(crate) feed_forward: Cases,
+    pub(crate) beside: Cases,
+    pub(crate) last: Cases,
     pub(crate) output: Arc<WrittenTable>,
     pub(crate) checks: Vec<Check>,
     pub(crate) gguf: Gguf,
@@ -146,8 +141,13 @@ impl Body {
     /// Every table of options, as it is written.
     pub(crate) fn tables(&self) -> Vec<Arc<WrittenTable>> {
         let sections = [&self.layers, &self.embedding, &self.block, &self.output];
-        let cases = self.mixer.cases.iter().chain(&self.feed_forward.cases).map(|case| &case.table);
+        let cases = self.components().into_iter().flat_map(|cases| &cases.cases).map(|case| &case.table);
         sections.into_iter().chain(cases).cloned().collect()
+    }
+
+    /// The components of a block.
+    pub(crate) fn components(&self) -> [&Cases; 4] {
+        [&self.mixer, &self.feed_forward, &self.beside, &self.last]
     }
 }
 

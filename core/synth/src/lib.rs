@@ -5,13 +5,16 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+pub mod draft;
 mod error;
 mod model;
 mod plan;
 mod quantisation;
 pub mod random;
+mod tiny;
 
 pub use error::SynthError;
 pub use model::{Synthesis, write};
 pub use plan::{Planned, plan};
 pub use quantisation::{Quantisation, Use};
+pub use tiny::{tiny_keys, tiny_value};

@@ -5,7 +5,7 @@ use crate::error::SynthError;
 use crate::plan::{Planned, plan};
 use crate::quantisation::Quantisation;
 use crate::random::Random;
-use gguf_file::{GgmlType, GgufWriter};
+use gguf_file::{GgmlType, GgufWriter, OwnedArray};
 use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -108,13 +108,33 @@ fn metadata(synthesis: &Synthesis<'_>, architecture: &str) -> Result<GgufWriter,
             KeyValue::Number(value) => writer.metadata(&key, *value as f32)?,
             KeyValue::Bool(value) => writer.metadata(&key, *value)?,
             KeyValue::Text(value) => writer.metadata(&key, value.as_str())?,
-            KeyValue::List(_) => {
-                return Err(SynthError::Unsupported(format!("{key}: lists per layer cannot be given here")));
-            }
+            KeyValue::List(values) => writer.metadata(&key, list(&key, values)?)?,
         };
     }
     writer.metadata("tokenizer.ggml.model", "no_vocab")?;
     Ok(writer)
+}
+
+/// A list of whole numbers, of numbers or of truths, one per layer.
+fn list(key: &str, values: &[KeyValue]) -> Result<OwnedArray, SynthError> {
+    let whole = |value: &KeyValue| match value {
+        KeyValue::Integer(value) => i32::try_from(*value).ok(),
+        _ => None,
+    };
+    let truth = |value: &KeyValue| match value {
+        KeyValue::Bool(value) => Some(*value),
+        _ => None,
+    };
+    let number = |value: &KeyValue| match value {
+        KeyValue::Integer(value) => Some(*value as f32),
+        KeyValue::Number(value) => Some(*value as f32),
+        _ => None,
+    };
+    let all = |values: &[KeyValue]| values.iter().map(whole).collect::<Option<_>>().map(OwnedArray::I32);
+    all(values)
+        .or_else(|| values.iter().map(truth).collect::<Option<_>>().map(OwnedArray::Bool))
+        .or_else(|| values.iter().map(number).collect::<Option<_>>().map(OwnedArray::F32))
+        .ok_or_else(|| SynthError::Unsupported(format!("{key}: a list holds numbers, or truths")))
 }
 
 fn bytes(tensor: &Planned, kind: GgmlType) -> u64 {

@@ -55,6 +55,7 @@ pub fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<Planned>, SynthError
     plan.all(config.embedding.wanted(&sizes), None, &MODEL_SIZES)?;
     plan.site(config.embedding.norm.as_ref(), None)?;
     plan.site(config.output.norm.as_ref(), None)?;
+    plan.site(config.output.classifier.as_ref().and_then(|classifier| classifier.norm.as_ref()), None)?;
     if !tied {
         let sizes = plan.with_model(config.output.sizes(), &MODEL_SIZES);
         plan.all(config.output.wanted(&sizes), None, &MODEL_SIZES)?;
@@ -70,6 +71,9 @@ impl Plan<'_> {
     fn with_model(&self, mut sizes: Sizes, free: &[FreeSize]) -> Sizes {
         sizes.set("D", self.width);
         for size in free {
+            if sizes.dim(size.symbol).size.is_some() {
+                continue;
+            }
             let hint = size.hints.iter().find_map(|key| self.hints.get(*key));
             if let Some(hint) = hint.filter(|hint| **hint > 0.0 && hint.fract() == 0.0) {
                 sizes.set(size.symbol, *hint as usize);
@@ -80,22 +84,18 @@ impl Plan<'_> {
 
     fn layer(&mut self, layer: &LayerConfig) -> Result<(), SynthError> {
         let at = Some(layer.index);
-        let parts = [(&layer.mixer_branch, &layer.mixer), (&layer.feed_forward_branch, &layer.feed_forward)];
-        for (branch, component) in parts {
-            for site in [&branch.pre, &branch.post, &branch.after] {
-                self.site(site.as_ref(), at)?;
-            }
-            if let Some(component) = component {
-                self.component(component, at)?;
-            }
+        let (sites, components) = layer.parts();
+        for site in sites {
+            self.site(Some(site), at)?;
         }
-        Ok(())
+        components.into_iter().try_for_each(|component| self.component(component, at))
     }
 
     fn component(&mut self, component: &Component, layer: Option<usize>) -> Result<(), SynthError> {
         let kind = component.kind();
         let sizes = self.with_model(component.sizes(), kind.free);
-        self.all(sizes.wanted(kind.roles), layer, kind.free)
+        self.all(sizes.wanted(kind.roles), layer, kind.free)?;
+        component.parts().into_iter().try_for_each(|part| self.component(part, layer))
     }
 
     fn site(&mut self, site: Option<&NormSite>, layer: Option<usize>) -> Result<(), SynthError> {

@@ -1,9 +1,10 @@
 //! [`FakeBackend`]: rows and states in plain vectors, and nothing that computes; what a [`crate::FakeModel`] runs on.
 
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, ModelError,
-    Operation, Packing, Pages, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking, StateId,
-    StatePlan, StateRoom, StateStep, Weight, Weighted,
+    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
+    LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Pages, Param, Product,
+    Result, RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateRoom,
+    StateStep, Weight, Weighted,
 };
 use std::borrow::Cow;
 
@@ -165,6 +166,7 @@ impl Backend for FakeBackend {
         fn supports(operation: Operation) -> ();
         fn matrix(weight: &Weight, arithmetic: Arithmetic) -> Param;
         fn values(weight: &Weight) -> Vec<f32>;
+        fn columns(x: &Rows, columns: std::ops::Range<usize>) -> Rows;
         fn lookup(table: &Param, ids: &[u32]) -> Rows;
         fn products(products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Vec<Rows>;
         fn expert_products(
@@ -180,16 +182,22 @@ impl Backend for FakeBackend {
             shape: &AttentionShape, states: AttentionStates, operands: [&Rows; 3], sinks: Option<&Param>, step: StateStep
         ) -> Rows;
         fn short_conv(x: &Rows, kernel: &Param, state: StateId, step: StateStep) -> Rows;
+        fn split(x: &Rows, widths: [usize; 2]) -> [Rows; 2];
+        fn join(parts: [&Rows; 2]) -> Rows;
+        fn linear_attention(
+            shape: &LinearAttentionShape, inputs: &LinearAttentionInputs, state: StateId, step: StateStep
+        ) -> Rows;
+        fn selective_scan(inputs: &SelectiveScanInputs, state: StateId, step: StateStep) -> Rows;
         fn add(x: Rows, y: &Rows) -> Rows;
         fn multiply(x: Rows, y: &Rows) -> Rows;
         fn add_vector(x: Rows, row: &Param) -> Rows;
         fn multiply_vector(x: Rows, row: &Param) -> Rows;
         fn scale(x: Rows, factor: f32) -> Rows;
         fn scale_rows(x: Rows, factors: &[f32]) -> Rows;
-        fn multiply_sigmoid(x: Rows, gate: &Rows) -> Rows;
+        fn gate_rows(x: Rows, gate: &Rows, activation: Activation) -> Rows;
         fn clamp(x: Rows, limit: f32) -> Rows;
         fn softcap(x: Rows, cap: f32) -> Rows;
         fn activate(x: Rows, activation: Activation) -> Rows;
-        fn gated(gate: Rows, up: &Rows, activation: Activation) -> Rows;
+        fn gated(gate: Rows, up: &Rows, gating: Gating) -> Rows;
     }
 }

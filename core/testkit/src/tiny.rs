@@ -9,7 +9,7 @@ use menagerie_model::components::{
 };
 use menagerie_model::{
     Activation, Arithmetic, AttentionShape, Backend, BlockStack, Branch, DenseLinear, DynBlock, FeedForward,
-    Linear, Mask, ModelError, ModelShape, Norm, Param, Result, RopePairs, SequenceMixer, StageBody,
+    Gating, Linear, Mask, ModelError, ModelShape, Norm, Param, Result, RopePairs, SequenceMixer, StageBody,
     StateDeclarations, TransformerBlock, Weight, WeightShape, WholeModel,
 };
 use std::collections::BTreeMap;
@@ -173,7 +173,7 @@ impl TinyModel {
         stack: BlockStack<L>,
     ) -> Result<WholeModel> {
         let table = self.weight("token_embd.weight", backend)?;
-        let embedding = TableEmbedding { table, scale: 1.0, positions: None, token_type: None, norm: None };
+        let embedding = TableEmbedding { table, scale: 1.0, positions: None, token_types: None, norm: None };
         let product = Box::new(DenseLinear::new(self.weight("output.weight", backend)?, None)?);
         let norm = Some(self.norm("output_norm.weight", backend)?);
         let shape = ModelShape {
@@ -185,7 +185,7 @@ impl TinyModel {
         Ok(WholeModel {
             body: StageBody { shape, stack: Box::new(stack) },
             embedding: Box::new(embedding),
-            head: Box::new(LinearHead { norm, product, scale: 1.0, softcap: None }),
+            head: Box::new(LinearHead { norm, product, scale: 1.0, softcap: None, suppress: None }),
         })
     }
 
@@ -212,16 +212,19 @@ impl TinyModel {
             scale: 1.0 / (self.shape.head_dim as f32).sqrt(),
             softcap: None,
             mask: Mask::Causal,
+            alibi: None,
         };
         let (query, key, value) = (linear("attn_q")?, linear("attn_k")?, linear("attn_v")?);
-        let linears = AttentionLinears { query, key, value, output: linear("attn_output")? };
+        let output = linear("attn_output")?;
+        let linears = AttentionLinears { query, key, value: Some(value), output, gate: None };
         let frequencies = base_frequencies(ROPE_BASE, self.shape.head_dim, None);
         let rope = Rope { pairs: RopePairs::Halves, frequencies, long_frequencies: None, magnitude: 1.0 };
         let names = ["k", "v"].map(|state| format!("blk.{layer}.{state}"));
         let attention = CausalAttention::new([&names[0], &names[1]], linears, shape, declared.states)?
             .with_rope(rope, declared.ropes);
         let (gate, up, down) = (linear("ffn_gate")?, linear("ffn_up")?, linear("ffn_down")?);
-        let feed_forward = GatedFeedForward { gate, up, down, activation: Activation::Silu };
+        let feed_forward =
+            GatedFeedForward { gate, up, down, gating: Gating::Plain(Activation::Silu), inner_norm: None };
         let mixer: Branch<_, Box<dyn SequenceMixer>> =
             Branch::new(Some(self.norm(&name("attn_norm"), backend)?), Box::new(attention));
         let feed_forward: Branch<_, Box<dyn FeedForward>> =

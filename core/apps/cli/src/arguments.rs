@@ -2,8 +2,9 @@
 
 use crate::commands::{
     bench::BenchCommand, chat::ChatCommand, check::CheckCommand, completions::CompletionsCommand,
-    doctor::DoctorCommand, list::ListCommand, logits::LogitsCommand, man::ManCommand, render::RenderCommand,
-    run::RunCommand, show::ShowCommand, synth::SynthCommand, tokenize::TokenizeCommand,
+    doctor::DoctorCommand, embed::EmbedCommand, inspect::InspectCommand, list::ListCommand,
+    logits::LogitsCommand, man::ManCommand, render::RenderCommand, rerank::RerankCommand, run::RunCommand,
+    show::ShowCommand, spec::SpecCommand, synth::SynthCommand, tokenize::TokenizeCommand,
 };
 #[cfg(feature = "hub")]
 use crate::commands::{models::ModelsCommand, pull::PullCommand};
@@ -52,12 +53,16 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     List(ListCommand),
     Show(ShowCommand),
+    Inspect(InspectCommand),
     Check(CheckCommand),
+    Spec(SpecCommand),
     Run(RunCommand),
     Chat(ChatCommand),
     Tokenize(TokenizeCommand),
     Render(RenderCommand),
     Logits(LogitsCommand),
+    Embed(EmbedCommand),
+    Rerank(RerankCommand),
     Bench(BenchCommand),
     Synth(SynthCommand),
     #[cfg(feature = "hub")]

@@ -3,15 +3,22 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
+mod against;
 mod answer;
 mod arguments;
+mod block_outline;
+mod block_svg;
 mod candidates;
 mod commands;
 mod comparison;
 mod config_file;
 mod conversation;
 mod failure;
+mod inspected;
+mod inspected_folder;
+mod inspected_gguf;
 mod interrupt;
+mod layer_values;
 mod lines;
 mod message;
 mod model_arguments;
@@ -23,11 +30,14 @@ mod output_file;
 mod printer;
 mod progress;
 mod prompt;
+mod reference_file;
 mod report;
 mod sampling_arguments;
+mod spec_reference;
 mod style;
 mod template_arguments;
 mod template_fault;
+mod tiny_run;
 mod version;
 
 // Without this line no architecture is linked in.
@@ -99,12 +109,16 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::List(command) => command.run(),
         Command::Show(command) => command.run(),
+        Command::Inspect(command) => command.run(),
+        Command::Spec(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Chat(command) => command.run(),
         Command::Tokenize(command) => command.run(),
         Command::Render(command) => command.run(),
         Command::Logits(command) => command.run(),
+        Command::Embed(command) => command.run(),
+        Command::Rerank(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Synth(command) => command.run(),
         #[cfg(feature = "hub")]

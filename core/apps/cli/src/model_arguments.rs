@@ -7,7 +7,8 @@ use crate::{interrupt, progress, report};
 use clap::{Args, ValueEnum};
 use menagerie::assembly::open_model;
 use menagerie::pipeline::{
-    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, HalfPrompts, KvType, LoadOptions, TextPipeline,
+    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, HalfPrompts, KvType, LoadOptions,
+    TextPipeline,
 };
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
 use menagerie::spec::KeyValue;
@@ -178,12 +179,28 @@ impl ModelArguments {
         Ok(pipeline)
     }
 
+    /// Opens the model for vectors of texts and prints what every load must say.
+    pub(crate) fn open_for_vectors(&self) -> Result<EmbeddingPipeline, Failure> {
+        let path = self.locate()?;
+        let _at_once = interrupt::at_once()?;
+        let registry = self.specs.registry()?;
+        let mut options = self.load_options();
+        if self.context == Some(0) {
+            options.context = Some(trained_context(&path)?);
+        }
+        let pipeline = EmbeddingPipeline::open_with(&path, &registry, &options)?;
+        for notice in pipeline.notices() {
+            report::note(&notice.to_string());
+        }
+        Ok(pipeline)
+    }
+
     /// Opens the model; what every load must say is left to the caller. Ctrl-C ends the process meanwhile.
     pub(crate) fn open_silently(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
         let path = self.locate()?;
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
-        let mut options = LoadOptions { chat_template: template.given()?, ..self.load_options() };
+        let mut options = LoadOptions { chat_template: template.given(&registry)?, ..self.load_options() };
         if self.context == Some(0) {
             options.context = Some(trained_context(&path)?);
         }

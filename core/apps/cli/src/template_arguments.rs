@@ -4,15 +4,16 @@ use crate::failure::Failure;
 use crate::{prompt, report};
 use clap::Args;
 use menagerie::loaders::ChatTemplate;
-use menagerie::pipeline::{GivenTemplate, RenderOptions};
+use menagerie::pipeline::{GivenTemplate, RenderOptions, tokenizer_tables};
+use menagerie::registry::Registry;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// What a chat template is, and what it is given beside the messages.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TemplateArguments {
-    /// A chat template (Jinja) instead of the model's
-    #[arg(long, visible_alias = "template", value_name = "FILE", help_heading = "Chat")]
+    /// A chat template (Jinja) instead of the model's: a file, or a name such as chatml, llama3 or gemma
+    #[arg(long, visible_alias = "template", value_name = "FILE|NAME", help_heading = "Chat")]
     pub(crate) chat_template: Option<PathBuf>,
     /// JSON list of the tools the model may call
     #[arg(long, value_name = "FILE", help_heading = "Chat")]
@@ -24,9 +25,12 @@ pub(crate) struct TemplateArguments {
 
 impl TemplateArguments {
     /// The template given by hand; it compiles.
-    pub(crate) fn given(&self) -> Result<Option<GivenTemplate>, Failure> {
+    pub(crate) fn given(&self, registry: &Registry) -> Result<Option<GivenTemplate>, Failure> {
         let Some(file) = &self.chat_template else { return Ok(None) };
         let name = file.display().to_string();
+        if !file.exists() && file.as_os_str() != "-" {
+            return by_name(name, registry).map(Some);
+        }
         let source = prompt::utf8(prompt::read_bytes(file)?, &name)?;
         // A fault is said with its line here; opening a model only learns that there is no template.
         ChatTemplate::new(&name, &source, None, None)?;
@@ -66,6 +70,19 @@ impl TemplateArguments {
     /// Both, for a prompt that ends where the assistant speaks.
     pub(crate) fn render_options(&self) -> Result<RenderOptions, Failure> {
         Ok(RenderOptions { tools: self.tools()?, arguments: self.variables()?, ..RenderOptions::default() })
+    }
+}
+
+/// A template of the tables of vocabularies and chats.
+fn by_name(name: String, registry: &Registry) -> Result<GivenTemplate, Failure> {
+    let (tables, _) = tokenizer_tables(registry)?;
+    match tables.chat_template(&name) {
+        Some(source) => Ok(GivenTemplate { source: source.to_owned(), name }),
+        None => {
+            let known = tables.chat_templates().collect::<Vec<_>>().join(", ");
+            Err(Failure::about(&name, "there is no such file, and no chat template of this name")
+                .with_help(&format!("names are {known}")))
+        }
     }
 }
 

@@ -2,16 +2,23 @@
 
 use super::qk_norm::{head_norm, qk_norm};
 use super::rope::rope;
-use menagerie_model::components::{AttentionLinears, CausalAttention, HeadNorm, QkNorm, Rope, Temperature};
-use menagerie_model::{AttentionShape, Linear, Mask, Operation, Param, SequenceMixer};
+use super::shared_attention::shared_attention;
+use menagerie_model::components::{
+    AttentionGate, AttentionLinears, CausalAttention, GateSource, HeadNorm, QkNorm, Rope, Temperature,
+};
+use menagerie_model::{Activation, AttentionShape, Linear, Mask, Norm, Operation, Param, SequenceMixer};
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_spec::config::{
-    AttentionConfig, MaskKind, TemperatureConfig, ValueNormConfig, WindowConfig, WindowKind,
+    self, AttentionConfig, AttentionGateConfig, GateActivation, MaskKind, NormSite, TemperatureConfig,
+    ValueNormConfig, ValueSource, WindowConfig, WindowKind,
 };
 
 component!(mixer AttentionConfig, attention);
 
 fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+    if let Some(layer) = config.keys_of {
+        return shared_attention(config, layer, parts);
+    }
     sizes_are_possible(config, parts)?;
     let linears = linears_of(config, parts);
     let shape = shape_of(config, parts);
@@ -36,6 +43,9 @@ fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn 
         let with_sinks = built.with_sinks(sinks);
         built = noted(parts, with_sinks)?;
     }
+    if let Some(norm) = options.inner_norm {
+        built = built.with_inner_norm(norm);
+    }
     if let Some(temperature) = options.temperature {
         built = built.with_temperature(temperature);
     }
@@ -49,13 +59,14 @@ struct AttentionOptions {
     v_norm: Option<HeadNorm>,
     rope: Option<Rope>,
     sinks: Option<Param>,
+    inner_norm: Option<Box<dyn Norm>>,
     temperature: Option<Temperature>,
 }
 
 /// Every field of the config is named here, in [`shape_of`] or in [`linears_of`]: one that is forgotten does not compile.
 fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionOptions> {
     let AttentionConfig {
-        heads: _,
+        heads,
         kv_heads,
         key_dim: _,
         value_dim,
@@ -65,12 +76,17 @@ fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attenti
         mask: _,
         softcap: _,
         clamp,
+        alibi: _,
         sinks,
         qk_norm: norm,
         v_norm,
         window: _,
         temperature,
+        gate: _,
+        inner_norm,
         rope: rotary,
+        values: _,
+        keys_of: _,
     } = config;
     let norm = where_given(norm.as_ref().map(|norm| qk_norm(norm, config, parts)));
     let v_norm = where_given(v_norm.as_ref().map(|ValueNormConfig { over, norm }| {
@@ -82,29 +98,49 @@ fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attenti
         let values = parts.values(role, Part::Main)?;
         parts.vector(role, values)
     }));
+    let inner_norm = where_given(
+        inner_norm.as_ref().map(|NormSite { role, norm }| parts.norm(role, norm, heads * value_dim)),
+    );
     let temperature =
         temperature.map(|TemperatureConfig { scale, length, offset }| Temperature { scale, length, offset });
     let (clamp, qk_norm, v_norm) = (*clamp, norm?, v_norm?);
-    Some(AttentionOptions { clamp, qk_norm, v_norm, rope: rotary?, sinks: sinks?, temperature })
+    let (rope, sinks, inner_norm) = (rotary?, sinks?, inner_norm?);
+    Some(AttentionOptions { clamp, qk_norm, v_norm, rope, sinks, inner_norm, temperature })
 }
 
 /// Heads, scale and mask.
 fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionShape> {
-    let AttentionConfig { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, window, .. } = *config;
+    let AttentionConfig { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, window, alibi, .. } =
+        *config;
     let mask = mask_of(mask, window, parts)?;
-    Some(AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask })
+    Some(AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, alibi })
 }
 
 /// The four products; their biases are taken by the rules in the kind's table.
 fn linears_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionLinears> {
     let qkv = query_key_value(config, parts);
+    let gate = where_given(config.gate.map(|gate| gate_of(gate, parts)));
     let output = parts.linear("attn_output");
-    let [query, key, value] = qkv?;
-    Some(AttentionLinears { query, key, value, output: output? })
+    let (query, key, value) = qkv?;
+    Some(AttentionLinears { query, key, value, output: output?, gate: gate? })
+}
+
+/// The gate; whether it is one per head or per element is seen from its rows, and checked by the component.
+fn gate_of(config: AttentionGateConfig, parts: &mut dyn Parts) -> Option<AttentionGate> {
+    let AttentionGateConfig { from, per: _, activation } = config;
+    let source = match from {
+        config::GateSource::Own => GateSource::Own(parts.linear("attn_gate")?),
+        config::GateSource::InterleavedQ => GateSource::BesideQueries,
+    };
+    let activation = match activation {
+        GateActivation::Sigmoid => Activation::Sigmoid,
+        GateActivation::Softplus => Activation::Softplus,
+    };
+    Some(AttentionGate { source, activation })
 }
 
 /// Whether there are heads, groups of equal size, and row widths that can be counted.
-fn sizes_are_possible(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<()> {
+pub(super) fn sizes_are_possible(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<()> {
     let AttentionConfig { heads, kv_heads, key_dim, value_dim, .. } = *config;
     let widths = [(heads, key_dim), (kv_heads, key_dim), (kv_heads, value_dim), (heads, value_dim)];
     let countable = |(heads, dim): (usize, usize)| {
@@ -120,7 +156,7 @@ fn sizes_are_possible(config: &AttentionConfig, parts: &mut dyn Parts) -> Option
     None
 }
 
-fn mask_of(mask: MaskKind, window: Option<WindowConfig>, parts: &mut dyn Parts) -> Option<Mask> {
+pub(super) fn mask_of(mask: MaskKind, window: Option<WindowConfig>, parts: &mut dyn Parts) -> Option<Mask> {
     let window = window.map(|WindowConfig { kind, size }| (kind, size));
     let mask = match (mask, window) {
         (MaskKind::Causal, None) => Mask::Causal,
@@ -143,15 +179,23 @@ fn mask_of(mask: MaskKind, window: Option<WindowConfig>, parts: &mut dyn Parts) 
     Some(mask)
 }
 
-/// Queries, keys and values: of weights of their own, or rows of one.
-fn query_key_value(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<[Box<dyn Linear>; 3]> {
+/// Queries, keys, and values where they are not the keys.
+type Projections = (Box<dyn Linear>, Box<dyn Linear>, Option<Box<dyn Linear>>);
+
+/// The projections: of weights of their own, or rows of one.
+fn query_key_value(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Projections> {
     const ROLES: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
-    let AttentionConfig { heads, kv_heads, key_dim, value_dim, .. } = *config;
+    let AttentionConfig { heads, kv_heads, key_dim, value_dim, values, .. } = *config;
+    if values == ValueSource::Keys {
+        let [query, key] = ["attn_q", "attn_k"].map(|role| parts.linear(role));
+        return Some((query?, key?, None));
+    }
     if parts.has("attn_qkv", Part::Main) {
         let rows = [heads * key_dim, kv_heads * key_dim, kv_heads * value_dim];
         let linears = parts.split_linear("attn_qkv", &rows, &ROLES)?;
-        return <[_; 3]>::try_from(linears).ok();
+        let [query, key, value] = <[_; 3]>::try_from(linears).ok()?;
+        return Some((query, key, Some(value)));
     }
     let [query, key, value] = ROLES.map(|role| parts.linear(role));
-    Some([query?, key?, value?])
+    Some((query?, key?, Some(value?)))
 }

@@ -1,10 +1,10 @@
 //! The feed-forwards `gated` and `plain`, also as experts that every token takes.
 
-use super::names::activation;
+use super::names::{activation, gating};
 use menagerie_model::components::{GatedFeedForward, PlainFeedForward};
-use menagerie_model::{FeedForward, Linear};
-use menagerie_registry::{Part, Parts, component};
-use menagerie_spec::config::{Activation, GatedConfig, PlainConfig};
+use menagerie_model::{FeedForward, Linear, Norm};
+use menagerie_registry::{Part, Parts, component, where_given};
+use menagerie_spec::config::{Activation, GatedConfig, LimitConfig, NormSite, PlainConfig};
 
 component!(feed_forward GatedConfig, gated);
 component!(feed_forward PlainConfig, plain);
@@ -20,19 +20,21 @@ const DENSE: DenseRoles = DenseRoles { gate: "ffn_gate", up: "ffn_up", down: "ff
 
 // Biases are taken by the rule in the kind's table.
 fn gated(config: &GatedConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
-    let GatedConfig { activation, bias: _ } = *config;
-    gated_of(&DENSE, activation, parts)
+    let GatedConfig { activation, bias: _, inner_norm, limit } = config;
+    gated_of(&DENSE, *activation, *limit, inner_norm.as_ref(), parts)
 }
 
 fn plain(config: &PlainConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
-    let PlainConfig { activation, bias: _ } = *config;
-    plain_of(&DENSE, activation, parts)
+    let PlainConfig { activation, bias: _, inner_norm } = config;
+    plain_of(&DENSE, *activation, inner_norm.as_ref(), parts)
 }
 
 /// Gate, up and down; gate and up may be one weight.
 pub(super) fn gated_of(
     roles: &DenseRoles,
-    act: Activation,
+    own: Activation,
+    limit: Option<LimitConfig>,
+    inner_norm: Option<&NormSite>,
     parts: &mut dyn Parts,
 ) -> Option<Box<dyn FeedForward>> {
     let gate_and_up = match fused_rows(roles, parts) {
@@ -43,8 +45,16 @@ pub(super) fn gated_of(
         }
     };
     let down = parts.linear(roles.down);
+    let gating = gating(own, limit, parts);
     let (gate, up) = gate_and_up?;
-    Some(Box::new(GatedFeedForward { gate, up, down: down?, activation: activation(act) }))
+    let inner_norm = norm_of(inner_norm, up.out_features(), parts)?;
+    Some(Box::new(GatedFeedForward { gate, up, down: down?, gating: gating?, inner_norm }))
+}
+
+/// The norm before the way down; the outer `None` is a fault.
+#[allow(clippy::option_option)]
+fn norm_of(site: Option<&NormSite>, width: usize, parts: &mut dyn Parts) -> Option<Option<Box<dyn Norm>>> {
+    where_given(site.map(|NormSite { role, norm }| parts.norm(role, norm, width)))
 }
 
 /// Rows of gate and of up where `up` of double width holds both: there is no gate, and `up` has twice the rows that
@@ -66,10 +76,14 @@ fn fused(roles: &DenseRoles, rows: usize, parts: &mut dyn Parts) -> Option<Pair>
 /// Up and down.
 pub(super) fn plain_of(
     roles: &DenseRoles,
-    act: Activation,
+    own: Activation,
+    inner_norm: Option<&NormSite>,
     parts: &mut dyn Parts,
 ) -> Option<Box<dyn FeedForward>> {
     let up = parts.linear(roles.up);
     let down = parts.linear(roles.down);
-    Some(Box::new(PlainFeedForward { up: up?, down: down?, activation: activation(act) }))
+    let activation = activation(own, parts);
+    let up = up?;
+    let inner_norm = norm_of(inner_norm, up.out_features(), parts)?;
+    Some(Box::new(PlainFeedForward { up, down: down?, activation: activation?, inner_norm }))
 }

@@ -1,14 +1,16 @@
 //! The feed-forward `moe`.
 
 use super::dense::{DenseRoles, gated_of, plain_of};
-use super::names::activation;
+use super::names::{activation, gating};
 use menagerie_model as model;
-use menagerie_model::components::{Experts, MoeFeedForward, MoeInput, SharedExpert};
-use menagerie_model::{FeedForward, GroupSelection, RouterRule, Weighted};
+use menagerie_model::components::{
+    self, Experts, LatentExperts, MoeFeedForward, MoeInput, Router, SharedExpert,
+};
+use menagerie_model::{FeedForward, GroupSelection, Linear, RouterRule, Weighted};
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_spec::config::{
-    ExpertConfig, ExpertForm, GroupScore, MoeConfig, RouterApply, RouterConfig, RouterGroups, RouterInput,
-    RouterScore, RouterSelect, RouterWeights, SharedExpertConfig, SharedGate,
+    ExpertConfig, ExpertForm, ExpertWidth, GroupScore, MoeConfig, RouterApply, RouterConfig, RouterGroups,
+    RouterInput, RouterScore, RouterSelect, RouterWeights, SharedExpertConfig, SharedGate, SparseMixer,
 };
 
 component!(feed_forward MoeConfig, moe);
@@ -17,24 +19,61 @@ component!(feed_forward MoeConfig, moe);
 const SHARED: DenseRoles = DenseRoles { gate: "ffn_gate_shexp", up: "ffn_up_shexp", down: "ffn_down_shexp" };
 
 fn moe(config: &MoeConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
-    let MoeConfig { experts, shared, router: rule } = config;
-    let router = parts.linear("ffn_gate_inp");
-    let count = router.as_ref().map(|router| router.out_features());
-    let routing = router_rule(rule, count, parts);
+    let MoeConfig { experts, shared, width, router: rule } = config;
+    let product = parts.linear("ffn_gate_inp");
+    let routing = router(rule, product, parts);
+    let latent = match width {
+        ExpertWidth::Model => Some(None),
+        ExpertWidth::Latent => latent_experts(parts).map(Some),
+    };
     let experts = experts_of(experts, parts);
     let shared = where_given(shared.as_ref().map(|shared| shared_expert(shared, parts)));
-    let (router, (rule, input, weighted), experts) = (router?, routing?, experts?);
-    Some(Box::new(MoeFeedForward { router, rule, input, experts, weighted, shared: shared? }))
+    let (router, weighted) = routing?;
+    let experts = Experts { latent: latent?, ..experts? };
+    Some(Box::new(MoeFeedForward { router, experts, weighted, shared: shared? }))
 }
 
-/// The rule, what the router reads and where its weights multiply.
-fn router_rule(
+/// What chooses experts, and where their weights multiply.
+fn router(
     config: &RouterConfig,
-    count: Option<usize>,
+    product: Option<Box<dyn Linear>>,
     parts: &mut dyn Parts,
-) -> Option<(RouterRule, MoeInput, Weighted)> {
-    let RouterConfig { score, bias: _, input, select, select_bias, groups, weights, scale, apply, top_k } =
-        config;
+) -> Option<(Router, Weighted)> {
+    let norm = where_given(config.norm.as_ref().map(|norm| {
+        let width = parts.width();
+        parts.norm("ffn_gate_inp.scale", norm, width)
+    }));
+    let rule = router_rule(config, product.as_ref().map(|product| product.out_features()), parts);
+    let input = match config.input {
+        RouterInput::Branch => MoeInput::Branch,
+        RouterInput::Stream => MoeInput::Stream,
+        RouterInput::BlockInput => MoeInput::BlockInput,
+    };
+    let weighted = match config.apply {
+        RouterApply::ToOutput => Weighted::Outputs,
+        RouterApply::ToInput => Weighted::Inputs,
+    };
+    let (product, rule, norm) = (product?, rule?, norm?);
+    let input_scale = config.input_scale;
+    Some((Router { product, input, norm, input_scale, rule }, weighted))
+}
+
+/// From logits to experts and weights.
+fn router_rule(config: &RouterConfig, count: Option<usize>, parts: &mut dyn Parts) -> Option<RouterRule> {
+    let RouterConfig {
+        score,
+        bias: _,
+        input: _,
+        norm: _,
+        input_scale: _,
+        select,
+        select_bias,
+        groups,
+        weights,
+        scale,
+        apply: _,
+        top_k,
+    } = config;
     let select_bias = where_given(select_bias.as_ref().map(|role| parts.values(role, Part::Main)));
     let count = count?;
     if *top_k == 0 || *top_k > count {
@@ -42,12 +81,15 @@ fn router_rule(
         return None;
     }
     let groups = where_given(groups.map(|groups| group_selection(groups, count, parts)))?;
-    let rule = RouterRule {
+    Some(RouterRule {
         score: match score {
             RouterScore::Softmax => model::RouterScore::Softmax,
             RouterScore::Sigmoid => model::RouterScore::Sigmoid,
             RouterScore::SoftmaxOfSelected => model::RouterScore::SoftmaxOfSelected,
             RouterScore::SqrtSoftplus => model::RouterScore::SqrtSoftplus,
+            RouterScore::SparseMixer(SparseMixer { jitter }) => {
+                model::RouterScore::SparseMixer { jitter: *jitter }
+            }
         },
         select: match select {
             RouterSelect::Scores => model::SelectBy::Scores,
@@ -61,16 +103,7 @@ fn router_rule(
         },
         scale: *scale,
         top_k: *top_k,
-    };
-    let input = match input {
-        RouterInput::Branch => MoeInput::Branch,
-        RouterInput::BlockInput => MoeInput::BlockInput,
-    };
-    let weighted = match apply {
-        RouterApply::ToOutput => Weighted::Outputs,
-        RouterApply::ToInput => Weighted::Inputs,
-    };
-    Some((rule, input, weighted))
+    })
 }
 
 fn group_selection(config: RouterGroups, experts: usize, parts: &mut dyn Parts) -> Option<GroupSelection> {
@@ -88,24 +121,38 @@ fn group_selection(config: RouterGroups, experts: usize, parts: &mut dyn Parts) 
 
 // Biases are taken by the rule in the kind's table.
 fn experts_of(config: &ExpertConfig, parts: &mut dyn Parts) -> Option<Experts> {
-    let ExpertConfig { kind, activation: act, bias: _ } = *config;
+    let ExpertConfig { kind, activation: own, bias: _, limit } = *config;
     let (gate, up) = match kind {
         ExpertForm::Gated if parts.has("ffn_gate_up_exps", Part::Main) => {
             let halves = parts.split_experts("ffn_gate_up_exps");
-            halves.map_or((None, None), |[gate, up]| (Some(Some(gate)), Some(up)))
+            halves.map_or((None, None), |[gate, up]| (Some(gate), Some(up)))
         }
-        ExpertForm::Gated => (parts.experts("ffn_gate_exps").map(Some), parts.experts("ffn_up_exps")),
-        ExpertForm::Plain => (Some(None), parts.experts("ffn_up_exps")),
+        ExpertForm::Gated => (parts.experts("ffn_gate_exps"), parts.experts("ffn_up_exps")),
+        ExpertForm::Plain => (None, parts.experts("ffn_up_exps")),
     };
     let down = parts.experts("ffn_down_exps");
-    Some(Experts { gate: gate?, up: up?, down: down?, activation: activation(act) })
+    let form = match kind {
+        ExpertForm::Gated => {
+            let gating = gating(own, limit, parts);
+            components::ExpertForm::Gated { gate: gate?, gating: gating? }
+        }
+        ExpertForm::Plain => components::ExpertForm::Plain(activation(own, parts)?),
+    };
+    Some(Experts { up: up?, down: down?, form, latent: None })
+}
+
+/// The products around experts of a width of their own; their shapes say which it is.
+fn latent_experts(parts: &mut dyn Parts) -> Option<LatentExperts> {
+    let down = parts.linear("ffn_latent_down");
+    let up = parts.linear("ffn_latent_up");
+    Some(LatentExperts { down: down?, up: up? })
 }
 
 fn shared_expert(config: &SharedExpertConfig, parts: &mut dyn Parts) -> Option<SharedExpert> {
-    let SharedExpertConfig { expert: ExpertConfig { kind, activation, bias: _ }, gate } = *config;
+    let SharedExpertConfig { expert: ExpertConfig { kind, activation, bias: _, limit }, gate } = *config;
     let expert = match kind {
-        ExpertForm::Gated => gated_of(&SHARED, activation, parts),
-        ExpertForm::Plain => plain_of(&SHARED, activation, parts),
+        ExpertForm::Gated => gated_of(&SHARED, activation, limit, None, parts),
+        ExpertForm::Plain => plain_of(&SHARED, activation, None, parts),
     };
     let gate = match gate {
         SharedGate::None => Some(None),

@@ -13,10 +13,10 @@ pub(super) fn qk_norm(
     attention: &AttentionConfig,
     parts: &mut dyn Parts,
 ) -> Option<QkNorm> {
-    let QkNormConfig { over, at, norm } = config;
+    let QkNormConfig { over, at, norm, key_norm } = config;
     let dim = attention.key_dim;
     let query = head_norm("attn_q_norm", norm, *over, [dim, attention.heads], parts);
-    let key = head_norm("attn_k_norm", norm, *over, [dim, attention.kv_heads], parts);
+    let key = head_norm("attn_k_norm", key_norm, *over, [dim, attention.kv_heads], parts);
     let place = match at {
         QkNormAt::BeforeRope => QkNormPlace::BeforeRope,
         QkNormAt::AfterRope => QkNormPlace::AfterRope,
@@ -33,9 +33,12 @@ pub(super) fn head_norm(
     parts: &mut dyn Parts,
 ) -> Option<HeadNorm> {
     let found: u64 = parts.dims(role).map_or(0, |dims| dims.iter().product());
+    let one_number_each = parts.dims(role).is_some_and(|dims| *dims == [1, heads as u64]);
     let own_weights = over == QkNormOver::Head && heads > 1 && found == (dim * heads) as u64;
-    if own_weights {
-        return head_norm_with_own_weights(role, norm, [dim, heads], parts);
+    let per_head = over == QkNormOver::Head && heads > 1 && dim > 1;
+    if own_weights || (per_head && one_number_each) {
+        let stored = if own_weights { dim } else { 1 };
+        return head_norm_with_own_weights(role, norm, [dim, heads, stored], parts);
     }
     let width = match over {
         QkNormOver::Head => dim,
@@ -45,11 +48,12 @@ pub(super) fn head_norm(
     Some(HeadNorm { norm, width, row_weight: None, row_bias: None })
 }
 
-/// Every head has weights of its own: the norm has none, and the row is multiplied by all of them.
+/// Every head has weights of its own, `stored` of them (one for each of its elements, or one for all): the norm has none, and
+/// the row is multiplied by all of them.
 fn head_norm_with_own_weights(
     role: &str,
     norm: &Config,
-    [dim, heads]: [usize; 2],
+    [dim, heads, stored]: [usize; 3],
     parts: &mut dyn Parts,
 ) -> Option<HeadNorm> {
     let (bare, offset, bias) = if let Some(config) = norm.downcast_ref::<RmsConfig>() {
@@ -66,8 +70,9 @@ fn head_norm_with_own_weights(
         ));
         return None;
     };
-    let mut weight = parts.row_values(role, Part::Main, [dim, heads])?;
-    weight.iter_mut().for_each(|value| *value += offset);
+    let weight = parts.row_values(role, Part::Main, [stored, heads])?;
+    let weight = weight.iter().flat_map(|value| std::iter::repeat_n(value + offset, dim / stored));
+    let weight = weight.collect();
     let weight = parts.vector(role, weight);
     let row_bias = match bias {
         NormBias::None => None,

@@ -1,5 +1,6 @@
 //! The mixer `short-conv`.
 
+use super::recurrent::by_tap;
 use menagerie_model::components::{ShortConv, ShortConvLinears};
 use menagerie_model::{Operation, SequenceMixer};
 use menagerie_registry::{Part, Parts, component, noted};
@@ -14,7 +15,7 @@ fn short_conv(config: &ShortConvConfig, parts: &mut dyn Parts) -> Option<Box<dyn
     let gates_and_input = parts.split_linear("shortconv.in_proj", &[width; 3], &[]);
     let taps = parts.values("shortconv.conv", Part::Main);
     let output = parts.linear("shortconv.out_proj");
-    let taps = parts.vector("shortconv.conv", taps?)?;
+    let taps = parts.vector("shortconv.conv", by_tap(&taps?, length))?;
     let [before, after, input] = <[_; 3]>::try_from(gates_and_input?).ok()?;
     let linears = ShortConvLinears { before, after, input, output: output? };
     let name = parts.name("shortconv");

@@ -34,25 +34,45 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
         mask: MaskKind::Causal,
         softcap: None,
         clamp: None,
+        alibi: None,
         sinks: None,
         qk_norm: None,
         v_norm: None,
         window: None,
         temperature: None,
+        gate: None,
+        inner_norm: None,
         rope: Some(rope),
+        values: ValueSource::Own,
+        keys_of: None,
     };
+    let gated =
+        GatedConfig { activation: Activation::Silu, bias: BiasRule::None, inner_norm: None, limit: None };
     let layer = |index| LayerConfig {
         index,
         mixer: Some(attention.clone().into()),
         mixer_branch: branch("attn_norm"),
-        feed_forward: Some(GatedConfig { activation: Activation::Silu, bias: BiasRule::None }.into()),
+        feed_forward: Some(gated.clone().into()),
         feed_forward_branch: branch("ffn_norm"),
+        beside: None,
+        last: None,
+        last_branch: BranchConfig { pre: None, ..branch("ffn_norm") },
+        embedding_scale: None,
+        output_scale: None,
+        loop_norm: None,
+        entry: None,
     };
     ModelConfig {
         architecture: "tiny".to_owned(),
         embedding_length: shape.width,
         context_length: None,
-        embedding: EmbeddingConfig { scale: 1.0, norm: None, positions: None, token_types: None },
+        embedding: EmbeddingConfig {
+            scale: 1.0,
+            norm: None,
+            positions: None,
+            token_types: None,
+            per_layer: None,
+        },
         layers: (0..shape.layers).map(layer).collect(),
         output: OutputConfig {
             norm: site("output_norm"),
@@ -60,7 +80,9 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
             bias: BiasRule::None,
             scale: 1.0,
             softcap: None,
+            suppress: None,
             pooling: Pooling::None,
+            classifier: None,
         },
         tokenizer: TokenizerConfig::default(),
         chat_fallback: None,
@@ -72,12 +94,20 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
 /// Two experts per token, weights that sum to one.
 pub(crate) fn softmax_of_two() -> MoeConfig {
     MoeConfig {
-        experts: ExpertConfig { kind: ExpertForm::Gated, activation: Activation::Silu, bias: BiasRule::None },
+        experts: ExpertConfig {
+            kind: ExpertForm::Gated,
+            activation: Activation::Silu,
+            bias: BiasRule::None,
+            limit: None,
+        },
         shared: None,
+        width: ExpertWidth::Model,
         router: RouterConfig {
             score: RouterScore::Softmax,
             bias: BiasRule::None,
             input: RouterInput::Branch,
+            norm: None,
+            input_scale: 1.0,
             select: RouterSelect::Scores,
             select_bias: None,
             groups: None,

@@ -8,8 +8,9 @@ use crate::masks::{Masks, Seen, span};
 use crate::pointwise::softcap;
 use crate::states::CandleStates;
 use crate::tensors::Made;
-use candle_core::{D, Tensor};
+use candle_core::{D, Device, Tensor};
 use candle_nn::ops;
+use menagerie_kernels::alibi_slope;
 use menagerie_model::{
     AttentionShape, AttentionStates, ModelError, Param, Result, Rows, SequenceRows, StateStep,
 };
@@ -65,6 +66,10 @@ impl Attention<'_> {
             Some(cap) => softcap(&scores, cap)?,
             None => scores,
         };
+        let scores = match self.shape.alibi {
+            Some(bias) => (scores - distances(bias, heads, seen, query.device())?)?,
+            None => scores,
+        };
         let scores = match self.masks.get(seen, scores.device())? {
             Some(mask) => scores.broadcast_add(&mask)?,
             None => scores,
@@ -77,6 +82,16 @@ impl Attention<'_> {
         let mixed = mixed.reshape((heads, rows, value_dim))?.transpose(0, 1)?.contiguous()?;
         mixed.reshape((rows, heads * value_dim))
     }
+}
+
+/// What distance takes from the scores of each head, `[heads, queries, keys]` (Press et al., 2021).
+fn distances(max_bias: f32, heads: usize, seen: &Seen, device: &Device) -> Made {
+    let slopes: Vec<f32> = (0..heads).map(|head| alibi_slope(max_bias, heads, head)).collect();
+    let slopes = Tensor::from_vec(slopes, (heads, 1, 1), device)?;
+    let distance = |query: usize| seen.keys.clone().map(move |key| query.abs_diff(key) as f32);
+    let distances: Vec<f32> = seen.queries.clone().flat_map(distance).collect();
+    let shape = (1, seen.queries.len(), seen.keys.len());
+    slopes.broadcast_mul(&Tensor::from_vec(distances, shape, device)?)
 }
 
 /// Softmax over the last dimension of `scores` `[heads, T, S]` and one more logit per head, which has no value.

@@ -9,15 +9,22 @@ use crate::taken::{self, Changed};
 use crate::tensors::{column, indices};
 use crate::{norms, pointwise, products};
 use candle_core::{Device, Tensor};
-use candle_nn::ops;
 use gguf_file::GgmlType;
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, ModelError,
-    Operation, Packing, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking, StateId, StatePlan,
-    StateStep, Weight, Weighted,
+    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
+    LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Param, Product, Result,
+    RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateStep, Weight,
+    Weighted,
 };
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Names of operations that have no form here.
+const STORED_ATTENTION: &str = "attention over keys and values of another layer";
+const LATENT_ATTENTION: &str = "latent attention";
+const LINEAR_ATTENTION: &str = "linear attention";
+const SELECTIVE_SCAN: &str = "selective scans";
 
 /// A device through candle.
 pub struct CandleBackend {
@@ -36,6 +43,14 @@ impl CandleBackend {
     pub fn open(name: &str) -> Result<Self> {
         let (device, name) = device::open(name)?;
         Ok(Self { device, name, masks: Masks::default(), changed: Mutex::default() })
+    }
+
+    /// The refusal of an operation that has no form here.
+    fn no_form_of(&self, operation: &str) -> ModelError {
+        ModelError::Unsupported(format!(
+            "device \"{}\" has no form of {operation}; run the model with --device cpu",
+            self.name
+        ))
     }
 
     pub(crate) fn changed(&self) -> MutexGuard<'_, Changed> {
@@ -104,6 +119,10 @@ impl Backend for CandleBackend {
     fn supports(&self, operation: Operation) -> Result<()> {
         match operation {
             Operation::LookAhead | Operation::Sinks | Operation::ShortConv => Ok(()),
+            Operation::StoredAttention => Err(self.no_form_of(STORED_ATTENTION)),
+            Operation::LatentAttention => Err(self.no_form_of(LATENT_ATTENTION)),
+            Operation::LinearAttention => Err(self.no_form_of(LINEAR_ATTENTION)),
+            Operation::SelectiveScan => Err(self.no_form_of(SELECTIVE_SCAN)),
         }
     }
 
@@ -167,6 +186,11 @@ impl Backend for CandleBackend {
             None => Ok(Self::empty(rows.len(), x.cols())),
             Some(x) => self.rows(indices(rows, &self.device).and_then(|rows| x.index_select(&rows, 0))),
         }
+    }
+
+    fn columns(&self, x: &Rows, columns: Range<usize>) -> Result<Rows> {
+        x.expect_columns(&columns)?;
+        self.map(x, columns.len(), |x| x.narrow(1, columns.start, columns.len())?.contiguous())
     }
 
     fn lookup(&self, table: &Param, ids: &[u32]) -> Result<Rows> {
@@ -250,6 +274,39 @@ impl Backend for CandleBackend {
         self.convolve(x, taps, state, step)
     }
 
+    fn split(&self, x: &Rows, widths: [usize; 2]) -> Result<[Rows; 2]> {
+        let [left, right] = widths;
+        x.expect_cols(left + right, "rows to cut")?;
+        Ok([self.map(x, left, |x| x.narrow(1, 0, left))?, self.map(x, right, |x| x.narrow(1, left, right))?])
+    }
+
+    fn join(&self, [left, right]: [&Rows; 2]) -> Result<Rows> {
+        let cols = left.cols() + right.cols();
+        match self.tensor(right)? {
+            Some(right) => self.map(left, cols, |left| Tensor::cat(&[left, &right], 1)),
+            None => Ok(Self::empty(left.rows(), cols)),
+        }
+    }
+
+    fn linear_attention(
+        &self,
+        _shape: &LinearAttentionShape,
+        _inputs: &LinearAttentionInputs,
+        _state: StateId,
+        _step: StateStep,
+    ) -> Result<Rows> {
+        Err(self.no_form_of(LINEAR_ATTENTION))
+    }
+
+    fn selective_scan(
+        &self,
+        _inputs: &SelectiveScanInputs,
+        _state: StateId,
+        _step: StateStep,
+    ) -> Result<Rows> {
+        Err(self.no_form_of(SELECTIVE_SCAN))
+    }
+
     fn add(&self, x: Rows, y: &Rows) -> Result<Rows> {
         self.zip(&x, y, |x, y| x + y)
     }
@@ -286,10 +343,10 @@ impl Backend for CandleBackend {
         self.map(&x, x.cols(), |x| x.broadcast_mul(&column(factors, &self.device)?))
     }
 
-    fn multiply_sigmoid(&self, x: Rows, gate: &Rows) -> Result<Rows> {
+    fn gate_rows(&self, x: Rows, gate: &Rows, activation: Activation) -> Result<Rows> {
         gate.expect_shape(x.rows(), 1, "gates of rows")?;
         let Some(gate) = self.tensor(gate)? else { return Ok(x) };
-        self.map(&x, x.cols(), |x| x.broadcast_mul(&ops::sigmoid(&gate)?))
+        self.map(&x, x.cols(), |x| x.broadcast_mul(&pointwise::activate(&gate, activation)?))
     }
 
     fn clamp(&self, x: Rows, limit: f32) -> Result<Rows> {
@@ -304,8 +361,8 @@ impl Backend for CandleBackend {
         self.map(&x, x.cols(), |x| pointwise::activate(x, activation))
     }
 
-    fn gated(&self, gate: Rows, up: &Rows, activation: Activation) -> Result<Rows> {
-        self.zip(&gate, up, |gate, up| pointwise::activate(gate, activation)? * up)
+    fn gated(&self, gate: Rows, up: &Rows, gating: Gating) -> Result<Rows> {
+        self.zip(&gate, up, |gate, up| pointwise::gated(gate, up, gating))
     }
 
     fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {

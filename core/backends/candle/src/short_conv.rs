@@ -31,8 +31,7 @@ impl CandleBackend {
                 found: format!("[{found}]"),
             });
         }
-        let taps = taps.reshape((width, length)).and_then(|taps| taps.t()?.contiguous());
-        let taps = taps.map_err(|error| self.failed(error))?;
+        let taps = taps.reshape((length, width)).map_err(|error| self.failed(error))?;
         let Some(all) = self.tensor(x)? else { return Ok(Self::empty(x.rows(), width)) };
         let (tables, memory) = step.states.parts_mut::<CandleStates>()?;
         let mut parts = Vec::with_capacity(step.layout.sequences().len());

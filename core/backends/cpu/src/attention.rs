@@ -72,7 +72,7 @@ impl CpuBackend {
 }
 
 /// Writes the step's rows of a per-token state to their pages.
-fn store(
+pub(crate) fn store(
     pool: &mut StatePool,
     layout: &SequenceLayout,
     state: StateId,

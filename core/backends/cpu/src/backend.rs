@@ -1,16 +1,19 @@
 //! [`CpuBackend`]: the operations of a forward over the kernels.
 
+use crate::attention;
 use crate::buffers::{Buffers, HostRows, values};
 use crate::matrix::{self, CpuMatrix};
 use crate::names::{self, NAME, block_type, failed};
 use crate::state::CpuStates;
 use menagerie_kernels::{self as kernels, Cpu};
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, ModelError,
-    Operation, Packing, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking, StateId, StatePlan,
+    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
+    LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Param, Product, Result,
+    RopeTable, Rotation, Rows, SelectiveScanInputs, SequenceId, StateBacking, StateId, StatePlan, StatePool,
     StateStep, Weight, WeightShape, Weighted,
 };
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The CPU: kernels for its instruction set, a pool of threads, and the scratch of steps. Cheap to clone.
@@ -53,7 +56,13 @@ impl Backend for CpuBackend {
 
     fn supports(&self, operation: Operation) -> Result<()> {
         match operation {
-            Operation::LookAhead | Operation::Sinks | Operation::ShortConv => Ok(()),
+            Operation::LookAhead
+            | Operation::Sinks
+            | Operation::ShortConv
+            | Operation::StoredAttention
+            | Operation::LatentAttention
+            | Operation::LinearAttention
+            | Operation::SelectiveScan => Ok(()),
         }
     }
 
@@ -112,6 +121,17 @@ impl Backend for CpuBackend {
             out.copy_from_slice(found);
         }
         Ok(out.into_rows(rows.len(), width))
+    }
+
+    fn columns(&self, x: &Rows, columns: Range<usize>) -> Result<Rows> {
+        x.expect_columns(&columns)?;
+        let (width, source) = (columns.len(), values(x)?);
+        let mut out = HostRows::unwritten(&self.buffers, x.rows() * width);
+        let rows = source.chunks_exact(x.cols().max(1));
+        for (from, to) in rows.zip(out.values_mut().chunks_exact_mut(width.max(1))) {
+            to.copy_from_slice(&from[columns.clone()]);
+        }
+        Ok(out.into_rows(x.rows(), width))
     }
 
     fn lookup(&self, table: &Param, ids: &[u32]) -> Result<Rows> {
@@ -211,6 +231,57 @@ impl Backend for CpuBackend {
         self.convolve(x, taps, state, step)
     }
 
+    fn store(&self, state: StateId, rows: &Rows, step: StateStep) -> Result<()> {
+        attention::store(step.states, step.layout, state, rows)
+    }
+
+    fn stored(
+        &self,
+        state: StateId,
+        sequence: SequenceId,
+        positions: Range<usize>,
+        states: &StatePool,
+    ) -> Result<Rows> {
+        self.read_stored(state, sequence, positions, states)
+    }
+
+    fn attend_stored(
+        &self,
+        shape: &AttentionShape,
+        states: AttentionStates,
+        query: &Rows,
+        sinks: Option<&Param>,
+        step: StateStep,
+    ) -> Result<Rows> {
+        self.attend_to_stored(shape, states, query, sinks, step)
+    }
+
+    fn attend_given(&self, shape: &AttentionShape, query_key_value: [&Rows; 3]) -> Result<Rows> {
+        self.attend_to_given(shape, query_key_value)
+    }
+
+    fn split(&self, x: &Rows, widths: [usize; 2]) -> Result<[Rows; 2]> {
+        self.cut(x, widths)
+    }
+
+    fn join(&self, parts: [&Rows; 2]) -> Result<Rows> {
+        self.put_together(parts)
+    }
+
+    fn linear_attention(
+        &self,
+        shape: &LinearAttentionShape,
+        inputs: &LinearAttentionInputs,
+        state: StateId,
+        step: StateStep,
+    ) -> Result<Rows> {
+        self.attend_linearly(shape, inputs, state, step)
+    }
+
+    fn selective_scan(&self, inputs: &SelectiveScanInputs, state: StateId, step: StateStep) -> Result<Rows> {
+        self.scan(inputs, state, step)
+    }
+
     fn add(&self, x: Rows, y: &Rows) -> Result<Rows> {
         let y = values(y)?;
         self.update(x, |cpu, x| kernels::add(cpu, x, y))
@@ -247,10 +318,10 @@ impl Backend for CpuBackend {
         self.update(x, |cpu, x| kernels::scale_rows(cpu, x, factors, width))
     }
 
-    fn multiply_sigmoid(&self, x: Rows, gate: &Rows) -> Result<Rows> {
+    fn gate_rows(&self, x: Rows, gate: &Rows, activation: Activation) -> Result<Rows> {
         gate.expect_shape(x.rows(), 1, "gates of rows")?;
         let mut factors = values(gate)?.to_vec();
-        kernels::sigmoid(&self.cpu, &mut factors).map_err(failed)?;
+        kernels::activate(&self.cpu, names::activation(activation), &mut factors).map_err(failed)?;
         self.scale_rows(x, &factors)
     }
 
@@ -278,13 +349,12 @@ impl Backend for CpuBackend {
         self.update(x, |cpu, x| kernels::activate(cpu, names::activation(activation), x))
     }
 
-    fn gated(&self, gate: Rows, up: &Rows, activation: Activation) -> Result<Rows> {
+    fn gated(&self, gate: Rows, up: &Rows, gating: Gating) -> Result<Rows> {
         let (rows, cols) = (gate.rows(), gate.cols());
         up.expect_shape(rows, cols, "up projection of a feed-forward")?;
         let mut out = HostRows::unwritten(&self.buffers, rows * cols);
         let (gate, up) = (values(&gate)?, values(up)?);
-        kernels::gated(&self.cpu, names::activation(activation), gate, up, out.values_mut())
-            .map_err(failed)?;
+        kernels::gated(&self.cpu, names::gating(gating), gate, up, out.values_mut()).map_err(failed)?;
         Ok(out.into_rows(rows, cols))
     }
 

@@ -10,6 +10,8 @@ mod buffers;
 mod matrix;
 mod names;
 mod products;
+mod recurrence;
 mod state;
+mod stored;
 
 pub use backend::CpuBackend;

@@ -3,7 +3,7 @@
 use gguf_file::GgmlType;
 use menagerie_kernels as kernels;
 use menagerie_kernels::BlockType;
-use menagerie_model::{Activation, Arithmetic, AttentionShape, Mask, ModelError, RopePairs};
+use menagerie_model::{Activation, Arithmetic, AttentionShape, Gating, Mask, ModelError, RopePairs, Xielu};
 
 /// Name of this backend in errors.
 pub(crate) const NAME: &str = "cpu";
@@ -38,6 +38,20 @@ pub(crate) fn activation(activation: Activation) -> kernels::Activation {
         Activation::GeluErf => kernels::Activation::GeluErf,
         Activation::Relu => kernels::Activation::Relu,
         Activation::ReluSquared => kernels::Activation::ReluSquared,
+        Activation::Sigmoid => kernels::Activation::Sigmoid,
+        Activation::Softplus => kernels::Activation::Softplus,
+        Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps }) => {
+            kernels::Activation::Xielu(kernels::Xielu { alpha_p, alpha_n, beta, eps })
+        }
+    }
+}
+
+pub(crate) fn gating(gating: Gating) -> kernels::Gating {
+    match gating {
+        Gating::Plain(own) => kernels::Gating::Plain(activation(own)),
+        Gating::LimitedBefore { limit } => kernels::Gating::LimitedBefore { limit },
+        Gating::LimitedAfter { limit } => kernels::Gating::LimitedAfter { limit },
+        Gating::SwigluOai { alpha, limit } => kernels::Gating::SwigluOai { alpha, limit },
     }
 }
 
@@ -49,7 +63,7 @@ pub(crate) fn pairs(pairs: RopePairs) -> kernels::RopePairs {
 }
 
 pub(crate) fn shape(shape: &AttentionShape) -> kernels::AttentionShape {
-    let AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask } = *shape;
+    let AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, alibi } = *shape;
     let mask = match mask {
         Mask::Causal => kernels::Mask::Causal,
         Mask::Sliding { size } => kernels::Mask::Sliding { size },
@@ -57,5 +71,5 @@ pub(crate) fn shape(shape: &AttentionShape) -> kernels::AttentionShape {
         Mask::Bidirectional => kernels::Mask::Bidirectional,
         Mask::Symmetric { size } => kernels::Mask::Symmetric { size },
     };
-    kernels::AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask }
+    kernels::AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, alibi }
 }

@@ -171,7 +171,7 @@ impl CpuBackend {
     }
 
     /// Runs `job(first row, rows)` over chunks of rows, in parallel where there are several.
-    fn for_row_chunks(
+    pub(crate) fn for_row_chunks(
         &self,
         out: &mut [f32],
         width: usize,

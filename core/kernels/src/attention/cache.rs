@@ -14,8 +14,14 @@ use crate::simd::{LANES, Simd};
 pub(super) struct Rows<'a> {
     rows: KvRows<'a>,
     total: usize,
-    /// Bytes of one head of a row.
-    pub(super) head_bytes: usize,
+    /// Elements of a head that are read.
+    dim: usize,
+    /// Bytes from a row to the next.
+    row_bytes: usize,
+    /// Bytes of a head that are read.
+    head_bytes: usize,
+    /// Bytes from a head to the next: 0 where all read the only one that is stored.
+    head_step: usize,
 }
 
 /// The addresses of the 64 rows of a block. Rows behind the last position repeat it, rows that have been dropped repeat
@@ -23,8 +29,22 @@ pub(super) struct Rows<'a> {
 pub(super) type Addresses = [*const u8; BLOCK];
 
 impl<'a> Rows<'a> {
-    pub(super) fn new(rows: KvRows<'a>, total: usize) -> Rows<'a> {
-        Rows { rows, total, head_bytes: rows.kind.row_bytes(rows.head_dim).unwrap_or(0) }
+    /// The first `dim` elements of `heads` heads; of fewer stored ones, the one there is serves all.
+    pub(super) fn new(rows: KvRows<'a>, heads: usize, dim: usize, total: usize) -> Rows<'a> {
+        let stored = rows.kind.row_bytes(rows.head_dim).unwrap_or(0);
+        let head_bytes = rows.kind.row_bytes(dim).unwrap_or(0);
+        let head_step = if rows.heads == heads { stored } else { 0 };
+        Rows { rows, total, dim, row_bytes: stored * rows.heads, head_bytes, head_step }
+    }
+
+    /// Bytes that lie between the beginning of a head and the end of the last of `heads` from it on.
+    pub(super) fn span(&self, heads: usize) -> usize {
+        heads.saturating_sub(1) * self.head_step + self.head_bytes
+    }
+
+    /// Bytes from a head to the one `heads` further on.
+    pub(super) fn step(&self, heads: usize) -> usize {
+        heads * self.head_step
     }
 
     pub(super) fn kind(&self) -> KvType {
@@ -32,7 +52,7 @@ impl<'a> Rows<'a> {
     }
 
     pub(super) fn dim(&self) -> usize {
-        self.rows.head_dim
+        self.dim
     }
 
     /// Where the rows of the positions `base..base + 64` begin, and the heads of `head` in them; at least one of them
@@ -40,7 +60,7 @@ impl<'a> Rows<'a> {
     #[inline(always)]
     pub(super) fn addresses(&self, base: usize, head: usize) -> Addresses {
         let bytes = self.rows.bytes.as_ptr();
-        let row_bytes = self.head_bytes * self.rows.heads;
+        let row_bytes = self.row_bytes;
         let mut out = [bytes; BLOCK];
         let count = BLOCK.min(self.total - base);
         let dropped = self.rows.first_position().saturating_sub(base);
@@ -49,8 +69,7 @@ impl<'a> Rows<'a> {
             // One page at a time; `row_of` checks the page list.
             let in_page = (base + done) % self.rows.page_len;
             let run = (self.rows.page_len - in_page).min(count - done);
-            let mut row =
-                bytes.wrapping_add(self.rows.row_of(base + done) * row_bytes + head * self.head_bytes);
+            let mut row = bytes.wrapping_add(self.rows.row_of(base + done) * row_bytes + self.step(head));
             for address in &mut out[done..done + run] {
                 *address = row;
                 row = row.wrapping_add(row_bytes);

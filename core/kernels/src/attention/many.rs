@@ -1,7 +1,7 @@
 //! Many rows of a sequence against the cache: blocks of queries times blocks of keys, as small f32 products.
 
-use super::cache::{Addresses, F16, F32, Q8, Rows, widen_columns, widen_rows};
-use super::online_softmax::{OnlineSoftmax, STRIP};
+use super::cache::{Addresses, F16, F32, Q8, widen_columns, widen_rows};
+use super::online_softmax::{Distance, OnlineSoftmax, STRIP};
 use super::{AttentionSequence, BLOCK, Call};
 use crate::kv::KvType;
 use crate::memory::Scratch;
@@ -70,8 +70,7 @@ impl Kernel for ManyRowsLoop<'_> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let (call, sequence) = (self.call, self.sequence);
-        let keys = Rows::new(sequence.keys, sequence.total());
-        let values = Rows::new(sequence.values, sequence.total());
+        let (keys, values) = call.rows(sequence);
         self.begin();
         let first = sequence.first_position + self.first;
         let low = call.shape.mask.visible(first, sequence.total()).start;
@@ -120,9 +119,14 @@ impl ManyRowsLoop<'_> {
         for start in (0..rows).step_by(STRIP) {
             let count = STRIP.min(rows - start);
             let mut visible = [(0, 0); STRIP];
+            let (mut positions, mut slopes) = ([0.0; STRIP], [0.0; STRIP]);
             let mut depth = 0;
             for (i, span) in visible[..count].iter_mut().enumerate() {
                 let position = sequence.first_position + self.first + (start + i) / group;
+                positions[i] = position as f32 - base as f32;
+                if let Some(all) = &self.call.slopes {
+                    slopes[i] = all[self.kv_head * group + (start + i) % group];
+                }
                 let seen = mask.visible(position, sequence.total());
                 *span = (seen.start.max(base) - base, seen.end.clamp(base, base + BLOCK) - base);
                 if span.0 < span.1 {
@@ -137,6 +141,11 @@ impl ManyRowsLoop<'_> {
                 scores: &mut scores[..count],
                 visible: &visible,
                 softcap: self.call.shape.softcap,
+                distance: self
+                    .call
+                    .slopes
+                    .as_ref()
+                    .map(|_| Distance { slopes: &slopes, positions: &positions }),
                 max: &mut self.room.max[start..start + count],
                 sums: &mut self.room.sums[start..start + count],
                 alpha: &mut alpha[..count],

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::cache::{Addresses, Rows};
 use super::many::{Widen, last_factor};
-use super::online_softmax::{OnlineSoftmax, STRIP};
+use super::online_softmax::{Distance, OnlineSoftmax, STRIP};
 use super::rows::{Prefetch, Scores, WeightedSum};
 use super::{AttentionSequence, AttentionShape, BLOCK, Call};
 use crate::kv::KvType;
@@ -158,8 +158,9 @@ impl Kernel for OneRowLoop<'_> {
         let seen = call.shape.mask.visible(sequence.first_position, sequence.total());
         let (low, high) = (seen.start.max(part * PART), seen.end.min((part + 1) * PART));
         let span = (low / BLOCK * BLOCK, high);
-        let mut keys = Stream::new(s, Rows::new(sequence.keys, sequence.total()), &kv_heads, span);
-        let mut values = Stream::new(s, Rows::new(sequence.values, sequence.total()), &kv_heads, span);
+        let (keys, values) = call.rows(sequence);
+        let mut keys = Stream::new(s, keys, &kv_heads, span);
+        let mut values = Stream::new(s, values, &kv_heads, span);
         while keys.base < high {
             let span = (low.max(keys.base) - keys.base, high.min(keys.base + BLOCK) - keys.base);
             // All heads of a block before the next block: the cache is read row after row, page after page.
@@ -194,7 +195,7 @@ impl<'a> Stream<'a> {
         (base, high): (usize, usize),
     ) -> Stream<'a> {
         let current = rows.addresses(base, heads.start);
-        let mut ahead = Prefetch::new(current, heads.len() * rows.head_bytes, 1);
+        let mut ahead = Prefetch::new(current, rows.span(heads.len()), 1);
         ahead.ask(s, BLOCK);
         let mut stream = Stream { rows, heads, base, high, current, next: current, ahead };
         stream.look_ahead();
@@ -205,7 +206,7 @@ impl<'a> Stream<'a> {
     fn look_ahead(&mut self) {
         if self.base + BLOCK < self.high {
             self.next = self.rows.addresses(self.base + BLOCK, self.heads.start);
-            self.ahead = Prefetch::new(self.next, self.heads.len() * self.rows.head_bytes, self.heads.len());
+            self.ahead = Prefetch::new(self.next, self.rows.span(self.heads.len()), self.heads.len());
         }
     }
 
@@ -222,7 +223,7 @@ impl<'a> Stream<'a> {
     fn in_vectors<S: Simd>(&self, s: S, head: usize, tile: &mut [f32]) -> (KvType, Addresses) {
         let mut rows = self.current;
         for row in &mut rows {
-            *row = row.wrapping_add((head - self.heads.start) * self.rows.head_bytes);
+            *row = row.wrapping_add(self.rows.step(head - self.heads.start));
         }
         let dim = self.rows.dim();
         if dim.is_multiple_of(LANES) {
@@ -263,10 +264,15 @@ impl OneRowLoop<'_> {
         for start in (0..group).step_by(STRIP) {
             let strip = start..(start + STRIP).min(group);
             let heads = first + strip.start..first + strip.end;
+            let own = kv_head * group + strip.start..kv_head * group + strip.end;
+            let slopes = self.task.call.slopes.as_ref().map(|slopes| &slopes[own]);
+            let position = self.task.call.sequences[self.task.sequence].first_position;
+            let positions = [position as f32 - keys.base as f32; STRIP];
             s.call(OnlineSoftmax {
                 scores: &mut self.scores.as_chunks_mut::<BLOCK>().0[strip],
                 visible: &[span; STRIP],
                 softcap: shape.softcap,
+                distance: slopes.map(|slopes| Distance { slopes, positions: &positions }),
                 max: &mut self.max[heads.clone()],
                 sums: &mut self.sums[heads.clone()],
                 alpha: &mut self.alpha[heads],

@@ -73,6 +73,20 @@ pub struct AttentionShape {
     pub softcap: Option<f32>,
     /// Who sees whom.
     pub mask: Mask,
+    /// The largest bias of ALiBi: distance takes from the capped scores at the rate of [`alibi_slope`].
+    pub alibi: Option<f32>,
+}
+
+/// What a position of distance takes from the scores of a head (Press et al. 2021): `2^(-max_bias * (head + 1) / n)`, `n`
+/// the largest power of two up to `heads`, and past that every other slope of twice as many heads.
+pub fn alibi_slope(max_bias: f32, heads: usize, head: usize) -> f32 {
+    let whole = if heads == 0 { 1 } else { 1 << heads.ilog2() };
+    let step = -max_bias / whole as f32;
+    let exponent = match head.checked_sub(whole) {
+        None => step * (head + 1) as f32,
+        Some(more) => 0.5 * step * (2 * more + 1) as f32,
+    };
+    exponent.exp2()
 }
 
 /// One sequence of a call.
@@ -98,8 +112,18 @@ impl AttentionSequence<'_> {
     }
 }
 
+/// Whose heads a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheHeads {
+    /// Those of the shape.
+    Own,
+    /// One, as long as that of the shape or longer, which serves all of them.
+    One,
+}
+
 /// Checks everything the kernels rely on.
 pub(crate) fn check(
+    cache: CacheHeads,
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
     q: &[f32],
@@ -120,17 +144,21 @@ pub(crate) fn check(
     ) {
         return Err(KernelError::shape("attention: mask", "a window of 0 positions sees nothing"));
     }
+    if shape.alibi.is_some_and(|bias| !bias.is_finite() || bias <= 0.0) {
+        return Err(KernelError::shape("attention: alibi", "its largest bias must be positive"));
+    }
     if let Some(sinks) = sinks {
         check_len("attention: sinks", sinks.len(), heads)?;
     }
     let rows = q.len() / (heads * key_dim);
     check_len("attention: q", q.len(), rows * heads * key_dim)?;
     check_len("attention: out", out.len(), rows * heads * value_dim)?;
-    check_sequences(shape, sequences, rows)
+    check_sequences(cache, shape, sequences, rows)
 }
 
 /// Checks that the sequences' rows exist and are apart, and that their caches hold what they say.
 fn check_sequences(
+    cache: CacheHeads,
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
     rows: usize,
@@ -148,9 +176,15 @@ fn check_sequences(
             ("attention: keys", &sequence.keys, shape.key_dim),
             ("attention: values", &sequence.values, shape.value_dim),
         ] {
-            if rows.heads != shape.kv_heads || rows.head_dim != dim {
-                let detail =
-                    format!("{} heads of {}, wanted {} of {dim}", rows.heads, rows.head_dim, shape.kv_heads);
+            let (fits, wanted) = match cache {
+                CacheHeads::Own => (rows.heads == shape.kv_heads && rows.head_dim == dim, shape.kv_heads),
+                CacheHeads::One => {
+                    let whole_blocks = rows.kind.row_bytes(dim).is_some();
+                    (rows.heads == 1 && rows.head_dim >= dim && whole_blocks, 1)
+                }
+            };
+            if !fits {
+                let detail = format!("{} heads of {}, wanted {wanted} of {dim}", rows.heads, rows.head_dim);
                 return Err(KernelError::shape(what, detail));
             }
             rows.check(what, shape.mask.visible(sequence.first_position, total).start..total)?;

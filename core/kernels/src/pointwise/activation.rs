@@ -3,10 +3,10 @@
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
 use crate::pointwise::{Pointwise, combine, map};
-use crate::simd::{Simd, erfc, exp};
+use crate::simd::{Simd, erfc, exp, ln_1p_of_fraction, tanh};
 
 /// An activation function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
     /// `x * sigmoid(x)` (Elfwing et al. 2017), also called swish.
     Silu,
@@ -18,6 +18,49 @@ pub enum Activation {
     Relu,
     /// `max(x, 0)^2` (So et al. 2021); HF `relu2`.
     ReluSquared,
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// `ln(1 + exp(x))` (Dugas et al. 2001).
+    Softplus,
+    /// xIELU (Huang and Schlag 2024).
+    Xielu(Xielu),
+}
+
+/// Numbers of xIELU: `alpha_p * x^2 + beta * x` above 0, `alpha_n * (exp(min(x, eps)) - 1 - x) + beta * x` up to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Xielu {
+    /// Multiplies the square above 0.
+    pub alpha_p: f32,
+    /// Multiplies the exponential up to 0.
+    pub alpha_n: f32,
+    /// Linear part.
+    pub beta: f32,
+    /// Largest argument of the exponential.
+    pub eps: f32,
+}
+
+/// How a gate and an up projection become one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Gating {
+    /// `activation(gate) * up` (Shazeer 2020).
+    Plain(Activation),
+    /// `silu(min(gate, limit)) * clamp(up, -limit, limit)`.
+    LimitedBefore {
+        /// Above 0.
+        limit: f32,
+    },
+    /// `min(silu(gate), limit) * clamp(up, -limit, limit)`.
+    LimitedAfter {
+        /// Above 0.
+        limit: f32,
+    },
+    /// With `g = min(gate, limit)`: `g * sigmoid(alpha * g) * (clamp(up, -limit, limit) + 1)` (gpt-oss).
+    SwigluOai {
+        /// Multiplies inside the sigmoid.
+        alpha: f32,
+        /// Above 0.
+        limit: f32,
+    },
 }
 
 /// `x = act(x)`, element by element.
@@ -31,22 +74,42 @@ pub fn activate(cpu: &Cpu, a: Activation, x: &mut [f32]) -> Result<(), KernelErr
         Activation::GeluErf => map(cpu, GeluErf, x),
         Activation::Relu => map(cpu, Relu, x),
         Activation::ReluSquared => map(cpu, ReluSquared, x),
+        Activation::Sigmoid => map(cpu, Sigmoid, x),
+        Activation::Softplus => map(cpu, Softplus, x),
+        Activation::Xielu(numbers) => map(cpu, numbers, x),
     }
 }
 
-/// `out = act(gate) * up`, element by element.
+/// `out` from `gate` and `up`, element by element.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: different lengths.
-pub fn gated(cpu: &Cpu, a: Activation, gate: &[f32], up: &[f32], out: &mut [f32]) -> Result<(), KernelError> {
+pub fn gated(
+    cpu: &Cpu,
+    gating: Gating,
+    gate: &[f32],
+    up: &[f32],
+    out: &mut [f32],
+) -> Result<(), KernelError> {
     check_len("gated: up", up.len(), gate.len())?;
     check_len("gated: out", out.len(), gate.len())?;
-    match a {
+    let activation = match gating {
+        Gating::Plain(activation) => activation,
+        Gating::LimitedBefore { limit } => return combine(cpu, LimitedBefore(limit), gate, up, out),
+        Gating::LimitedAfter { limit } => return combine(cpu, LimitedAfter(limit), gate, up, out),
+        Gating::SwigluOai { alpha, limit } => {
+            return combine(cpu, SwigluOai { alpha, limit }, gate, up, out);
+        }
+    };
+    match activation {
         Activation::Silu => combine(cpu, Gate(Silu), gate, up, out),
         Activation::GeluTanh => combine(cpu, Gate(GeluTanh), gate, up, out),
         Activation::GeluErf => combine(cpu, Gate(GeluErf), gate, up, out),
         Activation::Relu => combine(cpu, Gate(Relu), gate, up, out),
         Activation::ReluSquared => combine(cpu, Gate(ReluSquared), gate, up, out),
+        Activation::Sigmoid => combine(cpu, Gate(Sigmoid), gate, up, out),
+        Activation::Softplus => combine(cpu, Gate(Softplus), gate, up, out),
+        Activation::Xielu(numbers) => combine(cpu, Gate(numbers), gate, up, out),
     }
 }
 
@@ -58,6 +121,60 @@ impl<P: Pointwise> Pointwise for Gate<P> {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
         s.mul(self.0.apply(s, a, a), b)
+    }
+}
+
+/// From `-limit` to `limit`; not a number stays so.
+#[inline(always)]
+fn within<S: Simd>(s: S, x: S::F, limit: f32) -> S::F {
+    s.min(s.splat(limit), s.max(s.splat(-limit), x))
+}
+
+#[derive(Clone, Copy)]
+struct LimitedBefore(f32);
+
+impl Pointwise for LimitedBefore {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        let gate = s.min(s.splat(self.0), a);
+        s.mul(Silu.apply(s, gate, gate), within(s, b, self.0))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct LimitedAfter(f32);
+
+impl Pointwise for LimitedAfter {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        s.mul(s.min(s.splat(self.0), Silu.apply(s, a, a)), within(s, b, self.0))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct SwigluOai {
+    alpha: f32,
+    limit: f32,
+}
+
+impl Pointwise for SwigluOai {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
+        let gate = s.min(s.splat(self.limit), a);
+        let gate = s.div(gate, one_plus_exp_minus(s, s.mul(gate, s.splat(self.alpha))));
+        s.mul(gate, s.add(within(s, b, self.limit), s.splat(1.0)))
+    }
+}
+
+impl Pointwise for Xielu {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, a: S::F, _: S::F) -> S::F {
+        let above = s.mul(s.mul(a, a), s.splat(self.alpha_p));
+        // exp(u) - 1 = 2 t / (1 - t), with t = tanh(u / 2): near zero nothing cancels.
+        let half = tanh(s, s.mul(s.min(s.splat(self.eps), a), s.splat(0.5)));
+        let minus_one = s.div(s.add(half, half), s.sub(s.splat(1.0), half));
+        let below = s.mul(s.sub(minus_one, a), s.splat(self.alpha_n));
+        s.fma(a, s.splat(self.beta), s.select_lt(s.splat(0.0), a, above, below))
     }
 }
 
@@ -124,6 +241,18 @@ impl Pointwise for ReluSquared {
     fn apply<S: Simd>(self, s: S, a: S::F, _: S::F) -> S::F {
         let positive = s.max(s.splat(0.0), a);
         s.mul(positive, positive)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Softplus;
+
+impl Pointwise for Softplus {
+    #[inline(always)]
+    fn apply<S: Simd>(self, s: S, a: S::F, _: S::F) -> S::F {
+        // Without overflow: max(x, 0) + ln(1 + exp(-|x|)).
+        let small = exp(s, s.sub(s.splat(0.0), s.abs(a)));
+        s.add(s.max(s.splat(0.0), a), ln_1p_of_fraction(s, small))
     }
 }
 

@@ -78,3 +78,17 @@ pub(crate) fn erfc<S: Simd>(s: S, x: S::F) -> S::F {
     let value = s.mul(t, exp(s, s.fnma(size, size, fit)));
     s.select_lt(x, s.splat(0.0), s.sub(s.splat(2.0), value), value)
 }
+
+/// `ln(1 + x)` for `x` in 0..=1, relative error under 3e-7: `2 atanh(x / (2 + x))`, whose series in the square of that
+/// quotient (at most 1/9) is cut after its ninth term.
+#[inline(always)]
+pub(crate) fn ln_1p_of_fraction<S: Simd>(s: S, x: S::F) -> S::F {
+    let quotient = s.div(x, s.add(x, s.splat(2.0)));
+    let square = s.mul(quotient, quotient);
+    let series = polynomial(
+        s,
+        square,
+        &[1.0 / 17.0, 1.0 / 15.0, 1.0 / 13.0, 1.0 / 11.0, 1.0 / 9.0, 1.0 / 7.0, 1.0 / 5.0, 1.0 / 3.0, 1.0],
+    );
+    s.mul(s.add(quotient, quotient), series)
+}

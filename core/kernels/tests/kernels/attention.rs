@@ -67,7 +67,16 @@ impl Cache {
 
 fn shape(heads: usize, kv_heads: usize, dims: (usize, usize), mask: Mask) -> AttentionShape {
     let scale = 1.0 / (dims.0 as f32).sqrt();
-    AttentionShape { heads, kv_heads, key_dim: dims.0, value_dim: dims.1, scale, softcap: None, mask }
+    AttentionShape {
+        heads,
+        kv_heads,
+        key_dim: dims.0,
+        value_dim: dims.1,
+        scale,
+        softcap: None,
+        mask,
+        alibi: None,
+    }
 }
 
 fn caches(shape: &AttentionShape, kind: KvType, total: usize, page_len: usize, seed: u64) -> (Cache, Cache) {
@@ -100,6 +109,26 @@ fn compare(
         let what = format!("{} {shape:?} {kind:?} {first}+{rows} at {i}: {got} {wanted}", cpu.isa());
         assert!((got - wanted).abs() <= 5e-6, "{what}");
     }
+}
+
+#[test]
+fn distance_takes_from_the_scores() {
+    each_cpu(|cpu| {
+        for (heads, kv_heads) in [(1, 1), (8, 2), (6, 6), (14, 1), (40, 8)] {
+            for mask in [Mask::Causal, Mask::Sliding { size: 50 }, Mask::Bidirectional] {
+                let plain = shape(heads, kv_heads, (16, 24), mask);
+                for bias in [8.0, 3.5] {
+                    let biased = AttentionShape { alibi: Some(bias), ..plain };
+                    for span in [(0, 1), (0, 33), (70, 1), (600, 1), (130, 70)] {
+                        compare(cpu, &biased, KvType::F32, span, None);
+                    }
+                    let both = AttentionShape { softcap: Some(2.0), ..biased };
+                    let sinks = noise(heads, 3);
+                    compare(cpu, &both, KvType::F32, (70, 9), Some(&sinks));
+                }
+            }
+        }
+    });
 }
 
 fn each_cpu(test: impl Fn(&Cpu)) {
@@ -325,6 +354,7 @@ fn what_does_not_fit_is_refused() {
     assert!(call(AttentionShape { heads: 0, ..shape }, &[good], &q, None).is_err());
     assert!(call(AttentionShape { mask: Mask::Sliding { size: 0 }, ..shape }, &[good], &q, None).is_err());
     assert!(call(AttentionShape { softcap: Some(-1.0), ..shape }, &[good], &q, None).is_err());
+    assert!(call(AttentionShape { alibi: Some(0.0), ..shape }, &[good], &q, None).is_err());
     assert!(call(shape, &[good], &q[1..], None).is_err());
     assert!(call(shape, &[good], &q, Some(&[0.0; 3])).is_err());
     assert!(
@@ -335,4 +365,83 @@ fn what_does_not_fit_is_refused() {
     assert!(call(shape, &[AttentionSequence { first_position: usize::MAX, ..good }], &q, None).is_err());
     let few = KvRows { heads: 1, ..good.keys };
     assert!(call(shape, &[AttentionSequence { keys: few, ..good }], &q, None).is_err());
+}
+
+/// Latent attention: one head of keys for all query heads, whose first part are the values.
+#[test]
+fn one_stored_head_serves_all() {
+    each_cpu(|cpu| {
+        for (kind, stored, value_dim) in
+            [(KvType::F32, 44, 20), (KvType::F16, 576, 512), (KvType::F16, 72, 64), (KvType::Q8_0, 96, 64)]
+        {
+            for (first, rows) in [(0, 1), (0, 40), (130, 70), (600, 1), (1100, 3)] {
+                let cache = Cache::new(kind, (1, stored), first + rows, 48, 7);
+                let sequence = AttentionSequence {
+                    first_row: 0,
+                    row_count: rows,
+                    first_position: first,
+                    keys: cache.rows(),
+                    values: cache.rows(),
+                };
+                let q = noise(rows * 12 * stored, 99);
+                let run = |kv_heads: usize| {
+                    let shape = shape(12, kv_heads, (stored, value_dim), Mask::Causal);
+                    let mut out = vec![9.0; rows * 12 * value_dim];
+                    attention_to_one_head(cpu, &shape, &[sequence], &q, None, &mut out).unwrap();
+                    out
+                };
+                let mut wanted = vec![9.0; rows * 12 * value_dim];
+                let naive_shape = shape(12, 3, (stored, value_dim), Mask::Causal);
+                naive::attention::attention(&naive_shape, &[sequence], &q, None, &mut wanted);
+                let got = run(3);
+                for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
+                    assert!((got - wanted).abs() <= 5e-6, "{kind:?} {first}+{rows} at {i}: {got} {wanted}");
+                }
+                assert!(got == run(12) && got == run(1), "{} {kind:?} {first}+{rows}: grouping", cpu.isa());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_head_too_short_or_too_many_heads_are_no_shared_head() {
+    let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
+    let call = |kind, (heads, stored), dims: (usize, usize)| {
+        let cache = Cache::new(kind, (heads, stored), 4, 8, 1);
+        let sequence = AttentionSequence {
+            first_row: 0,
+            row_count: 1,
+            first_position: 3,
+            keys: cache.rows(),
+            values: cache.rows(),
+        };
+        let shape = shape(2, 2, dims, Mask::Causal);
+        let (q, mut out) = (vec![0.0; 2 * dims.0], vec![0.0; 2 * dims.1]);
+        attention_to_one_head(&cpu, &shape, &[sequence], &q, None, &mut out)
+    };
+    assert!(call(KvType::Q8_0, (1, 96), (96, 64)).is_ok());
+    assert!(call(KvType::Q8_0, (1, 96), (96, 40)).is_err());
+    assert!(call(KvType::F32, (1, 8), (9, 8)).is_err());
+    assert!(call(KvType::F32, (2, 8), (8, 8)).is_err());
+}
+
+#[test]
+fn stored_rows_are_read_back() {
+    for (kind, dim) in [(KvType::F32, 5), (KvType::F16, 37), (KvType::Q8_0, 64)] {
+        let cache = Cache::new(kind, (2, dim), 50, 16, 3);
+        let mut out = vec![9.0; 21 * 2 * dim];
+        load_rows(&cache.rows(), 27..48, &mut out).unwrap();
+        for (position, row) in (27..48).zip(out.chunks_exact(2 * dim)) {
+            for head in 0..2 {
+                let wanted = naive::attention::cache_row(&cache.rows(), position, head);
+                assert_eq!(row[head * dim..(head + 1) * dim], wanted, "{kind:?} {position} {head}");
+            }
+        }
+        assert!(load_rows(&cache.rows(), 27..47, &mut out).is_err());
+        assert!(load_rows(&cache.rows(), 180..201, &mut out).is_err());
+    }
+    let values = noise(3 * 2 * 4, 5);
+    let mut out = vec![0.0; 8];
+    load_rows(&KvRows::of_floats(&values, 2, 4), 1..2, &mut out).unwrap();
+    assert_eq!(out, values[8..16]);
 }

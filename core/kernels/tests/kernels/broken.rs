@@ -48,9 +48,9 @@ fn elementwise_operations_keep_it() {
         ] {
             in_place(&format!("{a:?}"), &|out| activate(cpu, a, out).unwrap());
             let (other, mut out) = (noise(x.len()), vec![0.0; x.len()]);
-            gated(cpu, a, x, &other, &mut out).unwrap();
+            gated(cpu, Gating::Plain(a), x, &other, &mut out).unwrap();
             check("gate", &out);
-            gated(cpu, a, &other, x, &mut out).unwrap();
+            gated(cpu, Gating::Plain(a), &other, x, &mut out).unwrap();
             check("up", &out);
         }
         in_place("sigmoid", &|out| sigmoid(cpu, out).unwrap());
@@ -151,6 +151,7 @@ fn read_back(cpu: &Cpu, kind: KvType, key: &[f32], value: &[f32]) -> Vec<f32> {
         scale: 1.0,
         softcap: None,
         mask: Mask::Causal,
+        alibi: None,
     };
     let mut out = vec![0.0; dim];
     attention(cpu, &shape, &[sequence], &noise(dim), None, &mut out).unwrap();
@@ -219,6 +220,7 @@ fn attention_does_not_pass_over_a_key() {
                     scale: 0.2,
                     softcap,
                     mask: Mask::Causal,
+                    alibi: None,
                 };
                 let mut out = vec![0.0; rows * 2 * dim];
                 attention(cpu, &shape, &[sequence], &noise(rows * 2 * dim), None, &mut out).unwrap();

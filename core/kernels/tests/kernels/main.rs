@@ -5,9 +5,11 @@
 mod attention;
 mod blocks;
 mod broken;
+mod linear_attention;
 mod matmul;
 mod norm;
 mod pointwise;
 mod rope;
+mod selective_scan;
 mod short_conv;
 mod softmax;

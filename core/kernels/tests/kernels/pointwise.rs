@@ -6,8 +6,18 @@ use menagerie_kernels_check::naive::pointwise;
 /// More than enough elements for several threads.
 const PARALLEL: usize = 64 * 1024;
 
-const ACTIVATIONS: [Activation; 5] =
-    [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::Relu, Activation::ReluSquared];
+const XIELU: Xielu = Xielu { alpha_p: 0.7, alpha_n: 1.1, beta: 0.5, eps: -1e-6 };
+
+const ACTIVATIONS: [Activation; 8] = [
+    Activation::Silu,
+    Activation::GeluTanh,
+    Activation::GeluErf,
+    Activation::Relu,
+    Activation::ReluSquared,
+    Activation::Sigmoid,
+    Activation::Softplus,
+    Activation::Xielu(XIELU),
+];
 
 fn each_cpu(test: impl Fn(&Cpu)) {
     for isa in Isa::available() {
@@ -62,7 +72,11 @@ fn activations_match_f64() {
                 activate(cpu, a, &mut out).unwrap();
                 for (x, got) in x.iter().zip(&out) {
                     let wanted = pointwise::activate(a, *x);
-                    let bound = 1e-6_f32.min(4e-6 * wanted.abs() + 1e-9) + 4e-7 * wanted.abs();
+                    let mut bound = 1e-6_f32.min(4e-6 * wanted.abs() + 1e-9) + 4e-7 * wanted.abs();
+                    if matches!(a, Activation::Xielu(_)) {
+                        // Its parts are as large as x, and can cancel.
+                        bound += 2e-7 * x.abs();
+                    }
                     assert!((got - wanted).abs() <= bound, "{} {a:?} {x}: {got} {wanted}", cpu.isa());
                 }
             }
@@ -74,10 +88,23 @@ fn activations_match_f64() {
 fn extreme_values_stay_sane() {
     each_cpu(|cpu| {
         for a in ACTIVATIONS {
+            if matches!(a, Activation::Xielu(_)) {
+                // Not bounded below: (beta - alpha_n) * x.
+                let mut out = [f32::NAN, -1e30, 1e15];
+                activate(cpu, a, &mut out).unwrap();
+                assert!(out[0].is_nan() && out[1].is_finite() && out[2] > 1e29, "{out:?}");
+                continue;
+            }
             let mut out = [-1e30f32, -100.0, -0.0, 0.0, 100.0, 1e15];
             activate(cpu, a, &mut out).unwrap();
-            assert!(out[..4].iter().all(|v| v.abs() < 1e-20), "{} {a:?} {out:?}", cpu.isa());
-            assert!(out[4] >= 99.999 && out[5] >= 1e14, "{} {a:?} {out:?}", cpu.isa());
+            let (at_zero, far): (f32, [f32; 2]) = match a {
+                Activation::Sigmoid => (0.5, [1.0; 2]),
+                Activation::Softplus => (std::f32::consts::LN_2, [99.999, 1e14]),
+                _ => (0.0, [99.999, 1e14]),
+            };
+            assert!(out[..2].iter().all(|v| v.abs() < 1e-20), "{} {a:?} {out:?}", cpu.isa());
+            assert!(out[2..4].iter().all(|v| (v - at_zero).abs() < 1e-6), "{} {a:?} {out:?}", cpu.isa());
+            assert!(out[4] >= far[0] && out[5] >= far[1], "{} {a:?} {out:?}", cpu.isa());
             let mut out = [f32::NAN];
             activate(cpu, a, &mut out).unwrap();
             assert!(out[0].is_nan(), "{} {a:?}", cpu.isa());
@@ -93,10 +120,38 @@ fn gates_multiply() {
                 let both = spread(2 * count);
                 let (gate, up) = both.split_at(count);
                 let mut one = vec![0.0; count];
-                gated(cpu, a, gate, up, &mut one).unwrap();
+                gated(cpu, Gating::Plain(a), gate, up, &mut one).unwrap();
                 let mut alone = gate.to_vec();
                 activate(cpu, a, &mut alone).unwrap();
                 assert!((0..count).all(|i| one[i] == alone[i] * up[i]));
+            }
+        }
+    });
+}
+
+#[test]
+fn limited_gates_match_f64() {
+    const LIMITED: [Gating; 3] = [
+        Gating::LimitedBefore { limit: 2.5 },
+        Gating::LimitedAfter { limit: 1.5 },
+        Gating::SwigluOai { alpha: 1.702, limit: 7.0 },
+    ];
+    each_cpu(|cpu| {
+        for gating in LIMITED {
+            for count in [1, 16, 100, 36_001] {
+                let (gate, up) = (spread(count), spread(2 * count)[count..].to_vec());
+                let mut out = vec![0.0; count];
+                gated(cpu, gating, &gate, &up, &mut out).unwrap();
+                for (index, got) in out.iter().enumerate() {
+                    let wanted = pointwise::gated(gating, gate[index], up[index]);
+                    let bound = 4e-6 * wanted.abs() + 1e-9;
+                    assert!((got - wanted).abs() <= bound, "{} {gating:?}: {got} {wanted}", cpu.isa());
+                }
+            }
+            for (gate, up) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
+                let mut out = [0.0];
+                gated(cpu, gating, &[gate], &[up], &mut out).unwrap();
+                assert!(out[0].is_nan(), "{} {gating:?}", cpu.isa());
             }
         }
     });
@@ -130,5 +185,5 @@ fn lengths_that_do_not_fit_are_refused() {
     assert!(add_bias(&cpu, x, &[]).is_err());
     assert!(scale_rows(&cpu, x, &[0.0; 2], 2).is_err());
     assert!(softcap(&cpu, 0.0, x).is_err());
-    assert!(gated(&cpu, Activation::Silu, &[0.0; 6], &[0.0; 5], x).is_err());
+    assert!(gated(&cpu, Gating::Plain(Activation::Silu), &[0.0; 6], &[0.0; 5], x).is_err());
 }

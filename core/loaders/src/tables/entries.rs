@@ -20,6 +20,26 @@ pub(crate) enum Algorithm {
     Spm,
     /// Byte pair encoding by merges.
     Bpe,
+    /// BERT's words, covered by the longest tokens.
+    WordPiece,
+    /// SentencePiece's unigram model, by the sum of scores.
+    Unigram,
+    /// The longest token first.
+    Longest,
+    /// The smallest sum of costs, bytes for what has no token.
+    Cheapest,
+}
+
+impl Algorithm {
+    /// All of them, by the names that tables have for them.
+    pub(crate) const NAMES: [(&str, Self); 6] = [
+        ("spm", Self::Spm),
+        ("bpe", Self::Bpe),
+        ("wordpiece", Self::WordPiece),
+        ("unigram", Self::Unigram),
+        ("longest", Self::Longest),
+        ("cheapest", Self::Cheapest),
+    ];
 }
 
 /// What a value of `tokenizer.ggml.model` stands for (`[[vocabulary]]`).

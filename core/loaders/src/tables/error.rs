@@ -76,10 +76,18 @@ pub enum TableFault {
         near: Vec<String>,
     },
     /// A vocabulary names an algorithm that does not exist.
-    #[error("there is no algorithm `{name}`; `spm` and `bpe` are known")]
+    #[error(
+        "there is no algorithm `{name}`; `spm`, `bpe`, `wordpiece`, `unigram`, `longest` and `cheapest` are known"
+    )]
     UnknownAlgorithm {
         /// The name.
         name: String,
+    },
+    /// A chat template that cannot be compiled.
+    #[error("{problem}")]
+    Template {
+        /// What is wrong with it.
+        problem: String,
     },
     /// A regex that cannot be compiled.
     #[error("regex {regex:?}: {problem}")]

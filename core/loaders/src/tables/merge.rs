@@ -8,6 +8,7 @@ use super::error::{TableError, TableFault};
 use super::read::{At, Placed, Source, Written};
 use super::{Held, TokenizerTables};
 use crate::nearest::nearest;
+use crate::template::ChatTemplate;
 use crate::tokenizer::Splitter;
 
 /// How long the regexes of a file may take to compile: folders are read unasked, and a short regex can take half a second.
@@ -29,6 +30,7 @@ impl Merge<'_> {
         self.splits(&written)?;
         self.pre(&written)?;
         self.vocabularies(&written)?;
+        self.templates(&written)?;
         for text in written.end {
             self.tables.end.entry(text.value).or_insert(self.file);
         }
@@ -122,6 +124,20 @@ impl Merge<'_> {
     fn vocabularies(&mut self, written: &Written) -> Result<(), TableError> {
         for Placed { at, value: (name, kind) } in &written.vocabularies {
             self.put(|tables| &mut tables.vocabularies, at, name, kind)?;
+        }
+        Ok(())
+    }
+
+    fn templates(&mut self, written: &Written) -> Result<(), TableError> {
+        // Those of the program are compiled by the tests.
+        let built_in = self.file < self.tables.built_in_files;
+        for Placed { at, value: (name, source) } in &written.templates {
+            if !built_in {
+                ChatTemplate::new(name, source, None, None).map_err(|error| {
+                    self.source.error(at, TableFault::Template { problem: error.to_string() })
+                })?;
+            }
+            self.put(|tables| &mut tables.templates, at, name, source)?;
         }
         Ok(())
     }

@@ -40,9 +40,11 @@ pub(super) struct Written {
     pub(super) not_end: Vec<Placed<NotEnd>>,
     pub(super) strip_after: Vec<Placed<StripAfter>>,
     pub(super) reasoning: Vec<Placed<ReasoningPair>>,
+    /// Names and sources.
+    pub(super) templates: Vec<Placed<(String, String)>>,
 }
 
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "split",
     "pre",
     "vocabulary",
@@ -52,6 +54,7 @@ const TABLES: [&str; 9] = [
     "not_end",
     "strip_after",
     "reasoning",
+    "chat_template",
 ];
 
 /// A file's name and text.
@@ -97,6 +100,7 @@ impl Source<'_> {
                 "fill_in_the_middle" => written.fill_in = node.list(Node::fill_in)?,
                 "not_end" => written.not_end = node.list(Node::not_end)?,
                 "strip_after" => written.strip_after = node.list(Node::strip_after)?,
+                "chat_template" => written.templates = node.list(Node::chat_template)?,
                 _ => written.reasoning = node.list(Node::reasoning)?,
             }
         }
@@ -247,11 +251,12 @@ impl<'s, 'v> Node<'s, 'v> {
             return Ok(self.placed((name, VocabularyKind::Refused { what: what.text()? })));
         }
         let node = self.need("algorithm")?;
-        let algorithm = match node.text()?.as_str() {
-            "spm" => Algorithm::Spm,
-            "bpe" => Algorithm::Bpe,
-            other => return node.fault(TableFault::UnknownAlgorithm { name: other.to_owned() }),
+        let name_of_it = node.text()?;
+        let known = Algorithm::NAMES.iter().find(|(known, _)| *known == name_of_it);
+        let Some((_, algorithm)) = known else {
+            return node.fault(TableFault::UnknownAlgorithm { name: name_of_it });
         };
+        let algorithm = *algorithm;
         let pre = self.get("pre").map(|pre| pre.text()).transpose()?;
         Ok(self.placed((name, VocabularyKind::Known { algorithm, pre })))
     }
@@ -282,6 +287,11 @@ impl<'s, 'v> Node<'s, 'v> {
             also: list("also")?,
             except: list("except")?,
         }))
+    }
+
+    fn chat_template(&self) -> Result<Placed<(String, String)>, TableError> {
+        self.table(&["name", "source"])?;
+        Ok(self.placed((self.need("name")?.text()?, self.need("source")?.text()?)))
     }
 
     fn reasoning(&self) -> Result<Placed<ReasoningPair>, TableError> {

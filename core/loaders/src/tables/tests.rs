@@ -59,6 +59,8 @@ fn faults_have_a_place() {
         ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: a list is wanted, found a text"),
         ("[[fill_in_the_middle]]\nkey = 'k'", "fill_in_the_middle[0].texts: missing"),
         ("[[strip_after]]\ntokens = ['a']", "strip_after[0].model: missing"),
+        ("[[chat_template]]\nname = 'a'", "chat_template[0].source: missing"),
+        ("[[chat_template]]\nname = 'a'\nsource = '{% for %}'", "chat_template[0]: "),
     ];
     for (text, part) in cases {
         let mut tables = built_in();
@@ -69,11 +71,12 @@ fn faults_have_a_place() {
 }
 
 /// Every table, one that says something else than the built-in one.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 6] = [
     ("qwen2", "[split]\nqwen2 = ['x']"),
     ("llama-bpe", "[[pre]]\nnames = ['llama-bpe']\nsplit = 'qwen2'"),
     ("llama", "[[vocabulary]]\nname = 'llama'\nalgorithm = 'bpe'"),
     ("<think>", "[[reasoning]]\nopen = '<think>'\nclose = '<done>'"),
+    ("chatml", "[[chat_template]]\nname = 'chatml'\nsource = '{{ messages }}x'"),
     ("<|im_end|>", "[[not_end]]\ntext = '<|im_end|>'\nbeside = [['<x>']]"),
 ];
 
@@ -91,7 +94,7 @@ fn a_built_in_entry_is_replaced_only_with_leave() {
         assert_eq!(tables.added().collect::<Vec<_>>(), ["mine.toml"]);
         // Another folder's entry is never replaced.
         let second = text.replace("'x'", "'y'").replace("'qwen2'", "'gpt2'").replace("<done>", "</end>");
-        let second = second.replace("algorithm = 'bpe'", "refused = 'no'");
+        let second = second.replace("algorithm = 'bpe'", "refused = 'no'").replace("}}x", "}}y");
         if name != "<|im_end|>" {
             let error = tables.add("other.toml", &second, true).unwrap_err();
             assert!(matches!(error.fault, TableFault::Conflict { built_in: false, .. }), "{error}");
@@ -140,7 +143,7 @@ fn what_a_folder_adds_is_used() {
     assert_eq!(tokenizer.end_of_generation(), [3, 6]);
     assert_eq!(tokenizer.guarded_texts(), ["<|fin|>", "<|steer|>", "<|fin2|>", "<|beside|>"]);
     let error = keys.build(None).unwrap_err().to_string();
-    assert!(error.contains("`brandnew`") && error.contains("`gemma4`, `gpt2`, `llama`"), "{error}");
+    assert!(error.contains("`brandnew`") && error.contains("`bert`, `gemma4`, `gpt2`, `llama`"), "{error}");
     let unknown = keys.text("tokenizer.ggml.model", "gpt2").build(None).unwrap_err().to_string();
     assert!(unknown.contains("tokenizers/halves.toml of a spec folder"), "{unknown}");
 }
@@ -181,4 +184,25 @@ fn hostile_regexes_are_refused() {
         (0..30_000).map(|at| format!("x{at} = ['\\p{{L}}{{{}}}']\n", 100 + at % 100)).collect();
     let error = built_in().add("t.toml", &format!("[split]\n{many}"), false).unwrap_err().to_string();
     assert!(error.contains("took more than 3 s to compile"), "{error}");
+}
+
+/// The prompts of llama.cpp for the formats of the same names (tests/fixtures/tok/chats.json).
+#[test]
+fn built_in_chat_templates_give_llama_cpps_prompts() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tok/chats.json");
+    let cases: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let tables = built_in();
+    let names: Vec<&str> = tables.chat_templates().collect();
+    assert_eq!(names.len(), cases["prompts"].as_object().unwrap().len());
+    for name in names {
+        let source = tables.chat_template(name).unwrap();
+        let template = crate::ChatTemplate::new(name, source, None, None).unwrap();
+        for (talk, prompt) in
+            cases["talks"].as_array().unwrap().iter().zip(cases["prompts"][name].as_array().unwrap())
+        {
+            let options = crate::RenderOptions { add_generation_prompt: true, ..Default::default() };
+            let found = template.render(talk.as_array().unwrap(), &options).unwrap();
+            assert_eq!(found, prompt.as_str().unwrap(), "{name}");
+        }
+    }
 }

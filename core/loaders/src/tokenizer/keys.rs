@@ -22,21 +22,28 @@ pub(crate) const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 pub(crate) const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";
 pub(crate) const REMOVE_EXTRA_WHITESPACES: &str = "tokenizer.ggml.remove_extra_whitespaces";
 
-/// Keys that change how text becomes tokens, of which only one value is understood: nothing is to be done.
-const NOT_DONE: [(&str, &str); 5] = [
+pub(crate) const CHARACTERS: &str = "tokenizer.ggml.precompiled_charsmap";
+pub(crate) const LOWERCASE: &str = "tokenizer.ggml.normalizer.lowercase";
+pub(crate) const STRIP_ACCENTS: &str = "tokenizer.ggml.normalizer.strip_accents";
+/// Spelled as the format spells it.
+pub(crate) const SEPARATOR: &str = "tokenizer.ggml.seperator_token_id";
+pub(crate) const CLASSIFIER: &str = "tokenizer.ggml.cls_token_id";
+pub(crate) const ADD_SEPARATOR: &str = "tokenizer.ggml.add_sep_token";
+
+/// Keys that change how text becomes tokens, which some algorithms do: for the others nothing is to be done.
+const NOT_DONE: [(&str, &str); 4] = [
     (REMOVE_EXTRA_WHITESPACES, "removing white space"),
-    ("tokenizer.ggml.precompiled_charsmap", "normalising characters by a table"),
-    ("tokenizer.ggml.normalizer.lowercase", "lower-casing text"),
-    ("tokenizer.ggml.normalizer.strip_accents", "removing accents"),
-    ("tokenizer.ggml.add_sep_token", "adding a separator token"),
+    (CHARACTERS, "normalising characters by a table"),
+    (LOWERCASE, "lower-casing text"),
+    (STRIP_ACCENTS, "removing accents"),
 ];
 
-/// Refuses what changes how text becomes tokens and is not done.
+/// Refuses what changes how text becomes tokens and is not among what the algorithm does.
 ///
 /// # Errors
 /// A key that is true, or a table that holds something.
-pub(crate) fn refuse_unsupported(metadata: &Metadata) -> Result<(), TokenizerError> {
-    for (key, what) in NOT_DONE {
+pub(crate) fn refuse_unsupported(metadata: &Metadata, done: &[&str]) -> Result<(), TokenizerError> {
+    for (key, what) in NOT_DONE.into_iter().filter(|(key, _)| !done.contains(key)) {
         let asked = match metadata.get(key) {
             None | Some(Value::Bool(false)) => false,
             Some(Value::Array(table)) => !table.is_empty(),
@@ -47,6 +54,19 @@ pub(crate) fn refuse_unsupported(metadata: &Metadata) -> Result<(), TokenizerErr
         }
     }
     Ok(())
+}
+
+/// The bytes of an array of bytes, or `None` where the key is absent or the array empty.
+pub(crate) fn bytes(metadata: &Metadata, key: &str) -> Result<Option<Vec<u8>>, TokenizerError> {
+    let Some(list) = array(metadata, key)?.filter(|list| !list.is_empty()) else {
+        return Ok(None);
+    };
+    let byte = |value: i64| u8::try_from(value).or_else(|_| i8::try_from(value).map(|byte| byte as u8)).ok();
+    let bytes = list.integers().and_then(|values| values.map(byte).collect::<Option<Vec<u8>>>());
+    bytes.map(Some).ok_or_else(|| TokenizerError::BadKey {
+        key: key.to_owned(),
+        problem: format!("an array of {}, not of bytes", list.element_type()),
+    })
 }
 
 /// A text, or `None` where the key is absent.

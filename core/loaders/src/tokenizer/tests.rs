@@ -10,3 +10,4 @@ mod pre_tokenizers;
 mod reference_bpe;
 mod reference_spm;
 mod segments;
+mod small_vocabularies;

@@ -20,10 +20,10 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// Reads `tokenizer.ggml.tokens`, `.token_type` and, where `with_scores`, `.scores`.
     ///
-    /// Absent types mean that all tokens are normal.
+    /// Absent types mean that all tokens are normal, absent scores that all are 0.
     ///
     /// # Errors
-    /// A missing or ill-typed list, a list shorter than the tokens, an unknown type, the same text twice (text would
+    /// Missing tokens, an ill-typed list, a list shorter than the tokens, an unknown type, the same text twice (text would
     /// have two ids).
     pub(crate) fn read(metadata: &Metadata, with_scores: bool) -> Result<Self, TokenizerError> {
         let tokens = keys::strings(metadata, keys::TOKENS)?.ok_or(TokenizerError::MissingKey {
@@ -141,10 +141,8 @@ fn read_kinds(metadata: &Metadata, count: usize) -> Result<Vec<TokenKind>, Token
 
 fn read_scores(metadata: &Metadata, count: usize) -> Result<Vec<f32>, TokenizerError> {
     let Some(list) = keys::array(metadata, keys::SCORES)? else {
-        return Err(TokenizerError::MissingKey {
-            key: keys::SCORES,
-            advice: "an SPM vocabulary cannot be used without scores; convert the model again",
-        });
+        // As llama.cpp; XVERSE's files are so.
+        return Ok(vec![0.0; count]);
     };
     if list.len() < count {
         return Err(bad(keys::SCORES, format!("{} scores for {count} tokens", list.len())));

@@ -4,13 +4,13 @@ use crate::activated::Activated;
 use crate::attention_shape::AttentionShape;
 use crate::backend::AttentionStates;
 use crate::components::rope::DeclaredRope;
-use crate::components::{HeadNorm, QkNorm, QkNormPlace, Rope, RopeDeclarations, Temperature};
+use crate::components::{AttentionGate, HeadNorm, QkNorm, QkNormPlace, Rope, RopeDeclarations, Temperature};
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
 use crate::param::Param;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateSpec};
-use crate::traits::SequenceMixer;
+use crate::traits::{Norm, SequenceMixer};
 use crate::{ModelError, Result};
 
 /// The four products of an attention. Query, key and value of a fused weight are row ranges of it.
@@ -19,15 +19,17 @@ pub struct AttentionLinears {
     pub query: Box<dyn Linear>,
     /// `[D]` to `[kv_heads * key_dim]`.
     pub key: Box<dyn Linear>,
-    /// `[D]` to `[kv_heads * value_dim]`.
-    pub value: Box<dyn Linear>,
+    /// `[D]` to `[kv_heads * value_dim]`; absent: values are the keys, before their norm and rope.
+    pub value: Option<Box<dyn Linear>>,
     /// `[heads * value_dim]` to `[D]`.
     pub output: Box<dyn Linear>,
+    /// Gate on the heads' outputs; one that stands beside the queries makes `query` wider.
+    pub gate: Option<AttentionGate>,
 }
 
 /// Multi-head attention with grouped keys and values (Vaswani et al., 2017; Ainslie et al., 2023).
 ///
-/// In order: products, clamp, QK-norm, rope, query temperature, attention, output product.
+/// In order: products, clamp, QK-norm, rope, query temperature, attention, gate, inner norm, output product.
 pub struct CausalAttention {
     linears: AttentionLinears,
     shape: AttentionShape,
@@ -38,6 +40,7 @@ pub struct CausalAttention {
     rope: Option<DeclaredRope>,
     temperature: Option<Temperature>,
     sinks: Option<Param>,
+    inner_norm: Option<Box<dyn Norm>>,
 }
 
 impl CausalAttention {
@@ -51,10 +54,14 @@ impl CausalAttention {
         shape: AttentionShape,
         declarations: &mut StateDeclarations,
     ) -> Result<Self> {
+        let query_rows = match &linears.gate {
+            Some(gate) => gate.query_rows(&shape)?,
+            None => shape.heads * shape.key_dim,
+        };
         let wanted = [
-            ("query", &linears.query, shape.heads * shape.key_dim),
+            ("query", &linears.query, query_rows),
             ("key", &linears.key, shape.kv_heads * shape.key_dim),
-            ("value", &linears.value, shape.kv_heads * shape.value_dim),
+            ("value", linears.value.as_ref().unwrap_or(&linears.key), shape.kv_heads * shape.value_dim),
         ];
         for (part, linear, out) in wanted {
             expect(&format!("rows of the {part} product"), out, linear.out_features())?;
@@ -81,6 +88,7 @@ impl CausalAttention {
             rope: None,
             temperature: None,
             sinks: None,
+            inner_norm: None,
         })
     }
 
@@ -124,6 +132,23 @@ impl CausalAttention {
         Ok(self)
     }
 
+    /// Norms the heads' outputs together, before the output product (BitNet).
+    pub fn with_inner_norm(mut self, norm: Box<dyn Norm>) -> Self {
+        self.inner_norm = Some(norm);
+        self
+    }
+
+    /// Queries, keys and values as they are projected; beside the queries what a gate there adds.
+    fn products(&self, x: &Activated, context: &TransformContext) -> Result<[Rows; 3]> {
+        let AttentionLinears { query, key, value, output: _, gate: _ } = &self.linears;
+        if let Some(value) = value {
+            return linear_many([&**query, &**key, &**value], x, context);
+        }
+        let [query, key] = linear_many([&**query, &**key], x, context)?;
+        let value = context.compute.backend.copy(&key)?;
+        Ok([query, key, value])
+    }
+
     fn norm(
         &self,
         place: QkNormPlace,
@@ -156,8 +181,13 @@ impl SequenceMixer for CausalAttention {
 
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
         let (linears, backend) = (&self.linears, &context.compute.backend);
-        let qkv = [&*linears.query, &*linears.key, &*linears.value];
-        let [mut query, mut key, mut value] = linear_many(qkv, &Activated::new(x), context)?;
+        let x = Activated::new(x);
+        let [mut query, mut key, mut value] = self.products(&x, context)?;
+        let mut gate = None;
+        if let Some(own) = &linears.gate {
+            let [queries, gates] = own.split(query, &x, &self.shape, context)?;
+            (query, gate) = (queries, Some((own, gates)));
+        }
         if let Some(limit) = self.clamp {
             query = backend.clamp(query, limit)?;
             key = backend.clamp(key, limit)?;
@@ -180,9 +210,15 @@ impl SequenceMixer for CausalAttention {
             }
         }
         let qkv = [&query, &key, &value];
-        let mixed =
+        let mut mixed =
             backend.attention(&self.shape, self.states, qkv, self.sinks.as_ref(), context.state_step())?;
         drop((query, key, value));
+        if let Some((gate, values)) = gate {
+            mixed = gate.apply(mixed, values, context)?;
+        }
+        if let Some(norm) = &self.inner_norm {
+            mixed = norm.forward(&mixed, context)?;
+        }
         linears.output.forward(&Activated::new(&mixed), context)
     }
 }

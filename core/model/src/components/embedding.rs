@@ -6,7 +6,7 @@ use crate::rows::Rows;
 use crate::traits::{Norm, TokenEmbedding};
 use crate::{ModelError, Result};
 
-/// Looks the rows of the tokens up; then scale, learned positions, token type and norm, where the model has them.
+/// Looks the rows of the tokens up; then scale, learned positions, token types and norm, where the model has them.
 pub struct TableEmbedding {
     /// `[V, D]`.
     pub table: Param,
@@ -14,8 +14,8 @@ pub struct TableEmbedding {
     pub scale: f32,
     /// Learned positions, `[context, D]`.
     pub positions: Option<Param>,
-    /// Row of token type 0, `[D]`.
-    pub token_type: Option<Param>,
+    /// Rows of token types, `[types, D]`.
+    pub token_types: Option<Param>,
     /// Norm of the sum.
     pub norm: Option<Box<dyn Norm>>,
 }
@@ -34,6 +34,18 @@ impl TableEmbedding {
         };
         rows.expect_shape(context.layout.rows(), width, "input of the step")?;
         Ok(rows)
+    }
+
+    /// A model with one type has it for every token (RoBERTa).
+    fn add_types(&self, rows: Rows, table: &Param, context: &TransformContext) -> Result<Rows> {
+        let last = u32::try_from(table.shape().rows.saturating_sub(1)).unwrap_or(u32::MAX);
+        let types: Vec<u32> = match context.token_types {
+            Some(types) => types.iter().map(|of| (*of).min(last)).collect(),
+            None => vec![0; context.layout.rows()],
+        };
+        let backend = &context.compute.backend;
+        let own = backend.lookup(table, &types)?;
+        backend.add(rows, &own)
     }
 
     fn add_positions(&self, rows: Rows, table: &Param, context: &TransformContext) -> Result<Rows> {
@@ -55,13 +67,13 @@ impl TokenEmbedding for TableEmbedding {
         self.table.shape().rows
     }
 
-    fn embed(&self, context: &TransformContext) -> Result<Rows> {
+    fn embed(&self, context: &mut TransformContext) -> Result<Rows> {
         let mut rows = self.input(context)?;
         if let Some(table) = &self.positions {
             rows = self.add_positions(rows, table, context)?;
         }
-        if let Some(row) = &self.token_type {
-            rows = context.compute.backend.add_vector(rows, row)?;
+        if let Some(table) = &self.token_types {
+            rows = self.add_types(rows, table, context)?;
         }
         match &self.norm {
             Some(norm) => norm.forward(&rows, context),

@@ -4,11 +4,11 @@ use crate::Result;
 use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
-use crate::pointwise::Activation;
+use crate::pointwise::{Activation, Gating};
 use crate::rows::Rows;
-use crate::traits::FeedForward;
+use crate::traits::{FeedForward, Norm, Raw};
 
-/// `down(activation(gate(x)) * up(x))` (Shazeer, 2020). Gate and up of a fused weight are row ranges of it.
+/// `down(norm(activation(gate(x)) * up(x)))` (Shazeer, 2020). Gate and up of a fused weight are row ranges of it.
 pub struct GatedFeedForward {
     /// `[D]` to `[F]`.
     pub gate: Box<dyn Linear>,
@@ -16,20 +16,23 @@ pub struct GatedFeedForward {
     pub up: Box<dyn Linear>,
     /// `[F]` to `[D]`.
     pub down: Box<dyn Linear>,
-    /// Activation of the gate.
-    pub activation: Activation,
+    /// How gate and up become one.
+    pub gating: Gating,
+    /// Norm before the way down, over `F` (BitNet).
+    pub inner_norm: Option<Box<dyn Norm>>,
 }
 
 impl FeedForward for GatedFeedForward {
-    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         let [gate, up] = linear_many([&*self.gate, &*self.up], &Activated::new(x), context)?;
-        let inner = context.compute.backend.gated(gate, &up, self.activation)?;
+        let inner = context.compute.backend.gated(gate, &up, self.gating)?;
         drop(up);
+        let inner = normed(inner, self.inner_norm.as_deref(), context)?;
         self.down.forward(&Activated::new(&inner), context)
     }
 }
 
-/// `down(activation(up(x)))`.
+/// `down(norm(activation(up(x))))`.
 pub struct PlainFeedForward {
     /// `[D]` to `[F]`.
     pub up: Box<dyn Linear>,
@@ -37,12 +40,22 @@ pub struct PlainFeedForward {
     pub down: Box<dyn Linear>,
     /// Activation between the two.
     pub activation: Activation,
+    /// Norm before the way down, over `F`.
+    pub inner_norm: Option<Box<dyn Norm>>,
 }
 
 impl FeedForward for PlainFeedForward {
-    fn forward(&self, x: &Rows, _block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         let inner = self.up.forward(&Activated::new(x), context)?;
         let inner = context.compute.backend.activate(inner, self.activation)?;
+        let inner = normed(inner, self.inner_norm.as_deref(), context)?;
         self.down.forward(&Activated::new(&inner), context)
+    }
+}
+
+fn normed(rows: Rows, norm: Option<&dyn Norm>, context: &TransformContext) -> Result<Rows> {
+    match norm {
+        Some(norm) => norm.forward(&rows, context),
+        None => Ok(rows),
     }
 }

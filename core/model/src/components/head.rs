@@ -4,6 +4,7 @@ use crate::Result;
 use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::param::Param;
 use crate::rows::Rows;
 use crate::traits::{Norm, OutputHead};
 
@@ -17,6 +18,8 @@ pub struct LinearHead {
     pub scale: f32,
     /// `cap * tanh(x / cap)`, after the scale.
     pub softcap: Option<f32>,
+    /// Added at the end, `[V]`: the lowest number for ids that are never said (Chameleon), 0 for the others.
+    pub suppress: Option<Param>,
 }
 
 impl OutputHead for LinearHead {
@@ -37,8 +40,11 @@ impl OutputHead for LinearHead {
         if self.scale != 1.0 {
             logits = backend.scale(logits, self.scale)?;
         }
-        match self.softcap {
-            Some(cap) => backend.softcap(logits, cap),
+        if let Some(cap) = self.softcap {
+            logits = backend.softcap(logits, cap)?;
+        }
+        match &self.suppress {
+            Some(lowest) => backend.add_vector(logits, lowest),
             None => Ok(logits),
         }
     }

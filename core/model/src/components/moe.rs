@@ -4,10 +4,10 @@ use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::experts::{ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
 use crate::linear::Linear;
-use crate::pointwise::Activation;
-use crate::router::{RouterRule, route};
+use crate::pointwise::{Activation, Gating};
+use crate::router::{RouterRule, Routing, route};
 use crate::rows::Rows;
-use crate::traits::FeedForward;
+use crate::traits::{FeedForward, Norm, Raw};
 use crate::{ModelError, Result};
 
 /// What the router reads.
@@ -15,20 +15,84 @@ use crate::{ModelError, Result};
 pub enum MoeInput {
     /// What the experts get.
     Branch,
+    /// The residual stream that the branch reads, before its norm.
+    Stream,
     /// The raw input of the block.
     BlockInput,
 }
 
+/// What stands between an expert's way up and its way down.
+pub enum ExpertForm {
+    /// A gate.
+    Gated {
+        /// `[E, F, D]`.
+        gate: Box<dyn ExpertLinear>,
+        /// How gate and up become one.
+        gating: Gating,
+    },
+    /// An activation alone.
+    Plain(Activation),
+}
+
+/// A router, and what is done to the rows it reads.
+pub struct Router {
+    /// `[D]` to `[E]`.
+    pub product: Box<dyn Linear>,
+    /// What it reads.
+    pub input: MoeInput,
+    /// Norm on what it reads.
+    pub norm: Option<Box<dyn Norm>>,
+    /// Multiplies what it reads (1 = none).
+    pub input_scale: f32,
+    /// From logits to experts and weights.
+    pub rule: RouterRule,
+}
+
+impl Router {
+    /// Experts and weights of every token; `x` is what the experts get.
+    fn route(&self, x: &Activated, raw: Raw, context: &TransformContext) -> Result<Routing> {
+        let backend = &context.compute.backend;
+        let read = match self.input {
+            MoeInput::Branch => x.rows(),
+            MoeInput::Stream => raw.stream,
+            MoeInput::BlockInput => raw.block,
+        };
+        let mut changed = self.norm.as_ref().map(|norm| norm.forward(read, context)).transpose()?;
+        if self.input_scale != 1.0 {
+            let rows = match changed {
+                Some(rows) => rows,
+                None => backend.copy(read)?,
+            };
+            changed = Some(backend.scale(rows, self.input_scale)?);
+        }
+        let logits = match (&changed, self.input) {
+            (None, MoeInput::Branch) => self.product.forward(x, context)?,
+            (changed, _) => {
+                self.product.forward(&Activated::new(changed.as_ref().unwrap_or(read)), context)?
+            }
+        };
+        route(&backend.read(&logits)?, logits.cols(), &self.rule)
+    }
+}
+
 /// The routed experts: stacks of matrices.
 pub struct Experts {
-    /// `[E, F, D]`; absent for experts without a gate.
-    pub gate: Option<Box<dyn ExpertLinear>>,
     /// `[E, F, D]`.
     pub up: Box<dyn ExpertLinear>,
     /// `[E, D, F]`.
     pub down: Box<dyn ExpertLinear>,
-    /// Activation of the gate, or of `up` where there is none.
-    pub activation: Activation,
+    /// What stands between the two.
+    pub form: ExpertForm,
+    /// To the width that the experts work on and back (Nemotron 3); absent = that of the model.
+    pub latent: Option<LatentExperts>,
+}
+
+/// Products around all experts.
+pub struct LatentExperts {
+    /// `[D]` to the width of the experts.
+    pub down: Box<dyn Linear>,
+    /// The sum of the experts' outputs back to `[D]`.
+    pub up: Box<dyn Linear>,
 }
 
 /// The expert that every token takes.
@@ -61,12 +125,8 @@ impl SharedExpert {
 /// Logits of the router are read back and the choice is made on the host. The outputs of a token's experts are added up
 /// best choice first, whatever else is in the step.
 pub struct MoeFeedForward {
-    /// `[D]` to `[E]`.
-    pub router: Box<dyn Linear>,
-    /// From logits to experts and weights.
-    pub rule: RouterRule,
-    /// What the router reads.
-    pub input: MoeInput,
+    /// What chooses experts.
+    pub router: Router,
     /// The routed experts.
     pub experts: Experts,
     /// Where the router weight multiplies.
@@ -77,6 +137,13 @@ pub struct MoeFeedForward {
 
 impl MoeFeedForward {
     fn routed(&self, x: &Activated, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
+        let Some(latent) = &self.experts.latent else { return self.combined(x, plan, context) };
+        let narrow = latent.down.forward(x, context)?;
+        let out = self.combined(&Activated::new(&narrow), plan, context)?;
+        latent.up.forward(&Activated::new(&out), context)
+    }
+
+    fn combined(&self, x: &Activated, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
         let packed = match self.weighted {
             Weighted::Inputs => {
@@ -102,12 +169,14 @@ impl MoeFeedForward {
         context: &TransformContext,
     ) -> Result<Rows> {
         let (experts, backend) = (&self.experts, &context.compute.backend);
-        let inner = match &experts.gate {
-            Some(gate) => {
+        let inner = match &experts.form {
+            ExpertForm::Gated { gate, gating } => {
                 let [gate, up] = experts_many([&**gate, &*experts.up], x, plan, packing, context)?;
-                backend.gated(gate, &up, experts.activation)?
+                backend.gated(gate, &up, *gating)?
             }
-            None => backend.activate(experts.up.forward(x, plan, packing, context)?, experts.activation)?,
+            ExpertForm::Plain(activation) => {
+                backend.activate(experts.up.forward(x, plan, packing, context)?, *activation)?
+            }
         };
         let inner = Activated::selected(&inner, plan.tokens())?;
         experts.down.forward(&inner, plan, Packing::Packed, context)
@@ -115,21 +184,17 @@ impl MoeFeedForward {
 }
 
 impl FeedForward for MoeFeedForward {
-    fn forward(&self, x: &Rows, block_input: &Rows, context: &mut TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         let activated = Activated::new(x);
-        let logits = match self.input {
-            MoeInput::Branch => self.router.forward(&activated, context)?,
-            MoeInput::BlockInput => self.router.forward(&Activated::new(block_input), context)?,
-        };
         let backend = &context.compute.backend;
-        let routing = route(&backend.read(&logits)?, logits.cols(), &self.rule)?;
+        let routing = self.router.route(&activated, raw, context)?;
         let plan = ExpertPlan::new(&routing, self.experts.up.shape().count)?;
         let out = self.routed(&activated, &plan, context)?;
         let Some(shared) = &self.shared else { return Ok(out) };
-        let mut extra = shared.expert.forward(x, block_input, context)?;
+        let mut extra = shared.expert.forward(x, raw, context)?;
         if let Some(gate) = &shared.gate {
             let gate = gate.forward(&activated, context)?;
-            extra = backend.multiply_sigmoid(extra, &gate)?;
+            extra = backend.gate_rows(extra, &gate, Activation::Sigmoid)?;
         }
         backend.add(out, &extra)
     }

@@ -29,11 +29,11 @@ pub struct ShortConv {
 }
 
 impl ShortConv {
-    /// A convolution with `taps` `[D * L]`, the row of each channel after the other; its state, the last `L - 1` rows
+    /// A convolution with `taps` `[L * D]`, the row of each tap after the other; its state, the last `L - 1` rows
     /// that went in, is declared here as `name`.
     ///
     /// # Errors
-    /// [`crate::ModelError::Shape`] if there are not `D * L` taps.
+    /// [`crate::ModelError::Shape`] if there are not `L * D` taps.
     pub fn new(
         name: &str,
         linears: ShortConvLinears,

@@ -94,6 +94,12 @@ impl StateDeclarations {
         StateId(self.specs.len() - 1)
     }
 
+    /// The state that was declared last under this name: of blocks that are run several times, that of the same time.
+    pub fn find(&self, name: &str) -> Option<(StateId, &StateSpec)> {
+        let index = self.specs.iter().rposition(|spec| spec.name() == name)?;
+        Some((StateId(index), &self.specs[index]))
+    }
+
     /// Everything declared, in the order of the ids.
     pub fn into_specs(self) -> Vec<StateSpec> {
         self.specs

@@ -17,7 +17,7 @@ impl TokenEmbedding for Embedding {
         100
     }
 
-    fn embed(&self, context: &TransformContext) -> Result<Rows> {
+    fn embed(&self, context: &mut TransformContext) -> Result<Rows> {
         let StepInput::Tokens(tokens) = context.input else {
             return Err(ModelError::Unsupported("tokens only".to_owned()));
         };
@@ -67,7 +67,13 @@ fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usize>>>) {
     let shape = ModelShape { n_layers: 1, max_seq_len: None, embedding_length: 2, rope_regime_limit: None };
     let stack = Layers { states: vec![state], steps: Arc::clone(&steps) };
     let body = StageBody { shape, stack: Box::new(stack) };
-    let model = EmbeddingModel { body, embedding: Box::new(Embedding), norm: None, pooling: Pooling::Mean };
+    let model = EmbeddingModel {
+        body,
+        embedding: Box::new(Embedding),
+        norm: None,
+        pooling: Pooling::Mean,
+        classifier: None,
+    };
     let engine = EmbeddingEngine {
         model: Arc::new(model),
         compute: FakeModel::compute(),

@@ -1,11 +1,11 @@
 //! Opening real files: capabilities, defaults, memory, regimes, and files that vanish.
 
 use menagerie_all as _;
-use menagerie_model::{Compute, LayerHook, Rows, SequenceLayout};
+use menagerie_model::{Compute, LayerHook, Pooling, Rows, SequenceLayout};
 use menagerie_pipeline::{
-    Arithmetic, ChatMessage, Device, DeviceName, EmbeddingPipeline, GenerateError, GivenTemplate,
-    HalfPrompts, Job, KvType, LoadError, LoadOptions, LogitsOptions, MissingCapability, Notice,
-    RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline,
+    Arithmetic, ChatMessage, Device, DeviceName, EmbeddingOptions, EmbeddingPipeline, GenerateError,
+    GivenTemplate, HalfPrompts, Job, KvType, LoadError, LoadOptions, LogitsOptions, MissingCapability,
+    Normalisation, Notice, RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline,
 };
 use safetensors::SafeTensors;
 use std::ops::Range;
@@ -250,9 +250,20 @@ fn devices_are_named_or_given() {
     );
 }
 
+/// Against HF's hidden states: the conformance suite, fixture `qwen3-embedding`.
 #[test]
-fn a_language_model_makes_no_embeddings() {
+fn a_language_model_makes_vectors_without_its_head() {
     let path = fixture("llama").join("model-f32.gguf");
-    let error = EmbeddingPipeline::open(&path, &options()).map(drop).unwrap_err().to_string();
-    assert!(error.contains("not an encoder; open it as a TextPipeline"), "{error}");
+    let pipeline = EmbeddingPipeline::open(&path, &options()).unwrap();
+    let width = pipeline.engine().model.body.shape.embedding_length;
+    let embed = |pooling| {
+        let asked = EmbeddingOptions { pooling: Some(pooling), normalisation: Normalisation::None };
+        pipeline.embed(&[&[1, 7, 9]], &asked).remove(0).unwrap()
+    };
+    let rows = embed(Pooling::None);
+    assert_eq!(rows.len(), 3 * width);
+    assert_eq!(embed(Pooling::Cls), rows[..width]);
+    assert_eq!(embed(Pooling::Last), rows[2 * width..]);
+    let error = pipeline.rerank("a", &["b"]).map(drop).unwrap_err().to_string();
+    assert!(error.contains("no reranker"), "{error}");
 }

@@ -1,10 +1,11 @@
 //! Components: one table, or named cases of which exactly one holds in every layer.
 
 use super::decoder::{At, Decoder, join};
+use super::table::field_at;
 use crate::kind::{Family, FieldType, Kind, Table as Definition};
 use crate::nearest::nearest_help;
 use crate::tree::Table;
-use crate::written::{Case, Cases, Truth, WrittenTable};
+use crate::written::{Case, Cases, Truth, Written, WrittenTable};
 use std::sync::Arc;
 
 impl Decoder<'_> {
@@ -30,6 +31,13 @@ impl Decoder<'_> {
 
     /// A table that may be left out, have a `when`, or be cases.
     pub(super) fn optional(&mut self, at: &At<'_>, definition: &'static Definition) -> Option<Cases> {
+        if let ([only], Some(_)) = (definition.fields, at.node.text())
+            && matches!(only.ty, FieldType::Role)
+        {
+            let mut written = WrittenTable::empty(definition, at.node.place.clone(), at.path.clone());
+            written.fields[0] = self.role(at).map(|role| field_at(at, Written::Role(role)));
+            return Some(one_case(at, None, Arc::new(written)));
+        }
         let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
         let own =
             |key: &str| key == "when" || is_field(definition, key) || self.is_norm_field(definition, at, key);

@@ -7,7 +7,7 @@ use crate::nearest::nearest_help;
 use crate::resolve::{as_count, as_number, as_truth};
 use crate::roles::{ROLES, bare};
 use crate::tree::{Item, Node, Place, Table};
-use crate::written::{BySource, Choice, Condition, NameIndex, Scalar, Truth, WrittenTable};
+use crate::written::{BySource, Choice, Condition, Scalar, Truth, Written, WrittenTable};
 use minijinja::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -275,42 +275,44 @@ impl<'k> Decoder<'k> {
         self.both_sides(at)?;
         match at.node.table() {
             Some(table) if table.has("by") => self.choice(at, list),
-            Some(table) if table.has("kind") => {
-                self.name_with_numbers(at, list).map(BySource::Same).map(Choice::Given)
-            }
             _ => self.plain_name(at, list).map(BySource::Same).map(Choice::Given),
         }
     }
 
+    /// A name from a closed list that stands alone.
+    pub(crate) fn plain_name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<usize> {
+        let index = self.any_name(at, list)?;
+        let Some(numbers) = list.names[index].numbers else { return Some(index) };
+        let names: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
+        let (name, numbers) = (list.names[index].name, names.join(", "));
+        self.reject(at, format!("`{name}` has numbers: write {{ kind = \"{name}\", {numbers} }}"))
+    }
+
     /// A name from a closed list.
-    pub(crate) fn plain_name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<NameIndex> {
+    fn any_name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<usize> {
         let allowed = || list.all().collect::<Vec<_>>().join(", ");
         let Some(text) = at.node.text() else {
             return self.wanted(at, &format!("one of {}", allowed()));
         };
         if let Some(index) = list.names.iter().position(|def| def.name == text) {
-            return Some(NameIndex::BuiltIn(index));
-        }
-        if let Some(known) = list.known.iter().find(|known| known.name == text) {
-            return Some(NameIndex::Known(known));
+            return Some(index);
         }
         let help = nearest_help(text, list.all());
         self.reject(at, format!("there is no `{text}` here{help}; allowed: {}", allowed()))
     }
 
     /// `{ kind = "name", .. }`: a name that has numbers.
-    fn name_with_numbers(&mut self, at: &At<'_>, list: &'static NameList) -> Option<NameIndex> {
+    pub(super) fn name_with_numbers(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Written> {
         let table = at.node.table()?;
-        let found = self.plain_name(&at.inner(table.get("kind")?, "kind"), list)?;
-        match found {
-            NameIndex::Known(known) => drop(self.table(at, known.numbers, &["kind"])),
-            NameIndex::BuiltIn(index) if table.entries.len() > 1 => {
+        let index = self.any_name(&at.inner(table.get("kind")?, "kind"), list)?;
+        match list.names[index].numbers {
+            Some(numbers) => Some(Written::NumberedName(index, self.table(at, numbers, &["kind"])?)),
+            None if table.entries.len() > 1 => {
                 let name = list.names[index].name;
-                return self.reject(at, format!("`{name}` has no numbers; write \"{name}\""));
+                self.reject(at, format!("`{name}` has no numbers; write \"{name}\""))
             }
-            NameIndex::BuiltIn(_) => {}
+            None => Some(Written::Name(Choice::Given(BySource::Same(index)))),
         }
-        Some(found)
     }
 
     fn choice(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Choice> {

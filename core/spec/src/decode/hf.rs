@@ -9,7 +9,6 @@ use crate::nearest::nearest_help;
 use crate::reads::Reads;
 use crate::spec::{HfMap, HfTensor, HfValue, Layout, Literal};
 use crate::tree::{Item, Table};
-use crate::written::NameIndex;
 
 /// `[hf]`.
 pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
@@ -142,10 +141,7 @@ fn layouts(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Layout>> {
 }
 
 fn layout(decoder: &mut Decoder<'_>, at: &At<'_>) -> Option<Layout> {
-    match decoder.plain_name(at, Layout::LIST)? {
-        NameIndex::BuiltIn(index) => Layout::VALUES.get(index).copied(),
-        NameIndex::Known(_) => None,
-    }
+    Layout::VALUES.get(decoder.plain_name(at, Layout::LIST)?).copied()
 }
 
 /// Reports keys that `[hf.config]` and the class table set and nothing reads.

@@ -14,7 +14,7 @@ use crate::language::{BlockOptions, EmbeddingOptions, LayersOptions, OutputOptio
 use crate::source::{SpecLookup, SpecSource};
 use crate::spec::ArchSpec;
 use crate::tree::Table;
-use crate::written::{Body, WrittenTable};
+use crate::written::{Body, Cases, WrittenTable};
 use crate::{merge, reads};
 use decoder::{At, Decoder, Fields};
 use std::sync::Arc;
@@ -94,6 +94,7 @@ fn body(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Body> {
     let mixer = root.need(decoder, "mixer").and_then(|at| decoder.component(&at, Family::Mixer));
     let feed_forward =
         root.need(decoder, "feed_forward").and_then(|at| decoder.component(&at, Family::FeedForward));
+    let [beside, last] = ["beside", "last"].map(|key| optional_component(decoder, root, key));
     let output = root.need(decoder, "output").and_then(|at| decoder.table(&at, OutputOptions::TABLE, &[]));
     let checks = root.get("check").map(|at| sections::checks(decoder, at)).unwrap_or_default();
     let gguf = root.get("gguf").and_then(|at| sections::gguf(decoder, at)).unwrap_or_default();
@@ -108,6 +109,8 @@ fn body(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Body> {
         block: block?,
         mixer: mixer?,
         feed_forward: feed_forward?,
+        beside: beside?,
+        last: last?,
         output: output?,
         checks,
         gguf,
@@ -116,6 +119,17 @@ fn body(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Body> {
         end,
         chat_fallback,
     })
+}
+
+/// A feed-forward that a block need not have: no cases where it is not written.
+fn optional_component(decoder: &mut Decoder<'_>, root: &Fields<'_>, key: &'static str) -> Option<Cases> {
+    match root.get(key) {
+        Some(at) => decoder.component(&at, Family::FeedForward),
+        None => {
+            let place = root.at.node.place.clone();
+            Some(Cases { cases: Vec::new(), named: false, place, path: key.to_string() })
+        }
+    }
 }
 
 /// A section of which everything may be left out.

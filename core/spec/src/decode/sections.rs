@@ -6,7 +6,7 @@ use crate::language::{self, Reference};
 use crate::roles::bare;
 use crate::spec::{Architecture, HfClass, Truth};
 use crate::tree::Item;
-use crate::written::{Check, Gguf, NameIndex};
+use crate::written::{Check, Gguf};
 
 /// `[architecture]`.
 pub(super) fn architecture(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Architecture> {
@@ -63,8 +63,7 @@ pub(super) fn truth(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Truth> {
     let source = fields.need(decoder, "source").and_then(|at| decoder.text(at));
     let covers = fields.get("covers").and_then(|at| decoder.text(at)).unwrap_or_default();
     let notes = fields.get("notes").map(|at| decoder.texts(at)).unwrap_or_default();
-    let NameIndex::BuiltIn(reference) = reference? else { return None };
-    let reference = Reference::LIST.names[reference].name.to_string();
+    let reference = Reference::LIST.names[reference?].name.to_string();
     Some(Truth { reference, source: source?, covers, notes })
 }
 

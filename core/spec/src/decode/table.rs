@@ -3,7 +3,7 @@
 use super::decoder::{At, Decoder, join};
 use crate::kind::{Default, Field, FieldType, NameList, Table as Definition};
 use crate::tree::{Item, Table};
-use crate::written::{Choice, NameIndex, Written, WrittenField, WrittenTable};
+use crate::written::{Choice, Written, WrittenField, WrittenTable};
 use std::sync::Arc;
 
 impl Decoder<'_> {
@@ -80,6 +80,9 @@ impl Decoder<'_> {
             FieldType::Count => self.count(at).map(Written::Number),
             FieldType::Real => self.number(at).map(Written::Number),
             FieldType::Truth => self.condition(at).map(Written::Truth),
+            FieldType::Name(list) if at.node.table().is_some_and(|table| table.has("kind")) => {
+                self.name_with_numbers(at, list)
+            }
             FieldType::Name(list) => self.name(at, list).map(Written::Name),
             FieldType::Names(list) => self.names(at, list).map(Written::Names),
             FieldType::Role => self.role(at).map(Written::Role),
@@ -113,13 +116,7 @@ impl Decoder<'_> {
         };
         let mut found = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
-            match self.plain_name(&at.inner(node, &index.to_string()), list) {
-                Some(NameIndex::BuiltIn(name)) => found.push(name),
-                Some(NameIndex::Known(known)) => {
-                    return self.reject(at, format!("`{}` is not built in", known.name));
-                }
-                None => {}
-            }
+            found.extend(self.plain_name(&at.inner(node, &index.to_string()), list));
         }
         Some(found)
     }

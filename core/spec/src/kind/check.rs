@@ -55,7 +55,7 @@ impl Checked {
         let fits = match (&field.ty, field.default) {
             (_, Default::Required | Default::Absent) => true,
             (_, Default::Computed { .. }) => !matches!(field.ty, FieldType::NormHere),
-            (FieldType::Name(list), Default::Name(name)) => list.built_in().any(|known| known == name),
+            (FieldType::Name(list), Default::Name(name)) => list.all().any(|known| known == name),
             (FieldType::Name(_), Default::RequiredUnless { .. }) => true,
             (FieldType::Count | FieldType::Real, Default::Number(_) | Default::Key(_)) => true,
             (FieldType::Table(_), Default::Fields | Default::Listed) => true,
@@ -68,6 +68,10 @@ impl Checked {
         match &field.ty {
             FieldType::Table(table) | FieldType::Optional(table) | FieldType::OneOrEach(table) => {
                 self.table(table)
+            }
+            FieldType::Name(list) => {
+                let mut numbers = list.names.iter().filter_map(|def| def.numbers);
+                numbers.try_for_each(|table| self.table(table))
             }
             _ => Ok(()),
         }

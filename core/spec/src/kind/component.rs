@@ -77,15 +77,22 @@ impl Component {
 
     /// Tokens of a sequence up to which its positions follow the short regime: see [`Definition::regime_limit`].
     pub fn regime_limit(&self) -> Option<usize> {
-        self.kind.regime_limit.and_then(|limit| limit(self))
+        let own = self.kind.regime_limit.and_then(|limit| limit(self));
+        self.parts().into_iter().filter_map(Component::regime_limit).chain(own).min()
+    }
+
+    /// Components it is made of: see [`Definition::parts`].
+    pub fn parts(&self) -> Vec<&Component> {
+        self.kind.parts.map_or_else(Vec::new, |parts| parts(self))
     }
 
     /// The tensors it wants in a model of this width: the rows of its kind's table that its config asks for, in the order
-    /// of the table, every form of a group.
+    /// of the table, every form of a group, and those of its parts.
     pub fn wanted(&self, width: usize) -> Vec<WantedRole> {
         let mut sizes = self.sizes();
         sizes.set("D", width);
-        sizes.wanted(self.kind.roles)
+        let own = sizes.wanted(self.kind.roles);
+        own.into_iter().chain(self.parts().into_iter().flat_map(|part| part.wanted(width))).collect()
     }
 
     /// The tensors a norm wants at a role, over rows of this width.

@@ -82,12 +82,14 @@ mod value;
 pub use crate::kinds::ends::MODEL_SIZES;
 pub use component::{Component, ComponentConfig};
 pub use kinds::{Kinds, KindsError};
-pub use name_list::{KnownName, NameDef, NameList, Named};
+pub use name_list::{NameDef, NameList, Named};
 pub use options::Options;
 pub use role::{Bits, FreeSize, RoleDef, Scope, Tensor};
 pub use sizes::{Dim, Sizes, Stored, WantedRole};
 pub use table::{Default, Field, FieldType, Table};
-pub use value::{Cap, Lazy, Nested, NormHere, NormPlace, NotBuiltIn, OneOrEach, Optional, Positive, Value};
+pub use value::{
+    Cap, InnerMixer, Lazy, Nested, NormHere, NormPlace, NotBuiltIn, OneOrEach, Optional, Positive, Value,
+};
 
 pub use crate::resolve::Resolving;
 
@@ -149,6 +151,7 @@ pub struct Kind {
     pub(crate) resolve: Resolve,
     pub(crate) sizes: Option<fn(&Component, &mut Sizes)>,
     pub(crate) regime_limit: Option<fn(&Component) -> Option<usize>>,
+    pub(crate) parts: Option<fn(&Component) -> Vec<&Component>>,
     /// The type of its config.
     config: Option<fn() -> TypeId>,
 }
@@ -167,6 +170,7 @@ impl Kind {
             resolve: Resolve::Config(resolve::<D>),
             sizes: Some(sizes::<D>),
             regime_limit: Some(regime_limit::<D>),
+            parts: Some(parts::<D>),
             config: Some(TypeId::of::<D>),
         }
     }
@@ -190,6 +194,7 @@ impl Kind {
             resolve: Resolve::NotBuiltIn,
             sizes: None,
             regime_limit: None,
+            parts: None,
             config: None,
         }
     }
@@ -212,6 +217,7 @@ impl Kind {
             resolve: Resolve::Nothing,
             sizes: None,
             regime_limit: None,
+            parts: None,
             config: None,
         }
     }
@@ -274,6 +280,11 @@ pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + S
     fn regime_limit(&self) -> Option<usize> {
         None
     }
+
+    /// Components it is made of, whose tensors stand beside its own in the same place.
+    fn parts(&self) -> Vec<&Component> {
+        Vec::new()
+    }
 }
 
 fn resolve<D: Definition>(at: &mut Resolving<'_, '_>) -> Option<Component> {
@@ -289,4 +300,8 @@ fn sizes<D: Definition>(component: &Component, into: &mut Sizes) {
 
 fn regime_limit<D: Definition>(component: &Component) -> Option<usize> {
     component.downcast_ref::<D>().and_then(D::regime_limit)
+}
+
+fn parts<D: Definition>(component: &Component) -> Vec<&Component> {
+    component.downcast_ref::<D>().map_or_else(Vec::new, D::parts)
 }

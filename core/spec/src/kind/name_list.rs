@@ -11,8 +11,6 @@ pub struct NameList {
     pub doc: &'static str,
     /// Names there are.
     pub names: &'static [NameDef],
-    /// Names that the language knows and this build does not have.
-    pub known: &'static [KnownName],
 }
 
 /// A name and what it means.
@@ -24,28 +22,13 @@ pub struct NameDef {
     pub doc: &'static str,
     /// Canonical keys that a spec reads by naming it.
     pub reads: &'static [&'static str],
-}
-
-/// A name that the language knows and this build does not have.
-#[derive(Debug)]
-pub struct KnownName {
-    /// As it is written.
-    pub name: &'static str,
-    /// What it means.
-    pub doc: &'static str,
-    /// The numbers that stand beside it in a table with `kind`.
-    pub numbers: &'static Table,
+    /// The numbers that must stand beside it, in a table with `kind`.
+    pub numbers: Option<&'static Table>,
 }
 
 impl NameList {
-    /// Every name, those that are not built in last.
+    /// Every name.
     pub fn all(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let (names, known) = (self.names, self.known);
-        names.iter().map(|def| def.name).chain(known.iter().map(|def| def.name))
-    }
-
-    /// Names of this build.
-    pub fn built_in(&self) -> impl Iterator<Item = &'static str> + use<> {
         self.names.iter().map(|def| def.name)
     }
 }
@@ -59,7 +42,8 @@ pub trait Named: Copy + 'static {
 }
 
 /// Declares a closed list of names as an enum: `Variant = "name"`, each with its doc comment, which the reference page
-/// and the schema show. `=> &[..]` after a name are keys that a spec reads by naming it.
+/// and the schema show. `=> &[..]` after a name are keys that a spec reads by naming it, `with Numbers` the options
+/// ([`options!`](crate::options)) that must stand beside it.
 #[macro_export]
 macro_rules! names {
     (
@@ -67,10 +51,9 @@ macro_rules! names {
         $vis:vis enum $list:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $variant:ident = $name:literal $(=> $reads:expr)?
+                $variant:ident = $name:literal $(with $numbers:ty)? $(=> $reads:expr)?
             ),+ $(,)?
         }
-        $(known $known:expr;)?
     ) => {
         $(#[doc = $list_doc])+
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,8 +78,8 @@ macro_rules! names {
                     name: $name,
                     doc: concat!($($doc, "\n"),+),
                     reads: $crate::names!(@reads $($reads)?),
+                    numbers: $crate::names!(@numbers $($numbers)?),
                 }),+],
-                known: $crate::names!(@known $($known)?),
             };
             const VALUES: &'static [Self] = &[$($list::$variant),+];
         }
@@ -118,6 +101,6 @@ macro_rules! names {
     };
     (@reads) => { &[] };
     (@reads $reads:expr) => { $reads };
-    (@known) => { &[] };
-    (@known $known:expr) => { $known };
+    (@numbers) => { None };
+    (@numbers $numbers:ty) => { Some(<$numbers as $crate::kind::Options>::TABLE) };
 }

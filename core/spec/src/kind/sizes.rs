@@ -1,7 +1,7 @@
 //! [`Sizes`]: what a config says of the table of tensors of its kind, and the tensors it wants by that.
 
 use super::{Component, RoleDef, Tensor};
-use crate::config::{BiasRule, Role};
+use crate::config::{BiasRule, NormSite, Role};
 use std::collections::BTreeMap;
 
 /// What a config says of the symbols, conditions, bias rules, given roles and norms in its kind's [`RoleDef`]s.
@@ -43,6 +43,12 @@ impl Sizes {
         if let Some(norm) = norm {
             self.norms.insert(name, norm.clone());
         }
+    }
+
+    /// A norm at a role that the spec gives; `None` = there is none, and its tensors are not wanted.
+    pub fn norm_site(&mut self, name: &'static str, site: Option<&NormSite>) {
+        self.role(name, site.map(|site| &site.role));
+        self.norm(name, site.map(|site| &site.norm));
     }
 
     /// A dim: sums of products of symbols and numbers, `/n` at the end of a product; unknown where a symbol is free.
@@ -125,7 +131,9 @@ impl WantedRole {
             let suffix = if self.def.given_by.is_some() { "" } else { ".bias" };
             return vec![stored(suffix, &self.dims, BiasRule::Required, true)];
         }
-        let mut tensors = vec![stored(".weight", &self.dims, BiasRule::Required, false)];
+        // `ffn_gate_inp.scale` is a tensor's whole name.
+        let suffix = if self.role.ends_with(".scale") { "" } else { ".weight" };
+        let mut tensors = vec![stored(suffix, &self.dims, BiasRule::Required, false)];
         if self.bias != BiasRule::None {
             tensors.push(stored(".bias", self.dims.get(1..).unwrap_or(&[]), self.bias, true));
         }

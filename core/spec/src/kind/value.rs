@@ -1,6 +1,6 @@
 //! [`Value`]: what a field of a table is read as.
 
-use super::{FieldType, Options, Resolving};
+use super::{Component, Family, FieldType, Options, Resolving};
 use crate::config::{NormSite, Role};
 use crate::written::WrittenTable;
 use std::marker::PhantomData;
@@ -160,6 +160,18 @@ impl Value for NormHere {
 
     fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
         at.norm_here(index).map(NormHere)
+    }
+}
+
+/// A mixer inside another one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InnerMixer(pub Component);
+
+impl Value for InnerMixer {
+    const TYPE: FieldType = FieldType::Component(Family::Mixer);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.component(index).map(InnerMixer)
     }
 }
 

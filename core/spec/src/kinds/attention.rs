@@ -1,10 +1,15 @@
 //! The mixer `attention`.
 
+use super::attention_gate::{AttentionGateConfig, gate_fits, gate_sizes};
+use super::qk_norm::{
+    QkNormConfig, QkNormOptions, QkNormOver, ValueNormConfig, ValueNormOptions, resolve_qk_norm,
+    resolve_value_norm,
+};
 use super::rope::{RopeConfig, RopeOptions, RopeScaling, resolve_rope};
-use crate::config::{BiasRule, Role};
+use crate::config::{BiasRule, NormSite, Role};
 use crate::kind::{
-    Bits, Cap, Component, Definition, Family, Lazy, NormHere, NotBuiltIn, OneOrEach, Optional, Positive,
-    Resolving, RoleDef, Sizes,
+    Bits, Cap, Definition, Family, FreeSize, Lazy, NormPlace, OneOrEach, Optional, Positive, Resolving,
+    RoleDef, Sizes,
 };
 use crate::{names, options};
 
@@ -31,6 +36,8 @@ pub struct AttentionConfig {
     pub softcap: Option<f32>,
     /// Clamp of the q, k, v projections to `[-c, c]`; absent = none.
     pub clamp: Option<f32>,
+    /// Largest bias of ALiBi (Press et al., 2021): what distance takes from the scores; absent = none.
+    pub alibi: Option<f32>,
     /// Role of the per-head sink logits.
     pub sinks: Option<Role>,
     /// Norm on queries and keys.
@@ -41,8 +48,16 @@ pub struct AttentionConfig {
     pub window: Option<WindowConfig>,
     /// Query temperature that grows with the position.
     pub temperature: Option<TemperatureConfig>,
+    /// Gate on the heads' outputs.
+    pub gate: Option<AttentionGateConfig>,
+    /// Norm on the heads' outputs together, before the output projection.
+    pub inner_norm: Option<NormSite>,
     /// Rotary positions; absent = positions do not enter.
     pub rope: Option<RopeConfig>,
+    /// What values are.
+    pub values: ValueSource,
+    /// The earlier layer whose keys and values it attends to; absent = its own.
+    pub keys_of: Option<usize>,
 }
 
 options! {
@@ -66,8 +81,10 @@ options! {
         softcap: Cap = Absent => guarded,
         /// Clamp of the q, k, v projections to `[-c, c]`; 0 = none.
         clamp: Cap = Absent,
+        /// Linear biases (Press et al., 2021): distance takes from the scores, in each head at another rate.
+        alibi: Optional<AlibiOptions> = Absent,
         /// Role of the per-head sink logits.
-        sinks: Option<Role> = Absent,
+        sinks: Optional<SinksOptions> = Absent,
         /// Norm on queries and keys.
         qk_norm: Optional<QkNormOptions> = Absent,
         /// Norm on values.
@@ -76,11 +93,37 @@ options! {
         window: Optional<WindowConfig> = Absent,
         /// Query temperature that grows with the position.
         temperature: Optional<TemperatureOptions> = Absent,
-        /// Gate on the output: `{ from = own | interleaved-q, per = element | head, activation }`.
-        gate: NotBuiltIn = Absent,
+        /// Gate on the heads' outputs, before the output projection.
+        gate: Optional<AttentionGateConfig> = Absent,
+        /// Norm on the heads' outputs together, before the output projection.
+        inner_norm: NormPlace = Absent,
         /// Rotary positions; absent = positions do not enter.
         rope: Optional<RopeOptions> = Absent,
+        /// What values are.
+        values: ValueOption = Name("own") => guarded,
+        /// Index of the earlier layer whose keys and values it attends to; its own index = its own.
+        keys_of: Option<usize> = Absent => guarded,
     }
+}
+
+names! {
+    /// What values are, as a spec says it.
+    pub enum ValueOption {
+        /// A product of their own.
+        Own = "own",
+        /// A product of their own, or the keys before their norm and rope in layers where the file has none.
+        OwnOrKeys = "own-or-keys",
+    }
+}
+
+/// What values are; `own-or-keys` is already decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ValueSource {
+    /// A product of their own.
+    Own,
+    /// The keys, before their norm and rope.
+    Keys,
 }
 
 options! {
@@ -93,6 +136,24 @@ options! {
     }
 }
 
+options! {
+    /// Linear biases (Press et al., 2021): `score - slope * |query position - key position|`, after the soft cap. The slope
+    /// of head `h` is `2^(-max_bias * (h + 1) / n)`, `n` the largest power of two up to the number of heads, and past
+    /// that `2^(-max_bias * (2 * (h - n) + 1) / (2 * n))`.
+    pub struct AlibiOptions {
+        /// Exponent of the slope of head `n - 1`, negated; 0 = none.
+        max_bias: Cap = Required => guarded,
+    }
+}
+
+options! {
+    /// Logits that take weight and give no value.
+    pub struct SinksOptions {
+        /// Role of the logits, one per head.
+        role: Role = Required,
+    }
+}
+
 names! {
     /// Which keys a query sees, apart from the window.
     pub enum MaskKind {
@@ -100,68 +161,6 @@ names! {
         Causal = "causal",
         /// All keys.
         Bidirectional = "bidirectional",
-    }
-}
-
-/// Norm on queries and keys (roles `attn_q_norm`, `attn_k_norm`).
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct QkNormConfig {
-    /// What the mean runs over.
-    pub over: QkNormOver,
-    /// Where it is applied.
-    pub at: QkNormAt,
-    /// The norm.
-    pub norm: Component,
-}
-
-options! {
-    /// Norm on queries and keys (roles `attn_q_norm`, `attn_k_norm`).
-    pub struct QkNormOptions {
-        /// What the mean runs over; whether heads share a weight is seen from its shape.
-        over: QkNormOver = Required => guarded,
-        /// Where it is applied.
-        at: QkNormAt = Required => guarded,
-        /// The norm.
-        norm: NormHere = Fields,
-    }
-}
-
-/// Norm on values (role `attn_v_norm` where it has a weight).
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct ValueNormConfig {
-    /// What the mean runs over.
-    pub over: QkNormOver,
-    /// The norm.
-    pub norm: Component,
-}
-
-options! {
-    /// Norm on values, before they are stored (role `attn_v_norm` where it has a weight).
-    pub struct ValueNormOptions {
-        /// What the mean runs over.
-        over: QkNormOver = Name("head") => guarded,
-        /// The norm.
-        norm: NormHere = Fields,
-    }
-}
-
-names! {
-    /// What the mean of a QK-norm runs over.
-    pub enum QkNormOver {
-        /// One head.
-        Head = "head",
-        /// All heads of the projection together.
-        AllHeads = "all-heads",
-    }
-}
-
-names! {
-    /// Where a QK-norm is applied.
-    pub enum QkNormAt {
-        /// Between projection and rope.
-        BeforeRope = "before-rope",
-        /// After rope.
-        AfterRope = "after-rope",
     }
 }
 
@@ -220,10 +219,21 @@ impl Definition for AttentionConfig {
     const DOC: &'static str =
         "Softmax attention (Vaswani et al., 2017) over cached keys and values, with grouped heads.";
     const ROLES: &'static [RoleDef] = &[
-        RoleDef::linear("attn_q", &["D", "heads*key_dim"], "Queries.").with_bias("qkv").in_form(QKV, "split"),
-        RoleDef::linear("attn_k", &["D", "kv_heads*key_dim"], "Keys.").with_bias("qkv").in_form(QKV, "split"),
+        RoleDef::linear("attn_q", &["D", "heads*key_dim"], "Queries.")
+            .with_bias("qkv")
+            .when("queries alone")
+            .in_form(QKV, "split"),
+        RoleDef::linear("attn_q", &["D", "2*heads*key_dim"], "Head by head a query, then the gate.")
+            .with_bias("qkv")
+            .when("gate among queries")
+            .in_form(QKV, "split"),
+        RoleDef::linear("attn_k", &["D", "kv_heads*key_dim"], "Keys.")
+            .with_bias("qkv")
+            .when("own keys")
+            .in_form(QKV, "split"),
         RoleDef::linear("attn_v", &["D", "kv_heads*value_dim"], "Values.")
             .with_bias("qkv")
+            .when("own values")
             .in_form(QKV, "split")
             .stored(Bits::More),
         RoleDef::linear(
@@ -232,11 +242,26 @@ impl Definition for AttentionConfig {
             "Rows of queries, keys and values; the biases may stand apart.",
         )
         .with_bias("qkv")
+        .when("queries, own keys and own values alone")
         .in_form(QKV, "fused"),
         RoleDef::linear("attn_output", &["heads*value_dim", "D"], "The output projection.")
             .with_bias("output"),
+        RoleDef::linear(
+            "attn_gate",
+            &["D", "gate_rows"],
+            "The gate: a row per head, or one per element of a head.",
+        )
+        .with_bias("qkv")
+        .when("gate"),
+        RoleDef::norm(
+            "attn_sub_norm",
+            &["heads*value_dim"],
+            "inner_norm",
+            "Norm on the heads' outputs, before the output projection.",
+        )
+        .given_by("inner_norm"),
         RoleDef::norm("attn_q_norm", &["q_norm"], "qk_norm", "Norm on queries."),
-        RoleDef::norm("attn_k_norm", &["k_norm"], "qk_norm", "Norm on keys."),
+        RoleDef::norm("attn_k_norm", &["k_norm"], "key_norm", "Norm on keys."),
         RoleDef::norm("attn_v_norm", &["v_norm"], "v_norm", "Norm on values."),
         RoleDef::values("attn_sinks", &["heads"], "A logit per head that takes weight and gives no value.")
             .given_by("sinks"),
@@ -262,6 +287,12 @@ impl Definition for AttentionConfig {
         .of_model(),
     ];
 
+    const FREE: &'static [FreeSize] = &[FreeSize {
+        symbol: "gate_rows",
+        hints: &["attention.head_count"],
+        doc: "Rows of a gate: query heads, or their elements.",
+    }];
+
     fn resolve(options: AttentionOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
         let AttentionOptions {
             heads: Positive(heads),
@@ -273,29 +304,30 @@ impl Definition for AttentionConfig {
             mask,
             softcap: Cap(softcap),
             clamp: Cap(clamp),
-            sinks,
+            alibi: Optional(alibi),
+            sinks: Optional(sinks),
             qk_norm: Optional(qk_norm),
             v_norm: Optional(v_norm),
             window: Optional(window),
             temperature: Optional(temperature),
-            gate: NotBuiltIn,
+            gate: Optional(gate),
+            inner_norm: NormPlace(inner_norm),
             rope: Optional(rope),
+            values,
+            keys_of,
         } = options;
         if heads % kv_heads != 0 {
             let message = format!("{kv_heads} key-value heads do not divide {heads} heads");
             return at.key_fault("attention.head_count_kv", message);
         }
-        let scale = scale.unwrap_or_else(|| {
-            let scale = (1.0 / (key_dim as f64).sqrt()) as f32;
-            at.computed("scale", scale);
-            scale
-        });
         let qk_norm = optional(qk_norm, |norm| resolve_qk_norm(norm.options, at).map(Some));
         let v_norm = optional(v_norm, |norm| resolve_value_norm(norm.options, at).map(Some));
         let temperature = optional(temperature, |it| resolve_temperature(it.options, at));
         let rope = optional(rope, |rope| resolve_rope(rope, key_dim, at).map(Some));
-        let window = window.map(|window| window.options).filter(|window| window.size > 0);
+        let gate = gate.map(|gate| gate.options);
+        gate_fits(gate, [key_dim, value_dim], at)?;
         let (qk_norm, v_norm, temperature, rope) = (qk_norm?, v_norm?, temperature?, rope?);
+        let (values, keys_of) = sources(values, keys_of, key_dim == value_dim, at)?;
         Some(AttentionConfig {
             heads,
             kv_heads,
@@ -303,16 +335,21 @@ impl Definition for AttentionConfig {
             value_dim,
             qkv_bias,
             output_bias,
-            scale,
+            scale: scale.unwrap_or_else(|| usual_scale(key_dim, at)),
             mask,
             softcap,
             clamp,
-            sinks,
+            alibi: alibi.and_then(|alibi| alibi.options.max_bias.0),
+            sinks: sinks.map(|sinks| sinks.options.role),
             qk_norm,
             v_norm,
-            window,
+            window: window.map(|window| window.options).filter(|window| window.size > 0),
             temperature,
+            gate,
+            inner_norm,
             rope,
+            values,
+            keys_of,
         })
     }
 
@@ -332,18 +369,27 @@ impl Definition for AttentionConfig {
         ] {
             into.set(symbol, size);
         }
+        gate_sizes(self, into);
+        into.norm_site("inner_norm", self.inner_norm.as_ref());
+        let own_keys = self.keys_of.is_none();
+        into.holds("own keys", own_keys);
+        let own_values = own_keys && self.values == ValueSource::Own;
+        into.holds("own values", own_values);
+        let gate_apart = self.gate.is_none_or(|gate| gate.from == super::attention_gate::GateSource::Own);
+        into.holds("queries, own keys and own values alone", own_values && gate_apart);
         into.bias("qkv", self.qkv_bias);
         into.bias("output", self.output_bias);
         into.role("sinks", self.sinks.as_ref());
         if let Some(norm) = &self.qk_norm {
             let shared = norm.over == QkNormOver::Head;
             into.norm("qk_norm", Some(&norm.norm));
+            into.norm("key_norm", Some(&norm.key_norm).filter(|_| own_keys));
             into.set("q_norm", if shared { self.key_dim } else { self.heads * self.key_dim });
             into.set("k_norm", if shared { self.key_dim } else { self.kv_heads * self.key_dim });
         }
         if let Some(norm) = &self.v_norm {
             let shared = norm.over == QkNormOver::Head;
-            into.norm("v_norm", Some(&norm.norm));
+            into.norm("v_norm", Some(&norm.norm).filter(|_| own_keys));
             into.set("v_norm", if shared { self.value_dim } else { self.kv_heads * self.value_dim });
         }
         if let Some(rope) = &self.rope {
@@ -352,26 +398,41 @@ impl Definition for AttentionConfig {
     }
 }
 
+fn usual_scale(key_dim: usize, at: &mut Resolving<'_, '_>) -> f32 {
+    let scale = (1.0 / (key_dim as f64).sqrt()) as f32;
+    at.computed("scale", scale);
+    scale
+}
+
+/// What values are in this layer, and whose keys and values it attends to.
+fn sources(
+    values: ValueOption,
+    keys_of: Option<usize>,
+    equal_dims: bool,
+    at: &mut Resolving<'_, '_>,
+) -> Option<(ValueSource, Option<usize>)> {
+    let values = match values {
+        ValueOption::OwnOrKeys if !at.has("attn_v") && !at.has("attn_qkv") => ValueSource::Keys,
+        ValueOption::Own | ValueOption::OwnOrKeys => ValueSource::Own,
+    };
+    let keys_of = keys_of.filter(|of| Some(*of) != at.layer());
+    if values == ValueSource::Keys && !equal_dims && keys_of.is_none() {
+        return at.fault("values", "keys cannot be values: their heads differ in size");
+    }
+    if let Some(of) = keys_of.filter(|of| at.layer().is_none_or(|layer| *of > layer)) {
+        return at.fault("keys_of", format!("{of} is no earlier layer"));
+    }
+    Some((values, keys_of))
+}
+
 /// What an optional table comes to, if it is there.
 #[allow(clippy::option_option)]
 fn optional<T, U>(value: Option<T>, resolve: impl FnOnce(T) -> Option<Option<U>>) -> Option<Option<U>> {
     value.map_or(Some(None), resolve)
 }
 
-fn resolve_qk_norm(options: QkNormOptions, at: &mut Resolving<'_, '_>) -> Option<QkNormConfig> {
-    let QkNormOptions { over, at: place, norm } = options;
-    let norm = at.norm(&norm, &["attn_q_norm", "attn_k_norm"])?;
-    Some(QkNormConfig { over, at: place, norm })
-}
-
-fn resolve_value_norm(options: ValueNormOptions, at: &mut Resolving<'_, '_>) -> Option<ValueNormConfig> {
-    let ValueNormOptions { over, norm } = options;
-    let norm = at.norm(&norm, &["attn_v_norm"])?;
-    Some(ValueNormConfig { over, norm })
-}
-
 #[allow(clippy::option_option)]
-fn resolve_temperature(
+pub(super) fn resolve_temperature(
     options: TemperatureOptions,
     at: &mut Resolving<'_, '_>,
 ) -> Option<Option<TemperatureConfig>> {

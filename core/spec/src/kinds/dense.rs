@@ -1,15 +1,14 @@
 //! The dense feed-forwards `gated` and `plain`.
 
-use crate::config::BiasRule;
+use crate::config::{BiasRule, NormSite};
 use crate::kind::{
-    Bits, Default, Definition, Family, Field, FieldType, FreeSize, KnownName, NotBuiltIn, Resolving, RoleDef,
-    Sizes, Table,
+    Bits, Cap, Definition, Family, FieldType, FreeSize, Named, NormPlace, Resolving, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
 
 names! {
     /// A pointwise activation.
-    pub enum Activation {
+    pub enum ActivationName {
         /// `x * sigmoid(x)`.
         Silu = "silu",
         /// GELU, tanh form (`gelu_new`, `gelu_pytorch_tanh`).
@@ -20,36 +19,158 @@ names! {
         Relu = "relu",
         /// `max(x, 0)^2`.
         ReluSquared = "relu-squared",
+        /// The clamped SwiGLU of gpt-oss: with `g = min(gate, limit)`, `g * sigmoid(alpha * g) * (clamp(up) + 1)`.
+        SwigluOai = "swiglu-oai" with SwigluOai,
+        /// xIELU (Huang and Schlag, 2024): `a * x^2 + beta * x` above 0, `n * (exp(min(x, eps)) - 1 - x) + beta * x` up
+        /// to it.
+        Xielu = "xielu" with XieluOptions,
     }
-    known &[
-        KnownName {
-            name: "swiglu-oai",
-            doc: "The clamped SwiGLU of gpt-oss.",
-            numbers: &SWIGLU_OAI,
-        },
-        KnownName { name: "xielu", doc: "xIELU (Huang and Schlag, 2024).", numbers: &XIELU },
-    ];
 }
 
-static SWIGLU_OAI: Table = Table {
-    title: "SwigluOai",
-    doc: "Numbers of `swiglu-oai`.",
-    fields: &[
-        Field::new("alpha", FieldType::Real, Default::Required, "Multiplies inside the sigmoid."),
-        Field::new("limit", FieldType::Real, Default::Required, "Gate and up are clamped to it."),
-    ],
-};
+options! {
+    /// Numbers of `swiglu-oai`.
+    #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+    pub struct SwigluOai {
+        /// Multiplies inside the sigmoid.
+        alpha: f32 = Required => guarded,
+        /// The gate is at most this, the up projection within plus and minus this.
+        limit: f32 = Required => guarded,
+    }
+}
 
-static XIELU: Table = Table {
-    title: "Xielu",
-    doc: "Numbers of `xielu`.",
-    fields: &[
-        Field::new("alpha_p", FieldType::Real, Default::Required, "Slope of the positive side."),
-        Field::new("alpha_n", FieldType::Real, Default::Required, "Slope of the negative side."),
-        Field::new("beta", FieldType::Real, Default::Required, "Linear part."),
-        Field::new("eps", FieldType::Real, Default::Required, "Largest argument of the exponential."),
-    ],
-};
+options! {
+    /// Numbers of `xielu`, as they are stored.
+    pub struct XieluOptions {
+        /// Its softplus is `a`, the curvature above 0.
+        alpha_p: f32 = Required => guarded,
+        /// `beta` and its softplus are `n`, the weight of the exponential.
+        alpha_n: f32 = Required => guarded,
+        /// Linear part.
+        beta: f32 = Required => guarded,
+        /// Largest argument of the exponential.
+        eps: f32 = Required => guarded,
+    }
+}
+
+/// Numbers of `xielu` as the formula has them.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Xielu {
+    /// Multiplies the square above 0.
+    pub alpha_p: f32,
+    /// Multiplies the exponential below 0.
+    pub alpha_n: f32,
+    /// Linear part.
+    pub beta: f32,
+    /// Largest argument of the exponential.
+    pub eps: f32,
+}
+
+/// An activation with its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Activation {
+    /// `x * sigmoid(x)`.
+    Silu,
+    /// GELU, tanh form.
+    GeluTanh,
+    /// GELU, erf form.
+    GeluErf,
+    /// `max(x, 0)`.
+    Relu,
+    /// `max(x, 0)^2`.
+    ReluSquared,
+    /// The clamped SwiGLU of gpt-oss; of a gate and an up projection.
+    SwigluOai(SwigluOai),
+    /// xIELU.
+    Xielu(Xielu),
+}
+
+impl Value for Activation {
+    const TYPE: FieldType = FieldType::Name(ActivationName::LIST);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        Some(match at.named(index)? {
+            ActivationName::Silu => Activation::Silu,
+            ActivationName::GeluTanh => Activation::GeluTanh,
+            ActivationName::GeluErf => Activation::GeluErf,
+            ActivationName::Relu => Activation::Relu,
+            ActivationName::ReluSquared => Activation::ReluSquared,
+            ActivationName::SwigluOai => Activation::SwigluOai(at.numbers(index)?),
+            ActivationName::Xielu => {
+                let XieluOptions { alpha_p, alpha_n, beta, eps } = at.numbers(index)?;
+                let alpha_p = softplus(f64::from(alpha_p)) as f32;
+                let alpha_n = (f64::from(beta) + softplus(f64::from(alpha_n))) as f32;
+                Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps })
+            }
+        })
+    }
+}
+
+/// `ln(1 + exp(x))` without overflow.
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
+/// Limit on gate and up projection.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct LimitConfig {
+    /// The gate is at most this, the up projection within plus and minus this; above 0.
+    pub value: f32,
+    /// Where the gate is limited.
+    pub at: LimitPlace,
+}
+
+names! {
+    /// Where a gate is limited.
+    pub enum LimitPlace {
+        /// Before its activation.
+        BeforeActivation = "before-activation",
+        /// After its activation.
+        AfterActivation = "after-activation",
+    }
+}
+
+options! {
+    /// Limit on gate and up projection.
+    pub struct LimitOptions {
+        /// The gate is at most this, the up projection within plus and minus this; 0 = none.
+        value: Cap = Required => guarded,
+        /// Where the gate is limited; the up projection is where it comes in.
+        at: LimitPlace = Required => guarded,
+    }
+}
+
+impl LimitOptions {
+    /// The limit, if there is one.
+    pub(super) fn config(options: Option<Self>) -> Option<LimitConfig> {
+        let LimitOptions { value: Cap(value), at } = options?;
+        Some(LimitConfig { value: value?, at })
+    }
+}
+
+/// Refuses what a feed-forward, or an expert, of this form cannot compute; `prefix` is the path of its options.
+pub(super) fn form_fits(
+    activation: Activation,
+    limit: Option<LimitConfig>,
+    gated: bool,
+    prefix: &str,
+    at: &mut Resolving<'_, '_>,
+) -> Option<()> {
+    if limit.is_some() && (!gated || activation != Activation::Silu) {
+        let message = "a limit is of a gate with the activation `silu`; this has none, or another activation";
+        return at.fault(&format!("{prefix}limit"), message);
+    }
+    match activation {
+        Activation::SwigluOai(_) if !gated => {
+            let message = "`swiglu-oai` is of a gate and an up projection; without a gate it means nothing";
+            at.fault(&format!("{prefix}activation"), message)
+        }
+        Activation::SwigluOai(SwigluOai { limit, .. }) if limit <= 0.0 => {
+            at.fault(&format!("{prefix}activation.limit"), format!("{limit}; a positive number is wanted"))
+        }
+        _ => Some(()),
+    }
+}
 
 options! {
     /// Options of `gated` and `plain`.
@@ -59,29 +180,38 @@ options! {
         /// Biases of the linears.
         bias: BiasRule = Name("none"),
         /// Norm before the way down.
-        inner_norm: NotBuiltIn = Absent,
-        /// Clamp inside.
-        limit: NotBuiltIn = Absent,
+        inner_norm: NormPlace = Absent,
+        /// Limit on gate and up projection.
+        limit: Option<LimitOptions> = Absent,
     }
 }
 
-/// `down(act(gate(x)) * up(x))`; `ffn_up` of double width holds gate, then up.
+/// `down(norm(act(gate(x)) * up(x)))`; `ffn_up` of double width holds gate, then up.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct GatedConfig {
     /// Activation of the gate.
     pub activation: Activation,
     /// Biases of the three linears.
     pub bias: BiasRule,
+    /// Norm before the way down.
+    pub inner_norm: Option<NormSite>,
+    /// Limit on gate and up projection.
+    pub limit: Option<LimitConfig>,
 }
 
-/// `down(act(up(x)))`.
+/// `down(norm(act(up(x))))`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct PlainConfig {
     /// Activation between the two linears.
     pub activation: Activation,
     /// Biases of the two linears.
     pub bias: BiasRule,
+    /// Norm before the way down.
+    pub inner_norm: Option<NormSite>,
 }
+
+const INNER_NORM: RoleDef =
+    RoleDef::norm("ffn_sub_norm", &["F"], "inner_norm", "Norm before the way down.").given_by("inner_norm");
 
 /// Width of a dense feed-forward.
 const WIDTH: &[FreeSize] =
@@ -103,17 +233,21 @@ impl Definition for GatedConfig {
             .with_bias("bias")
             .in_form("gate and up", "fused"),
         RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias").stored(Bits::More),
+        INNER_NORM,
     ];
     const FREE: &'static [FreeSize] = WIDTH;
 
-    fn resolve(options: DenseOptions, _at: &mut Resolving<'_, '_>) -> Option<Self> {
-        let DenseOptions { activation, bias, inner_norm: NotBuiltIn, limit: NotBuiltIn } = options;
-        Some(GatedConfig { activation, bias })
+    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+        let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
+        let limit = LimitOptions::config(limit);
+        form_fits(activation, limit, true, "", at)?;
+        Some(GatedConfig { activation, bias, inner_norm, limit })
     }
 
     fn sizes(&self, into: &mut Sizes) {
-        let GatedConfig { activation: _, bias } = self;
+        let GatedConfig { activation: _, bias, inner_norm, limit: _ } = self;
         into.bias("bias", *bias);
+        into.norm_site("inner_norm", inner_norm.as_ref());
     }
 }
 
@@ -125,16 +259,19 @@ impl Definition for PlainConfig {
     const ROLES: &'static [RoleDef] = &[
         RoleDef::linear("ffn_up", &["D", "F"], "The way up.").with_bias("bias"),
         RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias").stored(Bits::More),
+        INNER_NORM,
     ];
     const FREE: &'static [FreeSize] = WIDTH;
 
-    fn resolve(options: DenseOptions, _at: &mut Resolving<'_, '_>) -> Option<Self> {
-        let DenseOptions { activation, bias, inner_norm: NotBuiltIn, limit: NotBuiltIn } = options;
-        Some(PlainConfig { activation, bias })
+    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+        let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
+        form_fits(activation, LimitOptions::config(limit), false, "", at)?;
+        Some(PlainConfig { activation, bias, inner_norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {
-        let PlainConfig { activation: _, bias } = self;
+        let PlainConfig { activation: _, bias, inner_norm } = self;
         into.bias("bias", *bias);
+        into.norm_site("inner_norm", inner_norm.as_ref());
     }
 }

@@ -1,10 +1,10 @@
 //! The tensors of the whole model: embedding and head.
 
-use crate::config::{EmbeddingConfig, HeadKind, NormSite, OutputConfig};
+use crate::config::{BiasRule, EmbeddingConfig, HeadKind, NormSite, OutputConfig, PerLayerConfig};
 use crate::kind::{Bits, FreeSize, RoleDef, Sizes, WantedRole};
 
 /// Tensors of the embedding.
-pub(crate) static EMBEDDING: [RoleDef; 3] = [
+pub(crate) static EMBEDDING: [RoleDef; 6] = [
     RoleDef::linear("token_embd", &["D", "V"], "A row per token.").of_model(),
     RoleDef::linear("position_embd", &["D", "context"], "A row per position, added to the token's.")
         .given_by("positions")
@@ -12,21 +12,43 @@ pub(crate) static EMBEDDING: [RoleDef; 3] = [
     RoleDef::linear("token_types", &["D", "types"], "A row per type; row 0 is added to every token.")
         .given_by("token_types")
         .of_model(),
+    RoleDef::linear("per_layer_token_embd", &["layers*per_layer", "V"], "For each layer a row per token.")
+        .when("per layer")
+        .of_model(),
+    RoleDef::linear(
+        "per_layer_model_proj",
+        &["D", "layers*per_layer"],
+        "The embedded rows as each layer gets them.",
+    )
+    .when("per layer")
+    .of_model(),
+    RoleDef::norm("per_layer_proj_norm", &["per_layer"], "per_layer_norm", "Norm on what each layer gets.")
+        .of_model(),
 ];
 
 /// Tensors of the head.
-pub(crate) static OUTPUT: [RoleDef; 1] =
-    [RoleDef::linear("output", &["D", "V"], "The head, where it is not the embedding.")
+pub(crate) static OUTPUT: [RoleDef; 3] = [
+    RoleDef::linear("output", &["D", "V"], "The head, where it is not the embedding.")
         .with_bias("bias")
         .when("head")
         .stored(Bits::Logits)
-        .of_model()];
+        .of_model(),
+    RoleDef::linear("cls", &["D", "D"], "The first linear of a classifier.")
+        .with_bias("classifier_bias")
+        .when("classifier")
+        .of_model(),
+    RoleDef::linear("cls.output", &["D", "labels"], "The scores of a classifier.")
+        .with_bias("classifier_bias")
+        .when("classifier")
+        .of_model(),
+];
 
 /// Sizes of a model that only the shapes of its tensors give.
-pub static MODEL_SIZES: [FreeSize; 3] = [
+pub static MODEL_SIZES: [FreeSize; 4] = [
     FreeSize { symbol: "V", hints: &["vocab_size"], doc: "Rows of the embedding." },
     FreeSize { symbol: "context", hints: &["context_length"], doc: "Positions that have a row." },
     FreeSize { symbol: "types", hints: &["token_type_count"], doc: "Types of tokens." },
+    FreeSize { symbol: "labels", hints: &[], doc: "Scores of a classifier." },
 ];
 
 impl EmbeddingConfig {
@@ -35,6 +57,12 @@ impl EmbeddingConfig {
         let mut sizes = Sizes::default();
         sizes.role("positions", self.positions.as_ref());
         sizes.role("token_types", self.token_types.as_ref());
+        sizes.holds("per layer", self.per_layer.is_some());
+        if let Some(PerLayerConfig { width, layers, norm, .. }) = &self.per_layer {
+            sizes.set("per_layer", *width);
+            sizes.set("layers", *layers);
+            sizes.norm("per_layer_norm", norm.as_ref().map(|site| &site.norm));
+        }
         sizes
     }
 
@@ -50,6 +78,8 @@ impl OutputConfig {
         let mut sizes = Sizes::default();
         sizes.bias("bias", self.bias);
         sizes.holds("head", matches!(self.head, HeadKind::Own | HeadKind::OwnOrTied));
+        sizes.holds("classifier", self.classifier.is_some());
+        sizes.bias("classifier_bias", BiasRule::IfPresent);
         sizes
     }
 

@@ -1,8 +1,9 @@
 //! The feed-forward `moe`: routed experts, perhaps one that every token takes.
 
-use super::dense::Activation;
-use crate::config::{BiasRule, Role};
-use crate::kind::{Bits, Definition, Family, FreeSize, Lazy, Optional, Positive, Resolving, RoleDef, Sizes};
+use super::dense::{Activation, LimitConfig, LimitOptions, form_fits};
+use super::router::{RouterConfig, RouterOptions, resolve_router};
+use crate::config::BiasRule;
+use crate::kind::{Bits, Definition, Family, FreeSize, Optional, Resolving, RoleDef, Sizes};
 use crate::{names, options};
 
 /// Mixture of experts.
@@ -12,6 +13,8 @@ pub struct MoeConfig {
     pub experts: ExpertConfig,
     /// The expert every token takes (roles `ffn_*_shexp`).
     pub shared: Option<SharedExpertConfig>,
+    /// What the routed experts work on.
+    pub width: ExpertWidth,
     /// How experts are chosen and weighted.
     pub router: RouterConfig,
 }
@@ -20,11 +23,23 @@ options! {
     /// Options of `moe`.
     pub struct MoeOptions {
         /// The routed experts (roles `ffn_*_exps`).
-        experts: ExpertConfig = Required,
+        experts: ExpertOptions = Required,
         /// The expert every token takes (roles `ffn_*_shexp`).
         shared: Optional<SharedExpertOptions> = Absent,
+        /// What the routed experts work on.
+        width: ExpertWidth = Name("model"),
         /// How experts are chosen and weighted.
         router: RouterOptions = Required,
+    }
+}
+
+names! {
+    /// What routed experts work on.
+    pub enum ExpertWidth {
+        /// Rows of the model's width.
+        Model = "model",
+        /// Rows that `ffn_latent_down` makes, and `ffn_latent_up` brings their sum back (Nemotron 3).
+        Latent = "latent",
     }
 }
 
@@ -38,21 +53,35 @@ names! {
     }
 }
 
+/// The shape of an expert.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct ExpertConfig {
+    /// Gated or plain.
+    pub kind: ExpertForm,
+    /// Activation inside.
+    pub activation: Activation,
+    /// Biases of its linears.
+    pub bias: BiasRule,
+    /// Limit on gate and up projection.
+    pub limit: Option<LimitConfig>,
+}
+
 options! {
     /// The routed experts.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-    pub struct ExpertConfig {
+    pub struct ExpertOptions {
         /// Gated or plain.
         kind: ExpertForm = Required,
         /// Activation inside.
         activation: Activation = Required => guarded,
         /// Biases of the expert linears.
         bias: BiasRule = Name("none"),
+        /// Limit on gate and up projection.
+        limit: Option<LimitOptions> = Absent,
     }
 }
 
 /// The shared expert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct SharedExpertConfig {
     /// Its shape.
     pub expert: ExpertConfig,
@@ -79,155 +108,12 @@ options! {
         activation: Activation = Required => guarded,
         /// Biases of its linears.
         bias: BiasRule = Name("none"),
+        /// Limit on gate and up projection.
+        limit: Option<LimitOptions> = Absent,
         /// What its output is multiplied by.
         gate: SharedGate = Name("none"),
     }
 }
-
-/// The router.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct RouterConfig {
-    /// How logits become scores.
-    pub score: RouterScore,
-    /// Bias of the router's linear.
-    pub bias: BiasRule,
-    /// What the router reads.
-    pub input: RouterInput,
-    /// What experts are selected by.
-    pub select: RouterSelect,
-    /// Role of a bias added for the selection only.
-    pub select_bias: Option<Role>,
-    /// Selection by groups of experts first.
-    pub groups: Option<RouterGroups>,
-    /// What the weights of the chosen experts are.
-    pub weights: RouterWeights,
-    /// Multiplies the weights.
-    pub scale: f32,
-    /// What the weight multiplies.
-    pub apply: RouterApply,
-    /// Experts per token.
-    pub top_k: usize,
-}
-
-names! {
-    /// How router logits become scores.
-    pub enum RouterScore {
-        /// Softmax over all experts.
-        Softmax = "softmax",
-        /// Sigmoid of each.
-        Sigmoid = "sigmoid",
-        /// Softmax over the chosen ones.
-        SoftmaxOfSelected = "softmax-of-selected",
-        /// `sqrt(softplus(x))`.
-        SqrtSoftplus = "sqrt-softplus",
-    }
-}
-
-names! {
-    /// What the router reads.
-    pub enum RouterInput {
-        /// What the experts get.
-        Branch = "branch",
-        /// The raw input of the block.
-        BlockInput = "block-input",
-    }
-}
-
-names! {
-    /// What experts are selected by.
-    pub enum RouterSelect {
-        /// Their scores.
-        Scores = "scores",
-        /// Their logits.
-        Logits = "logits",
-    }
-}
-
-names! {
-    /// What the weights of the chosen experts are.
-    pub enum RouterWeights {
-        /// Their scores, divided by their sum.
-        SumToOne = "sum-to-one",
-        /// Their scores.
-        AsScored = "as-scored",
-    }
-}
-
-names! {
-    /// What the weight of an expert multiplies.
-    pub enum RouterApply {
-        /// Its output.
-        ToOutput = "to-output",
-        /// Its input.
-        ToInput = "to-input",
-    }
-}
-
-names! {
-    /// How a group of experts is scored.
-    pub enum GroupScore {
-        /// By its best expert.
-        Best = "best",
-        /// By the sum of its best two.
-        SumOfBestTwo = "sum-of-best-two",
-    }
-}
-
-options! {
-    /// How experts are chosen and weighted.
-    pub struct RouterOptions {
-        /// How logits become scores.
-        score: RouterScore = Required => guarded,
-        /// Bias of the router's linear.
-        bias: BiasRule = Name("none"),
-        /// What the router reads.
-        input: RouterInput = Name("branch"),
-        /// What experts are selected by.
-        select: RouterSelect = Name("scores") => guarded,
-        /// A bias (role `exp_probs_b`) that is added for the selection only.
-        select_bias: BiasRule = Name("none"),
-        /// Selection by groups of experts first; count 1 is none.
-        groups: Option<GroupOptions> = Absent,
-        /// What the weights of the chosen experts are.
-        weights: Option<RouterWeights> = RequiredUnless {
-            field: "score",
-            is: "softmax-of-selected",
-            why: "it has no default, because it is the most often wrong value",
-        } => guarded,
-        /// Multiplies the weights; 0 is an error.
-        scale: f32 = Number(1.0) => guarded,
-        /// What the weight of an expert multiplies.
-        apply: RouterApply = Name("to-output") => guarded,
-        /// Experts per token.
-        top_k: Positive<usize> = Key("expert_used_count"),
-    }
-}
-
-options! {
-    /// Selection by groups of experts first.
-    pub struct GroupOptions {
-        /// Groups of consecutive experts; 1 = none.
-        count: usize = Required,
-        /// Groups kept.
-        keep: Lazy<usize> = Required,
-        /// How a group is scored.
-        score: Lazy<GroupScore> = Required => guarded,
-    }
-}
-
-/// Group-limited routing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct RouterGroups {
-    /// Groups of consecutive experts.
-    pub count: usize,
-    /// Groups kept.
-    pub keep: usize,
-    /// How a group is scored.
-    pub score: GroupScore,
-}
-
-/// Role of a bias that is added for the selection of experts only.
-const SELECT_BIAS: &str = "exp_probs_b.bias";
 
 const EXPERTS: &str = "gate and up of the experts";
 const SHARED: &str = "gate and up of the shared expert";
@@ -241,19 +127,34 @@ impl Definition for MoeConfig {
         RoleDef::linear("ffn_gate_inp", &["D", "E"], "The router.").with_bias("router").stored(Bits::Full),
         RoleDef::only_bias("exp_probs_b", &["E"], "Added to the scores for the selection only.")
             .given_by("select_bias"),
+        RoleDef::norm("ffn_gate_inp.scale", &["D"], "router_norm", "Norm on what the router reads."),
         RoleDef::linear("ffn_gate_exps", &["D", "EF", "E"], "Gates of the experts.")
             .with_bias("experts")
             .when("gated")
             .in_form(EXPERTS, "split"),
+        RoleDef::linear("ffn_latent_down", &["D", "LD"], "From the model's width to the experts'.")
+            .when("latent"),
+        RoleDef::linear("ffn_latent_up", &["LD", "D"], "From the experts' width to the model's.")
+            .when("latent"),
+        RoleDef::linear("ffn_up_exps", &["LD", "EF", "E"], "Ways up of experts of a width of their own.")
+            .with_bias("experts")
+            .when("latent")
+            .in_form(EXPERTS, "split"),
         RoleDef::linear("ffn_up_exps", &["D", "EF", "E"], "Ways up of the experts.")
             .with_bias("experts")
+            .when("not latent")
             .in_form(EXPERTS, "split"),
         RoleDef::linear("ffn_gate_up_exps", &["D", "2*EF", "E"], "Gate rows, then up rows, of each expert.")
             .with_bias("experts")
             .when("gated")
             .in_form(EXPERTS, "fused"),
+        RoleDef::linear("ffn_down_exps", &["EF", "LD", "E"], "Ways down of experts of a width of their own.")
+            .with_bias("experts")
+            .when("latent")
+            .stored(Bits::More),
         RoleDef::linear("ffn_down_exps", &["EF", "D", "E"], "Ways down of the experts.")
             .with_bias("experts")
+            .when("not latent")
             .stored(Bits::More),
         RoleDef::linear("ffn_gate_shexp", &["D", "SF"], "Gate of the shared expert.")
             .with_bias("shared")
@@ -277,6 +178,7 @@ impl Definition for MoeConfig {
     ];
     const FREE: &'static [FreeSize] = &[
         FreeSize { symbol: "E", hints: &["expert_count"], doc: "Routed experts." },
+        FreeSize { symbol: "LD", hints: &["moe_latent_size"], doc: "Width that the experts work on." },
         FreeSize {
             symbol: "EF",
             hints: &["expert_feed_forward_length", "feed_forward_length"],
@@ -294,19 +196,35 @@ impl Definition for MoeConfig {
     ];
 
     fn resolve(options: MoeOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
-        let MoeOptions { experts, shared: Optional(shared), router } = options;
-        let shared = shared.map(|shared| {
-            let SharedExpertOptions { kind, activation, bias, gate } = shared.options;
-            SharedExpertConfig { expert: ExpertConfig { kind, activation, bias }, gate }
-        });
-        Some(MoeConfig { experts, shared, router: resolve_router(router, at)? })
+        let MoeOptions { experts, shared: Optional(shared), width, router } = options;
+        let ExpertOptions { kind, activation, bias, limit } = experts;
+        let experts = ExpertConfig { kind, activation, bias, limit: LimitOptions::config(limit) };
+        let fits = expert_fits(&experts, "experts.", at);
+        if width == ExpertWidth::Latent && kind == ExpertForm::Gated {
+            return at.fault("width", "experts of a width of their own are known without a gate only");
+        }
+        let shared = match shared {
+            None => None,
+            Some(shared) => {
+                let SharedExpertOptions { kind, activation, bias, limit, gate } = shared.options;
+                let expert = ExpertConfig { kind, activation, bias, limit: LimitOptions::config(limit) };
+                expert_fits(&expert, "shared.", at)?;
+                Some(SharedExpertConfig { expert, gate })
+            }
+        };
+        let router = resolve_router(router, at);
+        fits?;
+        Some(MoeConfig { experts, shared, width, router: router? })
     }
 
     fn sizes(&self, into: &mut Sizes) {
-        let MoeConfig { experts, shared, router } = self;
+        let MoeConfig { experts, shared, width, router } = self;
         into.bias("router", router.bias);
         into.role("select_bias", router.select_bias.as_ref());
+        into.norm("router_norm", router.norm.as_ref());
         into.bias("experts", experts.bias);
+        into.holds("latent", *width == ExpertWidth::Latent);
+        into.holds("not latent", *width == ExpertWidth::Model);
         into.holds("gated", experts.kind == ExpertForm::Gated);
         let Some(SharedExpertConfig { expert, gate }) = shared else { return };
         into.bias("shared", expert.bias);
@@ -316,49 +234,7 @@ impl Definition for MoeConfig {
     }
 }
 
-fn resolve_router(options: RouterOptions, at: &mut Resolving<'_, '_>) -> Option<RouterConfig> {
-    let RouterOptions {
-        score,
-        bias,
-        input,
-        select,
-        select_bias,
-        groups,
-        weights,
-        scale,
-        apply,
-        top_k: Positive(top_k),
-    } = options;
-    let groups = match groups {
-        Some(groups) => resolve_groups(groups, at)?,
-        None => None,
-    };
-    if scale == 0.0 {
-        return at.fault("router.scale", "0 would silence the experts");
-    }
-    // Some converters write it without the suffix.
-    let stored = [SELECT_BIAS, "exp_probs_b"].into_iter().find(|role| at.has(role));
-    let select_bias = match select_bias {
-        BiasRule::None => None,
-        BiasRule::Required => Some(stored.unwrap_or(SELECT_BIAS).to_string()),
-        BiasRule::IfPresent => stored.map(str::to_string),
-    };
-    // Softmax over the chosen experts sums to one by itself.
-    let weights = weights.unwrap_or(RouterWeights::AsScored);
-    Some(RouterConfig { score, bias, input, select, select_bias, groups, weights, scale, apply, top_k })
-}
-
-#[allow(clippy::option_option)]
-fn resolve_groups(options: GroupOptions, at: &mut Resolving<'_, '_>) -> Option<Option<RouterGroups>> {
-    let GroupOptions { count, keep, score } = options;
-    if count <= 1 {
-        return Some(None);
-    }
-    let (keep, score) = (at.force(&keep), at.force(&score));
-    let (keep, score) = (keep?, score?);
-    if keep == 0 || keep > count {
-        let message = format!("{keep} of {count} groups are kept; at least 1 and at most all are wanted");
-        return at.fault("router.groups.keep", message);
-    }
-    Some(Some(RouterGroups { count, keep, score }))
+fn expert_fits(expert: &ExpertConfig, prefix: &str, at: &mut Resolving<'_, '_>) -> Option<()> {
+    let ExpertConfig { kind, activation, bias: _, limit } = *expert;
+    form_fits(activation, limit, kind == ExpertForm::Gated, prefix, at)
 }

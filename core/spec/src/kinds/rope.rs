@@ -209,6 +209,11 @@ options! {
 options! {
     /// Options of longrope.
     pub struct LongRopeOptions {
+        /// Tokens up to which the short divisors hold.
+        original_context: Option<Positive<usize>> = Computed {
+            how: "rope.scaling.original_context_length",
+            reads: &["rope.scaling.original_context_length"],
+        } => guarded,
         /// The whole multiplier of cos and sin, in both regimes.
         magnitude: Option<Positive<f32>> = Computed {
             how: "rope.scaling.attn_factor",

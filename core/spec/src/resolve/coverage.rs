@@ -78,7 +78,9 @@ impl Resolver<'_> {
     fn foreign_coverage(&mut self, coverage: &mut KeyCoverage) {
         let mut unread = 0;
         for key in self.input.keys.foreign_keys() {
-            if let Some(reason) = harmless::outside_prefix(&key) {
+            if self.values.facts.foreign.contains(&key) {
+                coverage.read.push(key);
+            } else if let Some(reason) = harmless::outside_prefix(&key) {
                 coverage.ignored.insert(key, reason.to_string());
             } else if self.input.accept_unread.contains(&key) {
                 self.accepted.insert(key);

@@ -5,7 +5,6 @@ use crate::decode::Closure;
 use crate::expression::{Expression, Scope, explain};
 use crate::nearest::nearest_help;
 use crate::reads::STANDARD;
-use crate::report::ValueOrigin;
 use crate::source::{KeyValue, ResolveInput};
 use crate::spec::ArchSpec;
 use crate::written::{Let, Scalar};
@@ -41,7 +40,7 @@ pub(super) struct Evaluator<'a> {
 
 impl<'a> Evaluator<'a> {
     pub(super) fn new(spec: &'a ArchSpec, input: &'a ResolveInput<'a>) -> Self {
-        let facts = Facts::gather(input);
+        let facts = Facts::gather(input, &spec.reads);
         let spaces = spaces(facts.keys.keys().map(String::as_str).chain(spec.reads.keys()));
         let whole = Arc::new(Frame::build(&facts, &spaces, None));
         let latest = Arc::clone(&whole);
@@ -169,12 +168,12 @@ impl<'a> Evaluator<'a> {
         value
     }
 
-    fn named(&self, name: &str) -> Option<&'a Let> {
+    pub(super) fn named(&self, name: &str) -> Option<&'a Let> {
         self.spec.body.lets.iter().find(|named| named.name == name)
     }
 
     /// Everything an expression comes down to.
-    fn closure(&self, expression: &Expression) -> Closure {
+    pub(super) fn closure(&self, expression: &Expression) -> Closure {
         let mut closure = Closure::default();
         closure.add(expression, &self.spec.lets);
         closure
@@ -222,7 +221,9 @@ impl<'a> Evaluator<'a> {
             return Some(absent(&used.name, help));
         }
         let others = self.spec.reads.keys().filter(|key| *key != used.name);
-        let help = nearest_help(&used.name, STANDARD.into_iter().chain(others).chain(frame.keys()));
+        let lets = self.spec.body.lets.iter().map(|named| named.name.as_str());
+        let known = lets.chain(STANDARD).chain(others).chain(frame.keys());
+        let help = nearest_help(&used.name, known);
         let message = absent(&used.name, &help);
         self.neighbours.insert(used.name.clone(), help);
         Some(message)
@@ -239,31 +240,6 @@ impl<'a> Evaluator<'a> {
             )),
             _ => None,
         })
-    }
-
-    /// Where the value of an expression comes from.
-    pub(super) fn origin(&self, expression: &Expression) -> ValueOrigin {
-        let closure = self.closure(expression);
-        let names: BTreeSet<&str> = closure
-            .keys
-            .iter()
-            .map(|used| used.name.as_str())
-            .chain(closure.patterns.iter().map(String::as_str))
-            .collect();
-        let mut keys = BTreeSet::new();
-        names.iter().for_each(|name| self.facts.origins(name, &mut keys));
-        let texts = |set: BTreeSet<&str>| set.into_iter().map(str::to_string).collect::<Vec<_>>();
-        if keys.iter().any(|key| self.facts.overridden.contains(*key)) {
-            ValueOrigin::Override { keys: texts(keys) }
-        } else if !keys.is_empty() {
-            ValueOrigin::File { keys: texts(keys) }
-        } else if !closure.roles.is_empty() {
-            ValueOrigin::Tensors { roles: closure.roles.into_iter().collect() }
-        } else if names.is_empty() {
-            ValueOrigin::Spec
-        } else {
-            ValueOrigin::SpecDefault { keys: texts(names) }
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::value::{as_answer, as_number, as_truth};
 use crate::expression::Expression;
 use crate::report::{Provenance, ValueOrigin};
 use crate::tree::Place;
-use crate::written::{BySource, Choice, Condition, NameIndex, Scalar, Truth, WrittenField};
+use crate::written::{BySource, Choice, Condition, Scalar, Truth, WrittenField};
 use std::collections::BTreeSet;
 
 impl<T> BySource<T> {
@@ -90,7 +90,7 @@ impl Resolver<'_> {
         };
         let found = self.values.shared(expression, layer).and_then(|value| as_number(&value, expression));
         match found {
-            Ok(value) => Some((value, self.values.origin(expression))),
+            Ok(value) => Some((value, self.values.origin(expression, layer))),
             Err(message) => {
                 self.expression_fault((&at.place, &at.path), expression, layer, message);
                 None
@@ -117,7 +117,7 @@ impl Resolver<'_> {
             Condition::Expression(expression) => expression,
         };
         match self.values.shared(expression, layer).and_then(|value| as_truth(&value, expression)) {
-            Ok(value) => Some((value, self.values.origin(expression))),
+            Ok(value) => Some((value, self.values.origin(expression, layer))),
             Err(message) => {
                 self.expression_fault(at, expression, layer, message);
                 None
@@ -131,7 +131,7 @@ impl Resolver<'_> {
         at: &WrittenField,
         choice: &Choice,
         layer: Option<usize>,
-    ) -> Option<(NameIndex, ValueOrigin)> {
+    ) -> Option<(usize, ValueOrigin)> {
         let (by, answers) = match choice {
             Choice::Given(given) => return Some((*given.for_source(self.input.source), ValueOrigin::Spec)),
             Choice::By { by, answers } => (by, answers),
@@ -143,7 +143,7 @@ impl Resolver<'_> {
             answer.ok_or_else(|| format!("`{}` is {asked}; there are answers for {} only", by.text, known()))
         });
         match found {
-            Ok((_, name)) => Some((*name, self.values.origin(by))),
+            Ok((_, name)) => Some((*name, self.values.origin(by, layer))),
             Err(message) => {
                 self.expression_fault((&at.place, &at.path), by, layer, message);
                 None

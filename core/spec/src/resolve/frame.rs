@@ -1,6 +1,6 @@
 //! What an expression sees: the keys of the file in one layer, with overrides and standard defaults.
 
-use crate::reads::STANDARD;
+use crate::reads::{Reads, STANDARD};
 use crate::source::{KeyValue, ResolveInput};
 use minijinja::Value;
 use std::cell::RefCell;
@@ -29,6 +29,8 @@ pub(super) struct Facts {
     values: BTreeMap<String, Value>,
     /// Keys set by hand.
     pub(super) overridden: BTreeSet<String>,
+    /// Keys that the spec reads and the file has without the architecture's prefix.
+    pub(super) foreign: BTreeSet<String>,
     /// `block_count`, which is how long a per-layer array is; 0 if the file has none.
     pub(super) blocks: usize,
     /// Keys of the file that something the model has depends on.
@@ -37,13 +39,20 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Gathers the keys of a file.
-    pub(super) fn gather(input: &ResolveInput<'_>) -> Facts {
+    pub(super) fn gather(input: &ResolveInput<'_>, reads: &Reads) -> Facts {
         let mut keys: BTreeMap<String, KeyValue> = input
             .keys
             .keys()
             .into_iter()
             .filter_map(|key| input.keys.get(&key).map(|value| (key, value)))
             .collect();
+        let own: BTreeSet<&String> = keys.keys().collect();
+        // Some keys are written without the architecture's prefix.
+        let apart = reads.keys().filter(|key| key.contains('.') && !own.contains(&key.to_string()));
+        let unprefixed: BTreeMap<String, KeyValue> =
+            apart.filter_map(|key| Some((key.to_string(), input.keys.get(key)?))).collect();
+        let foreign = unprefixed.keys().cloned().collect();
+        keys.extend(unprefixed);
         keys.extend(input.overrides.iter().map(|(key, value)| (key.clone(), value.clone())));
         let blocks = match keys.get("block_count") {
             Some(KeyValue::Integer(count)) => usize::try_from(*count).unwrap_or(0),
@@ -52,7 +61,7 @@ impl Facts {
         };
         let values = keys.iter().map(|(key, value)| (key.clone(), convert(value))).collect();
         let overridden = input.overrides.keys().cloned().collect();
-        Facts { keys, values, overridden, blocks, consulted: RefCell::default() }
+        Facts { keys, values, overridden, foreign, blocks, consulted: RefCell::default() }
     }
 
     /// A key of the file, for something that depends on it.

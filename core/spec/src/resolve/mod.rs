@@ -5,13 +5,16 @@ mod coverage;
 mod evaluate;
 mod field;
 mod frame;
+mod origin;
 mod resolving;
+mod runs;
 mod value;
 mod whole;
 
-use crate::config::{BranchConfig, LayerConfig, ModelConfig};
+use crate::config::{BesideConfig, BranchConfig, LayerConfig, ModelConfig};
 use crate::fault::{Fault, SpecFaults};
-use crate::language::{BlockOptions, BranchOptions};
+use crate::kind::Component;
+use crate::language::{BesideOptions, BlockOptions, BranchOptions};
 use crate::report::{Provenance, Resolution};
 use crate::source::{ResolveInput, SourceFormat};
 use crate::spec::ArchSpec;
@@ -64,6 +67,7 @@ impl Resolver<'_> {
     /// A key as the file spells it.
     fn spelled(&self, key: &str) -> String {
         match self.input.source {
+            SourceFormat::Gguf if self.values.facts.foreign.contains(key) => key.to_string(),
             SourceFormat::Gguf => format!("{}.{key}", self.input.architecture),
             SourceFormat::Hf => key.to_string(),
         }
@@ -95,8 +99,9 @@ impl Resolver<'_> {
     fn model(&mut self) -> Option<ModelConfig> {
         let embedding_length = self.standard_count("embedding_length", None);
         let context_length = self.context_length();
-        let count = self.layer_count();
-        let embedding = self.embedding();
+        let runs = self.runs();
+        let count = runs.as_ref().map(|runs| runs.count);
+        let embedding = self.embedding(count.unwrap_or(0));
         let output = self.output();
         let mut layers = Vec::new();
         for index in 0..count.unwrap_or(0) {
@@ -107,6 +112,7 @@ impl Resolver<'_> {
         if layers.len() < count? {
             return None;
         }
+        let layers = runs?.of(layers);
         let body = &self.spec.body;
         Some(ModelConfig {
             architecture: self.spec.architecture.id.clone(),
@@ -127,15 +133,43 @@ impl Resolver<'_> {
         let block = self.options::<BlockOptions>(Arc::clone(&spec.body.block), Some(index));
         let mixer = self.component(&spec.body.mixer, index);
         let feed_forward = self.component(&spec.body.feed_forward, index);
-        let BlockOptions { mixer: mixer_branch, feed_forward: feed_forward_branch } = block?;
+        let second = self.component(&spec.body.beside, index);
+        let last = self.component(&spec.body.last, index);
+        let BlockOptions {
+            mixer: mixer_branch,
+            feed_forward: feed_forward_branch,
+            beside,
+            last: last_branch,
+            embedding_scale,
+            output_scale,
+        } = block?;
+        let (feed_forward, second) = (feed_forward?, second?);
+        if second.is_some() && feed_forward.is_none() {
+            let place = spec.body.beside.place.clone();
+            let message = "there is no feed-forward in this layer that it could be added to";
+            self.fault(&place, "beside", Some(index), message);
+            return None;
+        }
         Some(LayerConfig {
             index,
             mixer: mixer?,
             mixer_branch: branch(mixer_branch),
-            feed_forward: feed_forward?,
+            feed_forward,
             feed_forward_branch: branch(feed_forward_branch),
+            beside: second.map(|part| beside_config(part, beside)),
+            last: last?,
+            last_branch: branch(last_branch),
+            embedding_scale,
+            output_scale: output_scale.filter(|role| self.input.roles.has(role, Some(index))),
+            loop_norm: None,
+            entry: None,
         })
     }
+}
+
+fn beside_config(part: Component, options: BesideOptions) -> BesideConfig {
+    let BesideOptions { reads, pre, post, first_post, factor } = options;
+    BesideConfig { part, reads, pre: pre.0, post: post.0, first_post: first_post.0, factor }
 }
 
 fn branch(options: BranchOptions) -> BranchConfig {

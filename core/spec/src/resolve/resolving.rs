@@ -10,7 +10,7 @@ use crate::kind::{
 use crate::report::ValueOrigin;
 use crate::source::KeyValue;
 use crate::tree::Place;
-use crate::written::{NameIndex, Written, WrittenField, WrittenTable};
+use crate::written::{Written, WrittenField, WrittenTable};
 use std::sync::Arc;
 
 /// One table of options, in one layer (or the whole model), against one file.
@@ -271,21 +271,21 @@ impl<'a> Resolving<'_, 'a> {
             let found = T::LIST.names.iter().position(|def| def.name == name);
             return found.and_then(|found| T::VALUES.get(found).copied()).or_else(|| self.misread(index));
         };
-        let Written::Name(choice) = &field.value else { return self.misread(index) };
-        let (name, origin) = self.resolver.choice(&field, choice, self.layer)?;
-        match name {
-            NameIndex::BuiltIn(found) => {
-                let text = T::LIST.names.get(found).map_or("", |def| def.name);
-                self.record(index, &field.path, text.to_string(), origin);
-                T::VALUES.get(found).copied()
-            }
-            NameIndex::Known(known) => {
-                let names: Vec<&str> = T::LIST.built_in().collect();
-                let what = self.definition(index)?.name;
-                let message =
-                    format!("{what} `{}` is not built in; built in are: {}", known.name, names.join(", "));
-                self.refuse(index, message)
-            }
+        let (name, origin) = match &field.value {
+            Written::Name(choice) => self.resolver.choice(&field, choice, self.layer)?,
+            Written::NumberedName(name, _) => (*name, ValueOrigin::Spec),
+            _ => return self.misread(index),
+        };
+        let text = T::LIST.names.get(name).map_or("", |def| def.name);
+        self.record(index, &field.path, text.to_string(), origin);
+        T::VALUES.get(name).copied()
+    }
+
+    /// The numbers beside the name in a field.
+    pub fn numbers<T: Options>(&mut self, index: usize) -> Option<T> {
+        match self.field(index).map(|field| field.value) {
+            Some(Written::NumberedName(_, numbers)) => T::read(&mut self.inside(numbers)),
+            _ => self.misread(index),
         }
     }
 
@@ -333,6 +333,16 @@ impl<'a> Resolving<'_, 'a> {
                 Some(Some(Nested { options, table }))
             }
             None => Some(None),
+        }
+    }
+
+    /// A component inside another one.
+    pub(crate) fn component(&mut self, index: usize) -> Option<Component> {
+        let (Some(field), Some(layer)) = (self.field(index), self.layer) else { return self.misread(index) };
+        let Written::Cases(cases) = &field.value else { return self.misread(index) };
+        match self.resolver.component(cases, layer)? {
+            Some(component) => Some(component),
+            None => self.refuse(index, "no component in this layer; a component is needed here"),
         }
     }
 

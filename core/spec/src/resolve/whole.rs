@@ -1,13 +1,14 @@
 //! Values of the whole model: layer count, embedding, output, checks, hints.
 
-use super::frame::MOST_BLOCKS;
 use super::value::{as_count, as_number, as_truth};
 use super::{Resolver, Resolving};
-use crate::config::{BiasRule, EmbeddingConfig, HeadKind, OutputConfig, Pooling};
+use crate::config::{
+    BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, OutputConfig, PerLayerConfig, Pooling,
+};
 use crate::expression::Expression;
-use crate::kind::{Cap, Options};
+use crate::kind::{Cap, Optional, Positive};
 use crate::kinds::rope;
-use crate::language::{EmbeddingOptions, LayersOptions, OutputOptions};
+use crate::language::{ClassifierOptions, EmbeddingOptions, OutputOptions, PerLayerOptions};
 use crate::reads::HINTS;
 use crate::report::ValueOrigin;
 use crate::source::KeyValue;
@@ -23,7 +24,7 @@ impl Resolver<'_> {
     ) -> Option<(f64, ValueOrigin)> {
         let found = self.values.key(key).and_then(|expression| {
             let value = self.values.shared(&expression, layer)?;
-            as_number(&value, &expression).map(|value| (value, self.values.origin(&expression)))
+            as_number(&value, &expression).map(|value| (value, self.values.origin(&expression, layer)))
         });
         match found {
             Ok(found) => Some(found),
@@ -66,45 +67,53 @@ impl Resolver<'_> {
         self.standard_count("context_length", None).map(Some)
     }
 
-    /// How many blocks are run.
-    pub(super) fn layer_count(&mut self) -> Option<usize> {
-        let blocks = self.standard_count("block_count", None)?;
-        if blocks == 0 || blocks > MOST_BLOCKS {
-            self.key_fault(None, "block_count", format!("{blocks}; 1 to {MOST_BLOCKS} blocks are wanted"));
-            return None;
-        }
-        let mut at = Resolving::new(self, Arc::clone(&self.spec.body.layers), None);
-        let LayersOptions { count } = LayersOptions::read(&mut at)?;
-        if count == 0 || count > blocks {
-            return at.fault("count", format!("{count} blocks are to be run; the file has {blocks}"));
-        }
-        Some(count)
-    }
-
-    pub(super) fn embedding(&mut self) -> Option<EmbeddingConfig> {
+    pub(super) fn embedding(&mut self, layers: usize) -> Option<EmbeddingConfig> {
         let options = self.options::<EmbeddingOptions>(Arc::clone(&self.spec.body.embedding), None)?;
-        let EmbeddingOptions { scale, norm, positions, token_types } = options;
+        let EmbeddingOptions { scale, norm, positions, token_types, per_layer: Optional(per_layer) } =
+            options;
+        let per_layer = per_layer.map(|nested| {
+            let PerLayerOptions { width: Positive(width), token_scale, projection_scale, norm, scale } =
+                nested.options;
+            PerLayerConfig { width, layers, token_scale, projection_scale, norm: norm.0, scale }
+        });
         let token_types = token_types.filter(|role| self.input.roles.has(role, None));
-        Some(EmbeddingConfig { scale, norm: norm.0, positions, token_types })
+        Some(EmbeddingConfig { scale, norm: norm.0, positions, token_types, per_layer })
     }
 
     pub(super) fn output(&mut self) -> Option<OutputConfig> {
         let options = self.options::<OutputOptions>(Arc::clone(&self.spec.body.output), None)?;
-        let OutputOptions { norm, head, bias, scale, softcap: Cap(softcap), pooling } = options;
+        let OutputOptions { norm, head, bias, scale, softcap: Cap(softcap), suppress, pooling, classifier } =
+            options;
+        let classifier = classifier.0.map(|classifier| {
+            let ClassifierOptions { activation, norm, scores } = classifier.options;
+            ClassifierConfig { activation, norm: norm.0, scores }
+        });
         let mut at = Resolving::new(self, Arc::clone(&self.spec.body.output), None);
-        let without_head =
-            [("bias", bias != BiasRule::None), ("scale", scale != 1.0), ("softcap", softcap.is_some())];
-        if head == HeadKind::None {
-            if let Some((option, _)) = without_head.into_iter().find(|(_, given)| *given) {
-                return at
-                    .fault(option, "a model without a head (`head = \"none\"`) has no logits; take it out");
-            }
-        } else if pooling != Pooling::None {
-            let message =
-                "only a model without a head (`head = \"none\"`) pools its rows; take one of the two out";
-            return at.fault("pooling", message);
+        let without_head = [
+            ("bias", bias != BiasRule::None),
+            ("scale", scale != 1.0),
+            ("softcap", softcap.is_some()),
+            ("suppress", suppress.is_some()),
+        ];
+        let given = without_head.into_iter().find(|(_, given)| *given);
+        if let Some((option, _)) = given.filter(|_| head == HeadKind::None) {
+            return at.fault(option, "a model without a head (`head = \"none\"`) has no logits; take it out");
         }
-        Some(OutputConfig { norm: norm.0, head, bias, scale, softcap, pooling })
+        let pooling = pooling.unwrap_or_else(|| self.stated_pooling());
+        Some(OutputConfig { norm: norm.0, head, bias, scale, softcap, suppress, pooling, classifier })
+    }
+
+    /// What `pooling_type` says (llama.h, `llama_pooling_type`; 4 is a classifier's, which decoders have on the last row).
+    fn stated_pooling(&self) -> Pooling {
+        let named = |key: &str| match self.values.facts.consult(key) {
+            Some(KeyValue::Integer(1)) => Some(Pooling::Mean),
+            Some(KeyValue::Integer(2)) => Some(Pooling::First),
+            Some(KeyValue::Integer(3)) => Some(Pooling::Last),
+            _ => None,
+        };
+        let ranks = matches!(self.values.facts.consult("pooling_type"), Some(KeyValue::Integer(4)));
+        let classifier = ranks.then(|| named("classifier.pooling_type").unwrap_or(Pooling::Last));
+        named("pooling_type").or(classifier).unwrap_or(Pooling::None)
     }
 
     /// A rope scaling of the file that no layer could apply, because the spec has no rope at all.
@@ -144,10 +153,7 @@ impl Resolver<'_> {
 
     /// What the file says of the keys a check is about.
     fn said(&mut self, expression: &Expression, at: Option<usize>) -> String {
-        let (ValueOrigin::File { keys } | ValueOrigin::Override { keys }) = self.values.origin(expression)
-        else {
-            return String::new();
-        };
+        let keys = self.values.file_keys(expression);
         let frame = self.values.frame(at);
         let texts: Vec<String> = keys
             .iter()
@@ -163,7 +169,7 @@ impl Resolver<'_> {
             KeyValue::Integer(value) => Some(*value as f64),
             _ => None,
         };
-        let cases = self.spec.body.mixer.cases.iter().chain(&self.spec.body.feed_forward.cases);
+        let cases = self.spec.body.components().into_iter().flat_map(|cases| &cases.cases);
         let kinds = cases.filter_map(|case| case.table.kind);
         let free = kinds.flat_map(|kind| kind.free).flat_map(|size| size.hints);
         let known = HINTS.iter().chain(free);

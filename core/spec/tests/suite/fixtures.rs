@@ -96,7 +96,7 @@ fn rope(pairs: RopePairs, dims: usize, base: f32, scaling: RopeScaling) -> Optio
 }
 
 fn silu(bias: BiasRule) -> Option<Component> {
-    Some(GatedConfig { activation: Activation::Silu, bias }.into())
+    Some(GatedConfig { activation: Activation::Silu, bias, inner_norm: None, limit: None }.into())
 }
 
 #[test]
@@ -118,8 +118,12 @@ fn mixtral_is_llama_with_experts() {
     let roles = ["ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
     let (config, _) = resolved("mixtral", &[&SPLIT[..6], &roles], &[]);
     let moe = moe(&config, 1);
-    let experts =
-        ExpertConfig { kind: ExpertForm::Gated, activation: Activation::Silu, bias: BiasRule::None };
+    let experts = ExpertConfig {
+        kind: ExpertForm::Gated,
+        activation: Activation::Silu,
+        bias: BiasRule::None,
+        limit: None,
+    };
     assert_eq!((moe.experts, moe.shared), (experts, None));
     assert_eq!(
         (moe.router.score, moe.router.weights, moe.router.top_k),
@@ -171,7 +175,8 @@ fn phi2_is_parallel_on_one_norm_with_biases_everywhere() {
             (layer.mixer_branch.reads, layer.feed_forward_branch.reads),
             (Reads::Stream, Reads::BlockInput)
         );
-        let plain = PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required };
+        let plain =
+            PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required, inner_norm: None };
         assert_eq!(layer.feed_forward, Some(plain.into()));
     }
     let first = attention(&config, 0);
@@ -223,7 +228,9 @@ fn qwen3_norms_queries_and_keys_before_rope() {
     assert_eq!(heads(first), (4, 2, 32, 32));
     assert_eq!(first.scale, (1.0 / 32f64.sqrt()) as f32);
     let norm = rms(1e-6);
-    assert_eq!(first.qk_norm, Some(QkNormConfig { over: QkNormOver::Head, at: QkNormAt::BeforeRope, norm }));
+    let key_norm = norm.clone();
+    let wanted = QkNormConfig { over: QkNormOver::Head, at: QkNormAt::BeforeRope, norm, key_norm };
+    assert_eq!(first.qk_norm, Some(wanted));
     assert_eq!(first.rope, rope(RopePairs::Halves, 32, 1e6, RopeScaling::None));
     assert_eq!(config.layers[0].feed_forward, silu(BiasRule::None));
 }
@@ -252,7 +259,7 @@ fn starcoder2_has_layer_norms_and_biases() {
     assert_eq!((first.qkv_bias, first.output_bias), (BiasRule::Required, BiasRule::Required));
     assert_eq!(first.window, None);
     assert_eq!(first.rope, rope(RopePairs::Halves, 16, 1e5, RopeScaling::None));
-    let plain = PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required };
+    let plain = PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required, inner_norm: None };
     assert_eq!(config.layers[0].feed_forward, Some(plain.into()));
     assert_eq!(config.output.head, HeadKind::OwnOrTied);
 }

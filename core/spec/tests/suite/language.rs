@@ -224,14 +224,13 @@ fn roles_have_their_stored_names() {
 
 /// Options that only one of the two kinds of model has are not passed over in the other.
 #[test]
-fn an_encoder_has_no_logits_and_only_an_encoder_pools() {
+fn an_encoder_has_no_logits() {
     let output = |own: &str| parse(&minimal(PLAIN).replace("head = \"own-or-tied\"", own)).unwrap();
     assert_eq!(Fake::small(1).config(&output("head = \"none\"\npooling = \"mean\"")).output.scale, 1.0);
     for (own, expected) in [
         ("head = \"none\"\nscale = 2", "output.scale\n  a model without a head"),
         ("head = \"none\"\nsoftcap = 30", "output.softcap\n  a model without a head"),
         ("head = \"none\"\nbias = \"if-present\"", "output.bias\n  a model without a head"),
-        ("head = \"own\"\npooling = \"mean\"", "output.pooling\n  only a model without a head"),
     ] {
         let refused = Fake::small(1).refused(&output(own));
         assert!(refused.contains(expected), "{own}: {refused}");
@@ -279,6 +278,8 @@ fn the_router_takes_its_variants() {
         score: RouterScore::Sigmoid,
         bias: BiasRule::None,
         input: RouterInput::BlockInput,
+        norm: None,
+        input_scale: 1.0,
         select: RouterSelect::Logits,
         select_bias: Some("exp_probs_b.bias".into()),
         groups: Some(RouterGroups { count: 8, keep: 2, score: GroupScore::SumOfBestTwo }),

@@ -1,6 +1,7 @@
 //! The spec crate against its own specs, the fixtures' metadata, and bad specs.
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 
+mod eighty;
 mod faults;
 mod fixtures;
 mod generated;
@@ -9,6 +10,8 @@ mod hostile;
 mod language;
 mod merge;
 mod model;
+mod mutated;
+mod numbers;
 mod outside;
 mod published;
 mod rope;

@@ -99,7 +99,8 @@ impl KeySource for Fake {
     }
 
     fn keys(&self) -> Vec<String> {
-        self.keys.keys().cloned().collect()
+        let foreign: BTreeSet<&String> = self.foreign.iter().collect();
+        self.keys.keys().filter(|key| !foreign.contains(key)).cloned().collect()
     }
 
     fn foreign_keys(&self) -> Vec<String> {

@@ -221,10 +221,10 @@ fn kinds_are_registered_once_and_may_bring_what_is_only_known() {
     assert_eq!(again.of(Family::Norm).count(), kinds().of(Family::Norm).count());
     let twice = kinds().with([OtherTanhConfig::KIND]).unwrap_err();
     assert!(twice.to_string().contains("norm kind `tanh` is registered twice"), "{twice}");
-    static MAMBA: Kind = Kind::of::<MambaConfig>();
-    let kinds = Kinds::built_in().with([&MAMBA]).unwrap();
-    assert!(kinds.find(Family::Mixer, "mamba1").unwrap().is_built_in());
-    assert_eq!(kinds.of(Family::Mixer).filter(|kind| kind.name == "mamba1").count(), 1);
+    static RWKV7: Kind = Kind::of::<Rwkv7Config>();
+    let kinds = Kinds::built_in().with([&RWKV7]).unwrap();
+    assert!(kinds.find(Family::Mixer, "rwkv7").unwrap().is_built_in());
+    assert_eq!(kinds.of(Family::Mixer).filter(|kind| kind.name == "rwkv7").count(), 1);
 }
 
 /// Another kind of the same name.
@@ -245,8 +245,8 @@ impl Definition for OtherTanhConfig {
 }
 
 options! {
-    /// Options of `mamba1`.
-    pub struct Mamba1Options {
+    /// Options of `rwkv7`.
+    pub struct Rwkv7Options {
         /// Norms inside.
         inner_norm: Option<f32> = Absent,
     }
@@ -254,17 +254,17 @@ options! {
 
 /// The kind that the language knows and nobody built.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub(crate) struct MambaConfig;
+pub(crate) struct Rwkv7Config;
 
-impl Definition for MambaConfig {
-    type Options = Mamba1Options;
+impl Definition for Rwkv7Config {
+    type Options = Rwkv7Options;
     const FAMILY: Family = Family::Mixer;
-    const NAME: &'static str = "mamba1";
-    const DOC: &'static str = "Selective state space.";
+    const NAME: &'static str = "rwkv7";
+    const DOC: &'static str = "RWKV-7.";
 
-    fn resolve(options: Mamba1Options, _at: &mut Resolving<'_, '_>) -> Option<Self> {
-        let Mamba1Options { inner_norm: _ } = options;
-        Some(MambaConfig)
+    fn resolve(options: Rwkv7Options, _at: &mut Resolving<'_, '_>) -> Option<Self> {
+        let Rwkv7Options { inner_norm: _ } = options;
+        Some(Rwkv7Config)
     }
 
     fn sizes(&self, _into: &mut Sizes) {}

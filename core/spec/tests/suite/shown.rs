@@ -1,7 +1,7 @@
 //! Where values come from.
 
 use crate::fixtures::fixture;
-use crate::model::{Fake, built_in, spec};
+use crate::model::{Fake, PLAIN, built_in, minimal, parse, spec};
 use menagerie_spec::{KeyValue, Provenance, Resolution, ValueOrigin};
 
 fn entry<'a>(report: &'a Resolution, path: &str) -> &'a Provenance {
@@ -68,6 +68,40 @@ fn tensors_and_overrides_are_origins_too() {
     let base = entry(&report, "mixer.rope.base");
     assert_eq!(base.origin, ValueOrigin::Override { keys: vec!["rope.freq_base".into()] });
     assert_eq!(base.value, "500000");
+}
+
+/// A value is from the file only if no constant and no formula of the spec stands in it.
+#[test]
+fn constants_and_formulas_are_the_spec_s() {
+    let rope =
+        "[mixer.rope]\nkind = \"rotary\"\npairs = \"halves\"\nbase = \"10000 if even else rope.freq_base\"\n";
+    let more = format!(
+        "{PLAIN}{rope}[let]\neven = \"layer % 2 == 0\"\n[embedding]\nscale = \"sqrt(embedding_length)\"\n[layers]\ncount = \"(block_count)\"\n"
+    );
+    let more = more.replace(
+        "kind = \"attention\"",
+        "kind = \"attention\"\nscale = \"given | default(other | default(2))\"",
+    );
+    let spec = parse(&minimal(&more)).unwrap();
+    let file = Fake::small(2).with("rope.freq_base", 5e5);
+    let report = file.report(&spec).unwrap();
+    let origins = |report: &Resolution, path: &str| -> Vec<(Vec<usize>, ValueOrigin)> {
+        let entries = report.provenance.iter().filter(|entry| entry.path == path);
+        entries.map(|entry| (entry.layers.iter().copied().collect(), entry.origin.clone())).collect()
+    };
+    let keys = |key: &str| vec![key.to_owned()];
+    let base = [(vec![0], ValueOrigin::Spec), (vec![1], ValueOrigin::File { keys: keys("rope.freq_base") })];
+    assert_eq!(origins(&report, "mixer.rope.base"), base);
+    let formula = ValueOrigin::Formula { keys: keys("embedding_length") };
+    assert_eq!(origins(&report, "embedding.scale"), [(vec![], formula.clone())]);
+    assert!(report.from_spec_only().any(|entry| entry.path == "embedding.scale"));
+    assert_eq!(formula.to_string(), "formula of the spec over embedding_length");
+    assert_eq!(origins(&report, "layers.count"), [(vec![], ValueOrigin::File { keys: keys("block_count") })]);
+    let asked = ValueOrigin::SpecDefault { keys: vec!["given".into(), "other".into()] };
+    assert_eq!(origins(&report, "mixer.scale"), [(vec![0, 1], asked)]);
+    // What the default of a key says is the file's too, where it is a key itself.
+    let report = file.with("other", 3.0).report(&spec).unwrap();
+    assert_eq!(origins(&report, "mixer.scale"), [(vec![0, 1], ValueOrigin::File { keys: keys("other") })]);
 }
 
 /// What a spec reads only for something that this model does not have is told apart from what counts.

@@ -1,35 +1,43 @@
 //! `check MODEL|ARCHITECTURE|SPEC`: every fault at once, and logits against a reference.
 
+use crate::against::Against;
 use crate::answer;
-use crate::comparison::{self, Compared};
+use crate::commands::spec;
+use crate::comparison::{self, Comparison, LeftOut};
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
 use crate::report::{self, Finding};
+use crate::spec_reference::spec_meant;
 use crate::template_arguments::TemplateArguments;
 use crate::{interrupt, output, style};
 use clap::Args;
 use menagerie::pipeline::{ResolvedFile, TextPipeline};
-use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
+use menagerie::registry::Origin;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Largest difference that passes where nothing else is asked for: twice the noise between two f32 implementations.
 const TOLERANCE: f32 = 1e-4;
 
 /// Report every fault of a model, of an architecture or of a spec at once
 ///
-/// A spec (a file, or the id of an architecture): its tables, options and expressions. A model: its keys and tensors
-/// under its spec, its tokenizer and chat template. With --reference, also its logits against a safetensors file with
-/// `tokens_NAME` i64 [T] and `logits_NAME` f32 [T, V], as `menagerie logits` writes it (`tokens`, `logits`) and as the
-/// reference scripts of the project do. From a model of Hugging Face such a file comes by its transformers in float32:
-/// see tests/reference in the source of this program; from a build that is trusted, by `menagerie logits --exact`.
+/// A spec (a file, or the id of an architecture) is checked as by `spec check`. A model: its keys and tensors under its
+/// spec, its tokenizer and chat template. With --reference, also its logits against a safetensors file, as `menagerie
+/// logits` and the script make-reference in the source of this program write it: `tokens_NAME` i64 [T] and
+/// `logits_NAME` f32, row for row; or as many rows as `positions_NAME` i64 names; or `tokens_X_greedy` with the rows they
+/// were picked from, which continue `tokens_X` (`tokens_prompt` without X). `l_out-3_NAME`, `attn_out-3_NAME` and
+/// `ffn_out-3_NAME` f32 [T, D] are values of layer 3: the first that differs is named. What cannot be compared is said.
 #[derive(Args)]
 pub(crate) struct CheckCommand {
     #[command(flatten)]
     model: ModelArguments,
-    /// Logits to compare with
+    /// Logits to compare with, and values of layers
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
+    /// Another spec to hold against the model's on this file: an id, or a spec's file
+    #[arg(long, value_name = "ID|FILE")]
+    against: Option<String>,
     /// Largest difference of a logit that passes
     #[arg(long, value_name = "X", default_value_t = TOLERANCE, requires = "reference", value_parser = tolerance)]
     tolerance: f32,
@@ -48,7 +56,8 @@ struct Found {
     notes: Vec<String>,
     tokenizer: Option<String>,
     chat: Option<String>,
-    compared: Vec<Compared>,
+    comparison: Option<Comparison>,
+    against: Option<Against>,
 }
 
 fn tolerance(text: &str) -> Result<f32, String> {
@@ -59,12 +68,12 @@ fn tolerance(text: &str) -> Result<f32, String> {
 impl CheckCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let name = self.model.model.clone();
-        let spec = self.spec_meant(&name)?;
-        let found = match spec {
-            Some(entry) => spec_found(&name, &entry),
-            None => self.model_found()?,
-        };
-        let good = found.faults.is_empty() && found.compared.iter().all(|one| one.passed);
+        if let Some(meant) = spec_meant(&name, &self.model.specs)? {
+            return spec::check(&name, &meant, &BTreeMap::new(), self.json);
+        }
+        let found = self.model_found()?;
+        let compared = found.comparison.as_ref().is_none_or(Comparison::passed);
+        let good = found.faults.is_empty() && compared && found.against.as_ref().is_none_or(Against::is_same);
         if self.json {
             output::json(&self.as_json(&found, good))?;
             return if good { Ok(()) } else { Err(Failure::Reported) };
@@ -73,39 +82,11 @@ impl CheckCommand {
         if good { Ok(()) } else { Err(Failure::Reported) }
     }
 
-    /// The entry of a spec file or of an architecture's id; `None` where a model is meant.
-    fn spec_meant(&self, name: &str) -> Result<Option<Entry>, Failure> {
-        let path = Path::new(name);
-        if name.ends_with(".toml") {
-            return self.spec_file(path).map(Some);
-        }
-        if path.exists() || name.contains('/') {
-            return Ok(None);
-        }
-        Ok(self.model.specs.registry()?.entry(name).cloned())
-    }
-
-    /// A spec among those of its folder and those of any other command, which it may extend.
-    fn spec_file(&self, file: &Path) -> Result<Entry, Failure> {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut folders = vec![
-            SpecFolder { path: file.to_owned(), kind: FolderKind::File },
-            SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag },
-        ];
-        folders.extend(self.model.specs.folders());
-        let registry =
-            Registry::load(&RegistryOptions { folders, allow_shadow: self.model.specs.allow_shadow })?;
-        let is_it = |entry: &&Entry| matches!(&entry.origin, Origin::File { path, .. } if path == file);
-        registry.entries().iter().find(is_it).cloned().ok_or_else(|| {
-            Failure::about(file.display(), "another spec of its name comes first (see `menagerie list`)")
-        })
-    }
-
     /// A model that cannot be opened has faults like any other.
     fn model_found(&self) -> Result<Found, Failure> {
         let mut found = Found { what: self.model.model.clone(), ..Found::default() };
         let template = TemplateArguments::default();
-        let pipeline = match self.model.open_silently(&template) {
+        let mut pipeline = match self.model.open_silently(&template) {
             Ok(pipeline) => pipeline,
             Err(Failure::Failed(message)) => {
                 found.faults = report::findings(&message);
@@ -120,7 +101,15 @@ impl CheckCommand {
         if let Some(file) = &self.reference {
             // Nothing is lost by ending at once.
             let _at_once = interrupt::at_once()?;
-            found.compared = comparison::with_reference(&pipeline, file, self.tolerance)?;
+            found.comparison = Some(comparison::with_reference(&mut pipeline, file, self.tolerance)?);
+        }
+        if let Some(other) = &self.against {
+            let _at_once = interrupt::at_once()?;
+            let tokens = match &self.reference {
+                Some(file) => comparison::tokens_of(file)?,
+                None => Vec::new(),
+            };
+            found.against = Some(Against::of(&pipeline, &self.model, other, tokens)?);
         }
         Ok(found)
     }
@@ -153,29 +142,13 @@ impl CheckCommand {
             report::line(&format!("{}: {}", found.what, output::counted(found.faults.len(), "fault")));
             return Ok(());
         }
-        match &found.architecture {
-            Some(architecture) => {
-                output::line(&format!("{}: keys and tensors fit {architecture}", found.what))?
-            }
-            None => output::line(&format!(
-                "{}: good; whether the keys it reads exist is seen with a model: menagerie check MODEL",
-                found.what
-            ))?,
+        if let Some(architecture) = &found.architecture {
+            output::line(&format!("{}: keys and tensors fit {architecture}", found.what))?;
         }
-        for one in &found.compared {
-            let verdict = if one.passed { "good" } else { "DIFFERS" };
-            let Compared { name, tokens, difference, .. } = one;
-            let limit = self.tolerance;
-            output::line(&format!(
-                "{name}: {tokens} rows, largest difference {difference:.2e} (at most {limit:.1e}): {verdict}"
-            ))?;
+        if let Some(comparison) = &found.comparison {
+            print_comparison(comparison)?;
         }
-        let bad: Vec<&str> =
-            found.compared.iter().filter(|one| !one.passed).map(|one| one.name.as_str()).collect();
-        if !bad.is_empty() {
-            report::error(&format!("logits differ from the reference: {}", bad.join(", ")));
-        }
-        Ok(())
+        found.against.as_ref().map_or(Ok(()), Against::print)
     }
 
     fn as_json(&self, found: &Found, good: bool) -> Value {
@@ -187,10 +160,31 @@ impl CheckCommand {
             "notes": found.notes,
             "tokenizer": found.tokenizer,
             "chat": found.chat,
-            "compared": found.compared,
+            "compared": found.comparison.as_ref().map_or(&[][..], |comparison| &comparison.compared),
+            "left_out": found.comparison.as_ref().map_or(&[][..], |comparison| &comparison.left_out),
+            "against": found.against,
             "tolerance": self.reference.is_some().then_some(self.tolerance),
         })
     }
+}
+
+/// A line for everything that was compared, and for what was not; then the first layer that differs.
+fn print_comparison(comparison: &Comparison) -> Result<(), Failure> {
+    for one in &comparison.compared {
+        output::line(&one.line())?;
+    }
+    for LeftOut { name, why } in &comparison.left_out {
+        output::line(&format!("{name}: not compared: {why}"))?;
+    }
+    if let Some(first) = comparison.first_layer() {
+        output::line(&format!("the first values of a layer that differ: {}", first.name))?;
+    }
+    let bad = comparison.compared.iter().filter(|one| !one.passed && one.name.starts_with("logits"));
+    let bad: Vec<&str> = bad.map(|one| one.name.as_str()).collect();
+    if !bad.is_empty() {
+        report::error(&format!("logits differ from the reference: {}", bad.join(", ")));
+    }
+    Ok(())
 }
 
 /// Keys that change nothing; and, of a spec that is not built in, reasons that it gives for keys this file does not have.
@@ -205,13 +199,4 @@ fn unused(resolved: &ResolvedFile) -> Vec<String> {
     let unmatched =
         unmatched.map(|glob| format!("[gguf.ignore_keys] {glob:?} of spec {id} matches no key of this file"));
     idle.chain(unmatched).collect()
-}
-
-fn spec_found(name: &str, entry: &Entry) -> Found {
-    let mut found = Found { what: name.to_owned(), ..Found::default() };
-    match entry.spec() {
-        Ok(spec) => found.notes = spec.warnings().iter().map(ToString::to_string).collect(),
-        Err(error) => found.faults = report::findings(&error.to_string()),
-    }
-    found
 }

@@ -4,17 +4,29 @@ use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::style::Stream;
 use crate::{output, report};
-use clap::Args;
-use menagerie::registry::{Entry, Origin};
+use clap::{Args, ValueEnum};
+use menagerie::registry::{Entry, Origin, Registry};
+use menagerie::spec::Heading;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// List the architectures that can be run, and where each comes from
 ///
-/// An architecture is a TOML file: name one with --spec, or put it into --spec-dir, a folder of MENAGERIE_SPEC_DIR, menagerie/specs in the data
-/// folder, or ./menagerie.d, and it is listed at the next call.
+/// An architecture is a TOML file: name one with --spec, or put it into --spec-dir, a folder of MENAGERIE_SPEC_DIR,
+/// menagerie/specs in the data folder, or ./menagerie.d, and it is listed at the next call. A family is an architecture
+/// with those that are written as variations of it.
 #[derive(Args)]
 pub(crate) struct ListCommand {
-    /// Also show family, what each supports and all of its origin
+    /// Only this family
+    #[arg(long, value_name = "ID")]
+    family: Option<String>,
+    /// Only built-in architectures, or only those of files
+    #[arg(long, value_enum, value_name = "WHERE")]
+    origin: Option<OriginArgument>,
+    /// Only those whose id, names or words of what they are hold this text
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Also show what each supports, its reference and all of its origin
     #[arg(long, conflicts_with_all = ["json", "names"])]
     wide: bool,
     /// Print the names alone, a line each
@@ -27,47 +39,90 @@ pub(crate) struct ListCommand {
     specs: SpecArguments,
 }
 
-/// One architecture, as listed.
+/// Where an architecture is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OriginArgument {
+    BuiltIn,
+    File,
+}
+
+/// One architecture, as its text says it is.
 #[derive(Serialize)]
 struct Listed {
     id: String,
     names: Vec<String>,
     family: String,
-    kind: &'static str,
-    formats: Vec<&'static str>,
-    supports: Vec<String>,
     summary: String,
+    /// What a reference is of: `hf`, `llama.cpp` or `paper`.
+    proved_by: Option<String>,
     reference: Option<String>,
     origin: String,
     shadows: Option<String>,
     notes: Vec<String>,
     error: Option<String>,
     #[serde(skip)]
-    from: &'static str,
+    built_in: bool,
+}
+
+/// Everything about an architecture; its whole spec is read for it.
+#[derive(Serialize)]
+struct Wide<'a> {
+    #[serde(flatten)]
+    listed: &'a Listed,
+    kind: &'static str,
+    formats: [&'static str; 1],
+    supports: Vec<String>,
 }
 
 impl Listed {
-    fn new(entry: &Entry) -> Self {
-        let spec = entry.spec().as_ref().ok();
+    fn new(entry: &Entry, headings: &BTreeMap<&str, Heading>) -> Self {
+        let built_in = matches!(entry.origin, Origin::BuiltIn(_));
+        let heading = headings.get(entry.id.as_str()).cloned().unwrap_or_default();
+        // A file's faults are looked for at once; what is built in has none.
+        let error = if built_in { None } else { entry.spec().as_ref().err().map(ToString::to_string) };
+        let (proved_by, reference) = heading.truth.unzip();
         Self {
             id: entry.id.clone(),
-            names: spec.map(|spec| spec.gguf_names().to_vec()).unwrap_or_default(),
-            family: spec.and_then(|spec| spec.extends().last().cloned()).unwrap_or_else(|| entry.id.clone()),
-            kind: "language model",
-            formats: vec!["gguf"],
-            supports: spec.map(|spec| spec.features()).unwrap_or_default(),
-            summary: spec.map(|spec| spec.summary().to_owned()).unwrap_or_default(),
-            reference: spec.and_then(|spec| spec.truth()).map(|truth| truth.source.clone()),
+            names: heading.gguf,
+            family: family(&entry.id, headings),
+            summary: heading.summary,
+            proved_by,
+            reference,
             origin: entry.origin.to_string(),
             shadows: entry.shadows.as_ref().map(ToString::to_string),
             notes: entry.notes(),
-            error: entry.spec().as_ref().err().map(ToString::to_string),
-            from: match &entry.origin {
-                Origin::BuiltIn(_) => "built-in",
-                Origin::File { folder, .. } => folder.name(),
-            },
+            error,
+            built_in,
         }
     }
+}
+
+/// What a spec says of itself: read off its text, where that is written as usual.
+fn heading(entry: &Entry) -> Heading {
+    let parsed = || {
+        let spec = entry.spec().as_ref().ok()?;
+        Some(Heading {
+            id: spec.id().to_owned(),
+            gguf: spec.gguf_names().to_vec(),
+            summary: spec.summary().to_owned(),
+            extends: spec.extends().first().cloned(),
+            truth: spec.truth().map(|truth| (truth.reference.clone(), truth.source.clone())),
+        })
+    };
+    entry.heading().or_else(parsed).unwrap_or_default()
+}
+
+/// The last of what a spec extends; its own id where it extends nothing.
+fn family(id: &str, headings: &BTreeMap<&str, Heading>) -> String {
+    let mut family = id;
+    // A circle is a fault of the spec, and no reason to go round here.
+    for _ in 0..8 {
+        match headings.get(family).and_then(|heading| heading.extends.as_deref()) {
+            Some(base) if base != family => family = base,
+            _ => break,
+        }
+    }
+    family.to_owned()
 }
 
 /// Columns of a terminal that nobody has changed.
@@ -76,16 +131,21 @@ const WIDTH: usize = 80;
 impl ListCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let registry = self.specs.registry()?;
-        let listed: Vec<Listed> = registry.entries().iter().map(Listed::new).collect();
+        let headings: BTreeMap<&str, Heading> =
+            registry.entries().iter().map(|entry| (entry.id.as_str(), heading(entry))).collect();
+        let mut listed: Vec<Listed> =
+            registry.entries().iter().map(|entry| Listed::new(entry, &headings)).collect();
+        listed.retain(|one| self.wants(one));
         if self.json {
-            return output::json(&listed);
+            let all: Vec<Wide> = listed.iter().map(|one| wide(one, &registry)).collect();
+            return output::json(&all);
         }
         let (good, faulty): (Vec<&Listed>, Vec<&Listed>) = listed.iter().partition(|one| one.error.is_none());
         if self.names {
             return output::write(&good.iter().map(|one| format!("{}\n", one.id)).collect::<String>());
         }
         if self.wide {
-            wide(&good)?
+            print_wide(&good, &registry)?
         } else {
             narrow(&good)?
         }
@@ -105,27 +165,59 @@ impl ListCommand {
         }
         Ok(())
     }
+
+    fn wants(&self, one: &Listed) -> bool {
+        let holds = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
+        let found = |part: &String| {
+            holds(&one.id, part)
+                || holds(&one.summary, part)
+                || one.names.iter().any(|name| holds(name, part))
+        };
+        self.family.as_ref().is_none_or(|family| one.family.eq_ignore_ascii_case(family))
+            && self.origin.is_none_or(|origin| (origin == OriginArgument::BuiltIn) == one.built_in)
+            && self.search.as_ref().is_none_or(found)
+    }
 }
 
-/// Names, where they come from, whether a reference stands behind them, and what they are, in 80 columns.
+/// Names, what they are and what stands behind them, in 80 columns, family by family; those of files are marked.
 fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
+    let mut sorted = listed.to_vec();
+    sorted.sort_by_key(|one| (&one.family, one.id != one.family, &one.id));
     let width =
         |text: fn(&Listed) -> &str| listed.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
-    let room = WIDTH.saturating_sub(width(|one| &one.id) + width(|one| one.from).max(4) + 9 + 6);
+    let proof = |one: &Listed| one.proved_by.clone().unwrap_or_else(|| "-".to_owned());
+    let taken = (width(|one| &one.id) + 1).max(2) + width(|one| &one.family).max(6) + 9 + 6;
+    let room = WIDTH.saturating_sub(taken);
     let row = |one: &&Listed| {
-        let reference = if one.reference.is_some() { "reference" } else { "-" };
-        vec![one.id.clone(), one.from.to_owned(), reference.to_owned(), shortened(&one.summary, room)]
+        let id = if one.built_in { one.id.clone() } else { format!("{}*", one.id) };
+        vec![id, one.family.clone(), proof(one), shortened(&one.summary, room)]
     };
-    let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
-    output::table(&["id", "from", "proved by", "what it is"], &rows)
+    let rows: Vec<Vec<String>> = sorted.iter().map(row).collect();
+    output::table(&["id", "family", "proved by", "what it is"], &rows)?;
+    for one in sorted.iter().filter(|one| !one.built_in) {
+        output::line(&format!("* {}: {}", one.id, one.origin))?;
+    }
+    Ok(())
 }
 
-fn wide(listed: &[&Listed]) -> Result<(), Failure> {
+fn wide<'a>(listed: &'a Listed, registry: &Registry) -> Wide<'a> {
+    let spec = registry.entry(&listed.id).and_then(|entry| entry.spec().as_ref().ok());
+    let encoder =
+        spec.is_some_and(|spec| spec.document().pointer("/output/head").is_some_and(|head| head == "none"));
+    Wide {
+        listed,
+        kind: if encoder { "encoder" } else { "language model" },
+        formats: ["gguf"],
+        supports: spec.map(|spec| spec.features()).unwrap_or_default(),
+    }
+}
+
+fn print_wide(listed: &[&Listed], registry: &Registry) -> Result<(), Failure> {
     let row = |one: &&Listed| {
         vec![
             one.id.clone(),
             one.family.clone(),
-            one.supports.join(", "),
+            wide(one, registry).supports.join(", "),
             one.reference.clone().unwrap_or_default(),
             one.origin.clone(),
         ]

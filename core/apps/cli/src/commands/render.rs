@@ -33,7 +33,7 @@ pub(crate) struct RenderCommand {
 
 impl RenderCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let given = self.template.given()?;
+        let given = self.template.given(&self.specs.registry()?)?;
         let (template, messages) = match (given, self.files.as_slice()) {
             (Some(given), [messages]) => {
                 (ChatTemplate::new(&given.name, &given.source, None, None)?, messages)

@@ -6,6 +6,7 @@ use crate::model_arguments::{SpecArguments, locate};
 use crate::model_summary;
 use crate::output::{self, bytes as readable_bytes};
 use crate::report;
+use crate::spec_reference::spec_meant;
 use crate::style::Stream;
 use clap::Args;
 use menagerie::assembly::{Assembly, ModelFile, open_model};
@@ -15,7 +16,6 @@ use menagerie::registry::{Entry, Registry};
 use menagerie::spec::{Provenance, layer_ranges};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Show an architecture, or what it makes of a model's file
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// can check, tensors, and what is ignored.
 #[derive(Args)]
 pub(crate) struct ShowCommand {
-    /// Id of an architecture, or a model
+    /// Id of an architecture, a spec's file, or a model
     what: String,
     /// Load although nothing reads this metadata key (repeatable)
     #[arg(long, value_name = "KEY")]
@@ -54,12 +54,10 @@ pub(crate) struct ShowCommand {
 
 impl ShowCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let registry = self.specs.registry()?;
-        if !Path::new(&self.what).exists()
-            && let Some(entry) = registry.entry(&self.what)
-        {
-            return self.architecture(entry);
+        if let Some(meant) = spec_meant(&self.what, &self.specs)? {
+            return print_architecture(&meant.entry, self.merged, self.json);
         }
+        let registry = self.specs.registry()?;
         let path = locate(&self.what).map_err(|failure| self.unknown(failure))?;
         self.model(open_model(&path, true)?, &registry)
     }
@@ -78,34 +76,6 @@ impl ShowCommand {
             self.what
         ))
         .with_help("menagerie list shows architectures, menagerie models what is on this machine")
-    }
-
-    fn architecture(&self, entry: &Entry) -> Result<(), Failure> {
-        let spec = entry.spec().clone()?;
-        if self.json {
-            return output::json(&json!({
-                "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
-                "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(), "text": if self.merged { spec.merged() } else { entry.text().to_owned() },
-            }));
-        }
-        let summary = if spec.summary().is_empty() { String::new() } else { format!(": {}", spec.summary()) };
-        output::line(&format!("{}{summary}", entry.id))?;
-        output::line(&format!("from {}", entry.origin))?;
-        for base in spec.extends() {
-            output::line(&format!("extends {base}"))?;
-        }
-        output::line(&format!("supports {}", spec.features().join(", ")))?;
-        if let Some(truth) = spec.truth() {
-            output::line(&format!(
-                "reference: {} ({}); covers {}",
-                truth.source, truth.reference, truth.covers
-            ))?;
-            for note in &truth.notes {
-                output::line(&format!("note: {note}"))?;
-            }
-        }
-        let merged = self.merged.then(|| spec.merged());
-        output::line(&format!("\n{}", merged.as_deref().unwrap_or(entry.text()).trim_end()))
     }
 
     fn model(&self, file: Arc<dyn ModelFile>, registry: &Registry) -> Result<(), Failure> {
@@ -139,6 +109,34 @@ impl ShowCommand {
         }
         Ok(())
     }
+}
+
+/// Says what a spec is, and prints its text.
+pub(crate) fn print_architecture(entry: &Entry, merged: bool, as_json: bool) -> Result<(), Failure> {
+    let spec = entry.spec().clone()?;
+    if as_json {
+        let text = if merged { spec.merged() } else { entry.text().to_owned() };
+        return output::json(&json!({
+            "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
+            "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(),
+            "document": spec.document(), "text": text,
+        }));
+    }
+    let summary = if spec.summary().is_empty() { String::new() } else { format!(": {}", spec.summary()) };
+    output::line(&format!("{}{summary}", entry.id))?;
+    output::line(&format!("from {}", entry.origin))?;
+    for base in spec.extends() {
+        output::line(&format!("extends {base}"))?;
+    }
+    output::line(&format!("supports {}", spec.features().join(", ")))?;
+    if let Some(truth) = spec.truth() {
+        output::line(&format!("reference: {} ({}); covers {}", truth.source, truth.reference, truth.covers))?;
+        for note in &truth.notes {
+            output::line(&format!("note: {note}"))?;
+        }
+    }
+    let merged = merged.then(|| spec.merged());
+    output::line(&format!("\n{}", merged.as_deref().unwrap_or(entry.text()).trim_end()))
 }
 
 fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {

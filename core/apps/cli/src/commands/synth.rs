@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::spec_reference::spec_needed;
 use crate::{interrupt, output, output_file};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use menagerie::registry::GGUFArchitecture;
 use menagerie::spec::KeyValue;
 use menagerie::synth::{Quantisation, Synthesis};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const SHAPES: &str = include_str!("shapes.json");
 /// block_count=4), or every key that the architecture needs. What the model says means nothing; it has no tokenizer.
 #[derive(Args)]
 pub(crate) struct SynthCommand {
-    /// Id of the architecture; `list` shows them
+    /// Id of the architecture (`list` shows them), or a spec's file
     spec: String,
     /// The file to write
     out: Option<PathBuf>,
@@ -68,8 +68,7 @@ impl SynthCommand {
             return Err(Failure::about(out.display(), "is not a file; name one to write"));
         }
         let cancel = interrupt::flag()?;
-        let registry = self.specs.registry()?;
-        let (_, spec) = registry.resolve(&GGUFArchitecture::new(&self.spec)?)?;
+        let spec = spec_needed(&self.spec, &self.specs)?.spec()?;
         let shape = self.shape()?;
         let quantisation = Quantisation::parse(&self.quant)?;
         let synthesis =
@@ -139,7 +138,11 @@ pub(crate) fn shape_names() -> Result<Vec<String>, Failure> {
     Ok(shapes()?.keys().cloned().collect())
 }
 
-fn parse_value(text: &str) -> KeyValue {
+/// A number, a truth, a text, or a list of them in brackets.
+pub(crate) fn parse_value(text: &str) -> KeyValue {
+    if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return KeyValue::List(list.split(',').map(|value| parse_value(value.trim())).collect());
+    }
     let text = text.trim_matches('"');
     if let Ok(value) = text.parse() {
         return KeyValue::Integer(value);

@@ -45,8 +45,11 @@ fn a_dropped_spec_is_listed_with_its_origin() {
     let spec = std::fs::read_to_string(fixture("../../specs/smollm3.toml")).unwrap();
     std::fs::write(folder.join("unheard.toml"), spec.replace("\"smollm3\"", "\"unheard\"")).unwrap();
     let out = menagerie(home.path(), &["list"]).good();
-    let line = out.lines().find(|line| line.starts_with("unheard")).unwrap();
-    assert!(line.contains("data folder"), "{line}");
+    assert!(out.lines().any(|line| line.starts_with("unheard* ")), "{out}");
+    assert!(
+        out.lines().any(|line| line.starts_with("* unheard: ") && line.ends_with("(data folder)")),
+        "{out}"
+    );
 }
 
 #[test]
@@ -66,8 +69,7 @@ fn a_project_folder_may_not_shadow() {
     }
     let out = menagerie(home.path(), &["list"]).good();
     for id in ["llama", "qwen2"] {
-        let line = out.lines().find(|line| line.starts_with(id)).unwrap();
-        assert!(line.contains("built-in"), "{line}");
+        assert!(out.lines().any(|line| line.starts_with(&format!("{id} "))), "{out}");
         assert!(out.contains(&format!("note: menagerie.d/{id}.toml (project folder) is not used")), "{out}");
     }
 }

@@ -25,6 +25,13 @@ fn list_has_the_built_in_architectures() {
     insta::assert_snapshot!("list", list);
     assert!(menagerie(home.path(), &["list", "--wide"]).good().contains("gated silu"));
     assert_eq!(menagerie(home.path(), &["list", "--names"]).good().lines().collect::<Vec<_>>(), ids);
+    let names =
+        |arguments: &[&str]| menagerie(home.path(), &[&["list", "--names"], arguments].concat()).good();
+    let family = names(&["--family", "llama"]);
+    assert!(family.contains("smollm3\n") && !family.contains("gpt2"), "{family}");
+    assert_eq!(names(&["--search", "GEMMA 3"]), "gemma-embedding\ngemma3\n");
+    assert_eq!(names(&["--origin", "file"]), "");
+    assert_eq!(names(&["--origin", "built-in"]).lines().count(), ids.len());
 }
 
 #[test]

@@ -5,15 +5,19 @@ mod bad_input;
 mod bad_specs;
 mod chat;
 mod defaults;
+mod embed;
 mod half_prompts;
 #[cfg(feature = "hub")]
 mod hub;
+mod inspects;
 mod listings;
 mod messages;
 mod models;
 mod outputs;
 mod prompts;
+mod recipes;
 mod signals;
+mod spec_commands;
 mod specs;
 mod templates;
 #[cfg(target_os = "linux")]

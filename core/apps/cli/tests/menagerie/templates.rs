@@ -114,3 +114,22 @@ fn check_fails_what_cannot_be_used() {
     assert_eq!((code, report["good"].as_bool()), (Some(0), Some(true)));
     assert!(report["notes"].to_string().contains("chat template"), "{report}");
 }
+
+/// Templates by name: those of the program, and what a file dropped into a spec folder adds.
+#[test]
+fn templates_have_names() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("m.json"), r#"[{"role": "user", "content": "hi"}]"#).unwrap();
+    let render = |name: &str, extra: &[&str]| {
+        menagerie(home.path(), &[&["render", "m.json", "--chat-template", name], extra].concat())
+    };
+    assert_eq!(render("chatml", &[]).good(), "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+    render("mine", &[]).fails_with(&["mine: ", "no chat template of this name", "chatml, command-r"]);
+    std::fs::create_dir_all(home.path().join("specs/tokenizers")).unwrap();
+    let table = "[[chat_template]]\nname = 'mine'\nsource = '{{ messages[0].content }}!'\n";
+    std::fs::write(home.path().join("specs/tokenizers/t.toml"), table).unwrap();
+    assert_eq!(render("mine", &["--spec-dir", "specs"]).good(), "hi!");
+    let model = fixture("base/llama/model-f32.gguf");
+    menagerie(home.path(), &["run", model.to_str().unwrap(), "hi", "-n", "1", "--chat-template", "chatml"])
+        .good();
+}

@@ -28,6 +28,7 @@ fn queries_in_tiles_are_all_queries() {
             scale: 0.3,
             softcap: Some(2.0),
             mask,
+            alibi: Some(4.0),
         };
         let (keys, values) = (noise(1, &[2, total, 8]), noise(2, &[2, total, 6]));
         let (query, sinks) = (noise(3, &[rows, 32]), noise(4, &[4]));

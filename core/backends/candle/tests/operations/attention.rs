@@ -55,6 +55,14 @@ fn stored(kind: KvType, value: f32) -> f64 {
     f64::from(if kind == KvType::F16 { f16::from_f32(value).to_f32() } else { value })
 }
 
+/// The slope of a head as the paper's code has it: a geometric series where the heads are a power of two, else that of the
+/// power below, then every other one of the series of the power above (Press et al., 2021).
+fn slope(max_bias: f64, heads: usize, head: usize) -> f64 {
+    let series = |count: usize, index: usize| (-max_bias / count as f64).exp2().powi(index as i32 + 1);
+    let below = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    if head < below { series(below, head) } else { series(2 * below, 2 * (head - below)) }
+}
+
 /// One head of one query of a sequence of `total` tokens.
 fn one_head(
     shape: &AttentionShape,
@@ -66,11 +74,13 @@ fn one_head(
     let kv = head / (shape.heads / shape.kv_heads);
     let q = &whole.query[(query * shape.heads + head) * shape.key_dim..][..shape.key_dim];
     let shown: Vec<usize> = (0..total).filter(|&key| sees(shape.mask, query, key, total)).collect();
+    let slope = shape.alibi.map_or(0.0, |bias| slope(f64::from(bias), shape.heads, head));
     let score = |key: &usize| {
         let k = &whole.key[(key * shape.kv_heads + kv) * shape.key_dim..][..shape.key_dim];
         let dot: f64 = q.iter().zip(k).map(|(q, k)| f64::from(*q) * stored(kind, *k)).sum();
         let score = dot * f64::from(shape.scale);
-        shape.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+        let score = shape.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh());
+        score - slope * query.abs_diff(*key) as f64
     };
     let scores: Vec<f64> = shown.iter().map(score).collect();
     let sink = sink.map_or(f64::NEG_INFINITY, f64::from);
@@ -151,7 +161,16 @@ impl Case {
 }
 
 fn shape(mask: Mask) -> AttentionShape {
-    AttentionShape { heads: 6, kv_heads: 2, key_dim: 8, value_dim: 8, scale: 0.6, softcap: None, mask }
+    AttentionShape {
+        heads: 6,
+        kv_heads: 2,
+        key_dim: 8,
+        value_dim: 8,
+        scale: 0.6,
+        softcap: None,
+        mask,
+        alibi: None,
+    }
 }
 
 const STEPS: &[[usize; 2]] = &[[7, 3], [1, 12], [1, 1], [0, 5], [9, 0], [2, 1], [1, 1]];
@@ -187,10 +206,11 @@ fn sinks_caps_and_heads_of_other_sizes() {
             scale: 1.3,
             softcap: Some(1.5),
             mask: Mask::Sliding { size: 6 },
+            alibi: None,
         };
         Case { shape, kind: KvType::F16, sinks: true, page_len: 4 }.run(STEPS);
         Case {
-            shape: AttentionShape { softcap: None, ..shape },
+            shape: AttentionShape { softcap: None, alibi: Some(8.0), ..shape },
             kind: KvType::F32,
             sinks: true,
             page_len: 4,

@@ -1,7 +1,7 @@
 //! Element by element, norms, rope, rows in and out.
 
 use crate::{backend, expect, noise, rows};
-use menagerie_model::{Activation, Backend, ModelError, RopePairs, Rotation, Rows};
+use menagerie_model::{Activation, Backend, Gating, ModelError, RopePairs, Rotation, Rows, Xielu};
 
 const T: usize = 5;
 const D: usize = 24;
@@ -47,11 +47,28 @@ fn formula(activation: Activation, x: f64) -> f64 {
         Activation::GeluErf => 0.5 * x * erfc(-x / std::f64::consts::SQRT_2),
         Activation::Relu => x.max(0.0),
         Activation::ReluSquared => x.max(0.0).powi(2),
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps }) => {
+            let [alpha_p, alpha_n, beta, eps] = [alpha_p, alpha_n, beta, eps].map(f64::from);
+            let bent = if x > 0.0 { alpha_p * x * x } else { alpha_n * (x.min(eps).exp_m1() - x) };
+            bent + beta * x
+        }
     }
 }
 
-const ACTIVATIONS: [Activation; 5] =
-    [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::Relu, Activation::ReluSquared];
+const XIELU: Xielu = Xielu { alpha_p: 0.7, alpha_n: 1.1, beta: 0.5, eps: -1e-6 };
+
+const ACTIVATIONS: [Activation; 8] = [
+    Activation::Silu,
+    Activation::GeluTanh,
+    Activation::GeluErf,
+    Activation::Relu,
+    Activation::ReluSquared,
+    Activation::Sigmoid,
+    Activation::Softplus,
+    Activation::Xielu(XIELU),
+];
 
 #[test]
 fn activations_and_gates() {
@@ -65,7 +82,25 @@ fn activations_and_gates() {
         );
         let (gate, values) = wide(3);
         let wanted = zip(&values, &ups, |gate, up| formula(activation, gate) * up);
-        expect(&backend().gated(gate, &up, activation).unwrap(), &wanted, D, 1e-6);
+        expect(&backend().gated(gate, &up, Gating::Plain(activation)).unwrap(), &wanted, D, 1e-6);
+    }
+}
+
+#[test]
+fn limited_gates() {
+    let silu = |x: f64, alpha: f64| x / (1.0 + (-alpha * x).exp());
+    let ((_, gates), (_, ups)) = (wide(3), wide(4));
+    let alpha = f64::from(1.702f32);
+    let before = zip(&gates, &ups, |gate, up| silu(gate.min(1.5), 1.0) * up.clamp(-1.5, 1.5));
+    let after = zip(&gates, &ups, |gate, up| silu(gate, 1.0).min(1.5) * up.clamp(-1.5, 1.5));
+    let oai = zip(&gates, &ups, |gate, up| silu(gate.min(3.0), alpha) * (up.clamp(-3.0, 3.0) + 1.0));
+    for (gating, wanted) in [
+        (Gating::LimitedBefore { limit: 1.5 }, before),
+        (Gating::LimitedAfter { limit: 1.5 }, after),
+        (Gating::SwigluOai { alpha: 1.702, limit: 3.0 }, oai),
+    ] {
+        let made = backend().gated(wide(3).0, &wide(4).0, gating).unwrap();
+        expect(&made, &wanted, D, 1e-6);
     }
 }
 
@@ -89,9 +124,11 @@ fn sums_products_limits() {
         a.iter().enumerate().map(|(i, x)| f64::from(*x) * f64::from(factors[i / D])).collect();
     expect(&backend.scale_rows(x(), &factors).unwrap(), &wanted, D, 1e-6);
     let (gate, gates) = rows(7, T, 1);
-    let sigmoid = |x: f32| 1.0 / (1.0 + f64::from(-x).exp());
-    let wanted: Vec<f64> = a.iter().enumerate().map(|(i, x)| f64::from(*x) * sigmoid(gates[i / D])).collect();
-    expect(&backend.multiply_sigmoid(x(), &gate).unwrap(), &wanted, D, 1e-6);
+    for activation in ACTIVATIONS {
+        let factor = |i: usize| formula(activation, f64::from(gates[i / D]));
+        let wanted: Vec<f64> = a.iter().enumerate().map(|(i, x)| f64::from(*x) * factor(i)).collect();
+        expect(&backend.gate_rows(x(), &gate, activation).unwrap(), &wanted, D, 1e-6);
+    }
 }
 
 #[test]
@@ -103,13 +140,14 @@ fn shapes_that_do_not_fit_are_refused() {
     let results = [
         backend.add(x(), &narrow()),
         backend.multiply(x(), &narrow()),
-        backend.gated(x(), &narrow(), Activation::Silu),
+        backend.gated(x(), &narrow(), Gating::Plain(Activation::Silu)),
         backend.add_vector(x(), &short),
         backend.multiply_vector(x(), &short),
         backend.rms_norm(&x(), Some(&short), 1e-5),
         backend.layer_norm(&x(), None, Some(&short), 1e-5),
         backend.scale_rows(x(), &[1.0; T + 1]),
-        backend.multiply_sigmoid(x(), &narrow()),
+        backend.gate_rows(x(), &narrow(), Activation::Sigmoid),
+        backend.columns(&x(), 3..D + 1),
         backend.select(&x(), &[0, T as u32]),
         backend.upload(vec![0.0; 7], 2),
     ];
@@ -256,6 +294,9 @@ fn rows_come_and_go() {
     let reshaped = x.reshape(T * 2, D / 2).unwrap();
     let picked = backend.select(&reshaped, &[3]).unwrap();
     assert_eq!(&*backend.read(&picked).unwrap(), &values[3 * D / 2..2 * D]);
+    let some = backend.columns(&rows(1, T, D).0, 2..7).unwrap();
+    let wanted: Vec<f32> = values.chunks_exact(D).flat_map(|row| row[2..7].to_vec()).collect();
+    assert_eq!((some.rows(), some.cols(), &*backend.read(&some).unwrap()), (T, 5, wanted.as_slice()));
 }
 
 /// A step of which no row wants logits ends in operations over no rows.

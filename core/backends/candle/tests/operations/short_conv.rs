@@ -10,7 +10,7 @@ fn wanted(x: &[f32], kernel: &[f32]) -> Vec<f64> {
     let value = |i: usize| {
         let (t, d) = (i / D, i % D);
         let taps = (0..L).filter(|j| t + 1 + j >= L);
-        taps.map(|j| f64::from(kernel[d * L + j]) * f64::from(x[(t + 1 + j - L) * D + d])).sum()
+        taps.map(|j| f64::from(kernel[j * D + d]) * f64::from(x[(t + 1 + j - L) * D + d])).sum()
     };
     (0..x.len()).map(value).collect()
 }

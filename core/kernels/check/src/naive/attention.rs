@@ -54,17 +54,20 @@ fn one_head(
     query: &[f32],
     sink: Option<f32>,
 ) -> Vec<f32> {
-    let kv_head = head / (shape.heads / shape.kv_heads);
+    // One stored head serves all.
+    let kv_head = (head / (shape.heads / shape.kv_heads)).min(sequence.keys.heads - 1);
     let position = sequence.first_position + row;
     let total = sequence.first_position + sequence.row_count;
     let visible: Vec<usize> = (0..total).filter(|&key| shape.mask.sees(position, key)).collect();
+    let slope = shape.alibi.map_or(0.0, |bias| slope(f64::from(bias), shape.heads, head));
     let scores: Vec<f64> = visible
         .iter()
         .map(|&key| {
             let keys = cache_row(&sequence.keys, key, kv_head);
             let dot: f64 = keys.iter().zip(query).map(|(&k, &q)| f64::from(k) * f64::from(q)).sum();
             let score = dot * f64::from(shape.scale);
-            shape.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+            let score = shape.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh());
+            score - slope * position.abs_diff(key) as f64
         })
         .collect();
     let sink = sink.map_or(f64::NEG_INFINITY, f64::from);
@@ -78,4 +81,12 @@ fn one_head(
         }
     }
     result.into_iter().map(|value| value as f32).collect()
+}
+
+/// The slope of a head as the paper's code has it: a geometric series where the heads are a power of two, else that of the
+/// power below, then every other one of the series of the power above (Press et al. 2021).
+fn slope(max_bias: f64, heads: usize, head: usize) -> f64 {
+    let series = |count: usize, index: usize| (-max_bias / count as f64).exp2().powi(index as i32 + 1);
+    let below = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    if head < below { series(below, head) } else { series(2 * below, 2 * (head - below)) }
 }

@@ -1,6 +1,6 @@
 //! Activations, softmax and selection in f64.
 
-use menagerie_kernels::Activation;
+use menagerie_kernels::{Activation, Gating, Xielu};
 
 /// The activation of one value. GELU: Hendrycks and Gimpel 2016, exact and with tanh; SiLU: Elfwing et al. 2017.
 pub fn activate(a: Activation, x: f32) -> f32 {
@@ -14,6 +14,28 @@ pub fn activate(a: Activation, x: f32) -> f32 {
         Activation::GeluErf => 0.5 * x * erfc(-x / std::f64::consts::SQRT_2),
         Activation::Relu => x.max(0.0),
         Activation::ReluSquared => x.max(0.0).powi(2),
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
+        Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps }) => {
+            let [alpha_p, alpha_n, beta, eps] = [alpha_p, alpha_n, beta, eps].map(f64::from);
+            let bent = if x > 0.0 { alpha_p * x * x } else { alpha_n * (x.min(eps).exp_m1() - x) };
+            bent + beta * x
+        }
+    };
+    value as f32
+}
+
+/// A gate and an up projection as one (Shazeer 2020; gpt-oss).
+pub fn gated(gating: Gating, gate: f32, up: f32) -> f32 {
+    let within = |limit: f32| f64::from(up.clamp(-limit, limit));
+    let silu = |x: f64, alpha: f64| x / (1.0 + (-alpha * x).exp());
+    let value = match gating {
+        Gating::Plain(activation) => f64::from(activate(activation, gate)) * f64::from(up),
+        Gating::LimitedBefore { limit } => silu(f64::from(gate.min(limit)), 1.0) * within(limit),
+        Gating::LimitedAfter { limit } => silu(f64::from(gate), 1.0).min(f64::from(limit)) * within(limit),
+        Gating::SwigluOai { alpha, limit } => {
+            silu(f64::from(gate.min(limit)), f64::from(alpha)) * (within(limit) + 1.0)
+        }
     };
     value as f32
 }

@@ -7,7 +7,7 @@ pub fn short_conv(kernel: &[f32], taps: usize, x: &[f32], state: &mut [f32], out
     for (i, out) in out.iter_mut().enumerate() {
         let (row, channel) = (i / channels, i % channels);
         let product = |tap: usize| {
-            f64::from(kernel[channel * taps + tap]) * f64::from(inputs[(row + tap) * channels + channel])
+            f64::from(kernel[tap * channels + channel]) * f64::from(inputs[(row + tap) * channels + channel])
         };
         *out = (0..taps).map(product).sum::<f64>() as f32;
     }

@@ -168,7 +168,7 @@ fn faults_are_named() {
         (good.clone().text("tokenizer.ggml.pre", "qwen3"), "unknown pre-tokenizer `qwen3`"),
         (good.clone().text("tokenizer.ggml.pre", "qwen3"), "`qwen2`"),
         (good.clone().text("tokenizer.ggml.pre", ""), "no `tokenizer.ggml.pre`"),
-        (good.clone().text("tokenizer.ggml.model", "bert"), "`bert` (WordPiece)"),
+        (good.clone().text("tokenizer.ggml.model", "whitespace"), "`whitespace` (whole words)"),
         (good.clone().text("tokenizer.ggml.model", "unheard"), "`unheard`"),
         (good.clone().strings("tokenizer.ggml.tokens", &["a", "a"]), "tokens 0 and 1 have the same text"),
         (good.clone().strings("tokenizer.ggml.merges", &["ab"]), "merge 0"),
@@ -177,13 +177,11 @@ fn faults_are_named() {
         (good.clone().types(&[1, 1, 9]), "type 9"),
         (good.clone().with("tokenizer.ggml.add_bos_token", OwnedValue::Bool(true)), "bos_token_id"),
         (good.clone().with("tokenizer.ggml.tokens", OwnedValue::U32(1)), "an array was expected"),
-        (good.clone().text("tokenizer.ggml.model", "llama"), "tokenizer.ggml.scores"),
         (
             good.clone().with("tokenizer.ggml.remove_extra_whitespaces", OwnedValue::Bool(true)),
             "removing white space",
         ),
         (good.clone().with("tokenizer.ggml.normalizer.lowercase", OwnedValue::Bool(true)), "lower-casing"),
-        (good.clone().with("tokenizer.ggml.add_sep_token", OwnedValue::Bool(true)), "separator"),
         (good.clone().with("tokenizer.ggml.precompiled_charsmap", vec![1u8].into()), "normalising"),
     ];
     for (keys, part) in cases {

@@ -336,8 +336,11 @@ fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Opti
 }
 
 fn longrope(own: LongRopeOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
-    let LongRopeOptions { magnitude } = own;
-    let original = needed(at, ORIGINAL, "longrope");
+    let LongRopeOptions { original_context, magnitude } = own;
+    let original = match original_context {
+        Some(Positive(tokens)) => Some(tokens as f64),
+        None => needed(at, ORIGINAL, "longrope"),
+    };
     let magnitude = match magnitude {
         Some(Positive(magnitude)) => Some(magnitude),
         None => needed(at, ATTN_FACTOR, "longrope").map(|value| value as f32),

@@ -1,0 +1,146 @@
+//! [`Outline`]: what happens to the rows from embedding to logits, step by step, read off a spec.
+
+use menagerie::spec::{ArchSpec, StatedOption};
+
+/// Steps of a model, in order.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Outline {
+    /// From token ids to the stream.
+    pub(crate) embedding: Vec<Step>,
+    /// What a block does with the mixer, then with the feed-forward.
+    pub(crate) branches: Vec<Branch>,
+    /// From the stream to logits or vectors.
+    pub(crate) output: Vec<Step>,
+}
+
+/// A branch of a block.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Branch {
+    /// `mixer` or `feed_forward`.
+    pub(crate) name: &'static str,
+    /// Whether it reads the input of the whole block, beside the other branch.
+    pub(crate) parallel: bool,
+    /// Steps before the branch is added to the stream.
+    pub(crate) steps: Vec<Step>,
+    /// What multiplies it when it is added, where that is not 1.
+    pub(crate) scale: Option<String>,
+    /// Steps of the stream after it was added.
+    pub(crate) after: Vec<Step>,
+}
+
+/// A step, with what is special about it.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Step {
+    pub(crate) title: String,
+    pub(crate) details: Vec<String>,
+}
+
+/// What a spec states, by path.
+struct Options(Vec<StatedOption>);
+
+impl Options {
+    /// The value of a path without its quotes, where it is stated.
+    fn value(&self, path: &str) -> Option<String> {
+        let found = self.0.iter().find(|option| option.path == path)?;
+        found.value.as_ref().map(|value| bare(value))
+    }
+
+    /// The role of a norm's site: stated itself, or in a table.
+    fn site(&self, path: &str) -> Option<Step> {
+        let role = self
+            .value(&format!("{path}.role"))
+            .or_else(|| self.value(path))
+            .filter(|role| !role.is_empty())?;
+        let kind = self.value("norm").unwrap_or_default();
+        let when = self.value(&format!("{path}.when")).map(|when| format!("where {when}"));
+        Some(Step { title: format!("{kind} norm {role}"), details: when.into_iter().collect() })
+    }
+}
+
+/// A TOML value for people: a string without its quotes.
+pub(crate) fn bare(value: &str) -> String {
+    let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    inner.filter(|inner| !inner.contains('\\')).unwrap_or(value).to_owned()
+}
+
+impl Outline {
+    /// The steps of a spec.
+    pub(crate) fn of(spec: &ArchSpec) -> Self {
+        let options = Options(spec.options());
+        let mut embedding = vec![Step { title: "token embedding".to_owned(), details: Vec::new() }];
+        let plain = [("positions", "+ positions"), ("token_types", "+ token types"), ("scale", "times")];
+        for (name, words) in plain {
+            if let Some(value) = options.value(&format!("embedding.{name}")) {
+                embedding[0].details.push(format!("{words} {value}"));
+            }
+        }
+        embedding.extend(options.site("embedding.norm"));
+        let branches = ["mixer", "feed_forward"].map(|name| branch(&options, name));
+        let mut output: Vec<Step> = options.site("output.norm").into_iter().collect();
+        let head = options.value("output.head").unwrap_or_default();
+        let mut details = Vec::new();
+        for (name, words) in [("scale", "times"), ("softcap", "soft-cap"), ("pooling", "pooling")] {
+            details.extend(options.value(&format!("output.{name}")).map(|value| format!("{words} {value}")));
+        }
+        let title = if head == "none" { "no head".to_owned() } else { format!("head: {head}") };
+        output.push(Step { title, details });
+        Self { embedding, branches: branches.into(), output }
+    }
+}
+
+fn branch(options: &Options, name: &'static str) -> Branch {
+    let site = |place: &str| options.site(&format!("block.{name}.{place}"));
+    let mut steps: Vec<Step> = site("pre").into_iter().collect();
+    steps.extend(components(options, name));
+    steps.extend(site("post"));
+    Branch {
+        name,
+        parallel: options.value(&format!("block.{name}.reads")).is_some_and(|reads| reads == "block-input"),
+        steps,
+        scale: options.value(&format!("block.{name}.scale")),
+        after: site("after").into_iter().collect(),
+    }
+}
+
+/// The component of a branch, or each of its cases.
+fn components(options: &Options, name: &str) -> Vec<Step> {
+    let kind = options.value(name).filter(|kind| !kind.is_empty());
+    if let Some(kind) = kind {
+        return vec![Step { title: kind, details: details(options, name) }];
+    }
+    // Named cases: whatever has a condition right below.
+    let whens = options.0.iter().filter_map(|option| {
+        let case = option.path.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".when")?;
+        (!case.contains('.'))
+            .then(|| (case.to_owned(), option.value.as_deref().map(bare).unwrap_or_default()))
+    });
+    let step = |(case, when): (String, String)| Step {
+        title: format!("{case}: where {when}"),
+        details: details(options, &format!("{name}.{case}")),
+    };
+    whens.map(step).collect()
+}
+
+/// Options of a component that are stated and tell it apart, each in a line.
+fn details(options: &Options, path: &str) -> Vec<String> {
+    let below = format!("{path}.");
+    let mut lines = Vec::new();
+    for option in options.0.iter().filter(|option| option.value.is_some()) {
+        let Some(name) =
+            option.path.strip_prefix(&below).filter(|name| *name != "when" && !name.ends_with("kind"))
+        else {
+            continue;
+        };
+        let value = option.value.as_deref().map(bare).unwrap_or_default();
+        let has_own = options.0.iter().any(|other| {
+            other.path.strip_prefix(&option.path).is_some_and(|rest| rest.starts_with('.'))
+                && other.value.is_some()
+        });
+        if value.is_empty() && !has_own {
+            lines.push(name.to_owned());
+        } else if !value.is_empty() {
+            lines.push(format!("{name} {value}"));
+        }
+    }
+    lines
+}

@@ -1,0 +1,221 @@
+//! `embed MODEL [TEXT..]`: vectors of texts.
+
+use crate::failure::Failure;
+use crate::model_arguments::ModelArguments;
+use crate::output_file::{OutputFile, may_write};
+use crate::{interrupt, output, prompt, report};
+use clap::{Args, ValueEnum};
+use menagerie::model::Pooling;
+use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, Normalisation};
+use serde::Serialize;
+use serde_json::json;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+/// Make vectors of texts: of an encoder, or of a language model without its head
+///
+/// Prints JSON, or writes `embedding` f32 [N, D] to a safetensors file. Several texts are computed together and do not
+/// affect each other; the beginning and end of each are marked as the file says. A reranker's file gives its scores
+/// (see `rerank`) unless --pooling asks for vectors.
+#[derive(Args)]
+pub(crate) struct EmbedCommand {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// Texts, each a vector; - for standard input [default: standard input]
+    text: Vec<String>,
+    /// Read the text from a file
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "text")]
+    file: Option<PathBuf>,
+    /// Every line of the file or of standard input is a text of its own; empty ones are left out
+    #[arg(long, conflicts_with = "text")]
+    lines: bool,
+    /// Token ids, separated by commas, instead of text; nothing is added (repeatable: a vector each)
+    #[arg(long, value_name = "IDS", conflicts_with_all = ["text", "file", "lines"])]
+    tokens: Vec<String>,
+    /// How the rows of a text become one vector [default: as the file says]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pooling: Option<PoolingArgument>,
+    /// Divide each vector by its length
+    #[arg(long)]
+    normalize: bool,
+    /// Write a safetensors file instead of JSON
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "out")]
+    force: bool,
+}
+
+/// The ways to pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PoolingArgument {
+    /// All rows, one after the other
+    None,
+    /// Their mean
+    Mean,
+    /// The first row
+    Cls,
+    /// The last row
+    Last,
+}
+
+impl PoolingArgument {
+    fn pooling(self) -> Pooling {
+        match self {
+            Self::None => Pooling::None,
+            Self::Mean => Pooling::Mean,
+            Self::Cls => Pooling::Cls,
+            Self::Last => Pooling::Last,
+        }
+    }
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Printed {
+    model: String,
+    pooling: &'static str,
+    normalized: bool,
+    dimension: usize,
+    /// Tokens of each text.
+    tokens: Vec<usize>,
+    /// A vector for each text; with pooling `none` one for each token, text after text.
+    embedding: Vec<Vec<f32>>,
+}
+
+impl EmbedCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(out) = &self.out {
+            let model = self.model.locate()?;
+            may_write(out, self.force, &[&model])?;
+        }
+        let given = if self.tokens.is_empty() { self.texts()? } else { Vec::new() };
+        let pipeline = self.model.open_for_vectors()?;
+        let sequences = self.sequences(&pipeline, &given)?;
+        let pooling = self.pooling(&pipeline)?;
+        let (rows, width) = self.computed(&pipeline, &sequences)?;
+        match &self.out {
+            Some(out) => self.write(out, &rows, width),
+            // On one line: a vector has hundreds of numbers.
+            None => output::line(&serde_json::to_string(&Printed {
+                model: pipeline.name().to_owned(),
+                pooling,
+                normalized: self.normalize,
+                dimension: width,
+                tokens: sequences.iter().map(Vec::len).collect(),
+                embedding: rows.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(),
+            })?),
+        }
+    }
+
+    fn texts(&self) -> Result<Vec<String>, Failure> {
+        let given = match (&self.text[..], &self.file) {
+            ([], file) => {
+                let whole = prompt::of_process(None, file.as_deref())?;
+                vec![
+                    whole
+                        .ok_or_else(|| Failure::Usage("a text, -f FILE or --tokens is wanted".to_owned()))?,
+                ]
+            }
+            ([one], _) if one == "-" => prompt::of_process(Some("-"), None)?.into_iter().collect(),
+            (texts, _) => texts.to_vec(),
+        };
+        if !self.lines {
+            return Ok(given);
+        }
+        let lines = given.iter().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty());
+        Ok(lines.map(str::to_owned).collect())
+    }
+
+    fn sequences(&self, pipeline: &EmbeddingPipeline, texts: &[String]) -> Result<Vec<Vec<u32>>, Failure> {
+        if self.tokens.is_empty() {
+            let tokenizer = pipeline.tokenizer()?;
+            return texts.iter().map(|text| Ok(tokenizer.encode_prompt(text)?)).collect();
+        }
+        let id = |text: &str| {
+            let wrong = || Failure::Usage(format!("--tokens: `{text}` is not a token id"));
+            text.trim().parse().map_err(|_| wrong())
+        };
+        self.tokens.iter().map(|ids| ids.split(',').map(id).collect()).collect()
+    }
+
+    /// How it will be pooled, by name; a file that does not say leaves it to the caller.
+    fn pooling(&self, pipeline: &EmbeddingPipeline) -> Result<&'static str, Failure> {
+        let model = &pipeline.engine().model;
+        if model.classifier.is_some() && self.pooling.is_none() {
+            return Ok("classifier");
+        }
+        let pooling = match (self.pooling, model.pooling) {
+            (Some(asked), _) => asked.pooling(),
+            (None, Pooling::None) => {
+                let reason = "the file does not say how the rows of a text become one vector";
+                return Err(Failure::about(&self.model.model, reason)
+                    .with_help("--pooling mean, cls or last; --pooling none gives all rows"));
+            }
+            (None, own) => own,
+        };
+        Ok(match pooling {
+            Pooling::None => "none",
+            Pooling::Mean => "mean",
+            Pooling::Cls => "cls",
+            Pooling::Last => "last",
+        })
+    }
+
+    /// The rows of all texts, one after the other, and their width.
+    fn computed(
+        &self,
+        pipeline: &EmbeddingPipeline,
+        sequences: &[Vec<u32>],
+    ) -> Result<(Vec<f32>, usize), Failure> {
+        let normalisation = if self.normalize { Normalisation::Euclidean } else { Normalisation::None };
+        let options = EmbeddingOptions { pooling: self.pooling.map(PoolingArgument::pooling), normalisation };
+        let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+        let _at_once = interrupt::at_once()?;
+        let vectors = pipeline.embed(&sequences, &options).into_iter().enumerate();
+        let vectors = vectors.map(|(at, vector)| match vector {
+            Err(error) if sequences.len() > 1 => Err(Failure::about(format!("text {}", at + 1), error)),
+            other => Ok(other?),
+        });
+        let vectors = vectors.collect::<Result<Vec<_>, Failure>>()?;
+        let width = match self.pooling {
+            Some(PoolingArgument::None) => pipeline.engine().model.body.shape.embedding_length,
+            _ => vectors.first().map_or(0, Vec::len),
+        };
+        Ok((vectors.concat(), width))
+    }
+
+    fn write(&self, out: &std::path::Path, rows: &[f32], width: usize) -> Result<(), Failure> {
+        let about = |error: std::io::Error| Failure::about(out.display(), error);
+        let shape = [rows.len() / width.max(1), width];
+        let model = self.model.locate()?;
+        let mut file = OutputFile::create(out, self.force, &[&model])?;
+        let mut writer = BufWriter::new(&mut file);
+        writer.write_all(&head(shape)).map_err(about)?;
+        rows.iter().try_for_each(|value| writer.write_all(&value.to_le_bytes())).map_err(about)?;
+        writer.flush().map_err(about)?;
+        drop(writer);
+        let is_device = file.is_device();
+        file.commit()?;
+        let said = format!("{}: embedding [{}, {}]", out.display(), shape[0], shape[1]);
+        // A device may be standard output.
+        if is_device {
+            report::note(&said);
+            return Ok(());
+        }
+        output::line(&said)
+    }
+}
+
+/// What stands before the numbers: length of the header, header.
+fn head([rows, width]: [usize; 2]) -> Vec<u8> {
+    let header = json!({
+        "embedding": { "dtype": "F32", "shape": [rows, width], "data_offsets": [0, 4 * rows * width] },
+    });
+    let header = header.to_string();
+    // Spaces, so that the data begins at a multiple of eight.
+    let padded = header.len().next_multiple_of(8);
+    let mut bytes = (padded as u64).to_le_bytes().to_vec();
+    bytes.extend(format!("{header:<padded$}").into_bytes());
+    bytes
+}

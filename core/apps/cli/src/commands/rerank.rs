@@ -1,0 +1,76 @@
+//! `rerank MODEL QUERY DOCUMENT..`: how well documents answer a query.
+
+use crate::failure::Failure;
+use crate::model_arguments::ModelArguments;
+use crate::{interrupt, output, prompt};
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Score documents for a query with a reranker, the best first
+///
+/// The score is the first output of the file's classifier, as the model gives it: larger is better, and scores of
+/// different models cannot be compared.
+#[derive(Args)]
+pub(crate) struct RerankCommand {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// The query
+    query: String,
+    /// The documents
+    #[arg(required_unless_present = "file")]
+    document: Vec<String>,
+    /// Read documents from a file, one a line
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "document")]
+    file: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One document's score.
+#[derive(Serialize)]
+struct Scored<'d> {
+    /// Its place among those given, from 0.
+    index: usize,
+    score: f32,
+    document: &'d str,
+    /// All outputs, where the classifier has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scores: Option<Vec<f32>>,
+}
+
+impl RerankCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let documents = self.documents()?;
+        let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
+        let pipeline = self.model.open_for_vectors()?;
+        let _at_once = interrupt::at_once()?;
+        let mut scored = Vec::with_capacity(documents.len());
+        for (index, scores) in pipeline.rerank(&self.query, &documents)?.into_iter().enumerate() {
+            let scores = scores.map_err(|error| Failure::about(format!("document {}", index + 1), error))?;
+            let score = scores.first().copied().unwrap_or_default();
+            let scores = (scores.len() > 1).then_some(scores);
+            scored.push(Scored { index, score, document: documents[index], scores });
+        }
+        scored.sort_by(|one, other| other.score.total_cmp(&one.score));
+        if self.json {
+            return output::json(&scored);
+        }
+        let row = |one: &Scored| {
+            vec![format!("{:.6}", one.score), (one.index + 1).to_string(), one.document.to_owned()]
+        };
+        output::table(&["score", "number", "document"], &scored.iter().map(row).collect::<Vec<_>>())
+    }
+
+    fn documents(&self) -> Result<Vec<String>, Failure> {
+        let Some(file) = &self.file else { return Ok(self.document.clone()) };
+        let text = prompt::read_file(file)?;
+        let lines =
+            text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect::<Vec<_>>();
+        if lines.is_empty() {
+            return Err(Failure::about(file.display(), "no document; a line each is wanted"));
+        }
+        Ok(lines)
+    }
+}

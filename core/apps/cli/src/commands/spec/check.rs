@@ -1,0 +1,92 @@
+//! `spec check SPEC`: every fault of a spec, and a tiny model of it run.
+
+use crate::commands::synth::parse_value;
+use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
+use crate::report::{self, Finding};
+use crate::spec_reference::{SpecMeant, spec_needed};
+use crate::style::Stream;
+use crate::tiny_run::{TinyRun, tiny_run};
+use crate::{interrupt, output};
+use clap::Args;
+use menagerie::spec::KeyValue;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Report every fault of a spec at once, then make a tiny random model of it and run it
+///
+/// Faults come in the order of lines, each with a caret. Of a spec without faults a model of four small layers with random
+/// weights is made from the spec alone and run: at once, in chunks, and token by token from its cache, which must give the
+/// same. What the spec says of a real model shows with one: `check MODEL --spec FILE`.
+#[derive(Args)]
+pub(crate) struct SpecCheckCommand {
+    /// Id of an architecture, or a spec's file
+    spec: String,
+    /// A key of the tiny model, where the spec needs another than is made up (repeatable): KEY=VALUE, KEY=[1,0,1,0]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    key: Vec<(String, String)>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    specs: SpecArguments,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "expected KEY=VALUE".to_owned())
+}
+
+impl SpecCheckCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let keys = self.key.iter().map(|(key, value)| (key.clone(), parse_value(value))).collect();
+        check(&self.spec, &spec_needed(&self.spec, &self.specs)?, &keys, self.json)
+    }
+}
+
+/// Checks a spec and says what was found.
+pub(crate) fn check(
+    name: &str,
+    meant: &SpecMeant,
+    keys: &BTreeMap<String, KeyValue>,
+    as_json: bool,
+) -> Result<(), Failure> {
+    let (mut faults, mut notes, mut tiny) = (Vec::new(), Vec::new(), None);
+    match meant.entry.spec() {
+        Err(error) => faults = report::findings(&error.to_string()),
+        Ok(spec) => {
+            notes.extend(spec.warnings().iter().map(ToString::to_string));
+            let _at_once = interrupt::at_once()?;
+            match tiny_run(meant, keys)? {
+                Ok(run) => tiny = Some(run),
+                Err(why) => notes.push(format!(
+                    "no tiny model of it was made: {}; give what it needs as --key KEY=VALUE, or check it with a model",
+                    why.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+                )),
+            }
+        }
+    }
+    let wrong =
+        |fault: &String| Finding { message: format!("a tiny random model: {fault}"), ..Finding::default() };
+    faults.extend(tiny.iter().flat_map(|run: &TinyRun| &run.faults).map(wrong));
+    if as_json {
+        let good = faults.is_empty();
+        output::json(&json!({ "what": name, "good": good, "faults": faults, "notes": notes, "tiny": tiny }))?;
+        return if good { Ok(()) } else { Err(Failure::Reported) };
+    }
+    for note in &notes {
+        output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
+    }
+    if !faults.is_empty() {
+        report::findings_as_errors(&faults);
+        report::line(&format!("{name}: {}", output::counted(faults.len(), "fault")));
+        return Err(Failure::Reported);
+    }
+    if let Some(run) = &tiny {
+        output::line(&format!("{name}: {}", run.line()))?;
+    }
+    let named = if name.ends_with(".toml") { format!(" --spec {name}") } else { String::new() };
+    output::line(&format!(
+        "{name}: good; whether the keys it reads exist is seen with a model: menagerie check MODEL{named}"
+    ))
+}

@@ -1,0 +1,89 @@
+//! `spec diff A B`: what two specs state otherwise.
+
+use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
+use crate::output;
+use crate::spec_reference::spec_needed;
+use clap::Args;
+use menagerie::spec::Stated;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Show what two specs state otherwise, with all that each extends
+///
+/// `-` is what the first states, `+` what the second does; the summary and the truth of each are left out.
+#[derive(Args)]
+pub(crate) struct DiffCommand {
+    /// Id of an architecture, or a spec's file
+    first: String,
+    /// Id of another, or its file
+    second: String,
+    /// Also what is said for Hugging Face directories
+    #[arg(long)]
+    hf: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    specs: SpecArguments,
+}
+
+/// A path that the two state otherwise.
+#[derive(Serialize)]
+struct Difference {
+    path: String,
+    first: Option<Stated>,
+    second: Option<Stated>,
+}
+
+impl DiffCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let (first, second) = (self.stated(&self.first)?, self.stated(&self.second)?);
+        let differences = differences(first, second);
+        if self.json {
+            return output::json(&differences);
+        }
+        if differences.is_empty() {
+            return output::line(&format!("{} and {} state the same", self.first, self.second));
+        }
+        for Difference { first, second, .. } in &differences {
+            for (sign, stated) in [('-', first), ('+', second)] {
+                if let Some(Stated { path, value, file, line }) = stated {
+                    output::line(&format!("{sign} {path} = {value}  # {file}:{line}"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a spec states, in its order.
+    fn stated(&self, name: &str) -> Result<Vec<Stated>, Failure> {
+        let spec = spec_needed(name, &self.specs)?.spec()?;
+        let mut left_out = vec!["architecture.", "truth."];
+        if !self.hf {
+            left_out.extend(["hf.", "adapter."]);
+        }
+        let told = |stated: &Stated| !left_out.iter().any(|section| stated.path.starts_with(section));
+        Ok(spec.stated().into_iter().filter(told).collect())
+    }
+}
+
+/// In the order of the first, what only the second states at the end.
+fn differences(first: Vec<Stated>, second: Vec<Stated>) -> Vec<Difference> {
+    let mut others: BTreeMap<String, Stated> =
+        second.iter().map(|stated| (stated.path.clone(), stated.clone())).collect();
+    let mut differences = Vec::new();
+    for stated in first {
+        let other = others.remove(&stated.path);
+        if other.as_ref().is_none_or(|other| other.value != stated.value) {
+            differences.push(Difference { path: stated.path.clone(), first: Some(stated), second: other });
+        }
+    }
+    let more = second.into_iter().filter(|stated| others.contains_key(&stated.path));
+    differences.extend(more.map(|stated| Difference {
+        path: stated.path.clone(),
+        first: None,
+        second: Some(stated),
+    }));
+    differences
+}

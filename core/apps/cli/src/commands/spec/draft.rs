@@ -1,0 +1,124 @@
+//! `spec new MODEL`: a first spec of a model, from its keys and tensors and the nearest known architecture.
+
+use crate::failure::Failure;
+use crate::model_arguments::{SpecArguments, locate};
+use crate::output_file::OutputFile;
+use crate::{interrupt, output, report};
+use clap::Args;
+use menagerie::assembly::{ModelFile, open_model};
+use menagerie::gguf::{GgufFile, OpenOptions};
+use menagerie::registry::Registry;
+use menagerie::spec::ArchSpec;
+use menagerie::synth::draft::{Draft, Evidence, draft};
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Draft a spec for a model whose architecture is not known
+///
+/// The nearest known architecture by keys and tensors, changed to what the file says. What no file says is marked with
+/// `# ?`: answer these with the model's source at hand, and compare logits (`check MODEL --spec FILE --reference F`).
+#[derive(Args)]
+pub(crate) struct NewCommand {
+    /// A model, as `run` takes it
+    model: String,
+    /// Write the draft to this file instead of standard output; it must be called ID.toml
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace the file if it exists
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// Id of the new spec [default: the architecture as the file names it]
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Leave a known architecture out, as if nobody had written its spec (repeatable)
+    #[arg(long, value_name = "ID")]
+    hide: Vec<String>,
+    /// Print JSON: the text, the questions one by one, and what fits
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    specs: SpecArguments,
+}
+
+impl NewCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let path = locate(&self.model)?;
+        let _at_once = interrupt::at_once()?;
+        let file = open_model(&path, true)?;
+        let registry = self.specs.registry()?;
+        let id = self.id.clone().unwrap_or(file.architecture()?.to_owned());
+        let evidence = evidence(&path, &*file)?;
+        let known = known(&registry, &self.hide)?;
+        let kinds = registry.components().kinds()?;
+        let draft = draft(&id, &evidence, &known, &kinds)
+            .ok_or_else(|| Failure::Usage("every known architecture is hidden".to_owned()))?;
+        if self.json {
+            return output::json(&json!({
+                "id": id, "nearest": draft.nearest, "fitting": draft.fitting, "text": draft.text,
+                "questions": draft.questions, "unread": draft.fit.unread, "unclaimed": draft.fit.unclaimed,
+                "missing": draft.fit.missing, "faults": draft.fit.faults,
+            }));
+        }
+        match &self.out {
+            Some(out) => self.write(out, &id, &draft, &path)?,
+            None => output::write(&draft.text)?,
+        }
+        summary(&draft);
+        Ok(())
+    }
+
+    fn write(&self, out: &Path, id: &str, draft: &Draft, model: &Path) -> Result<(), Failure> {
+        if out.file_stem().is_none_or(|stem| stem != id) {
+            let message =
+                format!("{}: a spec's file is called as its id: {id}.toml, or give --id", out.display());
+            return Err(Failure::Usage(message));
+        }
+        let mut file = OutputFile::create(out, self.force, &[model])?;
+        file.write_all(draft.text.as_bytes())?;
+        file.commit()?;
+        report::note(&format!(
+            "{} is written; next: menagerie check {} --spec {0}",
+            out.display(),
+            self.model
+        ));
+        Ok(())
+    }
+}
+
+/// Keys, and tensors with their shapes.
+fn evidence(path: &Path, file: &dyn ModelFile) -> Result<Evidence, Failure> {
+    let container = GgufFile::open(path, &OpenOptions { mmap: true })?;
+    let tensors = container.tensors().iter().map(|info| (info.name().to_owned(), info.dims().to_vec()));
+    Ok(Evidence::new(file.file(), file.architecture()?.to_owned(), &*file.keys()?, tensors))
+}
+
+/// Every known architecture but those that are hidden.
+fn known(registry: &Registry, hidden: &[String]) -> Result<Vec<Arc<ArchSpec>>, Failure> {
+    if let Some(unknown) = hidden.iter().find(|id| registry.entry(id).is_none()) {
+        return Err(Failure::Usage(format!("--hide {unknown}: there is no architecture of this id")));
+    }
+    let shown = registry.entries().iter().filter(|entry| !hidden.contains(&entry.id));
+    Ok(shown.filter_map(|entry| entry.spec().clone().ok()).collect())
+}
+
+/// What a person should know before they read the draft.
+fn summary(draft: &Draft) {
+    let fitting = match draft.fitting.len() {
+        0 => "no known architecture fits the file as it is".to_owned(),
+        1..=6 => format!("the file fits {}", draft.fitting.join(", ")),
+        count => {
+            format!("the file fits {count} known architectures, {} first", draft.fitting[..4].join(", "))
+        }
+    };
+    report::note(&format!("nearest is {}; {fitting}", draft.nearest));
+    if draft.fit.cost() > 0 {
+        let left = draft.fit.unread.len()
+            + draft.fit.unclaimed.len()
+            + draft.fit.missing.len()
+            + draft.fit.faults.len();
+        report::note(&format!("{} of the file have no place in it yet", output::counted(left, "thing")));
+    }
+    report::note(&format!("{} to answer (# ?)", output::counted(draft.questions.len(), "question")));
+}

@@ -1,0 +1,107 @@
+//! `spec explain SPEC`: what an architecture does, in words, and as a diagram.
+
+use crate::block_outline::{Outline, Step, bare};
+use crate::block_svg::svg;
+use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
+use crate::output;
+use crate::output_file::OutputFile;
+use crate::spec_reference::spec_needed;
+use clap::Args;
+use menagerie::spec::{ArchSpec, StatedOption};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Say in words what an architecture does, from embedding to logits
+///
+/// First what happens to the rows, step by step; then every option that the spec states and what it means. A value in
+/// words of keys (attention.sliding_window) is what a model's file says there.
+#[derive(Args)]
+pub(crate) struct ExplainCommand {
+    /// Id of an architecture, or a spec's file
+    spec: String,
+    /// Write a diagram of one block
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Replace the file of the diagram if it exists
+    #[arg(long, requires = "svg")]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    specs: SpecArguments,
+}
+
+impl ExplainCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let meant = spec_needed(&self.spec, &self.specs)?;
+        let spec = meant.spec()?;
+        let outline = Outline::of(&spec);
+        if let Some(target) = &self.svg {
+            let mut file = OutputFile::create(target, self.force, &[])?;
+            file.write_all(svg(&title(&spec), &outline).as_bytes())?;
+            file.commit()?;
+        }
+        let stated: Vec<StatedOption> =
+            spec.options().into_iter().filter(|option| option.value.is_some()).collect();
+        if self.json {
+            return output::json(&json!({ "id": spec.id(), "steps": outline, "options": stated }));
+        }
+        output::line(&title(&spec))?;
+        if !spec.extends().is_empty() {
+            output::line(&format!("a variation of {}", spec.extends().join(", of ")))?;
+        }
+        steps(&outline)?;
+        options(&stated)?;
+        let checks =
+            spec.document().get("check").and_then(|checks| checks.as_object()).cloned().unwrap_or_default();
+        for (condition, why) in checks {
+            output::line(&format!("refused unless {condition}\n      {}", why.as_str().unwrap_or_default()))?;
+        }
+        Ok(())
+    }
+}
+
+fn title(spec: &ArchSpec) -> String {
+    if spec.summary().is_empty() {
+        spec.id().to_owned()
+    } else {
+        format!("{}: {}", spec.id(), spec.summary())
+    }
+}
+
+fn steps(outline: &Outline) -> Result<(), Failure> {
+    output::line("\nwhat happens to the rows")?;
+    print(&outline.embedding, 2)?;
+    output::line("  in each block")?;
+    for branch in &outline.branches {
+        let reads = if branch.parallel { "the input of the block" } else { "the stream" };
+        output::line(&format!("    {}, of {reads}", branch.name.replace('_', "-")))?;
+        print(&branch.steps, 6)?;
+        let scale = branch.scale.as_ref().map(|scale| format!(", times {scale}")).unwrap_or_default();
+        output::line(&format!("      added to the stream{scale}"))?;
+        print(&branch.after, 6)?;
+    }
+    print(&outline.output, 2)
+}
+
+fn print(steps: &[Step], indent: usize) -> Result<(), Failure> {
+    for Step { title, details } in steps {
+        let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
+        output::line(&format!("{:indent$}{title}{details}", ""))?;
+    }
+    Ok(())
+}
+
+fn options(stated: &[StatedOption]) -> Result<(), Failure> {
+    output::line("\nwhat the spec states")?;
+    for StatedOption { path, value, meaning, guarded, .. } in stated {
+        let value = value.as_deref().map(bare).filter(|value| !value.is_empty());
+        let value = value.map(|value| format!(" = {value}")).unwrap_or_default();
+        let logits = if *guarded { " Wrong, it shows in nothing but the logits." } else { "" };
+        output::line(&format!("  {path}{value}\n      {meaning}{logits}"))?;
+    }
+    Ok(())
+}

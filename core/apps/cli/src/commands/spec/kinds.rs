@@ -1,0 +1,83 @@
+//! `spec kinds [KIND]`: what components there are, and what may be said of one.
+
+use crate::failure::Failure;
+use crate::output;
+use clap::Args;
+use menagerie::registry::Components;
+use menagerie::spec::kind::Family;
+use menagerie::spec::{KindDescription, nearest};
+
+/// List the kinds of components, or everything that may be said of one
+///
+/// Of a kind: its options with what may stand there, defaults and meanings, the tensors it wants with their shapes, and
+/// the keys it reads. Options marked `logits` show in nothing but the logits when they are wrong.
+#[derive(Args)]
+pub(crate) struct KindsCommand {
+    /// Name of a kind: attention, moe, rms
+    kind: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl KindsCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let kinds = Components::linked()?.kinds()?;
+        let all: Vec<KindDescription> =
+            Family::ALL.into_iter().flat_map(|family| kinds.of(family)).map(|kind| kind.describe()).collect();
+        let Some(name) = &self.kind else {
+            return if self.json { output::json(&all) } else { listing(&all) };
+        };
+        let found: Vec<&KindDescription> = all.iter().filter(|kind| kind.name == name).collect();
+        if found.is_empty() {
+            let near = nearest(name, all.iter().map(|kind| kind.name));
+            let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
+            return Err(Failure::Failed(format!("there is no kind `{name}`{near}"))
+                .with_help("`menagerie spec kinds` lists them"));
+        }
+        if self.json {
+            return output::json(&found);
+        }
+        found.into_iter().try_for_each(page)
+    }
+}
+
+fn listing(kinds: &[KindDescription]) -> Result<(), Failure> {
+    let row = |kind: &KindDescription| {
+        let built_in = if kind.built_in { "" } else { "known, not built in: " };
+        let meaning = kind.meaning.split(". ").next().unwrap_or_default().trim_end_matches('.');
+        vec![kind.name.to_owned(), kind.family.to_owned(), format!("{built_in}{meaning}")]
+    };
+    output::table(&["kind", "family", "what it is"], &kinds.iter().map(row).collect::<Vec<_>>())
+}
+
+fn page(kind: &KindDescription) -> Result<(), Failure> {
+    let known = if kind.built_in { "" } else { " (known, not built in)" };
+    output::line(&format!("{} {}{known}\n  {}", kind.family, kind.name, kind.meaning))?;
+    if !kind.options.is_empty() {
+        output::line("\noptions")?;
+    }
+    for option in &kind.options {
+        let default = match (option.required, option.default.as_str()) {
+            (true, _) => "; must be written".to_owned(),
+            (false, "") => String::new(),
+            (false, default) => format!("; default {default}"),
+        };
+        let logits = if option.guarded { " (logits)" } else { "" };
+        output::line(&format!("  {}: {}{default}", option.name, option.accepts))?;
+        output::line(&format!("      {}{logits}", option.meaning))?;
+    }
+    if !kind.tensors.is_empty() {
+        output::line("\ntensors")?;
+    }
+    for tensor in &kind.tensors {
+        let when = if tensor.when.is_empty() { String::new() } else { format!("; when {}", tensor.when) };
+        let bias = tensor.bias.map(|rule| format!("; bias by `{rule}`")).unwrap_or_default();
+        let dims = tensor.dims.join(", ");
+        output::line(&format!("  {} [{dims}]{bias}{when}\n      {}", tensor.role, tensor.meaning))?;
+    }
+    if !kind.keys.is_empty() {
+        output::line(&format!("\nalso reads {}", kind.keys.join(", ")))?;
+    }
+    Ok(())
+}

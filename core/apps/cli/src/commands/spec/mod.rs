@@ -1,0 +1,53 @@
+//! `spec`: what the person needs who writes one.
+
+mod check;
+mod diff;
+mod draft;
+mod explain;
+mod kinds;
+mod show;
+
+pub(crate) use check::check;
+
+use crate::failure::Failure;
+use crate::output;
+use clap::{Args, Subcommand};
+use menagerie::registry::Components;
+use menagerie::spec::json_schema;
+
+/// Write, check, compare and explain specs of architectures
+///
+/// A spec is a TOML file that says what an architecture is made of. `spec new MODEL` drafts one, `spec check FILE.toml`
+/// says what is wrong with it, `check MODEL --spec FILE.toml` how it fits a model. Wherever a SPEC is wanted it may be the
+/// id of an architecture (`menagerie list`) or a file.
+#[derive(Args)]
+pub(crate) struct SpecCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    New(draft::NewCommand),
+    Check(check::SpecCheckCommand),
+    Show(show::SpecShowCommand),
+    Diff(diff::DiffCommand),
+    Explain(explain::ExplainCommand),
+    Kinds(kinds::KindsCommand),
+    /// Print the JSON Schema of specs, for editors
+    Schema,
+}
+
+impl SpecCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.verb {
+            Verb::New(command) => command.run(),
+            Verb::Check(command) => command.run(),
+            Verb::Show(command) => command.run(),
+            Verb::Diff(command) => command.run(),
+            Verb::Explain(command) => command.run(),
+            Verb::Kinds(command) => command.run(),
+            Verb::Schema => output::json(&json_schema(&Components::linked()?.kinds()?)),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `spec show SPEC`: the text, alone or with all that it extends.
+
+use crate::commands::show::print_architecture;
+use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
+use crate::spec_reference::spec_needed;
+use clap::Args;
+
+/// Print a spec and what it says of itself
+#[derive(Args)]
+pub(crate) struct SpecShowCommand {
+    /// Id of an architecture, or a spec's file
+    spec: String,
+    /// With all that it extends laid under it, and where each line is from
+    #[arg(long)]
+    merged: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    specs: SpecArguments,
+}
+
+impl SpecShowCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        print_architecture(&spec_needed(&self.spec, &self.specs)?.entry, self.merged, self.json)
+    }
+}

@@ -1,0 +1,145 @@
+//! [`TinyRun`]: a tiny random model of a spec, made and run: shapes, cache, chunks and states.
+
+use crate::failure::Failure;
+use crate::spec_reference::SpecMeant;
+use menagerie::pipeline::{
+    EmbeddingOptions, EmbeddingPipeline, KvType, LoadOptions, LogitsOptions, TextPipeline,
+};
+use menagerie::spec::KeyValue;
+use menagerie::synth::{Quantisation, SynthError, Synthesis, tiny_keys, tiny_value};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Tokens that are run: more than the tiny window.
+const TOKENS: u32 = 40;
+
+/// Largest difference of two ways to the same logits, as a share of the largest logit: both are f32, and sums of
+/// other orders differ in the last bits of some hundred additions.
+const TOLERANCE: f32 = 1e-4;
+
+/// What came of it.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct TinyRun {
+    /// Blocks.
+    pub(crate) layers: usize,
+    /// Width of the stream.
+    pub(crate) width: usize,
+    /// Whether it was computed in chunks and from a cache too; an encoder is not.
+    pub(crate) cached: bool,
+    /// Largest difference of two ways to the same numbers, as a share of the largest.
+    pub(crate) difference: f32,
+    /// What is wrong.
+    pub(crate) faults: Vec<String>,
+}
+
+impl TinyRun {
+    /// In a line.
+    pub(crate) fn line(&self) -> String {
+        let Self { layers, width, cached, difference, .. } = self;
+        let ways = if *cached { ", in chunks, and one at a time from the cache" } else { ", and twice" };
+        format!(
+            "a tiny random model of it ({layers} layers of width {width}) runs: {TOKENS} tokens at once{ways}, give the same \
+             (to {difference:.1e} of the largest)"
+        )
+    }
+}
+
+/// Makes a tiny model of a spec and runs it. `Err` says in words why none could be made.
+pub(crate) fn tiny_run(
+    meant: &SpecMeant,
+    given: &BTreeMap<String, KeyValue>,
+) -> Result<Result<TinyRun, String>, Failure> {
+    let spec = meant.spec()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("tiny.gguf");
+    if let Err(why) = write(meant, given, &file)? {
+        return Ok(Err(why));
+    }
+    let options = LoadOptions { threads: Some(1), kv_type: Some(KvType::F32), ..LoadOptions::default() };
+    let tokens: Vec<u32> = (0..TOKENS).map(|at| (at * 37 + 11) % 150).collect();
+    let encoder = spec.document().pointer("/output/head").is_some_and(|head| head == "none");
+    let run = match encoder {
+        true => EmbeddingPipeline::open_with(&file, &meant.registry, &options)
+            .map_err(Failure::from)
+            .and_then(|pipeline| encoded(&pipeline, &tokens)),
+        false => TextPipeline::open_with(&file, &meant.registry, &options)
+            .map_err(Failure::from)
+            .and_then(|pipeline| generated(&pipeline, &tokens)),
+    };
+    match run {
+        Ok(run) => Ok(Ok(run)),
+        Err(Failure::Failed(why)) => Ok(Err(why.replace(&*file.to_string_lossy(), "the tiny model"))),
+        Err(other) => Err(other),
+    }
+}
+
+/// Sizes that turn out to be missing are added until there are none.
+fn write(
+    meant: &SpecMeant,
+    given: &BTreeMap<String, KeyValue>,
+    file: &Path,
+) -> Result<Result<(), String>, Failure> {
+    let spec = meant.spec()?;
+    let mut keys = tiny_keys(&spec, given);
+    let quantisation = Quantisation::parse("F32")?;
+    loop {
+        let synthesis = Synthesis { spec: &spec, keys: keys.clone(), tied: false, quantisation, seed: 1 };
+        match menagerie::synth::write(&synthesis, file, &mut |_, _| ControlFlow::Continue(())) {
+            Ok(()) => return Ok(Ok(())),
+            Err(SynthError::MissingKey { key, .. }) if !keys.contains_key(&key) => {
+                let value = tiny_value(&key);
+                keys.insert(key, value);
+            }
+            Err(error) => {
+                return Ok(Err(error.to_string().replace(&*file.to_string_lossy(), "the tiny model")));
+            }
+        }
+    }
+}
+
+fn generated(pipeline: &TextPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
+    let ways = [(None, None), (Some(7), None), (None, Some(5)), (None, None)];
+    let mut given = Vec::new();
+    for (chunk, decode_from) in ways {
+        given.push(pipeline.logits(tokens, &LogitsOptions { chunk, decode_from })?.values);
+    }
+    let (layers, width) =
+        pipeline.config().map_or((0, 0), |config| (config.layers.len(), config.embedding_length));
+    let names = ["in chunks of 7", "one at a time from token 5 on", "a second time"];
+    Ok(judged((layers, width, true), &given, &names))
+}
+
+fn encoded(pipeline: &EmbeddingPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
+    let mut given = Vec::new();
+    for texts in [&[tokens][..], &[&tokens[..9], tokens]] {
+        let last = pipeline.embed(texts, &EmbeddingOptions::default()).pop();
+        given.push(last.transpose()?.unwrap_or_default());
+    }
+    let width = given[0].len();
+    Ok(judged((pipeline.resolved().config().layers.len(), width, false), &given, &["beside another text"]))
+}
+
+/// Holds the first way against the others.
+fn judged(size: (usize, usize, bool), given: &[Vec<f32>], names: &[&str]) -> TinyRun {
+    let (layers, width, cached) = size;
+    let first = &given[0];
+    let largest = first.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    let mut run = TinyRun { layers, width, cached, difference: 0.0, faults: Vec::new() };
+    if first.iter().any(|value| !value.is_finite()) {
+        run.faults.push("its numbers are not finite".to_owned());
+        return run;
+    }
+    if first.windows(2).all(|pair| pair[0] == pair[1]) {
+        run.faults.push("all its numbers are the same: something multiplies everything by 0".to_owned());
+    }
+    for (other, name) in given[1..].iter().zip(names) {
+        let apart =
+            first.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / largest.max(1e-30);
+        run.difference = run.difference.max(apart);
+        if other.len() != first.len() || apart > TOLERANCE {
+            run.faults.push(format!("computed {name} its numbers differ by {apart:.1e} of the largest"));
+        }
+    }
+    run
+}

@@ -1,0 +1,138 @@
+//! `docs/architectures.md`: every architecture of llama.cpp, proved by which fixture and reference, or what it lacks; and the
+//! lines of the specs against those of the code they stand for. Made from the specs, the fixtures' manifests and
+//! `fixtures/llama-cpp.toml`; `MENAGERIE_WRITE_GENERATED=1` writes the page.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie::registry::{GGUFArchitecture, Registry};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use toml_span::Value;
+
+// Without this line no architecture is linked in.
+use menagerie_all as _;
+
+/// The workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+fn fixtures() -> PathBuf {
+    root().join("tests/fixtures")
+}
+
+/// A row of `llama-cpp.toml`.
+struct Row {
+    id: String,
+    makes: String,
+    lines: i64,
+    python: i64,
+    lacks: String,
+}
+
+fn rows() -> Vec<Row> {
+    let text = std::fs::read_to_string(fixtures().join("llama-cpp.toml")).unwrap();
+    let table = toml_span::parse(&text).unwrap();
+    let mut rows = Vec::new();
+    for (section, default) in [("text", "text"), ("other", "")] {
+        let entries = table.pointer(&format!("/{section}")).unwrap().as_table().unwrap();
+        let mut entries: Vec<(String, &Value)> =
+            entries.iter().map(|(key, value)| (key.name.to_string(), value)).collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        for (id, value) in entries {
+            let text =
+                |key: &str| value.pointer(&format!("/{key}")).and_then(|v| v.as_str()).map(str::to_owned);
+            let number =
+                |key: &str| value.pointer(&format!("/{key}")).and_then(|v| v.as_integer()).unwrap_or(0);
+            rows.push(Row {
+                makes: text("makes").unwrap_or_else(|| default.to_owned()),
+                lines: number("lines"),
+                python: number("python"),
+                lacks: text("lacks").unwrap_or_default(),
+                id,
+            });
+        }
+    }
+    rows
+}
+
+/// Names of the fixtures of each architecture, by its name in files.
+fn proofs() -> BTreeMap<String, BTreeSet<String>> {
+    let mut proofs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for group in ["base", "zoo"] {
+        let text = std::fs::read_to_string(fixtures().join(group).join("manifest.json")).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for entry in manifest["fixtures"].as_array().unwrap() {
+            let field = |key: &str| entry[key].as_str().unwrap().to_owned();
+            proofs.entry(field("arch")).or_default().insert(format!("{group}/{}", field("name")));
+        }
+    }
+    proofs.entry("smollm3".to_owned()).or_default().insert("dropin/smollm3".to_owned());
+    proofs
+}
+
+#[test]
+fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
+    let registry = Registry::built_in().unwrap();
+    let (rows, proofs) = (rows(), proofs());
+    let text = rows.iter().filter(|row| row.makes == "text").count();
+    assert_eq!((text, rows.len()), (134, 151), "as the survey of llama.cpp has them");
+    let mut table = String::new();
+    let (mut proved, mut faults) = ([0, 0], Vec::new());
+    let (mut cpp, mut python, mut specs) = (0, 0, BTreeSet::new());
+    for row in &rows {
+        let spec = registry.resolve(&GGUFArchitecture::new(&row.id).unwrap()).ok().map(|(_, spec)| spec);
+        let fixtures = proofs.get(&row.id).map(|names| names.iter().cloned().collect::<Vec<_>>().join(", "));
+        let state = match (&spec, fixtures) {
+            (Some(spec), Some(fixtures)) => {
+                proved[usize::from(row.makes != "text")] += 1;
+                cpp += row.lines;
+                python += row.python;
+                specs.insert(spec.id().to_owned());
+                let truth = spec.truth().expect("a built-in spec says what decides");
+                format!("proved by {fixtures} against {}", reference(&truth.source))
+            }
+            (Some(spec), None) => format!("spec `{}`; no fixture of this name", spec.id()),
+            (None, _) => {
+                if row.lacks.is_empty() {
+                    faults.push(format!(
+                        "{}: no built-in spec answers to it, and llama-cpp.toml says no `lacks`",
+                        row.id
+                    ));
+                }
+                format!("lacks {}", row.lacks)
+            }
+        };
+        let _ = writeln!(table, "| `{}` | {} | {state} |", row.id, row.makes);
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let lines: usize = specs.iter().map(|id| lines_of(&format!("specs/{id}.toml"))).sum();
+    let page = format!(
+        "# Architectures\n\n\
+         Every architecture of llama.cpp (as vendored by llama-cpp-python 0.3.36): proved here, or what it lacks. Made from the\n\
+         specs, the fixtures and `tests/fixtures/llama-cpp.toml` by `cargo test -p menagerie-cli --test architectures`.\n\n\
+         **{} of 134 that make text are proved, and {} of 17 others.** Their {} specs have {lines} lines; the files of llama.cpp that\n\
+         they stand for have {cpp} lines of C++, and those of transformers, where it has the class, {python} lines of Python.\n\n\
+         | architecture | makes | state |\n|---|---|---|\n{table}",
+        proved[0],
+        proved[1],
+        specs.len(),
+    );
+    let file = root().join("docs/architectures.md");
+    if std::env::var_os("MENAGERIE_WRITE_GENERATED").is_some() {
+        std::fs::write(&file, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(written, page, "docs/architectures.md: write it anew with MENAGERIE_WRITE_GENERATED=1");
+}
+
+/// `transformers 5.23: Gemma3ForCausalLM` in a table: no bar may stand in a cell.
+fn reference(source: &str) -> String {
+    source.replace('|', "/")
+}
+
+/// Lines that say something.
+fn lines_of(file: &str) -> usize {
+    let text = std::fs::read_to_string(root().join(file)).unwrap();
+    text.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with('#')).count()
+}

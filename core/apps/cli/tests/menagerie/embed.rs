@@ -1,0 +1,141 @@
+//! `embed` and `rerank`: vectors and scores against HF's, in every form that they can be asked for.
+
+use super::{fixture, menagerie};
+use safetensors::SafeTensors;
+use std::path::Path;
+
+/// A tensor of a safetensors file, as numbers and its shape.
+fn tensor(file: &Path, name: &str) -> (Vec<f32>, Vec<usize>) {
+    let bytes = std::fs::read(file).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let tensor = file.tensor(name).unwrap();
+    let values = tensor.data().chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()));
+    (values.collect(), tensor.shape().to_vec())
+}
+
+fn reference(name: &str, tensor_name: &str) -> Vec<f32> {
+    tensor(&fixture(&format!("zoo/{name}/reference.safetensors")), tensor_name).0
+}
+
+fn tokens(name: &str) -> String {
+    let bytes = std::fs::read(fixture(&format!("zoo/{name}/reference.safetensors"))).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let ids = file.tensor("tokens_prompt").unwrap().data().chunks_exact(8);
+    let ids: Vec<String> =
+        ids.map(|eight| i64::from_le_bytes(eight.try_into().unwrap()).to_string()).collect();
+    ids.join(",")
+}
+
+fn model(name: &str) -> String {
+    let half = fixture(&format!("zoo/{name}/model-f16.gguf"));
+    let path = if half.exists() { half } else { fixture(&format!("zoo/{name}/model-f32.gguf")) };
+    path.to_str().unwrap().to_owned()
+}
+
+fn near(found: &[f32], wanted: &[f32]) {
+    assert_eq!(found.len(), wanted.len());
+    let worst = found.iter().zip(wanted).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+    assert!(worst < 1e-4, "differs by {worst:e}");
+}
+
+#[test]
+fn vectors_are_hfs_in_a_file_and_as_json() {
+    let home = tempfile::tempdir().unwrap();
+    let (bert, ids) = (model("bert"), tokens("bert"));
+    let out = home.path().join("o.safetensors");
+    let embed = |extra: &[&str]| {
+        let written = ["embed", &bert, "--tokens", &ids, "--out", "o.safetensors", "--force"];
+        menagerie(home.path(), &[&written[..], extra].concat()).good();
+        tensor(&out, "embedding")
+    };
+    for (how, name) in [("mean", "mean_prompt"), ("cls", "first_prompt"), ("none", "hidden_prompt")] {
+        let (found, shape) = embed(&["--pooling", how]);
+        assert_eq!(shape, [if how == "none" { 48 } else { 1 }, 32]);
+        near(&found, &reference("bert", name));
+    }
+    let (own, shape) = embed(&["--tokens", "5,6,7"]);
+    assert_eq!(shape, [2, 32], "two texts");
+    near(&own[..32], &reference("bert", "mean_prompt"));
+    let (unit, _) = embed(&["--normalize"]);
+    let length = own[..32].iter().map(|x| x * x).sum::<f32>().sqrt();
+    near(&unit, &own[..32].iter().map(|x| x / length).collect::<Vec<_>>());
+    let json = menagerie(home.path(), &["embed", &bert, "--tokens", &ids]).good();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["pooling"], &json["dimension"]), (&"mean".into(), &32.into()));
+    let vector: Vec<f32> = serde_json::from_value(json["embedding"][0].clone()).unwrap();
+    near(&vector, &reference("bert", "mean_prompt"));
+}
+
+#[test]
+fn texts_come_from_arguments_files_and_lines() {
+    let home = tempfile::tempdir().unwrap();
+    let bert = model("bert");
+    std::fs::write(home.path().join("texts"), "one two\n\nthree\n").unwrap();
+    let embed = |arguments: &[&str]| -> serde_json::Value {
+        let json = menagerie(home.path(), &[&["embed", bert.as_str()], arguments].concat()).good();
+        serde_json::from_str(&json).unwrap()
+    };
+    let two = embed(&["one two", "three"]);
+    assert_eq!(two["embedding"].as_array().unwrap().len(), 2);
+    assert_eq!(embed(&["-f", "texts", "--lines"])["embedding"], two["embedding"]);
+    assert_eq!(embed(&["-f", "texts"])["embedding"].as_array().unwrap().len(), 1);
+    // Six letters and the marks of begin and end.
+    assert_eq!(embed(&["one two"])["tokens"], serde_json::json!([8]));
+}
+
+#[test]
+fn scores_are_hfs() {
+    let home = tempfile::tempdir().unwrap();
+    let rank = model("bert-rank");
+    let documents = ["a place with many animals", "the price of tea"];
+    let json =
+        menagerie(home.path(), &["rerank", &rank, "what is a zoo?", documents[1], documents[0], "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.good()).unwrap();
+    let found: Vec<f32> =
+        json.as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap() as f32).collect();
+    near(&found, &reference("bert-rank", "pair_scores")[..2]);
+    assert_eq!(json[0]["index"], 1, "the best first");
+    std::fs::write(home.path().join("documents"), documents.join("\n")).unwrap();
+    let table = menagerie(home.path(), &["rerank", &rank, "what is a zoo?", "-f", "documents"]).good();
+    assert!(table.lines().nth(1).unwrap().ends_with(documents[0]), "{table}");
+    // Its scores are what `embed` gives, its vectors what it is asked for.
+    let ids = tokens("bert-rank");
+    let embed = |extra: &[&str]| {
+        let json = menagerie(home.path(), &[&["embed", &rank, "--tokens", &ids], extra].concat()).good();
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()
+    };
+    assert_eq!(embed(&[])["pooling"], "classifier");
+    let vector: Vec<f32> =
+        serde_json::from_value(embed(&["--pooling", "last"])["embedding"][0].clone()).unwrap();
+    near(&vector, &reference("bert-rank", "last_prompt"));
+}
+
+#[test]
+fn a_language_model_gives_vectors_when_it_is_said_how() {
+    let home = tempfile::tempdir().unwrap();
+    let (qwen, ids) = (model("qwen3-embedding"), tokens("qwen3-embedding"));
+    let json = menagerie(home.path(), &["embed", &qwen, "--tokens", &ids]).good();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["pooling"], "last");
+    near(
+        &serde_json::from_value::<Vec<f32>>(json["embedding"][0].clone()).unwrap(),
+        &reference("qwen3-embedding", "last_prompt"),
+    );
+    let llama = fixture("base/llama/model-f32.gguf");
+    let llama = llama.to_str().unwrap();
+    menagerie(home.path(), &["embed", llama, "hi"]).fails_with(&["does not say", "--pooling mean"]);
+    menagerie(home.path(), &["embed", llama, "hi", "--pooling", "mean"]).good();
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let bert = model("bert");
+    menagerie(home.path(), &["rerank", &bert, "a", "b"]).fails_with(&["no reranker", "`embed`"]);
+    menagerie(home.path(), &["embed", &bert, "--tokens", "5,x"]).refused_with(&["`x` is not a token id"]);
+    menagerie(home.path(), &["embed", &bert, "--tokens", "5", "--tokens", "5000"])
+        .fails_with(&["text 2", "5000"]);
+    menagerie(home.path(), &["run", &bert, "hi"]).fails_with(&["`embed`"]);
+    menagerie(home.path(), &["run", &model("qwen3-rank"), "hi"]).fails_with(&["reranker", "`rerank`"]);
+    menagerie(home.path(), &["embed", &bert, "hi", "--out", &bert, "--force"]).fails_with(&["being read"]);
+}

@@ -1,0 +1,68 @@
+//! The mixer `gated-delta-net`.
+
+use super::recurrent::{Channels, convolutions, gated_norm, vector};
+use menagerie_model as model;
+use menagerie_model::components::{
+    DeltaNetConvolutions, DeltaNetHeads, DeltaNetLinears, DeltaNetRates, GatedDeltaNet,
+};
+use menagerie_model::{LinearAttentionShape, Operation, SequenceMixer, StateUpdate};
+use menagerie_registry::{Part, Parts, component, noted};
+use menagerie_spec::config::{GatedDeltaNetConfig, KeySharing};
+
+component!(mixer GatedDeltaNetConfig, gated_delta_net);
+
+fn gated_delta_net(config: &GatedDeltaNetConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+    let GatedDeltaNetConfig {
+        heads,
+        key_heads,
+        key_dim,
+        value_dim,
+        sharing,
+        length,
+        conv_bias,
+        length_eps,
+        norm,
+    } = config;
+    parts.needs(Operation::LinearAttention)?;
+    let (of_keys, of_values) = (key_heads * key_dim, heads * value_dim);
+    let products = parts.split_linear("attn_qkv", &[of_keys, of_keys, of_values], &[]);
+    let gate = parts.linear("attn_gate");
+    let rates = rates_of(parts);
+    let channels = [("conv_q", of_keys), ("conv_k", of_keys), ("conv_v", of_values)];
+    let channels = channels.map(|(state, width)| Channels { state, width });
+    let convolutions = convolutions(parts, channels, *length, *conv_bias);
+    let decay_bias = vector("ssm_dt", Part::Bias, parts);
+    let decay = vector("ssm_a", Part::Main, parts);
+    // One weight for every head.
+    let norm = gated_norm(norm.as_ref(), [*value_dim, 1], parts);
+    let output = parts.linear("ssm_out");
+    let [queries, keys, values] = <[_; 3]>::try_from(products?).ok()?;
+    let linears = DeltaNetLinears { queries, keys, values, gate: gate?, rates: rates?, output: output? };
+    let [queries, keys, values] = convolutions?;
+    let convolutions = DeltaNetConvolutions { queries, keys, values };
+    let own = DeltaNetHeads { decay_bias: decay_bias?, decay: decay? };
+    let shape = LinearAttentionShape {
+        heads: *heads,
+        key_heads: *key_heads,
+        key_dim: *key_dim,
+        value_dim: *value_dim,
+        sharing: match sharing {
+            KeySharing::Consecutive => model::KeySharing::Consecutive,
+            KeySharing::Tiled => model::KeySharing::Tiled,
+        },
+        update: StateUpdate::Delta,
+    };
+    let name = parts.name("delta");
+    let built =
+        GatedDeltaNet::new(&name, (shape, *length_eps), (linears, convolutions), own, norm?, parts.states());
+    Some(Box::new(noted(parts, built)?))
+}
+
+fn rates_of(parts: &mut dyn Parts) -> Option<DeltaNetRates> {
+    if parts.has("ssm_ba", Part::Main) {
+        return parts.linear("ssm_ba").map(DeltaNetRates::ByKeyHead);
+    }
+    let strength = parts.linear("ssm_beta");
+    let decay = parts.linear("ssm_alpha");
+    Some(DeltaNetRates::Apart { strength: strength?, decay: decay? })
+}

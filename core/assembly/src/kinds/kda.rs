@@ -1,0 +1,68 @@
+//! The mixer `kda`.
+
+use super::qk_norm::head_norm;
+use super::recurrent::{Channels, convolution, vector};
+use menagerie_model::components::{
+    DeltaNetConvolutions, DeltaNetHeads, DeltaNetLinears, DeltaNetRates, GatedDeltaNet, GatedNorm,
+    LowRankLinear,
+};
+use menagerie_model::{
+    Activation, KeySharing, Linear, LinearAttentionShape, Operation, SequenceMixer, StateUpdate,
+};
+use menagerie_registry::{Part, Parts, component, noted};
+use menagerie_spec::config::{KdaConfig, QkNormOver};
+
+component!(mixer KdaConfig, kda);
+
+fn kda(config: &KdaConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+    let KdaConfig { heads, dim, length, length_eps, norm } = config;
+    parts.needs(Operation::LinearAttention)?;
+    let linears = linears_of(heads * dim, parts);
+    let channels = [("q", "conv_q"), ("k", "conv_k"), ("v", "conv_v")].map(|(part, state)| {
+        let channels = Channels { state, width: heads * dim };
+        convolution(&format!("ssm_conv1d_{part}"), channels, *length, parts)
+    });
+    let decay_bias = vector("ssm_dt", Part::Bias, parts);
+    // One number per head, for every element of its keys.
+    let decay = parts.values("ssm_a", Part::Main).and_then(|decay| {
+        let by_element = decay.iter().flat_map(|decay| std::iter::repeat_n(*decay, *dim)).collect();
+        parts.vector("ssm_a", by_element)
+    });
+    let norm = head_norm("ssm_norm", norm, QkNormOver::Head, [*dim, 1], parts);
+    let [queries, keys, values] = channels;
+    let convolutions = DeltaNetConvolutions { queries: queries?, keys: keys?, values: values? };
+    let own = DeltaNetHeads { decay_bias: decay_bias?, decay: decay? };
+    let shape = LinearAttentionShape {
+        heads: *heads,
+        key_heads: *heads,
+        key_dim: *dim,
+        value_dim: *dim,
+        sharing: KeySharing::Consecutive,
+        update: StateUpdate::Delta,
+    };
+    let (name, norm) = (parts.name("delta"), GatedNorm::NormFirst(norm?, Activation::Sigmoid));
+    let made = (linears?, convolutions);
+    let built = GatedDeltaNet::new(&name, (shape, *length_eps), made, own, norm, parts.states());
+    Some(Box::new(noted(parts, built)?))
+}
+
+fn linears_of(inner: usize, parts: &mut dyn Parts) -> Option<DeltaNetLinears> {
+    let products = if parts.has("attn_qkv", Part::Main) {
+        parts.split_linear("attn_qkv", &[inner; 3], &[])
+    } else {
+        let made = ["attn_q", "attn_k", "attn_v"].map(|role| parts.linear(role));
+        made.into_iter().collect()
+    };
+    let strength = parts.linear("ssm_beta");
+    let decay = low_rank(["ssm_f_a", "ssm_f_b"], parts);
+    let gate = low_rank(["ssm_g_a", "ssm_g_b"], parts);
+    let output = parts.linear("attn_output");
+    let [queries, keys, values] = <[_; 3]>::try_from(products?).ok()?;
+    let rates = DeltaNetRates::Apart { strength: strength?, decay: decay? };
+    Some(DeltaNetLinears { queries, keys, values, gate: gate?, rates, output: output? })
+}
+
+fn low_rank([down, up]: [&str; 2], parts: &mut dyn Parts) -> Option<Box<dyn Linear>> {
+    let (down, up) = (parts.linear(down), parts.linear(up));
+    Some(Box::new(LowRankLinear { down: down?, up: up? }))
+}

@@ -1,0 +1,145 @@
+//! The mixer `latent-attention`.
+
+use super::rope::rope;
+use menagerie_model::components::{
+    Expansion, LatentAttention, LatentLinears, LatentSizes, QueryLatent, Temperature,
+};
+use menagerie_model::{ExpertLinear, Operation, SequenceMixer, Weight};
+use menagerie_registry::{Part, Parts, component, noted, where_given};
+use menagerie_spec::config::{LatentAttentionConfig, TemperatureConfig};
+use menagerie_spec::kind::Component as Config;
+
+component!(mixer LatentAttentionConfig, latent_attention);
+
+fn latent_attention(config: &LatentAttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+    let LatentAttentionConfig {
+        heads,
+        key_dim,
+        value_dim,
+        latent_dim,
+        rotated_dim,
+        query_latent_dim,
+        scale,
+        latent_norm,
+        temperature,
+        rope: rotary,
+    } = config;
+    parts.needs(Operation::LatentAttention)?;
+    parts.needs(Operation::StoredAttention)?;
+    let sizes = LatentSizes {
+        heads: *heads,
+        plain: key_dim - rotated_dim,
+        rotated: *rotated_dim,
+        value: *value_dim,
+        latent: *latent_dim,
+        scale: *scale,
+    };
+    sizes_are_possible(&sizes, parts)?;
+    let linears = linears_of(&sizes, *query_latent_dim, latent_norm, parts);
+    let norm = parts.norm("attn_kv_a_norm", latent_norm, *latent_dim);
+    let rotary = where_given(rotary.as_ref().map(|config| rope(config, parts)));
+    let (linears, norm, rotary) = (linears?, norm?, rotary?);
+    let name = parts.name("latent");
+    let built = LatentAttention::new(&name, linears, sizes, norm, parts.states());
+    let mut built = noted(parts, built)?;
+    if let Some(rotary) = rotary {
+        built = built.with_rope(rotary, parts.ropes());
+    }
+    if let Some(TemperatureConfig { scale, length, offset }) = *temperature {
+        built = built.with_temperature(Temperature { scale, length, offset });
+    }
+    Some(Box::new(built))
+}
+
+/// Whether the rows of all products can be counted.
+fn sizes_are_possible(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<()> {
+    let LatentSizes { heads, plain, rotated, value, latent, scale: _ } = *sizes;
+    let widest = [plain.saturating_add(rotated), plain.saturating_add(value), latent.saturating_add(rotated)];
+    let countable = |dim: usize| heads.checked_mul(dim).is_some_and(|width| (1..1 << 31).contains(&width));
+    if widest.into_iter().all(countable) && latent.checked_mul(heads * (plain + value)).is_some() {
+        return Some(());
+    }
+    parts.fault(&format!(
+        "latent attention: {heads} heads of {} (keys) and {value} (values) elements out of latents of {latent}: more rows \
+         than can be counted",
+        plain + rotated
+    ));
+    None
+}
+
+/// The products; keys and values in both of the ways they are used.
+fn linears_of(
+    sizes: &LatentSizes,
+    query_latent_dim: Option<usize>,
+    norm: &Config,
+    parts: &mut dyn Parts,
+) -> Option<LatentLinears> {
+    let query_latent = where_given(query_latent_dim.map(|dim| {
+        let (down, norm) = (parts.linear("attn_q_a"), parts.norm("attn_q_a_norm", norm, dim));
+        Some(QueryLatent { down: down?, norm: norm? })
+    }));
+    let query = parts.linear(if query_latent_dim.is_some() { "attn_q_b" } else { "attn_q" });
+    let latent = parts.split_linear("attn_kv_a_mqa", &[sizes.latent, sizes.rotated], &[]);
+    let expanding =
+        if parts.has("attn_kv_b", Part::Main) { together(sizes, parts) } else { apart(sizes, parts) };
+    let output = parts.linear("attn_output");
+    let [latent, rotated_key] = <[_; 2]>::try_from(latent?).ok()?;
+    let KeysAndValues { absorb_key, absorb_value, expansion } = expanding?;
+    Some(LatentLinears {
+        query: query?,
+        query_latent: query_latent?,
+        latent,
+        rotated_key,
+        absorb_key,
+        absorb_value,
+        expansion,
+        output: output?,
+    })
+}
+
+/// What makes keys and values out of latents.
+struct KeysAndValues {
+    absorb_key: Box<dyn ExpertLinear>,
+    absorb_value: Box<dyn ExpertLinear>,
+    expansion: Expansion,
+}
+
+/// Keys and values of weights of their own. Keys are stored as queries are absorbed; to expand they are turned.
+fn apart(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<KeysAndValues> {
+    let (keys, values) = (parts.weight("attn_k_b"), parts.weight("attn_v_b"));
+    let (keys, values) = (keys?, values?);
+    let turned = turned(&keys, parts)?;
+    let all_rows = noted(parts, turned.as_stack(1))?;
+    debug_assert_eq!(all_rows.shape().rows, sizes.heads * sizes.plain);
+    let all_values = noted(parts, values.as_stack(1))?;
+    Some(KeysAndValues {
+        absorb_key: parts.experts_of("attn_k_b", &keys)?,
+        absorb_value: parts.experts_of("attn_v_b", &values)?,
+        expansion: Expansion::Apart {
+            keys: parts.linear_of("attn_k_b", &all_rows)?,
+            values: parts.linear_of("attn_v_b", &all_values)?,
+        },
+    })
+}
+
+/// Keys and values as rows of one weight, head after head. It is stored as latents expand; to absorb, keys are turned.
+fn together(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<KeysAndValues> {
+    let LatentSizes { heads, plain, value, .. } = *sizes;
+    let both = parts.weight("attn_kv_b")?;
+    let of_heads = noted(parts, both.as_stack(heads))?;
+    let keys = noted(parts, of_heads.row_range(0..plain))?;
+    let values = noted(parts, of_heads.row_range(plain..plain + value))?;
+    let turned = turned(&keys, parts)?;
+    Some(KeysAndValues {
+        absorb_key: parts.experts_of("attn_kv_b", &turned)?,
+        absorb_value: parts.experts_of("attn_kv_b", &values)?,
+        expansion: Expansion::Together(parts.linear_of("attn_kv_b", &both)?),
+    })
+}
+
+/// Each matrix turned: a copy in f32.
+fn turned(weight: &Weight, parts: &mut dyn Parts) -> Option<Weight> {
+    let values = parts.backend().values(weight);
+    let values = noted(parts, values)?;
+    noted(parts, weight.turned(&values))
+}

@@ -1,0 +1,89 @@
+//! What recurrent mixers share: their convolution, their numbers per head, their gated norm.
+
+use super::qk_norm::head_norm;
+use menagerie_model::components::{CausalConv, GatedNorm};
+use menagerie_model::{Activation, Operation, Param};
+use menagerie_registry::{Part, Parts, noted};
+use menagerie_spec::config::{BiasRule, GatePlace, GatedNormConfig, QkNormOver};
+
+/// Role of the convolution.
+const CONVOLUTION: &str = "ssm_conv1d";
+
+/// Taps `[channels, length]` as files have them to `[length, channels]`.
+pub(super) fn by_tap(taps: &[f32], length: usize) -> Vec<f32> {
+    (0..length).flat_map(|tap| taps.iter().skip(tap).step_by(length.max(1)).copied()).collect()
+}
+
+/// A convolution with taps of its own, `[channels, length]` in files.
+pub(super) fn convolution(
+    role: &str,
+    Channels { state, width }: Channels,
+    length: usize,
+    parts: &mut dyn Parts,
+) -> Option<CausalConv> {
+    parts.needs(Operation::ShortConv)?;
+    let taps = parts.values(role, Part::Main)?;
+    let taps = parts.vector(role, by_tap(&taps, length))?;
+    let name = parts.name(state);
+    let convolution = CausalConv::new(&name, taps, None, [length, width], parts.states());
+    noted(parts, convolution)
+}
+
+/// One part of the channels of a convolution, with the name of its state.
+pub(super) struct Channels {
+    /// Name of the state in its place.
+    pub(super) state: &'static str,
+    /// How many.
+    pub(super) width: usize,
+}
+
+/// The convolution over all channels of a mixer, as one for each part of them: channels do not mix.
+pub(super) fn convolutions<const N: usize>(
+    parts: &mut dyn Parts,
+    channels: [Channels; N],
+    length: usize,
+    bias: BiasRule,
+) -> Option<[CausalConv; N]> {
+    parts.needs(Operation::ShortConv)?;
+    let taps = parts.values(CONVOLUTION, Part::Main);
+    let bias = match bias {
+        BiasRule::None => Some(None),
+        _ => parts.values(CONVOLUTION, Part::Bias).map(Some),
+    };
+    let (taps, bias) = (taps?, bias?);
+    let (mut first, mut made) = (0, Vec::with_capacity(N));
+    for Channels { state, width } in channels {
+        let own = first..first + width;
+        let of_part =
+            parts.vector(CONVOLUTION, by_tap(&taps[own.start * length..own.end * length], length))?;
+        let bias = match &bias {
+            Some(bias) => Some(parts.vector(CONVOLUTION, bias[own].to_vec())?),
+            None => None,
+        };
+        let name = parts.name(state);
+        let convolution = CausalConv::new(&name, of_part, bias, [length, width], parts.states());
+        made.push(noted(parts, convolution)?);
+        first += width;
+    }
+    <[CausalConv; N]>::try_from(made).ok()
+}
+
+/// The values of a role as a vector.
+pub(super) fn vector(role: &str, part: Part, parts: &mut dyn Parts) -> Option<Param> {
+    let values = parts.values(role, part)?;
+    parts.vector(role, values)
+}
+
+/// The gate on a mixer's output and its norm over each of `heads` parts of `dim` elements.
+pub(super) fn gated_norm(
+    config: Option<&GatedNormConfig>,
+    [dim, heads]: [usize; 2],
+    parts: &mut dyn Parts,
+) -> Option<GatedNorm> {
+    let Some(GatedNormConfig { gate, norm }) = config else { return Some(GatedNorm::Gate) };
+    let norm = head_norm("ssm_norm", norm, QkNormOver::Head, [dim, heads], parts)?;
+    Some(match gate {
+        GatePlace::BeforeNorm => GatedNorm::GateFirst(norm),
+        GatePlace::AfterNorm => GatedNorm::NormFirst(norm, Activation::Silu),
+    })
+}

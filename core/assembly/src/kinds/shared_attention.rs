@@ -1,0 +1,128 @@
+//! Attention of a layer that attends to the keys and values of an earlier one.
+
+use super::attention::{mask_of, sizes_are_possible};
+use super::qk_norm::head_norm;
+use super::rope::rope;
+use menagerie_model::components::SharedAttention;
+use menagerie_model::{AttentionShape, AttentionStates, Operation, SequenceMixer, StateId, StateSpec};
+use menagerie_registry::{Parts, where_given};
+use menagerie_spec::config::{AttentionConfig, QkNormAt, QkNormConfig};
+
+/// Queries and output of their own; keys and values are those of `layer`.
+pub(super) fn shared_attention(
+    config: &AttentionConfig,
+    layer: usize,
+    parts: &mut dyn Parts,
+) -> Option<Box<dyn SequenceMixer>> {
+    let AttentionConfig { qk_norm, rope: rotary, .. } = config;
+    parts.needs(Operation::StoredAttention)?;
+    sizes_are_possible(config, parts)?;
+    let shape = shape_of(config, parts)?;
+    let [query, output] = ["attn_q", "attn_output"].map(|role| parts.linear(role));
+    let norm = where_given(qk_norm.as_ref().map(|norm| query_norm(norm, &shape, parts)));
+    let rotary = where_given(rotary.as_ref().map(|config| rope(config, parts)));
+    let keys = state_of(layer, "k", &shape, shape.key_dim, parts);
+    let values = state_of(layer, "v", &shape, shape.value_dim, parts);
+    let states = AttentionStates { keys: keys?, values: values? };
+    let mut built = SharedAttention::new(query?, output?, shape, states);
+    if let Some(norm) = norm? {
+        built = built.with_norm(norm);
+    }
+    if let Some(rotary) = rotary? {
+        built = built.with_rope(rotary, parts.ropes());
+    }
+    Some(Box::new(built))
+}
+
+/// Heads, scale and mask; what does not go with keys of another layer is refused. Every field of the config is named here.
+fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionShape> {
+    let AttentionConfig {
+        heads,
+        kv_heads,
+        key_dim,
+        value_dim,
+        qkv_bias: _,
+        output_bias: _,
+        scale,
+        mask,
+        softcap,
+        clamp,
+        sinks,
+        qk_norm: _,
+        v_norm: _,
+        window,
+        temperature,
+        gate,
+        inner_norm,
+        alibi,
+        rope: _,
+        values: _,
+        keys_of: _,
+    } = config;
+    let others = [
+        clamp.is_some(),
+        sinks.is_some(),
+        temperature.is_some(),
+        gate.is_some(),
+        inner_norm.is_some(),
+        alibi.is_some(),
+    ];
+    if others.contains(&true) {
+        parts.fault(
+            "attention: clamp, sinks, temperature, gate, inner_norm and alibi do not go with keys of another layer \
+             (`keys_of`)",
+        );
+        return None;
+    }
+    let mask = mask_of(*mask, *window, parts)?;
+    Some(AttentionShape {
+        heads: *heads,
+        kv_heads: *kv_heads,
+        key_dim: *key_dim,
+        value_dim: *value_dim,
+        scale: *scale,
+        softcap: *softcap,
+        mask,
+        alibi: None,
+    })
+}
+
+fn query_norm(
+    config: &QkNormConfig,
+    shape: &AttentionShape,
+    parts: &mut dyn Parts,
+) -> Option<menagerie_model::components::HeadNorm> {
+    let QkNormConfig { over, at, norm, key_norm: _ } = config;
+    if *at != QkNormAt::BeforeRope {
+        parts.fault("attention: a norm after rope does not go with keys of another layer (`keys_of`)");
+        return None;
+    }
+    head_norm("attn_q_norm", norm, *over, [shape.key_dim, shape.heads], parts)
+}
+
+/// A state of an earlier layer, if it holds what is wanted.
+fn state_of(
+    layer: usize,
+    name: &str,
+    shape: &AttentionShape,
+    dim: usize,
+    parts: &mut dyn Parts,
+) -> Option<StateId> {
+    let name = format!("blk.{layer}.{name}");
+    let wanted = (shape.kv_heads, dim, shape.mask.window());
+    let fault = match parts.states().find(&name) {
+        Some((state, StateSpec::PerToken { heads, head_dim, window, .. })) => {
+            if wanted == (*heads, *head_dim, *window) {
+                return Some(state);
+            }
+            format!(
+                "layer {layer} keeps {heads} heads of {head_dim} elements in a window of {window:?} tokens; {} of {} in one of \
+                 {:?} are wanted",
+                wanted.0, wanted.1, wanted.2
+            )
+        }
+        _ => format!("layer {layer} keeps no keys and values of its own, or is in another stage"),
+    };
+    parts.fault(&format!("attention: `keys_of` is {layer}: {fault}"));
+    None
+}

@@ -1,0 +1,89 @@
+//! [`Algorithm`]: the way of cutting that a vocabulary was made for.
+
+use super::bpe::Bpe;
+use super::byte_letters;
+use super::cheapest::Cheapest;
+use super::error::TokenizerError;
+use super::longest::{Longest, unescape};
+use super::spm::{SPACE, Spm};
+use super::unigram::Unigram;
+use super::vocabulary::Vocabulary;
+use super::word_piece::WordPiece;
+
+/// How text becomes tokens.
+#[derive(Debug)]
+pub(crate) enum Algorithm {
+    /// SentencePiece's byte pair encoding.
+    Spm(Spm),
+    /// Byte pair encoding by merges.
+    Bpe(Bpe),
+    /// Words covered by the longest tokens.
+    WordPiece(WordPiece),
+    /// The best sum of scores.
+    Unigram(Unigram),
+    /// The longest token first.
+    Longest(Longest),
+    /// The smallest sum of costs.
+    Cheapest(Cheapest),
+}
+
+/// What stands before a part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Nothing, or a special token.
+    Start,
+    /// Other text.
+    Text,
+}
+
+impl Algorithm {
+    /// Appends the ids of a text without special tokens.
+    ///
+    /// # Errors
+    /// A character that the vocabulary cannot express, a text on which the pre-tokenizer gives up.
+    pub(crate) fn encode(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &str,
+        before: Before,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
+        match self {
+            Self::Bpe(bpe) => return bpe.encode(vocabulary, text, out),
+            Self::Spm(spm) => {
+                let prefix = spm.space_prefix && before == Before::Start;
+                return spm.encode(vocabulary, text, prefix, out);
+            }
+            Self::Longest(longest) => return longest.encode(text, out),
+            Self::WordPiece(word_piece) => word_piece.encode(text, out),
+            Self::Unigram(unigram) => unigram.encode(vocabulary, text, out),
+            Self::Cheapest(cheapest) => cheapest.encode(text, out),
+        }
+        Ok(())
+    }
+
+    /// Whether the first token of a text begins with a space that the text does not have.
+    pub(crate) fn adds_space(&self) -> bool {
+        match self {
+            Self::Spm(spm) => spm.space_prefix,
+            Self::Unigram(unigram) => unigram.space_prefix,
+            Self::WordPiece(_) => true,
+            Self::Bpe(_) | Self::Longest(_) | Self::Cheapest(_) => false,
+        }
+    }
+
+    /// The bytes that an ordinary token's text stands for.
+    pub(crate) fn bytes(&self, text: &str) -> Vec<u8> {
+        match self {
+            Self::Bpe(bpe) if !bpe.spells_text() => {
+                let bytes: Option<Vec<u8>> = text.chars().map(byte_letters::byte).collect();
+                bytes.unwrap_or_else(|| text.as_bytes().to_vec())
+            }
+            Self::Longest(_) => unescape(text),
+            Self::Cheapest(_) => text.as_bytes().to_vec(),
+            Self::Bpe(_) | Self::Spm(_) | Self::Unigram(_) | Self::WordPiece(_) => {
+                text.replace(SPACE, " ").into_bytes()
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! [`Prefixes`]: which tokens a text begins with.
+
+/// Texts of tokens in the order of their bytes; looking a text up narrows a range of them byte by byte.
+#[derive(Debug, Default)]
+pub(crate) struct Prefixes {
+    bytes: Vec<u8>,
+    /// Sorted by text.
+    entries: Vec<Entry>,
+    /// Where the texts that begin with a byte start; one more than there are bytes.
+    starts: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    start: usize,
+    length: usize,
+    id: u32,
+}
+
+impl Prefixes {
+    /// The texts of these tokens; empty ones are left out, and of equal ones the last is kept.
+    pub(crate) fn new<T: AsRef<[u8]>>(tokens: impl Iterator<Item = (u32, T)>) -> Self {
+        let (mut bytes, mut entries) = (Vec::new(), Vec::new());
+        for (id, text) in tokens {
+            let text = text.as_ref();
+            if !text.is_empty() {
+                entries.push(Entry { start: bytes.len(), length: text.len(), id });
+                bytes.extend_from_slice(text);
+            }
+        }
+        entries.sort_by(|a, b| text_of(&bytes, a).cmp(text_of(&bytes, b)).then(b.id.cmp(&a.id)));
+        entries.dedup_by(|later, kept| text_of(&bytes, later) == text_of(&bytes, kept));
+        let begins = |byte: usize| {
+            entries.partition_point(|entry| {
+                text_of(&bytes, entry).first().is_some_and(|first| usize::from(*first) < byte)
+            })
+        };
+        let starts = (0..=256).map(begins).collect();
+        Self { bytes, entries, starts }
+    }
+
+    /// Every token that `text` begins with, the shortest first: its length in bytes, and its id.
+    pub(crate) fn of(&self, text: &[u8], mut found: impl FnMut(usize, u32)) {
+        let Some(first) = text.first().map(|first| usize::from(*first)) else {
+            return;
+        };
+        let bounds = self.starts.get(first).zip(self.starts.get(first + 1));
+        let mut left = bounds.and_then(|(from, to)| self.entries.get(*from..*to)).unwrap_or_default();
+        for depth in 1..=text.len() {
+            match left.first() {
+                None => return,
+                Some(entry) if entry.length == depth => {
+                    found(depth, entry.id);
+                    left = left.get(1..).unwrap_or_default();
+                }
+                Some(_) => {}
+            }
+            let Some(next) = text.get(depth) else {
+                return;
+            };
+            let byte = |entry: &Entry| self.bytes.get(entry.start + depth).copied().unwrap_or_default();
+            let from = left.partition_point(|entry| byte(entry) < *next);
+            let to = left.partition_point(|entry| byte(entry) <= *next);
+            left = left.get(from..to).unwrap_or_default();
+        }
+    }
+
+    /// The longest token that `text` begins with: its length in bytes, and its id.
+    pub(crate) fn longest(&self, text: &[u8]) -> Option<(usize, u32)> {
+        let mut longest = None;
+        self.of(text, |length, id| longest = Some((length, id)));
+        longest
+    }
+}
+
+fn text_of<'b>(bytes: &'b [u8], entry: &Entry) -> &'b [u8] {
+    bytes.get(entry.start..entry.start + entry.length).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn all_prefixes_are_found(
+            tokens in prop::collection::vec("[ab\u{e9}]{0,5}", 0..40),
+            text in "[abc\u{e9}]{0,12}",
+        ) {
+            let prefixes = Prefixes::new((0u32..).zip(&tokens));
+            let mut found = Vec::new();
+            prefixes.of(text.as_bytes(), |length, id| found.push((length, id)));
+            let mut expected: Vec<(usize, u32)> = Vec::new();
+            for (id, token) in (0u32..).zip(&tokens) {
+                if !token.is_empty() && text.starts_with(token.as_str()) {
+                    expected.retain(|(length, _)| *length != token.len());
+                    expected.push((token.len(), id));
+                }
+            }
+            expected.sort_unstable();
+            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(prefixes.longest(text.as_bytes()), expected.last().copied());
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! SentencePiece's unigram model: the cut of a text with the best sum of scores (Kudo, 2018).
+//!
+//! sentencepiece/unigram_model.cc and normalizer.cc; llama-vocab.cpp, `llm_tokenizer_ugm_session`.
+
+use super::character_map::CharacterMap;
+use super::kind::TokenKind;
+use super::prefixes::Prefixes;
+use super::spm::SPACE;
+use super::vocabulary::Vocabulary;
+
+/// How much less than the worst token an unknown character scores.
+const PENALTY: f64 = 10.0;
+
+/// Which spaces of a text are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spaces {
+    /// All.
+    Kept,
+    /// One of each run, and none at the start and at the end.
+    Merged,
+}
+
+/// What encoding needs beside the vocabulary.
+#[derive(Debug)]
+pub(crate) struct Unigram {
+    tokens: Prefixes,
+    unknown: u32,
+    unknown_score: f64,
+    characters: Option<CharacterMap>,
+    spaces: Spaces,
+    /// Whether a text gets a space before it.
+    pub(crate) space_prefix: bool,
+}
+
+/// How a text is normalised before it is cut.
+#[derive(Debug)]
+pub(crate) struct Normalisation {
+    pub(crate) characters: Option<CharacterMap>,
+    pub(crate) spaces: Spaces,
+    pub(crate) space_prefix: bool,
+}
+
+/// The best way to get to a byte.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    score: f64,
+    from: usize,
+    id: u32,
+}
+
+impl Unigram {
+    /// Takes the ordinary tokens; user-defined ones are found before a text comes here.
+    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, normalisation: Normalisation) -> Self {
+        let Normalisation { characters, spaces, space_prefix } = normalisation;
+        let normal = || vocabulary.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal);
+        let worst = normal().map(|(id, _, _)| vocabulary.score(id)).fold(f32::MAX, f32::min);
+        Self {
+            tokens: Prefixes::new(normal().map(|(id, text, _)| (id, text))),
+            unknown,
+            unknown_score: f64::from(worst) - PENALTY,
+            characters,
+            spaces,
+            space_prefix,
+        }
+    }
+
+    /// Appends the ids of a text without special tokens; a run of unknown characters is one unknown token.
+    pub(crate) fn encode(&self, vocabulary: &Vocabulary, text: &str, out: &mut Vec<u32>) {
+        let text = self.normalised(text);
+        let ways = self.ways(vocabulary, &text);
+        let start = out.len();
+        let mut at = text.len();
+        while let Some(way) = ways.get(at).copied().flatten().filter(|_| at > 0) {
+            let again = way.id == self.unknown && out.get(start..).and_then(<[u32]>::last) == Some(&way.id);
+            if !again {
+                out.push(way.id);
+            }
+            at = way.from;
+        }
+        if let Some(own) = out.get_mut(start..) {
+            own.reverse();
+        }
+    }
+
+    fn ways(&self, vocabulary: &Vocabulary, text: &str) -> Vec<Option<Way>> {
+        let mut ways: Vec<Option<Way>> = vec![None; text.len() + 1];
+        for (from, character) in text.char_indices() {
+            let before = ways.get(from).copied().flatten().map_or(0.0, |way| way.score);
+            let mut better = |length: usize, id: u32, score: f64| {
+                let score = before + score;
+                if let Some(place) = ways.get_mut(from + length)
+                    && place.is_none_or(|best| score > best.score)
+                {
+                    *place = Some(Way { score, from, id });
+                }
+            };
+            let mut whole = false;
+            self.tokens.of(text.as_bytes().get(from..).unwrap_or_default(), |length, id| {
+                whole |= length == character.len_utf8();
+                better(length, id, f64::from(vocabulary.score(id)));
+            });
+            if !whole {
+                better(character.len_utf8(), self.unknown, self.unknown_score);
+            }
+        }
+        ways
+    }
+
+    /// Characters replaced, spaces merged and written as U+2581, one put first; empty if nothing is left.
+    fn normalised(&self, text: &str) -> String {
+        let replaced = self.replaced(text);
+        let words = match self.spaces {
+            Spaces::Kept => replaced.replace(' ', SPACE),
+            Spaces::Merged => {
+                replaced.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(SPACE)
+            }
+        };
+        if self.space_prefix && !words.is_empty() { format!("{SPACE}{words}") } else { words }
+    }
+
+    fn replaced(&self, text: &str) -> String {
+        let Some(characters) = &self.characters else {
+            return text.to_owned();
+        };
+        let mut bytes = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            // A damaged table could end inside a character.
+            let found = characters.replacement(rest.as_bytes());
+            let found = found.filter(|(length, _)| rest.is_char_boundary(*length));
+            let length = found.map_or(first.len_utf8(), |(length, _)| length);
+            let (own, after) = rest.split_at(length);
+            bytes.extend_from_slice(found.map_or(own.as_bytes(), |(_, text)| text));
+            rest = after;
+        }
+        String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+}

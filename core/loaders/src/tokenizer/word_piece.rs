@@ -1,0 +1,131 @@
+//! BERT's way: text normalised, cut into words, and each word covered from the left by the longest tokens
+//! (WordPiece; tokenization_bert.py of transformers, `BertNormalizer` and `WordPiece` of the tokenizers crate).
+//!
+//! The file spells tokens that begin a word with U+2581 and those that continue one without `##`.
+
+use unicode_normalization::UnicodeNormalization;
+
+use super::char_class::CharClass;
+use super::kind::TokenKind;
+use super::prefixes::Prefixes;
+use super::spm::SPACE;
+use super::vocabulary::Vocabulary;
+
+/// A word of more characters is the unknown token.
+const LONGEST_WORD: usize = 100;
+
+/// What happens to the case of letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// It is kept.
+    Kept,
+    /// All become small.
+    Lowered,
+}
+
+/// What happens to accents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accents {
+    /// They are kept.
+    Kept,
+    /// Characters are decomposed (NFD) and marks left out.
+    Stripped,
+}
+
+/// The tokens, and how text is normalised.
+#[derive(Debug)]
+pub(crate) struct WordPiece {
+    tokens: Prefixes,
+    unknown: u32,
+    case: Case,
+    accents: Accents,
+}
+
+impl WordPiece {
+    /// Takes the ordinary tokens; `unknown` stands for a word that they do not cover.
+    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, case: Case, accents: Accents) -> Self {
+        let normal = vocabulary.iter().filter(|(_, text, kind)| *kind == TokenKind::Normal && *text != SPACE);
+        Self { tokens: Prefixes::new(normal.map(|(id, text, _)| (id, text))), unknown, case, accents }
+    }
+
+    /// Appends the ids of a text without special tokens.
+    pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) {
+        let text = self.normalised(text);
+        let mut word = String::from(SPACE);
+        for character in text.chars() {
+            let alone = stands_alone(character);
+            if alone || is_white(character) {
+                self.finish(&mut word, out);
+            }
+            if !is_white(character) {
+                word.push(character);
+            }
+            if alone {
+                self.finish(&mut word, out);
+            }
+        }
+        self.finish(&mut word, out);
+    }
+
+    /// Appends the ids of a word, which begins with U+2581, and begins the next one.
+    fn finish(&self, word: &mut String, out: &mut Vec<u32>) {
+        if word.len() > SPACE.len() {
+            let start = out.len();
+            let short = word.chars().count() <= LONGEST_WORD + 1;
+            if !short || !self.cover(word.as_bytes(), out) {
+                out.truncate(start);
+                out.push(self.unknown);
+            }
+        }
+        word.truncate(SPACE.len());
+    }
+
+    /// Whether tokens cover the word.
+    fn cover(&self, word: &[u8], out: &mut Vec<u32>) -> bool {
+        let mut rest = word;
+        while !rest.is_empty() {
+            let Some((length, id)) = self.tokens.longest(rest) else {
+                return false;
+            };
+            out.push(id);
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        true
+    }
+
+    fn normalised(&self, text: &str) -> String {
+        let clean = text.chars().filter(|character| !is_dropped(*character));
+        let bare: String = match self.accents {
+            Accents::Kept => clean.collect(),
+            Accents::Stripped => clean.nfd().filter(|character| !CharClass::Mark.has(*character)).collect(),
+        };
+        match self.case {
+            Case::Kept => bare,
+            Case::Lowered => bare.chars().flat_map(char::to_lowercase).collect(),
+        }
+    }
+}
+
+/// Whether a character is no text: control characters, and those that stand for what was not read.
+fn is_dropped(character: char) -> bool {
+    let white = matches!(character, '\t' | '\n' | '\r');
+    matches!(character, '\0' | '\u{FFFD}') || (!white && CharClass::Other.has(character))
+}
+
+fn is_white(character: char) -> bool {
+    character.is_whitespace()
+}
+
+/// Whether a character is a word of its own: punctuation, ASCII symbols, and Chinese characters.
+fn stands_alone(character: char) -> bool {
+    character.is_ascii_punctuation() || is_chinese(character) || CharClass::Punctuation.has(character)
+}
+
+/// CJK ideographs; the fifth range is what the tokenizers crate has, Unicode's begins at 2B820.
+fn is_chinese(character: char) -> bool {
+    matches!(
+        u32::from(character),
+        0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x2_0000..=0x2_A6DF | 0x2_A700..=0x2_B73F | 0x2_B740..=0x2_B81F
+            | 0x2_B920..=0x2_CEAF | 0xF900..=0xFAFF | 0x2_F800..=0x2_FA1F
+    )
+}

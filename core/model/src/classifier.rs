@@ -1,0 +1,81 @@
+//! [`Classifier`]: pooled vectors to scores (rerankers).
+
+use crate::Result;
+use crate::activated::Activated;
+use crate::context::TransformContext;
+use crate::linear::Linear;
+use crate::pointwise::Activation;
+use crate::rows::Rows;
+use crate::traits::Norm;
+
+/// What stands between the two linears of a classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassifierActivation {
+    /// Hyperbolic tangent (`RobertaClassificationHead`, BERT's pooler).
+    Tanh,
+    /// GELU, erf form (`ModernBertPredictionHead`).
+    GeluErf,
+}
+
+/// What is made of the outputs of a classifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassifierScores {
+    /// Nothing.
+    AsTheyAre,
+    /// Softmax over them.
+    Softmax,
+}
+
+/// `output(norm(activation(dense(x))))`, each where the model has it.
+pub struct Classifier {
+    /// `[D]` to `[D]`; the activation and the norm stand behind it.
+    pub dense: Option<Box<dyn Linear>>,
+    /// After `dense`.
+    pub activation: ClassifierActivation,
+    /// After the activation.
+    pub norm: Option<Box<dyn Norm>>,
+    /// `[D]` to one score per label.
+    pub output: Option<Box<dyn Linear>>,
+    /// What is made of the scores.
+    pub scores: ClassifierScores,
+}
+
+impl Classifier {
+    /// Pooled rows `[N, D]` to scores `[N, labels]`; `origin` names the row of the step that each came from.
+    ///
+    /// # Errors
+    /// A weight of another width.
+    pub fn forward(&self, pooled: Rows, origin: &[u32], context: &TransformContext) -> Result<Rows> {
+        let backend = &context.compute.backend;
+        let mut rows = pooled;
+        if let Some(dense) = &self.dense {
+            rows = dense.forward(&Activated::selected(&rows, origin)?, context)?;
+            rows = match self.activation {
+                ClassifierActivation::Tanh => backend.softcap(rows, 1.0)?,
+                ClassifierActivation::GeluErf => backend.activate(rows, Activation::GeluErf)?,
+            };
+            if let Some(norm) = &self.norm {
+                rows = norm.forward(&rows, context)?;
+            }
+        }
+        if let Some(output) = &self.output {
+            rows = output.forward(&Activated::selected(&rows, origin)?, context)?;
+        }
+        match self.scores {
+            ClassifierScores::AsTheyAre => Ok(rows),
+            ClassifierScores::Softmax => softmax(&rows, context),
+        }
+    }
+}
+
+/// Softmax over each row, summed in f64: a few rows only, computed where they can be read.
+fn softmax(rows: &Rows, context: &TransformContext) -> Result<Rows> {
+    let backend = &context.compute.backend;
+    let mut values = backend.read(rows)?.into_owned();
+    for row in values.chunks_exact_mut(rows.cols().max(1)) {
+        let largest = row.iter().copied().fold(f32::MIN, f32::max);
+        let sum: f64 = row.iter().map(|value| f64::from(value - largest).exp()).sum();
+        row.iter_mut().for_each(|value| *value = (f64::from(*value - largest).exp() / sum) as f32);
+    }
+    backend.upload(values, rows.cols())
+}

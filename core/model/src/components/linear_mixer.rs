@@ -1,0 +1,20 @@
+//! [`LinearMixer`]: one product in the place of a mixer.
+
+use crate::Result;
+use crate::activated::Activated;
+use crate::context::TransformContext;
+use crate::linear::Linear;
+use crate::rows::Rows;
+use crate::traits::SequenceMixer;
+
+/// One product in the place of attention (Puzzle, 2024): no token sees another.
+pub struct LinearMixer {
+    /// `[D]` to `[D]`.
+    pub product: Box<dyn Linear>,
+}
+
+impl SequenceMixer for LinearMixer {
+    fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        self.product.forward(&Activated::new(x), context)
+    }
+}

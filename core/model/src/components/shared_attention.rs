@@ -1,0 +1,70 @@
+//! [`SharedAttention`]: attention to the keys and values of an earlier layer.
+
+use crate::Result;
+use crate::activated::Activated;
+use crate::attention_shape::AttentionShape;
+use crate::backend::AttentionStates;
+use crate::components::rope::DeclaredRope;
+use crate::components::{HeadNorm, Rope, RopeDeclarations};
+use crate::context::TransformContext;
+use crate::linear::Linear;
+use crate::rows::Rows;
+use crate::traits::SequenceMixer;
+
+/// Attention of a layer that has queries only: it attends to what an earlier layer stored (Gemma 3n, 2025).
+///
+/// In order: product, norm, rope, attention, output product.
+pub struct SharedAttention {
+    /// `[D]` to `[heads * key_dim]`.
+    pub query: Box<dyn Linear>,
+    /// `[heads * value_dim]` to `[D]`.
+    pub output: Box<dyn Linear>,
+    /// Norm on queries.
+    pub norm: Option<HeadNorm>,
+    /// Heads, scale and mask.
+    pub shape: AttentionShape,
+    /// The keys and values of the earlier layer.
+    pub states: AttentionStates,
+    rope: Option<DeclaredRope>,
+}
+
+impl SharedAttention {
+    /// An attention without norm and positions.
+    pub fn new(
+        query: Box<dyn Linear>,
+        output: Box<dyn Linear>,
+        shape: AttentionShape,
+        states: AttentionStates,
+    ) -> Self {
+        Self { query, output, norm: None, shape, states, rope: None }
+    }
+
+    /// Norms queries.
+    pub fn with_norm(mut self, norm: HeadNorm) -> Self {
+        self.norm = Some(norm);
+        self
+    }
+
+    /// Rotates queries; equal ropes of a model share their tables.
+    pub fn with_rope(mut self, rope: Rope, declarations: &mut RopeDeclarations) -> Self {
+        self.rope = Some(declarations.declare(rope));
+        self
+    }
+}
+
+impl SequenceMixer for SharedAttention {
+    fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        let mut query = self.query.forward(&Activated::new(x), context)?;
+        if let Some(norm) = &self.norm {
+            query = norm.forward(query, context)?;
+        }
+        if let Some(rope) = &self.rope {
+            let tables = rope.tables(context)?;
+            query = rope.rotate(query, &tables, self.shape.key_dim, context)?;
+        }
+        let backend = &context.compute.backend;
+        let mixed = backend.attend_stored(&self.shape, self.states, &query, None, context.state_step())?;
+        drop(query);
+        self.output.forward(&Activated::new(&mixed), context)
+    }
+}

@@ -1,0 +1,26 @@
+//! [`SumMixer`]: two mixers on the same rows.
+
+use crate::Result;
+use crate::context::TransformContext;
+use crate::rows::Rows;
+use crate::traits::SequenceMixer;
+
+/// `first(x) + second(x)`.
+pub struct SumMixer {
+    /// Run first.
+    pub first: Box<dyn SequenceMixer>,
+    /// Run second.
+    pub second: Box<dyn SequenceMixer>,
+}
+
+impl SequenceMixer for SumMixer {
+    fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        let first = self.first.forward(x, context)?;
+        let second = self.second.forward(x, context)?;
+        context.compute.backend.add(first, &second)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.first.looks_ahead() || self.second.looks_ahead()
+    }
+}

@@ -1,0 +1,82 @@
+//! What [`crate::Backend::linear_attention`] and [`crate::Backend::selective_scan`] are given.
+
+use crate::param::Param;
+use crate::rows::Rows;
+
+/// How a row with key `k`, value `v`, decay `a` and strength `b` changes the state `S` of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateUpdate {
+    /// `S = a S + k (b v)^T` (state space duality: Dao and Gu, 2024).
+    Add,
+    /// `S = a S + k (b (v - (a S)^T k))^T` (the gated delta rule: Yang et al., 2024).
+    Delta,
+}
+
+/// Which key head a head reads, where several share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySharing {
+    /// Those that share one follow each other: head `h` reads `h / (heads / key_heads)`.
+    Consecutive,
+    /// Head `h` reads `h % key_heads`.
+    Tiled,
+}
+
+/// Heads of an attention without softmax; each has a state `[key_dim, value_dim]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearAttentionShape {
+    /// Heads of values.
+    pub heads: usize,
+    /// Heads of keys and queries; divides `heads`.
+    pub key_heads: usize,
+    /// Elements of a key or query.
+    pub key_dim: usize,
+    /// Elements of a value.
+    pub value_dim: usize,
+    /// Which key head a head reads.
+    pub sharing: KeySharing,
+    /// How a row changes the state.
+    pub update: StateUpdate,
+}
+
+/// Natural logarithms of what the state is multiplied by before a row changes it.
+#[derive(Clone, Copy)]
+pub enum LogDecay<'a> {
+    /// One per head, the same for all rows: `[heads]`.
+    Fixed(&'a Param),
+    /// One per row and head, `[T, heads]`, or one per element of its key too, `[T, heads * key_dim]`.
+    Rows(&'a Rows),
+}
+
+/// Rows of an attention without softmax.
+#[derive(Clone, Copy)]
+pub struct LinearAttentionInputs<'a> {
+    /// `[T, key_heads * key_dim]`.
+    pub queries: &'a Rows,
+    /// `[T, key_heads * key_dim]`.
+    pub keys: &'a Rows,
+    /// `[T, heads * value_dim]`.
+    pub values: &'a Rows,
+    /// What the state decays by.
+    pub log_decay: LogDecay<'a>,
+    /// `[T, heads]`; absent = 1.
+    pub strength: Option<&'a Rows>,
+    /// `[heads]`: times the row's value, added to its result.
+    pub skip: Option<&'a Param>,
+}
+
+/// Rows of a selective scan of `C` channels with `N` elements of state each.
+#[derive(Clone, Copy)]
+pub struct SelectiveScanInputs<'a> {
+    /// `[T, C]`.
+    pub x: &'a Rows,
+    /// Time steps, `[T, C]`.
+    pub dt: &'a Rows,
+    /// What goes into the state, `[T, N]`.
+    pub b: &'a Rows,
+    /// What is read from it, `[T, N]`.
+    pub c: &'a Rows,
+    /// `[N * C]`, a row of channels per element of state.
+    pub a: &'a Param,
+    /// `[C]`: times `x`, added to the result.
+    pub skip: &'a Param,
+}

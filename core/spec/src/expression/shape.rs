@@ -1,0 +1,129 @@
+//! [`Shape`]: which parts of an expression its value may be, so that it can be told whose value it is.
+
+use super::{Expression, Scope};
+use std::sync::Arc;
+
+/// How the value of an expression comes about.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// A key, or a name of `[let]`, as it is.
+    Name(String),
+    /// The function `pattern` of a key, as it is.
+    Pattern(String),
+    /// What stands before `| default(..)`, else what stands in it.
+    Or(Arc<Expression>, Arc<Expression>),
+    /// One of two, by a condition.
+    Choice { condition: Arc<Expression>, then: Arc<Expression>, otherwise: Option<Arc<Expression>> },
+    /// Computed.
+    Whole,
+}
+
+impl Shape {
+    /// The shape of a checked expression over canonical keys.
+    pub(super) fn of(text: &str) -> Shape {
+        Self::read(text).unwrap_or(Shape::Whole)
+    }
+
+    fn read(text: &str) -> Option<Shape> {
+        let text = unwrapped(text);
+        let part = |text: &str| Expression::parse(text.trim(), Scope::Keys).ok().map(Arc::new);
+        if let Some((then, rest)) = split(text, " if ") {
+            let (condition, otherwise) = match split(rest, " else ") {
+                Some((condition, otherwise)) => (condition, Some(part(otherwise)?)),
+                None => (rest, None),
+            };
+            return Some(Shape::Choice { condition: part(condition)?, then: part(then)?, otherwise });
+        }
+        if is_name(text) {
+            return Some(Shape::Name(text.to_owned()));
+        }
+        if let Some((name, default)) = split(text, "|") {
+            let inner = default.trim().strip_prefix("default")?.trim();
+            let name = name.trim();
+            let plain = is_name(name) && is_wrapped(inner);
+            return if plain { Some(Shape::Or(part(name)?, part(unwrapped(inner))?)) } else { None };
+        }
+        let call = text.strip_prefix("pattern").map(str::trim).filter(|call| is_wrapped(call))?;
+        let key = call.split(['\'', '"']).nth(1)?;
+        Some(Shape::Pattern(key.to_owned()))
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    const WORDS: [&str; 3] = ["true", "false", "layer"];
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts
+        && !WORDS.contains(&text)
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
+}
+
+/// Where each character stands: its offset, itself, and how deep in brackets; none of those in strings.
+fn places(text: &str) -> impl Iterator<Item = (usize, char, usize)> {
+    let mut depth = 0usize;
+    let mut quoted = None;
+    text.char_indices().filter_map(move |(at, c)| {
+        match (quoted, c) {
+            (Some(quote), c) if c == quote => quoted = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quoted = Some(c),
+            (None, ')') => {
+                depth = depth.saturating_sub(1);
+                return Some((at, c, depth));
+            }
+            (None, '(') => {
+                depth += 1;
+                return Some((at, c, depth - 1));
+            }
+            (None, c) => return Some((at, c, depth)),
+        }
+        None
+    })
+}
+
+/// Before and after the first `mark` outside of brackets and strings.
+fn split<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
+    let found = places(text).find(|(at, _, depth)| *depth == 0 && text[*at..].starts_with(mark));
+    found.map(|(at, ..)| (&text[..at], &text[at + mark.len()..]))
+}
+
+/// Whether one pair of brackets is around all of it.
+fn is_wrapped(text: &str) -> bool {
+    let closes = places(text).find(|(_, c, depth)| *c == ')' && *depth == 0);
+    text.starts_with('(') && closes.is_some_and(|(at, ..)| at + 1 == text.len())
+}
+
+/// Without spaces and brackets around all of it.
+fn unwrapped(text: &str) -> &str {
+    let mut text = text.trim();
+    while is_wrapped(text) {
+        text = text[1..text.len() - 1].trim();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_outside_of_brackets() {
+        for (text, expected) in [
+            ("rope.freq_base", "Name(\"rope.freq_base\")"),
+            ("(a.b)", "Name(\"a.b\")"),
+            ("a | default(0)", "Or(`a`, `0`)"),
+            ("10000 if local else b", "Choice { condition: `local`, then: `10000`, otherwise: Some(`b`) }"),
+            (
+                "a if x == 'if ' else (b if y else c)",
+                "Choice { condition: `x == 'if '`, then: `a`, otherwise: Some(`(b if y else c)`) }",
+            ),
+            ("pattern('a.b', 6)", "Pattern(\"a.b\")"),
+            ("pattern('a.b', 6) and c", "Whole"),
+            ("a | default(0) > 0", "Whole"),
+            ("sqrt(a)", "Whole"),
+            ("(a) + (b)", "Whole"),
+            ("12", "Whole"),
+        ] {
+            assert_eq!(format!("{:?}", Shape::of(text)), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What recurrent mixers share: the norm beside their gate, and the bias of their convolution.
+
+use crate::config::BiasRule;
+use crate::kind::{Component, Nested, NormHere, Resolving};
+use crate::{names, options};
+
+/// Norm on a recurrent mixer's output (role `ssm_norm`), and where its gate stands.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct GatedNormConfig {
+    /// Where the gate multiplies.
+    pub gate: GatePlace,
+    /// The norm.
+    pub norm: Component,
+}
+
+options! {
+    /// Norm on a recurrent mixer's output (role `ssm_norm`), and where its gate stands.
+    pub struct GatedNormOptions {
+        /// Where the gate multiplies.
+        gate: GatePlace = Required => guarded,
+        /// The norm.
+        norm: NormHere = Fields,
+    }
+}
+
+names! {
+    /// Where the gate of a recurrent mixer multiplies.
+    pub enum GatePlace {
+        /// `norm(x * silu(gate))`.
+        BeforeNorm = "before-norm",
+        /// `norm(x) * silu(gate)`.
+        AfterNorm = "after-norm",
+    }
+}
+
+/// The norm, if there is one; the outer `None` is a fault.
+#[allow(clippy::option_option)]
+pub(super) fn resolve_gated_norm(
+    options: Option<Nested<GatedNormOptions>>,
+    at: &mut Resolving<'_, '_>,
+) -> Option<Option<GatedNormConfig>> {
+    let Some(Nested { options: GatedNormOptions { gate, norm }, .. }) = options else { return Some(None) };
+    let norm = at.norm(&norm, &["ssm_norm"])?;
+    Some(Some(GatedNormConfig { gate, norm }))
+}
+
+/// Whether the convolution has a bias in this layer: `if-present` is decided.
+pub(super) fn resolve_conv_bias(rule: BiasRule, at: &Resolving<'_, '_>) -> BiasRule {
+    match rule {
+        BiasRule::IfPresent if at.has("ssm_conv1d.bias") => BiasRule::Required,
+        BiasRule::IfPresent => BiasRule::None,
+        decided => decided,
+    }
+}

@@ -1,0 +1,22 @@
+//! The mixer `linear`.
+
+use super::NoOptions;
+use crate::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+
+/// One product in the place of a mixer.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct LinearMixerConfig {}
+
+impl Definition for LinearMixerConfig {
+    type Options = NoOptions;
+    const FAMILY: Family = Family::Mixer;
+    const NAME: &'static str = "linear";
+    const DOC: &'static str = "One product in the place of attention (Puzzle, 2024): no token sees another.";
+    const ROLES: &'static [RoleDef] = &[RoleDef::linear("attn_output", &["D", "D"], "The product.")];
+
+    fn resolve(NoOptions {}: NoOptions, _: &mut Resolving<'_, '_>) -> Option<Self> {
+        Some(Self {})
+    }
+
+    fn sizes(&self, _: &mut Sizes) {}
+}

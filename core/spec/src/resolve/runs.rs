@@ -1,0 +1,105 @@
+//! [`Runs`]: which blocks are run, in which order, and how often.
+
+use super::frame::MOST_BLOCKS;
+use super::{Resolver, Resolving};
+use crate::config::{EntryConfig, Holds, LayerConfig, NormSite};
+use crate::kind::{Optional, Options, Positive};
+use crate::language::{CycleOptions, LayersOptions};
+use std::sync::Arc;
+
+/// Which blocks are run, and how often.
+pub(super) struct Runs {
+    pub(super) count: usize,
+    order: Order,
+    norm: Option<NormSite>,
+}
+
+/// In which order.
+enum Order {
+    /// All of them, so many times.
+    Loops(usize),
+    /// Two stacks in turn.
+    Cycles(CycleOptions),
+}
+
+impl Resolver<'_> {
+    /// Which blocks are run, and how often.
+    pub(super) fn runs(&mut self) -> Option<Runs> {
+        let blocks = self.standard_count("block_count", None)?;
+        if blocks == 0 || blocks > MOST_BLOCKS {
+            self.key_fault(None, "block_count", format!("{blocks}; 1 to {MOST_BLOCKS} blocks are wanted"));
+            return None;
+        }
+        let mut at = Resolving::new(self, Arc::clone(&self.spec.body.layers), None);
+        let options = LayersOptions::read(&mut at)?;
+        let LayersOptions { count, loops: Positive(loops), loop_norm, cycles: Optional(cycles) } = options;
+        if count == 0 || count > blocks {
+            return at.fault("count", format!("{count} blocks are to be run; the file has {blocks}"));
+        }
+        let (order, runs) = match cycles.map(|cycles| cycles.options) {
+            None => (Order::Loops(loops), count.saturating_mul(loops)),
+            Some(cycles) => {
+                let CycleOptions {
+                    blocks: Positive(each),
+                    low: Positive(low),
+                    high: Positive(high),
+                    start: _,
+                } = cycles;
+                if count != each.saturating_mul(2) || loops != 1 {
+                    let message =
+                        format!("two stacks of {each} blocks, and {count} blocks run {loops} times");
+                    return at.fault("cycles", message);
+                }
+                let runs = each.saturating_mul(high).saturating_mul(low.saturating_add(1));
+                (Order::Cycles(cycles), runs)
+            }
+        };
+        if runs > MOST_BLOCKS {
+            let message = format!("{runs} runs of {count} blocks; at most {MOST_BLOCKS} are wanted");
+            return at.fault("loops", message);
+        }
+        Some(Runs { count, order, norm: loop_norm.0 })
+    }
+}
+
+impl Runs {
+    /// The blocks as they are run, with the norm between two runs and what a run begins with.
+    pub(super) fn of(self, blocks: Vec<LayerConfig>) -> Vec<LayerConfig> {
+        match self.order {
+            Order::Loops(loops) => looped(&blocks, loops, self.norm.as_ref()),
+            Order::Cycles(cycles) => cycled(&blocks, cycles, self.norm.as_ref()),
+        }
+    }
+}
+
+fn looped(blocks: &[LayerConfig], loops: usize, norm: Option<&NormSite>) -> Vec<LayerConfig> {
+    let mut layers = Vec::with_capacity(blocks.len().saturating_mul(loops));
+    for run in 1..=loops {
+        layers.extend(blocks.iter().cloned());
+        if let Some(last) = layers.last_mut().filter(|_| run < loops) {
+            last.loop_norm = norm.cloned();
+        }
+    }
+    layers
+}
+
+fn cycled(blocks: &[LayerConfig], cycles: CycleOptions, norm: Option<&NormSite>) -> Vec<LayerConfig> {
+    let CycleOptions { blocks: Positive(each), low: Positive(low), high: Positive(high), start } = cycles;
+    let (first, second) = blocks.split_at(each.min(blocks.len()));
+    let mut start = Some(start);
+    let mut layers = Vec::new();
+    for run in 0..high * (low + 1) {
+        let within = run % (low + 1);
+        // The first stack follows itself but after the second one, which always follows the first.
+        let holds = if within == 0 || within == low { Holds::Current } else { Holds::Held };
+        let mut stack = if within == low { second.to_vec() } else { first.to_vec() };
+        if let Some(begins) = stack.first_mut() {
+            begins.entry = Some(EntryConfig { holds, start: start.take() });
+        }
+        if let Some(ends) = stack.last_mut() {
+            ends.loop_norm = norm.cloned();
+        }
+        layers.extend(stack);
+    }
+    layers
+}

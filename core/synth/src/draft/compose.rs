@@ -1,0 +1,311 @@
+//! Putting a spec together: of the nearest architecture, the sections that do not fit are taken from others where they do.
+
+use super::collapse::collapsed;
+use super::evidence::Evidence;
+use super::fit::Fit;
+use super::{Candidate, best};
+use menagerie_spec::kind::Kinds;
+use menagerie_spec::{ArchSpec, NoLookup, SpecSource, glob_matches, toml_text, toml_value};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// What is taken from one architecture or from another: every option of these sections by itself, then whole sections.
+const SECTIONS: [&str; 8] =
+    ["gguf.tensors", "block", "mixer", "feed_forward", "norm", "embedding", "output", "layers"];
+
+/// Tables of options that are taken piece by piece too.
+const DEEPER: [&str; 3] = ["mixer.rope", "mixer.rope.scaling", "feed_forward.router"];
+
+/// From how like a name is on one that belongs to the family, and how many others it outvotes.
+const LIKE: f64 = 0.5;
+const FAMILY: f64 = 100.0;
+
+/// From this cost on a spec says too little of a model for its cases to be told apart.
+const HOPELESS: usize = 200;
+
+/// Most rounds over all sections.
+const ROUNDS: usize = 3;
+
+/// A spec put together.
+pub(crate) struct Composed {
+    /// The whole spec.
+    pub(crate) document: Value,
+    /// The known architecture it is a variation of.
+    pub(crate) base: Arc<ArchSpec>,
+    /// How it fits.
+    pub(crate) fit: Fit,
+}
+
+/// The best of the candidates, which are sorted, with sections of others where they fit better.
+pub(crate) fn compose(evidence: &Evidence, candidates: &[Candidate], kinds: &Kinds) -> Composed {
+    let base = Arc::clone(&candidates[0].spec);
+    let mut document = stripped(&base);
+    let mut fit = candidates[0].fit.clone();
+    let refused = std::mem::take(&mut fit.refused);
+    let donors: Vec<Value> =
+        candidates.iter().flat_map(|candidate| with_single_cases(stripped(&candidate.spec))).collect();
+    let units = units(&donors);
+    for _ in 0..ROUNDS {
+        let before = fit.cost();
+        for unit in &units {
+            if fit.cost() == 0 {
+                break;
+            }
+            let tried = transplants(unit, &document, &donors).into_iter().filter_map(|changed| {
+                let fit = fit_of(&changed, evidence, kinds)?;
+                Some((changed, fit))
+            });
+            let better = best(tried, |(_, fit)| fit.cost()).filter(|(_, new)| new.cost() < fit.cost());
+            if let Some(better) = better {
+                (document, fit) = better;
+            }
+        }
+        if fit.cost() == 0 || fit.cost() == before {
+            break;
+        }
+    }
+    if let Some((known, better)) = with_known_reasons(&document, &fit, &donors)
+        .and_then(|changed| fit_of(&changed, evidence, kinds).map(|fit| (changed, fit)))
+    {
+        (document, fit) = (known, better);
+    }
+    document = collapsed(&document, evidence, kinds);
+    if let Some(same) = fit_of(&document, evidence, kinds) {
+        fit = same;
+    }
+    settle(&mut document, &mut fit, evidence, (&donors_of(candidates, evidence, kinds), kinds));
+    // Checks of the nearest stay as far as they hold.
+    if let Some(checks) = base.document().get("check") {
+        let mut checked = document.clone();
+        checked["check"] = checks.clone();
+        if let Some(new) = fit_of(&checked, evidence, kinds).filter(|new| new.cost() <= fit.cost()) {
+            (document, fit) = (checked, new);
+        }
+    }
+    fit.refused = if document.get("check").is_some() { Vec::new() } else { refused };
+    Composed { document, base, fit }
+}
+
+/// What each known architecture says, with how many votes: its components as they are where it fits the model.
+fn donors_of(candidates: &[Candidate], evidence: &Evidence, kinds: &Kinds) -> Vec<(Value, f64)> {
+    let said = |candidate: &Candidate| {
+        let document = stripped(&candidate.spec);
+        let document =
+            if candidate.fit.cost() < HOPELESS { collapsed(&document, evidence, kinds) } else { document };
+        (document, if candidate.named >= LIKE { FAMILY } else { 1.0 })
+    };
+    candidates.iter().map(said).collect()
+}
+
+/// Names that nothing in the file decides are as most known architectures have them; those of a like name count most.
+fn settle(
+    document: &mut Value,
+    fit: &mut Fit,
+    evidence: &Evidence,
+    (donors, kinds): (&[(Value, f64)], &Kinds),
+) {
+    let text = format!("schema = 1\n{}", toml_text(document));
+    let source = SpecSource { name: "draft.toml".to_owned(), text };
+    let Ok(spec) = ArchSpec::parse(&source, &NoLookup, kinds) else { return };
+    for option in spec.options().into_iter().filter(|option| option.guarded) {
+        let names: Vec<&str> = option.accepts.split(" | ").collect();
+        let Some(now) = name_at(document, &option.path).filter(|now| names.contains(now)) else { continue };
+        let kind = |document: &Value| component_of(document, &option.path).cloned();
+        let mut votes: Vec<(&str, f64)> = Vec::new();
+        for (said, weight) in donors {
+            // What another kind calls so is another option.
+            let same = kind(said) == kind(document);
+            let Some(said) = name_at(said, &option.path).filter(|_| same) else { continue };
+            match votes.iter_mut().find(|(known, _)| *known == said) {
+                Some((_, votes)) => *votes += weight,
+                None => votes.push((said, *weight)),
+            }
+        }
+        let most = votes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(most, _)| most);
+        let Some(most) = most.filter(|most| *most != now && names.contains(most)) else { continue };
+        let mut changed = document.clone();
+        let done = changed.as_object_mut().and_then(|table| put(table, &option.path, Some(&json!(most))));
+        let better = done.and_then(|()| fit_of(&changed, evidence, kinds));
+        if let Some(new) = better.filter(|new| new.cost() <= fit.cost()) {
+            (*document, *fit) = (changed, new);
+        }
+    }
+}
+
+/// How a known architecture fits; where only its own checks refuse the model, how it would fit without them.
+pub(crate) fn fit_beside_checks(spec: &ArchSpec, evidence: &Evidence, kinds: &Kinds) -> Fit {
+    let fit = Fit::of(spec, evidence);
+    if !fit.is_only_refused() {
+        return fit;
+    }
+    match fit_of(&stripped(spec), evidence, kinds) {
+        Some(without) => Fit { refused: fit.faults, ..without },
+        None => fit,
+    }
+}
+
+/// A name that a document says at a path; of one per format, that of GGUF files.
+fn name_at<'d>(document: &'d Value, path: &str) -> Option<&'d str> {
+    let said = at(document, path)?;
+    said.as_str().or_else(|| said.get("gguf")?.as_str())
+}
+
+/// The kind of the component that a path leads into.
+fn component_of<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
+    let above = path.rsplit_once('.').map_or(path, |(above, _)| above);
+    let mut tables = std::iter::successors(Some(above), |path| path.rsplit_once('.').map(|(above, _)| above));
+    tables.find_map(|table| at(document, table)?.get("kind"))
+}
+
+/// A spec's document without its checks, and without what is its own or waits for other formats.
+fn stripped(spec: &ArchSpec) -> Value {
+    let mut document = spec.document();
+    if let Some(table) = document.as_object_mut() {
+        for section in ["hf", "adapter", "tokenizer", "chat", "truth", "check"] {
+            table.remove(section);
+        }
+        table.insert("architecture".to_owned(), json!({ "id": "draft" }));
+    }
+    document
+}
+
+/// A document, and with each named case of a component as the only one.
+fn with_single_cases(document: Value) -> Vec<Value> {
+    let mut forms = vec![document.clone()];
+    for section in ["mixer", "feed_forward"] {
+        let Some(cases) = document.get(section).and_then(Value::as_object) else { continue };
+        for case in cases.values().filter(|_| !cases.contains_key("kind")) {
+            let mut form = document.clone();
+            form[section] = case.clone();
+            if let Some(table) = form[section].as_object_mut() {
+                table.remove("when");
+            }
+            forms.push(form);
+        }
+    }
+    forms
+}
+
+/// The fit of a document that can be read as a spec.
+pub(crate) fn fit_of(document: &Value, evidence: &Evidence, kinds: &Kinds) -> Option<Fit> {
+    let text = format!("schema = 1\n{}", toml_text(document));
+    let source = SpecSource { name: "draft.toml".to_owned(), text };
+    let spec = ArchSpec::parse(&source, &NoLookup, kinds);
+    let spec = spec.ok()?;
+    Some(Fit::of(&spec, evidence))
+}
+
+/// Dotted paths of what is taken as one piece: options first, sections last.
+fn units(donors: &[Value]) -> Vec<String> {
+    let mut units: Vec<String> = Vec::new();
+    for table in DEEPER.iter().rev().chain(&SECTIONS) {
+        for donor in donors {
+            let keys = at(donor, table).and_then(Value::as_object).into_iter().flat_map(Map::keys);
+            let paths = keys.map(|key| format!("{table}.{key}"));
+            let new: Vec<String> =
+                paths.filter(|path| !units.contains(path) && !path.ends_with(".kind")).collect();
+            units.extend(new);
+        }
+    }
+    units.extend(SECTIONS.map(str::to_owned));
+    units
+}
+
+/// What a document says at a dotted path.
+fn at<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
+    path.split('.').try_fold(document, |at, part| at.get(part))
+}
+
+/// Says it at a path whose table is there; `None` where it is not.
+fn put(document: &mut Map<String, Value>, path: &str, value: Option<&Value>) -> Option<()> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    match (rest, value) {
+        // The only table that is made where it is wanted: names of tensors.
+        (Some(rest), Some(_)) if first == "gguf" => {
+            put(document.entry(first).or_insert_with(|| json!({})).as_object_mut()?, rest, value)
+        }
+        (Some(rest), _) => put(document.get_mut(first)?.as_object_mut()?, rest, value),
+        (None, Some(value)) => {
+            document.insert(first.to_owned(), value.clone());
+            Some(())
+        }
+        (None, None) => document.remove(first).map(drop),
+    }
+}
+
+/// The document with a piece of each of the others, every form of it once, the most common first.
+fn transplants(unit: &str, document: &Value, donors: &[Value]) -> Vec<Value> {
+    let text = |document: &Value| at(document, unit).map(toml_value).unwrap_or_default();
+    let own = text(document);
+    let mut forms: Vec<(String, usize, &Value)> = Vec::new();
+    for donor in donors {
+        let form = text(donor);
+        match forms.iter_mut().find(|(known, ..)| *known == form) {
+            Some((_, count, _)) => *count += 1,
+            None if form != own => forms.push((form, 1, donor)),
+            None => {}
+        }
+    }
+    forms.sort_by_key(|(_, count, _)| std::cmp::Reverse(*count));
+    forms.into_iter().filter_map(|(_, _, donor)| transplanted(unit, document, donor)).collect()
+}
+
+/// The document with the donor's piece, with the names it uses.
+fn transplanted(unit: &str, document: &Value, donor: &Value) -> Option<Value> {
+    let mut table: Map<String, Value> = document.as_object()?.clone();
+    let piece = at(donor, unit);
+    put(&mut table, unit, piece)?;
+    let lets = |document: &Value| document.get("let").and_then(Value::as_object).cloned().unwrap_or_default();
+    let (mut names, theirs) = (lets(document), lets(donor));
+    let used = toml_value(&json!({ "piece": piece, "let": theirs }));
+    for (name, value) in theirs {
+        let is_used = used.matches(name.as_str()).count() > 1;
+        if !is_used || names.get(&name) == Some(&value) {
+            continue;
+        }
+        // A name of another meaning would change what stays.
+        if names.contains_key(&name) && mentions(&table, unit, &name) {
+            return None;
+        }
+        names.insert(name, value);
+    }
+    // Names that nothing uses any more would only read keys.
+    let rest = toml_value(&Value::Object(table.iter().filter(|(key, _)| *key != "let").map(owned).collect()));
+    let all = toml_value(&Value::Object(names.clone()));
+    names.retain(|name, _| rest.contains(name.as_str()) || all.matches(name.as_str()).count() > 1);
+    table.remove("let");
+    if !names.is_empty() {
+        table.insert("let".to_owned(), Value::Object(names));
+    }
+    Some(Value::Object(table))
+}
+
+fn owned((key, value): (&String, &Value)) -> (String, Value) {
+    (key.clone(), value.clone())
+}
+
+/// Whether something else than this piece uses a name.
+fn mentions(table: &Map<String, Value>, unit: &str, name: &str) -> bool {
+    let mut rest = table.clone();
+    put(&mut rest, unit, None);
+    rest.remove("let");
+    toml_value(&Value::Object(rest)).contains(name)
+}
+
+/// Keys that nothing reads and that other specs ignore for a reason are ignored for that reason.
+fn with_known_reasons(document: &Value, fit: &Fit, donors: &[Value]) -> Option<Value> {
+    let mut found = Map::new();
+    for key in &fit.unread {
+        let reasons = donors.iter().filter_map(|donor| donor.pointer("/gguf/ignore_keys")?.as_object());
+        let known = reasons.flatten().find(|(glob, _)| glob_matches(glob, key));
+        found.extend(known.map(|(_, reason)| (key.clone(), reason.clone())));
+    }
+    if found.is_empty() {
+        return None;
+    }
+    let mut document = document.clone();
+    let gguf = document.as_object_mut()?.entry("gguf").or_insert_with(|| json!({}));
+    let ignored = gguf.as_object_mut()?.entry("ignore_keys").or_insert_with(|| json!({}));
+    ignored.as_object_mut()?.extend(found);
+    Some(document)
+}

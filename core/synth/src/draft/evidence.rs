@@ -1,0 +1,69 @@
+//! [`Evidence`]: what is known of a model without a spec: its keys and tensors.
+
+use menagerie_spec::{ArchSpec, KeySource, KeyValue, RoleSource};
+use std::collections::BTreeMap;
+
+/// The keys and tensors of a model.
+pub struct Evidence {
+    /// The file, for messages.
+    pub file: String,
+    /// Its architecture as it names it.
+    pub architecture: String,
+    keys: BTreeMap<String, KeyValue>,
+    /// Names and dims, the contiguous one first.
+    tensors: BTreeMap<String, Vec<u64>>,
+}
+
+impl Evidence {
+    /// Keeps the canonical keys and the tensors' names and dims of a model.
+    pub fn new(
+        file: String,
+        architecture: String,
+        keys: &dyn KeySource,
+        tensors: impl IntoIterator<Item = (String, Vec<u64>)>,
+    ) -> Self {
+        let value = |key: String| keys.get(&key).map(|value| (key, value));
+        let keys = keys.keys().into_iter().filter_map(value).collect();
+        Self { file, architecture, keys, tensors: tensors.into_iter().collect() }
+    }
+
+    /// Its metadata by canonical keys.
+    pub fn keys(&self) -> &BTreeMap<String, KeyValue> {
+        &self.keys
+    }
+
+    /// Names and dims of its tensors.
+    pub fn tensors(&self) -> &BTreeMap<String, Vec<u64>> {
+        &self.tensors
+    }
+
+    /// The name of a role's tensor under a spec, if the file has it; a role with its suffix is exactly that tensor.
+    pub(crate) fn stored(&self, spec: &ArchSpec, role: &str, layer: Option<usize>) -> Option<&str> {
+        let name = spec.role_to_gguf_name(role, layer);
+        let bare = name.strip_suffix(".weight").unwrap_or(&name);
+        let names = [name.as_str(), &format!("{name}.weight"), bare];
+        let found = names.iter().find_map(|name| self.tensors.get_key_value(*name));
+        found.map(|(name, _)| name.as_str())
+    }
+}
+
+/// The tensors as a spec asks for them.
+pub(crate) struct Roles<'a> {
+    pub(crate) evidence: &'a Evidence,
+    pub(crate) spec: &'a ArchSpec,
+}
+
+impl RoleSource for Roles<'_> {
+    fn has(&self, role: &str, layer: Option<usize>) -> bool {
+        self.evidence.stored(self.spec, role, layer).is_some()
+    }
+}
+
+/// `blk.7.attn_q.weight` as `blk.N.attn_q.weight`: what all layers have in common.
+pub(crate) fn without_layer(name: &str) -> String {
+    let block = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
+    match block.filter(|(layer, _)| layer.chars().all(|c| c.is_ascii_digit())) {
+        Some((_, role)) => format!("blk.N.{role}"),
+        None => name.to_owned(),
+    }
+}

@@ -1,0 +1,141 @@
+//! [`Question`]: what no key and no tensor of a file says of its architecture, and how known architectures answer.
+
+use super::{Candidate, Fit};
+use menagerie_spec::kind::Kinds;
+use menagerie_spec::{ArchSpec, NoLookup, SpecSource, toml_text};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A question to the model's author.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Question {
+    /// Dotted path in the spec; for a key or tensor that nothing reads, its name.
+    pub path: String,
+    /// What is asked.
+    pub about: About,
+    /// What the draft says, as TOML; absent where it says nothing.
+    pub value: Option<String>,
+    /// What the option means.
+    pub meaning: String,
+    /// What known architectures that fit say, and how many of them, most first.
+    pub votes: Vec<(String, usize)>,
+}
+
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum About {
+    /// A check of the nearest architecture that does not hold, and is left out.
+    Check,
+    /// A key of the file that nothing reads.
+    Key,
+    /// A tensor of the file that nothing wants, or one that is wanted and not there.
+    Tensor,
+    /// A value that shows in nothing but the logits.
+    Value,
+    /// An option that the draft leaves out.
+    Absent,
+}
+
+/// What the known architectures that fit say: path, value, and how many say it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Votes(BTreeMap<String, BTreeMap<String, usize>>);
+
+/// Counts what the architectures say that fit best.
+pub(crate) fn votes(candidates: &[Candidate]) -> Votes {
+    let least = candidates.iter().map(|candidate| candidate.fit.cost()).min().unwrap_or(0);
+    let mut votes = Votes::default();
+    for candidate in candidates.iter().filter(|candidate| candidate.fit.cost() == least) {
+        for (path, value) in said(&candidate.fit) {
+            *votes.0.entry(path).or_default().entry(value).or_default() += 1;
+        }
+    }
+    votes
+}
+
+/// What a spec says itself, once per path and value.
+fn said(fit: &Fit) -> BTreeSet<(String, String)> {
+    let entries = fit.resolution.iter().flat_map(|resolution| resolution.from_spec_only());
+    entries.map(|entry| (entry.path.clone(), entry.value.clone())).collect()
+}
+
+impl Votes {
+    /// How far a spec says what most say, from 0 to 1.
+    pub(crate) fn agreement(&self, fit: &Fit) -> f64 {
+        let said = said(fit);
+        let share = |(path, value): &(String, String)| {
+            let votes = self.0.get(path)?;
+            let all: usize = votes.values().sum();
+            Some(votes.get(value).copied().unwrap_or(0) as f64 / all.max(1) as f64)
+        };
+        let shares: Vec<f64> = said.iter().filter_map(share).collect();
+        shares.iter().sum::<f64>() / shares.len().max(1) as f64
+    }
+
+    fn of(&self, path: &str) -> Vec<(String, usize)> {
+        let mut votes: Vec<(String, usize)> =
+            self.0.get(path).into_iter().flatten().map(|(value, count)| (value.clone(), *count)).collect();
+        votes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        votes
+    }
+}
+
+/// Everything that is to be asked of a draft: what is left over, what only logits show, what it leaves out.
+pub(crate) fn questions(document: &Value, fit: &Fit, votes: &Votes, kinds: &Kinds) -> Vec<Question> {
+    let left = |about: About, meaning: &'static str| {
+        move |name: &String| Question {
+            path: name.clone(),
+            about,
+            value: None,
+            meaning: meaning.to_owned(),
+            votes: Vec::new(),
+        }
+    };
+    let mut questions: Vec<Question> = Vec::new();
+    let refused =
+        left(About::Check, "the nearest architecture refuses such a model: what does this one do instead?");
+    questions.extend(fit.refused.iter().map(refused));
+    questions.extend(fit.unread.iter().map(left(About::Key, "nothing reads this key")));
+    questions.extend(fit.unclaimed.iter().map(left(About::Tensor, "no part of the draft wants this tensor")));
+    questions.extend(
+        fit.missing
+            .iter()
+            .map(left(About::Tensor, "the draft wants this tensor, and the file has none of its shape")),
+    );
+    let text = format!("schema = 1\n{}", toml_text(document));
+    let source = SpecSource { name: "draft.toml".to_owned(), text };
+    let Ok(spec) = ArchSpec::parse(&source, &NoLookup, kinds) else { return questions };
+    let left_over = fit.unclaimed.iter().chain(&fit.missing).any(|name| name.ends_with(".bias"));
+    let renamed = document.pointer("/gguf/tensors").map(menagerie_spec::toml_value);
+    questions.push(Question {
+        path: "gguf.tensors".to_owned(),
+        about: if renamed.is_some() { About::Value } else { About::Absent },
+        value: renamed,
+        meaning: "tensors that are stored under another role's name than what they are used for".to_owned(),
+        votes: Vec::new(),
+    });
+    let stated: BTreeSet<String> = said(fit).into_iter().map(|(path, _)| path).collect();
+    for option in spec.options() {
+        let numbers =
+            ["number", "count", "truth"].contains(&option.accepts.as_str()) && option.value.is_some();
+        let biases = option.path.ends_with(".bias") && left_over;
+        let asked =
+            numbers || biases || option.guarded && (option.value.is_none() || stated.contains(&option.path));
+        // A table of a component may be left out, or there; the two branches of a block are always.
+        let branch = ["block.mixer", "block.feed_forward"].contains(&option.path.as_str());
+        let optional = option.path.contains('.') && !branch;
+        let left_out = option.is_table && (option.value.is_none() || optional);
+        if asked || left_out {
+            let about = if option.value.is_some() { About::Value } else { About::Absent };
+            let votes = votes.of(&option.path);
+            questions.push(Question {
+                path: option.path,
+                about,
+                value: option.value,
+                meaning: option.meaning,
+                votes,
+            });
+        }
+    }
+    questions
+}

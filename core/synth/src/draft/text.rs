@@ -1,0 +1,151 @@
+//! A draft as a file for people: what it extends, what is otherwise, and the questions as comments.
+
+use super::question::{About, Question};
+use super::{Evidence, Fit};
+use menagerie_spec::{ArchSpec, toml_text, toml_value};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+
+/// Sections that a spec inherits and a draft may have otherwise.
+const INHERITED: [&str; 10] =
+    ["let", "layers", "embedding", "norm", "block", "mixer", "feed_forward", "output", "check", "gguf"];
+
+/// How many specs may lie below one another.
+const DEPTH: usize = 3;
+
+/// Longest line of a comment.
+const WIDTH: usize = 118;
+
+/// The file.
+pub(crate) fn text(
+    id: &str,
+    evidence: &Evidence,
+    base: &ArchSpec,
+    document: &Value,
+    questions: &[Question],
+    fit: &Fit,
+) -> String {
+    let mut text = format!(
+        "# Drafted from the keys and tensors of {}; nothing in it is checked but that\n",
+        evidence.file.rsplit(['/', '\\']).next().unwrap_or_default()
+    );
+    text.push_str(match fit.cost() {
+        0 => "# every key is read and every tensor has its place. `# ?` marks what no file says.\n",
+        _ => "# something of the file has no place yet (see the questions). `# ?` marks what no file says.\n",
+    });
+    // A spec that lies on as many others as are allowed cannot be extended: the draft then states all.
+    let extends = base.extends().len() < DEPTH;
+    let (changed, unset) = if extends { changed(base, document) } else { (inherited(document), Vec::new()) };
+    let unset: Vec<String> = unset.iter().map(|path| toml_value(&json!(path))).collect();
+    text.push_str("schema  = 1\n");
+    if extends {
+        let _ = writeln!(text, "extends = {}", toml_value(&json!(base.id())));
+    }
+    if !unset.is_empty() {
+        let _ = writeln!(text, "unset   = [{}]", unset.join(", "));
+    }
+    let _ = writeln!(text, "\n[architecture]\nid = {}", toml_value(&json!(id)));
+    text.push_str(&toml_text(&Value::Object(changed)));
+    asked(questions, &mut text);
+    text
+}
+
+/// The sections that a spec inherits.
+fn inherited(document: &Value) -> Map<String, Value> {
+    let there = INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), document.get(name)?.clone())));
+    there.collect()
+}
+
+/// What is not as the base has it, and the paths of the base that are not there.
+fn changed(base: &ArchSpec, document: &Value) -> (Map<String, Value>, Vec<String>) {
+    let theirs = base.document();
+    let mut unset = Vec::new();
+    let changed = difference(&inherited(&theirs), &inherited(document), "", &mut unset);
+    (changed, unset)
+}
+
+/// What is laid over `base` to give `wanted`. A table of another kind is written whole, as it replaces the base's.
+fn difference(
+    base: &Map<String, Value>,
+    wanted: &Map<String, Value>,
+    path: &str,
+    unset: &mut Vec<String>,
+) -> Map<String, Value> {
+    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    unset.extend(base.keys().filter(|name| !wanted.contains_key(*name)).map(|name| below(name)));
+    let mut changed = Map::new();
+    for (name, value) in wanted {
+        let (old, table) = (base.get(name), value.as_object());
+        let merges = |old: &Map<String, Value>, new: &Map<String, Value>| {
+            ["kind", "by"].iter().all(|name| old.get(*name) == new.get(*name))
+        };
+        match (old.and_then(Value::as_object), table) {
+            (Some(old), Some(new)) if merges(old, new) => {
+                let inner = difference(old, new, &below(name), unset);
+                if !inner.is_empty() {
+                    changed.insert(name.clone(), Value::Object(inner));
+                }
+            }
+            // Laid over a table, one that states no kind would be merged with it.
+            (Some(_), Some(new)) if !new.contains_key("kind") && !new.contains_key("by") => {
+                unset.push(below(name));
+                changed.insert(name.clone(), value.clone());
+            }
+            _ if old == Some(value) => {}
+            _ => drop(changed.insert(name.clone(), value.clone())),
+        }
+    }
+    changed
+}
+
+fn asked(questions: &[Question], text: &mut String) {
+    let parts = [
+        (
+            About::Check,
+            "Checks of the nearest architecture that do not hold of this model, and are left out.",
+        ),
+        (
+            About::Key,
+            "Keys of the file that nothing reads: read them in an expression, or list them under\n# [gguf.ignore_keys] with a reason.",
+        ),
+        (
+            About::Tensor,
+            "Tensors without a place: an option claims them (`menagerie spec kinds KIND`), or [gguf.ignore_tensors].",
+        ),
+        (
+            About::Value,
+            "What the draft says and only logits can check. To change one, write it into its table.",
+        ),
+        (
+            About::Absent,
+            "What the draft leaves out: does the model have it? (`menagerie spec kinds KIND` says how each is written.)",
+        ),
+    ];
+    for (about, heading) in parts {
+        let these: Vec<&Question> = questions.iter().filter(|question| question.about == about).collect();
+        if these.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "\n# {heading}");
+        for question in these {
+            let _ = writeln!(text, "{}", line(question));
+        }
+    }
+}
+
+fn line(question: &Question) -> String {
+    let value = question.value.as_ref().filter(|value| !value.is_empty());
+    let mut line = format!("# ? {}", question.path);
+    if let Some(value) = value {
+        let _ = write!(line, " = {value}");
+    }
+    let _ = write!(line, ": {}", question.meaning.trim_end_matches('.'));
+    if question.votes.len() > 1 {
+        let votes = question.votes.iter().take(4).map(|(value, count)| format!("{value} ({count})"));
+        let _ = write!(line, "; known ones that fit: {}", votes.collect::<Vec<_>>().join(", "));
+    }
+    if line.chars().count() <= WIDTH {
+        return line;
+    }
+    line.chars().take(WIDTH - 3).collect::<String>() + "..."
+}
