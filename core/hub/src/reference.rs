@@ -137,11 +137,18 @@ impl ModelReference {
     }
 }
 
+/// How many short names an error lists.
+const SHOWN: usize = 4;
+
 fn error(text: &str, reason: &str) -> HubError {
     let names =
         Catalog::built_in().map(|catalog| catalog.models.iter().map(|model| model.name.as_str()).collect());
     let names: Vec<&str> = names.unwrap_or_default();
-    HubError::Reference { text: text.to_owned(), reason: reason.to_owned(), names: names.join(", ") }
+    let mut shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        shown = format!("{shown} and {} more", names.len() - SHOWN);
+    }
+    HubError::Reference { text: text.to_owned(), reason: reason.to_owned(), names: shown }
 }
 
 /// `main/dir/file.gguf` into revision and file; `refs/pr/1` is one revision.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::{interrupt, output, progress};
 use clap::{Args, Subcommand};
-use menagerie::hub::{Environment, Hub, Installed, Verdict};
+use menagerie::hub::{Catalog, CatalogFile, CatalogModel, Environment, Hub, Installed, Verdict};
 use serde_json::{Value, json};
 
 /// List, locate, remove and verify the models on this machine
@@ -20,6 +20,8 @@ pub(crate) struct ModelsCommand {
 enum Action {
     /// List models with name, size and source
     List,
+    /// List the models that `run` and `pull` know by a short name, with size, licence and quantisations
+    Available,
     /// Print the path of a model
     Path {
         /// Its name as listed
@@ -45,6 +47,7 @@ impl ModelsCommand {
         let json = self.json;
         match self.action {
             None | Some(Action::List) => list(&hub, json),
+            Some(Action::Available) => available(json),
             Some(Action::Path { name }) => {
                 let model = hub.find(&name)?;
                 if json { output::json(&model) } else { output::line(&model.path.display().to_string()) }
@@ -71,6 +74,35 @@ fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
         vec![model.name.clone(), output::bytes(model.bytes), source]
     };
     output::table(&["name", "size", "source"], &models.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The built-in table of names.
+fn available(json: bool) -> Result<(), Failure> {
+    let models = &Catalog::built_in()?.models;
+    if json {
+        let files = |model: &CatalogModel| -> Vec<Value> {
+            let file = |file: &CatalogFile| json!({ "quantisation": file.quantisation, "file": file.file, "bytes": file.bytes, "sha256": file.sha256 });
+            model.files.iter().map(file).collect()
+        };
+        let one = |model: &CatalogModel| {
+            json!({
+                "name": model.name, "summary": model.summary, "license": model.license,
+                "repository": model.repository, "default": model.default, "files": files(model),
+            })
+        };
+        return output::json(&models.iter().map(one).collect::<Vec<_>>());
+    }
+    let row = |model: &CatalogModel| {
+        let default = model.files.iter().find(|file| file.quantisation == model.default);
+        let labels: Vec<&str> = model.files.iter().map(|file| file.quantisation.as_str()).collect();
+        vec![
+            model.name.clone(),
+            output::bytes(default.map_or(0, |file| file.bytes)),
+            labels.join(" "),
+            model.license.clone(),
+        ]
+    };
+    output::table(&["name", "size", "quantisations", "licence"], &models.iter().map(row).collect::<Vec<_>>())
 }
 
 fn remove(hub: &Hub, name: &str, json: bool) -> Result<(), Failure> {

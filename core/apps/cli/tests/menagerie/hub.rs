@@ -208,3 +208,23 @@ fn a_cache_that_cannot_be_read_is_said() {
     let report = json(&menagerie(home.path(), &["doctor", "--json"]).good());
     assert!(report["models_fault"].as_str().unwrap().contains(".cache/huggingface/hub"), "{report}");
 }
+
+/// Every short name, with what a person chooses by; an unknown one has few of them in its message.
+#[test]
+fn short_names_are_listed() {
+    let home = tempfile::tempdir().unwrap();
+    let table = menagerie(home.path(), &["models", "available"]).good();
+    assert!(table.lines().count() > 40 && table.contains("smollm2 "), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    let json: serde_json::Value =
+        serde_json::from_str(&menagerie(home.path(), &["models", "available", "--json"]).good()).unwrap();
+    let all = json.as_array().unwrap();
+    assert_eq!(all.len() + 1, table.lines().count());
+    let whole = |one: &serde_json::Value| {
+        one["files"].as_array().unwrap().iter().any(|file| file["quantisation"] == one["default"])
+            && one["license"].as_str().is_some_and(|text| !text.is_empty())
+    };
+    assert!(all.iter().all(whole), "{json}");
+    let call = menagerie(home.path(), &["run", "no-such-model-at-all", "hi"]);
+    assert!(call.err.contains(" more)") && call.err.len() < 600, "{}", call.err);
+}
