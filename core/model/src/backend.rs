@@ -232,15 +232,24 @@ pub trait Backend: Send + Sync {
     /// it with the row's query; gives `[T, heads * value_dim]`. `state` is `[heads, key_dim, value_dim]`.
     fn linear_attention(
         &self,
-        shape: &LinearAttentionShape,
-        inputs: &LinearAttentionInputs,
-        state: StateId,
-        step: StateStep,
-    ) -> Result<Rows>;
+        _shape: &LinearAttentionShape,
+        _inputs: &LinearAttentionInputs,
+        _state: StateId,
+        _step: StateStep,
+    ) -> Result<Rows> {
+        Err(self.lacks(Operation::LinearAttention))
+    }
 
     /// The selective scan over each sequence (Gu and Dao, 2023): `h[n, d] = exp(dt_d a[n, d]) h[n, d] + dt_d x_d b_n`, then
     /// `y_d = sum_n c_n h[n, d] + skip_d x_d`; gives `[T, C]`. `state` is `h`, `[N, C]`.
-    fn selective_scan(&self, inputs: &SelectiveScanInputs, state: StateId, step: StateStep) -> Result<Rows>;
+    fn selective_scan(
+        &self,
+        _inputs: &SelectiveScanInputs,
+        _state: StateId,
+        _step: StateStep,
+    ) -> Result<Rows> {
+        Err(self.lacks(Operation::SelectiveScan))
+    }
 
     // Columns.
 

@@ -12,9 +12,8 @@ use candle_core::{Device, Tensor};
 use gguf_file::GgmlType;
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
-    LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Param, Product, Result,
-    RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateStep, Weight,
-    Weighted,
+    ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking, StateId,
+    StatePlan, StateStep, Weight, Weighted,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -286,25 +285,6 @@ impl Backend for CandleBackend {
             Some(right) => self.map(left, cols, |left| Tensor::cat(&[left, &right], 1)),
             None => Ok(Self::empty(left.rows(), cols)),
         }
-    }
-
-    fn linear_attention(
-        &self,
-        _shape: &LinearAttentionShape,
-        _inputs: &LinearAttentionInputs,
-        _state: StateId,
-        _step: StateStep,
-    ) -> Result<Rows> {
-        Err(self.no_form_of(LINEAR_ATTENTION))
-    }
-
-    fn selective_scan(
-        &self,
-        _inputs: &SelectiveScanInputs,
-        _state: StateId,
-        _step: StateStep,
-    ) -> Result<Rows> {
-        Err(self.no_form_of(SELECTIVE_SCAN))
     }
 
     fn add(&self, x: Rows, y: &Rows) -> Result<Rows> {

@@ -7,7 +7,8 @@ use crate::names::{failed, shape};
 use crate::state::CpuStates;
 use menagerie_kernels::{self as kernels, AttentionSequence};
 use menagerie_model::{
-    AttentionShape, AttentionStates, ModelError, Param, Rows, SequenceLayout, StateId, StatePool, StateStep,
+    AttentionShape, AttentionStates, ModelError, Param, Rows, SequenceLayout, SequenceRows, StateId,
+    StatePool, StateStep,
 };
 
 impl CpuBackend {
@@ -27,17 +28,7 @@ impl CpuBackend {
         let StateStep { layout, states: pool } = step;
         store(pool, layout, states.keys, key)?;
         store(pool, layout, states.values, value)?;
-        let (tables, memory) = pool.parts::<CpuStates>()?;
-        let sequences = layout.sequences().iter().map(|part| {
-            Ok(AttentionSequence {
-                first_row: part.rows.start,
-                row_count: part.rows.len(),
-                first_position: part.first_position,
-                keys: memory.rows(states.keys, tables.pages(states.keys, part.sequence)?)?,
-                values: memory.rows(states.values, tables.pages(states.values, part.sequence)?)?,
-            })
-        });
-        let sequences = sequences.collect::<Result<Vec<_>, ModelError>>()?;
+        let sequences = stored_sequences(pool, layout, states)?;
         let width = shape.heads * shape.value_dim;
         let mut out = HostRows::unwritten(&self.buffers, rows * width);
         let sinks = sinks.map(matrix::values).transpose()?;
@@ -69,6 +60,25 @@ impl CpuBackend {
         }
         Ok(out.into_rows(x.rows(), width))
     }
+}
+
+/// The sequences of a step, with the pages of all their keys and values.
+pub(crate) fn stored_sequences<'a>(
+    pool: &'a StatePool,
+    layout: &SequenceLayout,
+    states: AttentionStates,
+) -> Result<Vec<AttentionSequence<'a>>, ModelError> {
+    let (tables, memory) = pool.parts::<CpuStates>()?;
+    let sequence = |part: &SequenceRows| {
+        Ok(AttentionSequence {
+            first_row: part.rows.start,
+            row_count: part.rows.len(),
+            first_position: part.first_position,
+            keys: memory.rows(states.keys, tables.pages(states.keys, part.sequence)?)?,
+            values: memory.rows(states.values, tables.pages(states.values, part.sequence)?)?,
+        })
+    };
+    layout.sequences().iter().map(sequence).collect()
 }
 
 /// Writes the step's rows of a per-token state to their pages.

@@ -1,5 +1,6 @@
 //! Attention to what is stored already, and to keys and values that are in no cache; rows cut and put together by columns.
 
+use crate::attention::stored_sequences;
 use crate::backend::CpuBackend;
 use crate::buffers::{HostRows, values};
 use crate::matrix;
@@ -49,17 +50,7 @@ impl CpuBackend {
             shape.kv_heads = shape.heads / together.unwrap_or(1);
         }
         let StateStep { layout, states: pool } = step;
-        let (tables, memory) = pool.parts::<CpuStates>()?;
-        let sequences = layout.sequences().iter().map(|part| {
-            Ok(AttentionSequence {
-                first_row: part.rows.start,
-                row_count: part.rows.len(),
-                first_position: part.first_position,
-                keys: memory.rows(states.keys, tables.pages(states.keys, part.sequence)?)?,
-                values: memory.rows(states.values, tables.pages(states.values, part.sequence)?)?,
-            })
-        });
-        let sequences = sequences.collect::<Result<Vec<_>, ModelError>>()?;
+        let sequences = stored_sequences(pool, layout, states)?;
         let (rows, width) = (query.rows(), shape.heads * shape.value_dim);
         let mut out = HostRows::unwritten(&self.buffers, rows * width);
         let sinks = sinks.map(matrix::values).transpose()?;

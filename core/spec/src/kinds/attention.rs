@@ -5,7 +5,7 @@ use super::qk_norm::{
     QkNormConfig, QkNormOptions, QkNormOver, ValueNormConfig, ValueNormOptions, resolve_qk_norm,
     resolve_value_norm,
 };
-use super::rope::{RopeConfig, RopeOptions, RopeScaling, resolve_rope};
+use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::config::{BiasRule, NormSite, Role};
 use crate::kind::{
     Bits, Cap, Definition, Family, FreeSize, Lazy, NormPlace, OneOrEach, Optional, Positive, Resolving,
@@ -265,26 +265,9 @@ impl Definition for AttentionConfig {
         RoleDef::norm("attn_v_norm", &["v_norm"], "v_norm", "Norm on values."),
         RoleDef::values("attn_sinks", &["heads"], "A logit per head that takes weight and gives no value.")
             .given_by("sinks"),
-        RoleDef::values("rope_freqs", &["rope_dims/2"], "Divisors of the rotary frequencies.")
-            .given_by("rope_freqs")
-            .around(1.0)
-            .of_model(),
-        RoleDef::values(
-            "rope_factors_long",
-            &["rope_dims/2"],
-            "LongRoPE divisors beyond the original context.",
-        )
-        .given_by("rope_factors_long")
-        .around(1.0)
-        .of_model(),
-        RoleDef::values(
-            "rope_factors_short",
-            &["rope_dims/2"],
-            "LongRoPE divisors up to the original context.",
-        )
-        .given_by("rope_factors_short")
-        .around(1.0)
-        .of_model(),
+        ROPE_FREQS,
+        ROPE_FACTORS_LONG,
+        ROPE_FACTORS_SHORT,
     ];
 
     const FREE: &'static [FreeSize] = &[FreeSize {
@@ -354,10 +337,7 @@ impl Definition for AttentionConfig {
     }
 
     fn regime_limit(&self) -> Option<usize> {
-        match self.rope.as_ref()?.scaling {
-            RopeScaling::LongRope { original_context, .. } => Some(original_context),
-            _ => None,
-        }
+        self.rope.as_ref()?.regime_limit()
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -398,7 +378,8 @@ impl Definition for AttentionConfig {
     }
 }
 
-fn usual_scale(key_dim: usize, at: &mut Resolving<'_, '_>) -> f32 {
+/// What multiplies q.k where the spec does not say it: `1 / sqrt(key_dim)`.
+pub(super) fn usual_scale(key_dim: usize, at: &mut Resolving<'_, '_>) -> f32 {
     let scale = (1.0 / (key_dim as f64).sqrt()) as f32;
     at.computed("scale", scale);
     scale

@@ -1,7 +1,7 @@
 //! The mixer `latent-attention`.
 
-use super::attention::{TemperatureConfig, TemperatureOptions, resolve_temperature};
-use super::rope::{RopeConfig, RopeOptions, RopeScaling, resolve_rope};
+use super::attention::{TemperatureConfig, TemperatureOptions, resolve_temperature, usual_scale};
+use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::kind::{Component, Definition, Family, NormHere, Optional, Positive, Resolving, RoleDef, Sizes};
 use crate::options;
 
@@ -108,26 +108,9 @@ impl Definition for LatentAttentionConfig {
         )
         .in_form(KEYS_AND_VALUES, "fused"),
         RoleDef::linear("attn_output", &["heads*value_dim", "D"], "The output projection."),
-        RoleDef::values("rope_freqs", &["rope_dims/2"], "Divisors of the rotary frequencies.")
-            .given_by("rope_freqs")
-            .around(1.0)
-            .of_model(),
-        RoleDef::values(
-            "rope_factors_long",
-            &["rope_dims/2"],
-            "LongRoPE divisors beyond the original context.",
-        )
-        .given_by("rope_factors_long")
-        .around(1.0)
-        .of_model(),
-        RoleDef::values(
-            "rope_factors_short",
-            &["rope_dims/2"],
-            "LongRoPE divisors up to the original context.",
-        )
-        .given_by("rope_factors_short")
-        .around(1.0)
-        .of_model(),
+        ROPE_FREQS,
+        ROPE_FACTORS_LONG,
+        ROPE_FACTORS_SHORT,
     ];
 
     fn resolve(options: LatentAttentionOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
@@ -149,11 +132,7 @@ impl Definition for LatentAttentionConfig {
             );
             return at.fault("rotated_dim", message);
         }
-        let scale = scale.unwrap_or_else(|| {
-            let scale = (1.0 / (key_dim as f64).sqrt()) as f32;
-            at.computed("scale", scale);
-            scale
-        });
+        let scale = scale.unwrap_or_else(|| usual_scale(key_dim, at));
         let query_latent_dim = query_latent(query_latent_dim, at);
         let latent_norm = at.norm(&norm, &["attn_kv_a_norm", "attn_q_a_norm"]);
         let temperature = temperature.map_or(Some(None), |it| resolve_temperature(it.options, at));
@@ -180,10 +159,7 @@ impl Definition for LatentAttentionConfig {
     }
 
     fn regime_limit(&self) -> Option<usize> {
-        match self.rope.as_ref()?.scaling {
-            RopeScaling::LongRope { original_context, .. } => Some(original_context),
-            _ => None,
-        }
+        self.rope.as_ref()?.regime_limit()
     }
 
     fn sizes(&self, into: &mut Sizes) {

@@ -4,7 +4,7 @@ mod scaling;
 
 use super::NoOptions;
 use crate::config::Role;
-use crate::kind::{FieldType, Lazy, Nested, Positive, Resolving, Sizes, Value};
+use crate::kind::{FieldType, Lazy, Nested, Positive, Resolving, RoleDef, Sizes, Value};
 use crate::{names, options};
 
 pub(crate) use scaling::{applies_scaling, refuse_scaling};
@@ -22,7 +22,36 @@ pub struct RopeConfig {
     pub scaling: RopeScaling,
 }
 
+/// Divisors of the rotary frequencies.
+pub(super) const ROPE_FREQS: RoleDef =
+    RoleDef::values("rope_freqs", &["rope_dims/2"], "Divisors of the rotary frequencies.")
+        .given_by("rope_freqs")
+        .around(1.0)
+        .of_model();
+
+/// LongRoPE divisors beyond the original context.
+pub(super) const ROPE_FACTORS_LONG: RoleDef =
+    RoleDef::values("rope_factors_long", &["rope_dims/2"], "LongRoPE divisors beyond the original context.")
+        .given_by("rope_factors_long")
+        .around(1.0)
+        .of_model();
+
+/// LongRoPE divisors up to the original context.
+pub(super) const ROPE_FACTORS_SHORT: RoleDef =
+    RoleDef::values("rope_factors_short", &["rope_dims/2"], "LongRoPE divisors up to the original context.")
+        .given_by("rope_factors_short")
+        .around(1.0)
+        .of_model();
+
 impl RopeConfig {
+    /// The first position of a second regime of frequencies, if there is one.
+    pub(super) fn regime_limit(&self) -> Option<usize> {
+        match self.scaling {
+            RopeScaling::LongRope { original_context, .. } => Some(original_context),
+            _ => None,
+        }
+    }
+
     /// Values of the symbols of the tensors of divisors.
     pub fn sizes(&self, into: &mut Sizes) {
         into.set("rope_dims", self.dims);
