@@ -41,10 +41,9 @@ pub struct Entry {
     pub pairs: Vec<[String; 2]>,
 }
 
-/// The file of a fixture: with weights in f16 where f32 would hold the same.
+/// The file of a fixture: its weights are values that f16 holds.
 pub fn model_file(folder: &Path) -> PathBuf {
-    let half = folder.join("model-f16.gguf");
-    if half.exists() { half } else { folder.join("model-f32.gguf") }
+    folder.join("model-f16.gguf")
 }
 
 /// Every fixture of the manifest.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 // Without this line no architecture is linked in.
 use menagerie_all as _;
 
-/// As in the suite of the zoo; five times that for recurrences and latent attention.
+/// As in the suite of the zoo.
 const TOLERANCE: f32 = 1e-4;
 
 /// What came of the drafts of an architecture's fixtures; the worst counts.

@@ -27,9 +27,7 @@ fn tokens(name: &str) -> String {
 }
 
 fn model(name: &str) -> String {
-    let half = fixture(&format!("zoo/{name}/model-f16.gguf"));
-    let path = if half.exists() { half } else { fixture(&format!("zoo/{name}/model-f32.gguf")) };
-    path.to_str().unwrap().to_owned()
+    fixture(&format!("zoo/{name}/model-f16.gguf")).to_str().unwrap().to_owned()
 }
 
 fn near(found: &[f32], wanted: &[f32]) {
