@@ -15,7 +15,7 @@ use menagerie::model::{
     Activation, Arithmetic, AttentionShape, Backend, BlockStack, Branch, Compute, DenseLinear, Executor,
     Gating, InferenceStep, KvType, Linear, Mask, ModelShape, Norm, Param, PoolOptions, Result, RopePairs,
     RopeRegime, SequenceLayout, SequenceRows, StageBody, StateDeclarations, StatePool, StepInput,
-    TransformContext, TransformerBlock, Weight, WeightShape, WholeModel,
+    StoredTable, TransformContext, TransformerBlock, Weight, WeightShape, WholeModel,
 };
 use std::sync::Arc;
 
@@ -104,6 +104,7 @@ fn model(backend: &dyn Backend) -> Result<WholeModel> {
     let shape =
         ModelShape { n_layers: LAYERS, max_seq_len: None, embedding_length: WIDTH, rope_regime_limit: None };
     let table = weights.matrix(VOCABULARY, WIDTH)?;
+    let table = Box::new(StoredTable(table));
     let embedding = TableEmbedding { table, scale: 1.0, positions: None, token_types: None, norm: None };
     let product = weights.linear(VOCABULARY, WIDTH)?;
     let norm = Some(Box::new(weights.norm()?) as Box<dyn Norm>);

@@ -91,9 +91,12 @@
 #![forbid(unsafe_code)]
 
 pub use gguf_file as gguf;
+pub use menagerie_adapters as adapters;
 pub use menagerie_assembly as assembly;
 #[cfg(feature = "candle")]
 pub use menagerie_candle as candle;
+#[cfg(feature = "convert")]
+pub use menagerie_convert as convert;
 pub use menagerie_cpu as cpu;
 #[cfg(feature = "hub")]
 pub use menagerie_hub as hub;
@@ -101,6 +104,7 @@ pub use menagerie_kernels as kernels;
 pub use menagerie_loaders as loaders;
 pub use menagerie_model as model;
 pub use menagerie_pipeline as pipeline;
+pub use menagerie_quantise as quantise;
 pub use menagerie_registry as registry;
 pub use menagerie_spec as spec;
 #[cfg(feature = "synth")]

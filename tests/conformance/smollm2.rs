@@ -4,9 +4,11 @@
 //! ignored. A binary without the test harness, so that this is seen.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::Arithmetic;
-use menagerie_conformance::runner;
+use menagerie::pipeline::{
+    Against, Arithmetic, LoadOptions, PerplexityOptions, TextChunks, TextPipeline, perplexity,
+};
 use menagerie_conformance::suite::greedy::{Choice, choices, expect, located};
+use menagerie_conformance::{root, runner};
 use std::process::ExitCode;
 
 fn of_smollm2(arithmetic: Arithmetic, run: &str) -> Vec<Choice> {
@@ -25,12 +27,42 @@ fn fast_text_is_that_of_stock_llama_cpp() {
     expect(&of_smollm2(Arithmetic::Fast, "stock"), 0.95, 0.5);
 }
 
+/// Two chunks of a text score what llama.cpp gives them (`tests/reference/make_perplexity.py`).
+fn perplexity_is(arithmetic: Arithmetic, reference: &str, most: f64) {
+    let read =
+        |name: &str| std::fs::read_to_string(root().join("tests/fixtures/perplexity").join(name)).unwrap();
+    let recorded: serde_json::Value = serde_json::from_str(&read("smollm2.json")).unwrap();
+    let expected = recorded["models"][reference]["running"][1].as_f64().unwrap();
+    let options = LoadOptions { arithmetic, context: Some(512), ..LoadOptions::default() };
+    let pipeline = TextPipeline::open(&located("smollm2").unwrap(), &options).unwrap();
+    let text = read("coriolanus.txt");
+    let chunks =
+        TextChunks::of_text(&**pipeline.tokenizer().unwrap(), text.trim_end_matches('\n'), 512, Some(2));
+    let chunks = chunks.unwrap();
+    let options = PerplexityOptions::default();
+    let made = perplexity(pipeline.engine(), &chunks, Against::Nothing, &options, &mut |_| {}).unwrap();
+    let off = made.perplexity.value / expected - 1.0;
+    assert!(off.abs() < most, "{} instead of {expected}", made.perplexity.value);
+}
+
+/// The file's weights dequantised, f32 arithmetic on both sides: within 0.1 %.
+fn exact_perplexity_is_that_of_the_f32_reference() {
+    perplexity_is(Arithmetic::Exact, "f32", 1e-3);
+}
+
+/// Activations of 8 bits on both sides: within 0.5 %.
+fn fast_perplexity_is_that_of_stock_llama_cpp() {
+    perplexity_is(Arithmetic::Fast, "stock", 5e-3);
+}
+
 fn main() -> ExitCode {
     let missing = located("smollm2").is_none().then_some("SmolLM2: `menagerie pull smollm2` fetches it");
     runner::run(
         &[
             ("exact_text_is_that_of_the_f32_reference", exact_text_is_that_of_the_f32_reference),
             ("fast_text_is_that_of_stock_llama_cpp", fast_text_is_that_of_stock_llama_cpp),
+            ("exact_perplexity_is_that_of_the_f32_reference", exact_perplexity_is_that_of_the_f32_reference),
+            ("fast_perplexity_is_that_of_stock_llama_cpp", fast_perplexity_is_that_of_stock_llama_cpp),
         ],
         missing,
     )

@@ -92,19 +92,23 @@ fn every_encoder_agrees_on_the_cpu() {
 /// As [`WRONG`], of encoders; the activation moves the least of it, 4e-4 of the hidden states.
 #[test]
 fn a_wrong_spec_of_an_encoder_is_seen() {
-    for (from, to) in [
-        ("token_types = \"token_types\"", ""),
-        ("positions   = \"position_embd\"", ""),
-        ("\"bidirectional\"", "\"causal\""),
-        ("\"gelu-erf\"", "\"gelu-tanh\""),
-        ("after = \"layer_output_norm\"", "post = \"layer_output_norm\""),
+    for (name, from, to) in [
+        ("bert", "token_types = \"token_types\"", ""),
+        ("bert", "positions   = \"position_embd\"", ""),
+        ("bert", "\"bidirectional\"", "\"causal\""),
+        ("bert", "\"gelu-erf\"", "\"gelu-tanh\""),
+        ("bert", "after = \"layer_output_norm\"", "post = \"layer_output_norm\""),
+        ("t5encoder", "max_distance = 128", "max_distance = 64"),
+        ("t5encoder", "scale         = 1 ", "scale = 0.9 "),
+        ("jina-bert-v2-code", "again = ", "post = "),
+        ("gemma-embedding-dense", "dense   = { first = \"dense_2\", second = \"dense_3\" }", ""),
     ] {
         let wrong = |text: &str| {
             assert!(text.contains(from), "the spec has no {from}");
             text.replace(from, to)
         };
         // What is left out leaves a tensor that nothing claims, which is refused before anything is computed.
-        match encoders::Opened::new("bert", &wrong, options(Arithmetic::Fast)) {
+        match encoders::Opened::new(name, &wrong, options(Arithmetic::Fast)) {
             Err(error) => {
                 assert!(to.is_empty() && error.contains("no part of the model wants it"), "{from}: {error}")
             }

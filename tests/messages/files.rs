@@ -1,6 +1,7 @@
 //! GGUF files.
 
 use menagerie::gguf::{GgmlType, GgufErrorKind, GgufFile};
+use menagerie::loaders::{SafetensorsError, SafetensorsErrorKind, SafetensorsFile};
 use std::io;
 
 fn opened(bytes: Vec<u8>) -> String {
@@ -50,4 +51,50 @@ fn gguf() {
         GgufErrorKind::Guard { source: refused() },
     ];
     insta::assert_snapshot!(said);
+}
+
+#[test]
+fn safetensors() {
+    let refused = || io::Error::new(io::ErrorKind::PermissionDenied, "Permission denied");
+    let said = messages![
+        SafetensorsError::Content {
+            file: "model.safetensors".to_owned(),
+            kind: Box::new(SafetensorsErrorKind::Header { problem: "EOF at line 1".to_owned() }),
+        },
+        SafetensorsErrorKind::Io { action: "read the index of shards", source: refused() },
+        SafetensorsErrorKind::Foreign { found: "a GGUF file".to_owned(), advice: "give it as a .gguf file" },
+        SafetensorsErrorKind::Truncated { what: "the header".to_owned(), needed: 900, found: 64 },
+        SafetensorsErrorKind::Header { problem: "__metadata__ is there twice".to_owned() },
+        SafetensorsErrorKind::Tensor {
+            tensor: "lm_head.weight".to_owned(),
+            problem: "it is in the header twice; the file is damaged".to_owned(),
+        },
+        SafetensorsErrorKind::Index { problem: "it has no table `weight_map`; download it again".to_owned() },
+        SafetensorsErrorKind::NoWeights { problem: "the folder has no .safetensors file".to_owned() },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+/// What real bytes say.
+#[test]
+fn safetensors_bytes() {
+    let file = |header: &str, data: usize| {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        bytes.extend(vec![0; data]);
+        format!("{}\n", SafetensorsFile::from_bytes("m.safetensors", bytes).unwrap_err())
+    };
+    let entry = |shape: &str, from: u64, to: u64| {
+        format!(r#"{{"a": {{"dtype": "F32", "shape": {shape}, "data_offsets": [{from}, {to}]}}}}"#)
+    };
+    let texts = [
+        file(&entry("[1152921504606846976]", 0, 8), 8),
+        file(&entry("[2]", 0, 9), 9),
+        file(&entry("[2]", 8, 16), 16),
+        file(&entry("[2]", 0, 8), 4),
+        file(&entry("[2]", 0, 8), 12),
+        file(&entry("2", 0, 8), 8),
+        file("{\"a\":", 0),
+    ];
+    insta::assert_snapshot!(texts.join("\n"));
 }

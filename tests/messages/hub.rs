@@ -60,7 +60,10 @@ fn hub() {
         HubError::NoHome { variable: "HF_HOME" },
         HubError::Folder { path: "cache".into(), source: full() },
         HubError::Io { path: "cache/m".into(), source: full() },
-        HubError::Catalog { place: "models.toml: smollm2".to_owned(), problem: "no file".to_owned() },
+        HubError::Catalog {
+            place: "models.toml:3:9".to_owned(),
+            problem: "model[0].name: not a text".to_owned()
+        },
     ];
     insta::assert_snapshot!(said);
 }

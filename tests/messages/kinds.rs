@@ -22,6 +22,14 @@ fn registry() {
             name: "lama".to_owned(),
             nearest: vec!["llama".to_owned(), "qwen2".to_owned()],
         },
+        RegistryError::UnknownClass {
+            name: "LamaForCausalLM".to_owned(),
+            nearest: vec!["LlamaForCausalLM".to_owned()],
+        },
+        RegistryError::ClassOfSeveral {
+            name: "NomicBertModel".to_owned(),
+            ids: vec!["nomic-bert".to_owned(), "nomic-bert-moe".to_owned()],
+        },
         RegistryError::Faulty {
             id: "mine".to_owned(),
             faults: "error: mine.toml:5:9: norm.kind\n  there is no `rsm` here".to_owned(),
@@ -42,6 +50,7 @@ fn registry() {
             path: "mine.txt".into(),
             reason: "its name does not end in .toml".to_owned()
         },
+        RegistryError::Recipe { path: "mine.recipe.toml".into(), reason: "not a regular file".to_owned() },
         RegistryError::Folder { path: "specs".into(), reason: "Permission denied (os error 13)".to_owned() },
     ];
     insta::assert_snapshot!(said);

@@ -22,6 +22,7 @@ mod hub;
 mod kinds;
 mod models;
 mod pipeline;
+mod quantise;
 mod written;
 
 /// The variants of every public error of the core stand in a snapshot; those that only pass another error on do not.

@@ -34,6 +34,7 @@ fn model() {
         ModelError::Cancelled,
         ModelError::Layer { layer: 3, source: Box::new(inner()) },
         ModelError::Weights("tensor 7 is not in the file".to_owned()),
+        ModelError::Scalings("the weight of adapter 1 in layer 3 is NaN at row 5 of the step".to_owned()),
         ModelError::Backend { backend: "cuda:0".to_owned(), source: "out of memory".into() },
     ];
     insta::assert_snapshot!(said);

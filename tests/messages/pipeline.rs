@@ -1,7 +1,10 @@
 //! Opening, generating and sampling.
 
+use menagerie::adapters::AdapterError;
+use menagerie::gguf::{FileType, GgmlType};
 use menagerie::model::{KvType, ModelError};
 use menagerie::pipeline::{GenerateError, LoadError, MemoryEstimate, MissingCapability, SamplingError};
+use menagerie::quantise::QuantiseError;
 use menagerie::registry::RegistryError;
 
 const GIB: u64 = 1 << 30;
@@ -24,12 +27,25 @@ fn open() {
             device: "cuda:9".to_owned(),
             reason: "this machine has 1; use cuda:0".to_owned()
         },
+        LoadError::Recipe {
+            file: "mine.recipe.toml".to_owned(),
+            reason: "base: there is no ./m.gguf; paths are relative to the recipe".to_owned(),
+        },
+        LoadError::Merge { file: file(), reason: "output has no bias that could be changed".to_owned() },
         LoadError::Purpose { file: file(), reason: "an encoder: it makes embeddings".to_owned() },
         LoadError::Memory { file: file(), estimate: needs(2 * GIB, 0), fitting: 2048 },
         LoadError::Memory { file: file(), estimate: needs(0, 2 * GIB), fitting: 0 },
         LoadError::Memory { file: file(), estimate: needs(2 * GIB, 0), fitting: 0 },
         LoadError::Memory { file: file(), estimate: too_large(), fitting: 0 },
         LoadError::State { file: file(), source: source() },
+        LoadError::Quantisation {
+            file: file(),
+            source: QuantiseError::Requantised {
+                tensor: "output.weight".to_owned(),
+                from: GgmlType::Q6_K,
+                file: FileType::Q4_0,
+            },
+        },
         LoadError::Options("a chunk must have at least one token (--chunk 1 or more)".to_owned()),
     ];
     insta::assert_snapshot!(said);
@@ -50,6 +66,27 @@ fn generate() {
         GenerateError::Chunked { tokens: 700, chunk: 512 },
         GenerateError::LooksAhead,
         GenerateError::Together("no free page for a copy".to_owned()),
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn adapters() {
+    let file = || "adapter/adapter_model.safetensors".to_owned();
+    let said = messages![
+        AdapterError::File { file: file(), reason: "no tensors: the adapter does nothing".to_owned() },
+        AdapterError::Key {
+            file: "adapter/adapter_config.json".to_owned(),
+            key: "lora_bias".to_owned(),
+            reason: "biases inside the low-rank product are not supported; train without lora_bias"
+                .to_owned(),
+        },
+        AdapterError::Module {
+            file: file(),
+            module: "model.layers.0.self_attn.q_proj".to_owned(),
+            reason: "rank mismatch: A is [4, 64] and B is [64, 3]; A has as many rows as B has columns"
+                .to_owned(),
+        },
     ];
     insta::assert_snapshot!(said);
 }

@@ -1,6 +1,8 @@
 //! Tokenizers, chat templates and their tables.
 
+use menagerie::convert::ConvertError;
 use menagerie::loaders::{LoadError, TableError, TableFault, TemplateError, TokenizerError};
+use menagerie::spec::{Recipe, SpecSource};
 
 const BAD: &str = "unclosed group";
 
@@ -11,8 +13,15 @@ fn loaders() {
     let id = TokenizerError::IdOutOfRange { id: 300, size: 256 };
     let raised = TemplateError::NoMessages { template: "default".to_owned() };
     let said = messages![
+        LoadError::Config { faults: "error: m/config.json: architectures\n  it names no class".to_owned() },
+        LoadError::NotAModel { path: "m".to_owned(), problem: "no config.json in it".to_owned() },
         LoadError::NoArchitecture { file: file() },
         LoadError::BadKey { file: file(), key: key(), problem: "a text is wanted, found u32".to_owned() },
+        LoadError::Folder {
+            file: "model".to_owned(),
+            problem: "no tokenizer.json and no tokenizer.model".to_owned(),
+            advice: "give token ids".to_owned(),
+        },
         LoadError::Tokenizer { file: file(), source: id },
         LoadError::Template { file: file(), source: raised },
     ];
@@ -31,6 +40,14 @@ fn tokenizer() {
             key: "tokenizer.ggml.remove_extra_whitespaces",
             what: "the removal of spaces",
         },
+        TokenizerError::BadJson {
+            place: "model.merges[3]".to_owned(),
+            problem: "it needs the token \"th\", which the vocabulary lacks".to_owned(),
+        },
+        TokenizerError::UnsupportedJson {
+            place: "pre_tokenizer.pretokenizers[1]".to_owned(),
+            what: "is a `UnicodeScripts`".to_owned(),
+        },
         TokenizerError::UnsupportedModel {
             model: "rwkv".to_owned(),
             what: Some("a trie of RWKV".to_owned()),
@@ -42,6 +59,22 @@ fn tokenizer() {
         TokenizerError::PreRegex { regex: "(".to_owned(), problem: BAD.to_owned() },
         TokenizerError::NoToken { what: "'\u{e9}' at byte 3".to_owned() },
         TokenizerError::IdOutOfRange { id: 300, size: 256 },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn converting() {
+    let folder = || "model".to_owned();
+    let said = messages![
+        ConvertError::Lost { folder: folder(), what: "`a` is 1 here and `2` in a file of b".to_owned() },
+        ConvertError::Tensor {
+            folder: folder(),
+            tensor: "blk.0.attn_q.weight".to_owned(),
+            problem: "its 7 rows are no whole rows of 2 heads".to_owned(),
+        },
+        ConvertError::Type { name: "q9".to_owned() },
+        ConvertError::Stopped,
     ];
     insta::assert_snapshot!(said);
 }
@@ -91,5 +124,20 @@ fn tables() {
         TableFault::Regex { regex: "(".to_owned(), problem: BAD.to_owned() },
     ];
     let said = format!("{}\n{faults}", placed.join("\n"));
+    insta::assert_snapshot!(said);
+}
+
+/// Everything that can be wrong with a recipe, at once.
+#[test]
+fn recipe() {
+    let faulty = |text: &str| {
+        let source = SpecSource { name: "mine.recipe.toml".to_owned(), text: text.to_owned() };
+        Recipe::parse(&source).unwrap_err().to_string()
+    };
+    let values = "schema = 2\nadapters = [{ kind = \"loar\", weight = \"much\" }, 3]\nchat = 1\n[recipe]\nid = \"a b\"\n\
+                  base = \"\"\nsumary = \"x\"\n[set]\nrope = [{ a = 1 }]\n\"a.b\" = 1\na.b = 2\n";
+    let mixed = "schema = 1\n[recipe]\nbase = \"a\"\narchitecture = \"b\"\n[[adapters]]\nkind = \"xlora\"\nfrom = \"x\"\n\
+                 weight = 2\n[[adapters]]\nkind = \"lora\"\nfrom = \"y\"\n";
+    let said = [values, mixed, "recipe = 1\n", "schema = "].map(faulty).join("\n\n");
     insta::assert_snapshot!(said);
 }

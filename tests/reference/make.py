@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Builds the reference fixtures.   make.py base|dropin|zoo [name ...]     (no names: all of the group)
 Layout: <group>/<name>/: hf/, model-f32.gguf, reference.safetensors, fixture.json; manifest.json per group.
-zoo: no hf/ and no fixture.json, what it says is the model's line of manifest.json; model-f16.gguf, of weights that f16 holds exactly."""
+hf/ is kept without its weights (hf_tensors.py). zoo: no fixture.json, what it says is the model's line of manifest.json; model-f16.gguf, of weights that f16 holds exactly."""
 from fixlib import *
 from by_spec import by_spec
+import hf_tensors
 import traceback, time, zlib
 from transformers import *  # noqa: config classes by name
 quiet()
@@ -57,7 +58,7 @@ def _(): return Gemma3TextConfig(**c(num_hidden_layers=7, intermediate_size=80, 
 @spec("smollm3", group="dropin", pre="llama-bpe", tok="llama3", dtype="bf16", notes=["llama without rope on every fourth layer: layer 3 of these four has none (HF no_rope_layers 1,1,1,0; the GGUF says nothing, llama.cpp takes a step of 4)", "q/k rows of every layer are permuted in the GGUF, also where there is no rope", "tied, GQA 4/2, theta 2e6"])
 def _(): return SmolLM3Config(**c(num_hidden_layers=4, tie_word_embeddings=True, use_sliding_window=False, rms_norm_eps=1e-6, rope_parameters=dict(rope_type="default", rope_theta=2000000.0)))
 
-# ------------------------------------------------------------------ zoo: small ones, of specs that are not built in (core/spec/tests/specs, zoo/*.toml) and of what no base fixture has
+# ------------------------------------------------------------------ zoo: small ones, of specs that are not built in (specs/*.toml, zoo/*.toml) and of what no base fixture has
 Z = dict(vocab_size=V_TINY, hidden_size=32, intermediate_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
          max_position_embeddings=1024, bos_token_id=1, eos_token_id=2, pad_token_id=None)
 def z(**k): return {**Z, **k}
@@ -213,16 +214,16 @@ def against_llamacpp(info):
     if "error" in found: return dict(llama_cpp_vs_hf_max_abs=None)
     return dict(llama_cpp_vs_hf_max_abs=[float(f"{found['exact'][k]['max_abs']:.1e}") for k in ("prompt", "long")]) if found else {}
 
-def slim(d, info, s):
-    """A zoo fixture: no hf folder, matrices as f16, its line for the manifest."""
-    shutil.rmtree(d + "/hf")
+def slim(d, info, s, config):
+    """A zoo fixture: of the hf folder what hf_tensors.py keeps, matrices as f16, its line for the manifest."""
     if os.path.exists(d + "/model-f32.gguf"): half_gguf(d + "/model-f32.gguf", d + "/model-f16.gguf"); os.remove(d + "/model-f32.gguf")
+    os.rename(d + "/hf", d + "/saved"); hf_tensors.store(d + "/saved", d + "/model-f16.gguf", d + "/hf", config); shutil.rmtree(d + "/saved")
     if s.get("spec_sens"): info["sensitivity"] = by_spec(d, s["arch_spec"], s["spec_sens"])
     noise = {k: float(f"{info[k]:.1e}") for k in ("hf_decode_vs_full_max_abs", "hf_f32_vs_f64_max_abs") if info.get(k) is not None}
     size = {k: round(info[k], 3) for k in ("logits_std", "hidden_std", "greedy_min_margin", "prompt_min_margin") if k in info}
     keep = dict(name=info["name"], spec=s["arch_spec"], arch=info.get("arch"), hf_class=info["hf_class"], transformers=info["transformers"], torch=info["torch"], seed=info["seed"], parameters=info["parameters"], pre=s["pre"],
                 notes=info["notes"], **size, **noise, greedy_distinct=info.get("greedy_distinct"), argmax_is_input=info.get("argmax_is_input"), sensitivity=info.get("sensitivity"), **against_llamacpp(info))
-    keep["sha256"] = {f: sha(d + "/" + f) for f in sorted(os.listdir(d))}
+    keep["sha256"] = {f: sha(d + "/" + f) for f in hf_tensors.files(d)}
     return {k: v for k, v in keep.items() if v is not None}
 
 def zoo_manifest(line):
@@ -248,6 +249,7 @@ def build(s):
     m = cls.from_config(cfg, attn_implementation="eager", dtype=torch.float32) if "Auto" in s["cls"] else cls._from_config(cfg, attn_implementation="eager", dtype=torch.float32)
     m.eval(); init_weights(m, s["seed"], hook=s.get("hook"), dtype=dtype, half_matrices=s["group"] == "zoo", **s.get("init", {}))
     m.to(dtype).save_pretrained(hf); del m
+    saved = {**json.load(open(hf + "/config.json")), "architectures": [cls.__name__]} if "Auto" not in s["cls"] else json.load(open(hf + "/config.json"))
     if s.get("fix_config"):
         j = json.load(open(hf + "/config.json")); s["fix_config"](j); json.dump(j, open(hf + "/config.json", "w"), indent=2)
     j = json.load(open(hf + "/config.json")); hc = dict(j) if s.get("hub_keep") else hub_config(j)
@@ -309,6 +311,7 @@ def build(s):
     if s.get("sens"): info["sensitivity"] = sensitivity(s, hf, cls, ref)
     gg = d + "/model-f32.gguf"
     if s.get("rename"): renamed(hf, s["rename"])
+    if s.get("no_class"): saved = json.load(open(hf + "/config.json"))      # of names that only the hub's own code has
     try: convert(hf, gg, s["pre"], extra=s.get("conv_extra", ()), patch=s.get("patch"), after=s.get("after"))
     except BaseException as e:
         info["llamacpp"] = dict(error="convert: " + repr(e)[:500]); gg = None
@@ -361,7 +364,7 @@ def build(s):
     save_file({k: np.ascontiguousarray(v) for k, v in ref.items()}, d + "/reference.safetensors")
     info["sha256"] = {os.path.relpath(os.path.join(r, f), d): sha(os.path.join(r, f)) for r, _, fs in os.walk(d) for f in sorted(fs) if f != "fixture.json"}
     info["bytes"] = sum(os.path.getsize(os.path.join(r, f)) for r, _, fs in os.walk(d) for f in fs)
-    if s["group"] == "zoo": zoo_manifest(slim(d, info, s))
+    if s["group"] == "zoo": zoo_manifest(slim(d, info, s, saved))
     else: json.dump(info, open(d + "/fixture.json", "w"), indent=1, default=str)
     def sh(x): return " ".join(f"{j}:{v['max_abs']:.1e}/{v['argmax']:.2f}" for j, v in x.items()) if isinstance(x, dict) else x
     l = info.get("llamacpp", {})

@@ -94,7 +94,7 @@ def baichuan(w, j):
     j.update(architectures=["BaichuanForCausalLM"], model_type="baichuan"); L = "model.layers.%d.self_attn."
     for i in range(j["num_hidden_layers"]): w[L % i + "W_pack.weight"] = torch.cat([w.pop(L % i + x + "_proj.weight") for x in "qkv"])
     return w
-@zoo("baichuan", rename=baichuan, sens=LLAMA_SENS, notes=["Baichuan 7B: llama, q, k and v in one matrix in HF; q/k rows permuted in the GGUF; untied; the vocabulary is written as gpt2", "logits of LlamaForCausalLM; its weights were given Baichuan's names and shapes before they were converted; the converter calls itself for ever, repaired in the maker"])
+@zoo("baichuan", rename=baichuan, no_class=True, sens=LLAMA_SENS, notes=["Baichuan 7B: llama, q, k and v in one matrix in HF; q/k rows permuted in the GGUF; untied; the vocabulary is written as gpt2", "logits of LlamaForCausalLM; its weights were given Baichuan's names and shapes before they were converted; the converter calls itself for ever, repaired in the maker"])
 def _(): return LlamaConfig(**z(num_key_value_heads=4, rms_norm_eps=1e-5, tie_word_embeddings=False, attention_bias=False, mlp_bias=False, rope_parameters=rope(50000.0)))
 
 def codeshell(w, j):
@@ -106,7 +106,7 @@ def codeshell(w, j):
         for s in ("weight", "bias"): out[f"transformer.h.{i}.attn.c_attn.{s}"] = torch.cat([out.pop(f"transformer.h.{i}.self_attn.{x}_proj.{s}") for x in "qkv"])
     j.update(architectures=["CodeShellForCausalLM"], model_type="codeshell", n_positions=1024, n_embd=32, n_head=4, num_query_groups=2, layer_norm_epsilon=j["norm_epsilon"], n_layer=j["num_hidden_layers"])
     return out
-@zoo("codeshell", rename=codeshell, sens={"erf gelu": dict(hidden_act="gelu"), "no qkv bias": zeroed("q_proj.bias", "k_proj.bias", "v_proj.bias"), "no output bias": zeroed("o_proj.bias"), "no feed-forward bias": zeroed("c_fc.bias", "c_proj.bias"), "theta 2e4": dict(rope_parameters=rope(20000.0)), "eps x10": dict(norm_epsilon=1e-4)},
+@zoo("codeshell", rename=codeshell, no_class=True, sens={"erf gelu": dict(hidden_act="gelu"), "no qkv bias": zeroed("q_proj.bias", "k_proj.bias", "v_proj.bias"), "no output bias": zeroed("o_proj.bias"), "no feed-forward bias": zeroed("c_fc.bias", "c_proj.bias"), "theta 2e4": dict(rope_parameters=rope(20000.0)), "eps x10": dict(norm_epsilon=1e-4)},
      notes=["CodeShell 7B: LayerNorm, biases everywhere but the head, fused qkv with grouped queries, rope over halves, tanh GELU; untied", "logits of Starcoder2ForCausalLM; its weights were given CodeShell's names and shapes before they were converted"])
 def _(): return Starcoder2Config(**z(intermediate_size=128, num_hidden_layers=2, use_bias=True, sliding_window=None, norm_epsilon=1e-5, hidden_act="gelu_pytorch_tanh", tie_word_embeddings=False, rope_parameters=rope()))
 

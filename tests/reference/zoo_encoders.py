@@ -9,7 +9,7 @@ tools/lcpp_eval.cpp, and LCPP_BACKENDS, a CPU backend of llama.cpp whose GELU is
 of vec.h replaced), for what transformers has no class of: its hidden states are llama.cpp's, on a GGUF in F32."""
 import hashlib, json, os, shutil, subprocess, sys, tempfile
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-import gguf, numpy as np, torch, transformers
+import gguf, hf_tensors, numpy as np, torch, transformers
 from transformers import *
 from safetensors.numpy import save_file
 torch.set_num_threads(1)
@@ -17,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.environ.get("FIXTURES", HERE + "/../fixtures")
 V, D, PROMPT, LONG, ROWS = 96, 32, 48, 300, 8
 MAKERS = {}
+SAVED = {}      # "model": what `weights` filled last, which is saved as the HF directory
 def maker(name, spec, **more):
     return lambda f: MAKERS.setdefault(name, (f, spec, more))
 
@@ -30,6 +31,7 @@ def weights(model, seed):
                 p.copy_((r * (0.5 if "embed" in n else 1.2 / p.shape[-1] ** 0.5)).half().float())
             elif n.endswith("bias") : p.copy_(r * 0.1)
             else: p.add_(r * 0.1)
+    SAVED["model"] = model
     return model.eval()
 
 class File:
@@ -77,14 +79,14 @@ def base(f, c, **more):
 def permuted(t, heads):
     """Rows of each head in the order that neighbouring pairs want (conversion/llama.py, `permute`)."""
     return t.reshape(heads, 2, t.shape[0] // heads // 2, *t.shape[1:]).swapaxes(1, 2).reshape(t.shape)
-def layers(f, state, prefix, names):
+def layers(f, state, prefix, names, block="blk"):
     """Copies tensors: `names` of HF below `prefix` with the layer, to names of GGUF."""
     for n, t in state.items():
         for hf, to in names.items():
             for part in ("weight", "bias"):
                 if "{}" in prefix + hf:
                     for i in range(8):
-                        if n == (prefix + hf).format(i) + "." + part: f.tensor(f"blk.{i}.{to}.{part}", t)
+                        if n == (prefix + hf).format(i) + "." + part: f.tensor(f"{block}.{i}.{to}.{part}", t)
 
 def plain(f, state, names):
     for hf, to in names.items():
@@ -172,19 +174,25 @@ def euro(f_of, arch, seed):
     layers(f, s, "layers.{}.", names)
     return f, m, None
 maker("eurobert", "eurobert", notes=["2 layers, grouped queries, rope over halves; pooling is the last row"])(lambda f: euro(f, "eurobert", "euro"))
-maker("llama-embed", "llama-embed", notes=["hidden states of EuroBertModel; q and k rows permuted as conversion/llama.py does"])(lambda f: euro(f, "llama-embed", "llamae"))
-maker("neo-bert", "neo-bert", notes=["hidden states of EuroBertModel; fused q, k, v and fused gate and up; q and k rows permuted for neighbouring pairs"])(lambda f: euro(f, "neo-bert", "neo"))
+maker("llama-embed", "llama-embed", hf_class="LlamaBidirectionalModel", notes=["hidden states of EuroBertModel; q and k rows permuted as conversion/llama.py does"])(lambda f: euro(f, "llama-embed", "llamae"))
+maker("neo-bert", "neo-bert", hf=False, notes=["hidden states of EuroBertModel; fused q, k, v and fused gate and up; q and k rows permuted for neighbouring pairs"])(lambda f: euro(f, "neo-bert", "neo"))
 
-@maker("gemma-embedding", "gemma-embedding", notes=["6 layers: five with a symmetric window of 16 and base 1e4, one without and base 1e6; pooling is the mean"])
-def _(f_of):
+def gemma(f_of, dense):
     c = Gemma3TextConfig(vocab_size=V, hidden_size=24, num_hidden_layers=6, num_attention_heads=2, num_key_value_heads=1, head_dim=16, intermediate_size=24, max_position_embeddings=320, rms_norm_eps=1e-5, sliding_window=16, use_bidirectional_attention=True, query_pre_attn_scalar=16, pad_token_id=0, attn_implementation="eager",
         layer_types=["sliding_attention"] * 5 + ["full_attention"], rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=1000000.0), sliding_attention=dict(rope_type="default", rope_theta=10000.0)))
-    m = weights(Gemma3TextModel(c), seeded("gemmae")); s = {k: v + 1 if k.endswith("norm.weight") else v for k, v in m.state_dict().items()}
+    m = weights(Gemma3TextModel(c), seeded("gemmae" + dense * "dense")); s = {k: v + 1 if k.endswith("norm.weight") else v for k, v in m.state_dict().items()}
     f = f_of("gemma-embedding", no_tokenizer)
     base(f, c, feed_forward_length=24, attention__layer_norm_rms_epsilon=1e-5, attention__head_count_kv=1, attention__key_length=16, attention__value_length=16, attention__sliding_window=16, rope__freq_base=1000000.0, rope__freq_base_swa=10000.0, pooling_type=1)
     plain(f, s, {"embed_tokens": "token_embd", "norm": "output_norm"})
     layers(f, s, "layers.{}.", {**LLAMA, "post_attention_layernorm": "post_attention_norm", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"})
-    return f, m, None
+    if not dense: return f, m, None
+    g = torch.Generator().manual_seed(seeded("gemmadense")); two, three = [(torch.randn(shape, generator=g) / shape[1] ** 0.5).half().float() for shape in ((40, 24), (28, 40))]
+    f.tensor("dense_2.weight", two); f.tensor("dense_3.weight", three)
+    f.keys(dense_2_feat_in=24, dense_2_feat_out=40, dense_3_feat_in=40, dense_3_feat_out=28)
+    return f, m, lambda ids, types=None: torch.nn.functional.linear(torch.nn.functional.linear(m(input_ids=ids).last_hidden_state[0].mean(0), two), three)
+GEMMA = "6 layers: five with a symmetric window of 16 and base 1e4, one without and base 1e6; pooling is the mean"
+maker("gemma-embedding", "gemma-embedding", notes=[GEMMA])(lambda f: gemma(f, False))
+maker("gemma-embedding-dense", "gemma-embedding", head="dense", notes=[GEMMA, "two linears without bias behind the mean, as modules.json of the published model has them (sentence-transformers' Dense with the identity): `dense_`"])(lambda f: gemma(f, True))
 
 def qwen(f_of, rank):
     c = Qwen3Config(vocab_size=V, hidden_size=D, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8, intermediate_size=48, max_position_embeddings=320, rms_norm_eps=1e-6, tie_word_embeddings=False, attn_implementation="eager", rope_parameters=dict(rope_type="default", rope_theta=1000000.0))
@@ -198,18 +206,21 @@ def qwen(f_of, rank):
     layers(f, s, "model.layers.{}.", {**LLAMA, "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"})
     return f, m.model, (lambda ids, types=None: torch.softmax(m(input_ids=ids).logits[0, -1, [40, 41]], -1)) if rank else None
 maker("qwen3-embedding", "qwen3", notes=["a language model used for vectors: the last row behind the last norm; the head is in the file and not used"])(lambda f: qwen(f, False))
-maker("qwen3-rank", "qwen3", notes=["Qwen3 Reranker: `cls.output` is the rows of the head for two tokens, scores are their softmax"])(lambda f: qwen(f, True))
+maker("qwen3-rank", "qwen3", hf=False, notes=["Qwen3 Reranker: `cls.output` is the rows of the head for two tokens, scores are their softmax"])(lambda f: qwen(f, True))
 
-@maker("t5encoder", "t5encoder", notes=["relative positions in buckets (8, up to 32 apart), weights of the first layer for all; gated tanh-GELU, heads wider than the rows"])
-def _(f_of):
-    c = T5Config(vocab_size=V, d_model=D, d_kv=12, num_heads=4, num_layers=2, d_ff=40, relative_attention_num_buckets=8, relative_attention_max_distance=32, feed_forward_proj="gated-gelu", layer_norm_epsilon=1e-5, dropout_rate=0.0, pad_token_id=0)
-    m = weights(T5EncoderModel(c), seeded("t5")); s = m.state_dict()
+def t5(f_of, gated):
+    c = T5Config(vocab_size=V, d_model=D, d_kv=12, num_heads=4, num_layers=3, d_ff=40, relative_attention_num_buckets=16, relative_attention_max_distance=128, feed_forward_proj="gated-gelu" if gated else "relu", layer_norm_epsilon=1e-5, dropout_rate=0.0, pad_token_id=0)
+    m = weights(T5EncoderModel(c), seeded("t5" + str(gated))); s = m.state_dict()
+    b = s["encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"]; b.mul_(2)
     f = f_of("t5encoder", no_tokenizer)
-    base(f, type("C", (), dict(num_hidden_layers=2, hidden_size=D, num_attention_heads=4)), context=512, feed_forward_length=40, attention__layer_norm_rms_epsilon=1e-5, attention__layer_norm_epsilon=1e-5, attention__key_length=12, attention__value_length=12, attention__relative_buckets_count=8)
+    base(f, type("C", (), dict(num_hidden_layers=3, hidden_size=D, num_attention_heads=4)), context=512, feed_forward_length=40, attention__layer_norm_rms_epsilon=1e-5, attention__layer_norm_epsilon=1e-5, attention__key_length=12, attention__value_length=12, attention__relative_buckets_count=16)
     plain(f, s, {"shared": "token_embd", "encoder.final_layer_norm": "enc.output_norm"})
-    layers(f, s, "encoder.block.{}.layer.0.", {"SelfAttention.q": "enc.attn_q", "SelfAttention.k": "enc.attn_k", "SelfAttention.v": "enc.attn_v", "SelfAttention.o": "enc.attn_o", "layer_norm": "enc.attn_norm", "SelfAttention.relative_attention_bias": "enc.attn_rel_b"})
-    layers(f, s, "encoder.block.{}.layer.1.", {"DenseReluDense.wi_0": "enc.ffn_gate", "DenseReluDense.wi_1": "enc.ffn_up", "DenseReluDense.wo": "enc.ffn_down", "layer_norm": "enc.ffn_norm"})
+    layers(f, s, "encoder.block.{}.layer.0.", {"SelfAttention.q": "attn_q", "SelfAttention.k": "attn_k", "SelfAttention.v": "attn_v", "SelfAttention.o": "attn_o", "layer_norm": "attn_norm", "SelfAttention.relative_attention_bias": "attn_rel_b"}, "enc.blk")
+    layers(f, s, "encoder.block.{}.layer.1.", {"DenseReluDense.wi_0": "ffn_gate", "DenseReluDense.wi_1": "ffn_up", "DenseReluDense.wi": "ffn_up", "DenseReluDense.wo": "ffn_down", "layer_norm": "ffn_norm"}, "enc.blk")
     return f, m, None
+T5 = "relative positions in buckets (16, up to 128 apart), values of the first layer for all; heads wider than the rows; "
+maker("t5encoder", "t5encoder", notes=[T5 + "gated tanh-GELU (T5 1.1)"])(lambda f: t5(f, True))
+maker("t5encoder-relu", "t5encoder", notes=[T5 + "relu without a gate (the first T5)"])(lambda f: t5(f, False))
 
 class LlamaCpp:
     """What a GGUF in F32 gives in llama.cpp."""
@@ -252,16 +263,27 @@ def _(f_of):
     keys = dict(block_count=3, context_length=512, embedding_length=D, feed_forward_length=24, attention__head_count=4, attention__layer_norm_epsilon=1e-5, attention__causal=False, pooling_type=1, rope__freq_base=10000.0, moe_every_n_layers=2, expert_count=4, expert_used_count=2)
     return by_llamacpp(f_of, "nomic-bert-moe", keys, t, seeded("nomicmoe"))
 
-@maker("jina-bert-v2", "jina-bert-v2", notes=["ALiBi (8) on both sides, 4 heads, fused gate and up, types (row 0)", "llama.cpp 0.5.0, its GELU replaced by the erf form, which the model was trained with"])
-def _(f_of):
+def jina2(f_of, code):
     t = {"token_embd.weight": (V, D), "token_types.weight": (2, D), "token_embd_norm.weight": (D,), "token_embd_norm.bias": (D,)}
     for i in range(2):
         b = f"blk.{i}."
         for n in "qkv": t |= {b + f"attn_{n}.weight": (D, D), b + f"attn_{n}.bias": (D,)}
-        t |= {b + "attn_output.weight": (D, D), b + "attn_output.bias": (D,), b + "ffn_up.weight": (48, D), b + "ffn_gate.weight": (48, D), b + "ffn_down.weight": (D, 48), b + "ffn_down.bias": (D,)}
-        for n in ("attn_output_norm", "layer_output_norm"): t |= {b + n + ".weight": (D,), b + n + ".bias": (D,)}
+        t |= {b + "attn_output.weight": (D, D), b + "attn_output.bias": (D,)}
+        t |= {b + "ffn_up.weight": (96, D)} if code else {b + "ffn_up.weight": (48, D), b + "ffn_gate.weight": (48, D)}
+        t |= {b + "ffn_down.weight": (D, 48), b + "ffn_down.bias": (D,)}
+        for n in ("attn_output_norm", "layer_output_norm") + code * ("attn_q_norm", "attn_k_norm", "attn_norm_2"): t |= {b + n + ".weight": (D,), b + n + ".bias": (D,)}
     keys = dict(block_count=2, context_length=512, embedding_length=D, feed_forward_length=48, attention__head_count=4, attention__layer_norm_epsilon=1e-5, attention__causal=False, pooling_type=1)
-    return by_llamacpp(f_of, "jina-bert-v2", keys, t, seeded("jina2"))
+    return by_llamacpp(f_of, "jina-bert-v2", keys, t, seeded("jina2" + code * "code"))
+JINA2 = ["ALiBi (8) on both sides, 4 heads, types (row 0)", "llama.cpp 0.5.0, its GELU replaced by the erf form, which the model was trained with"]
+maker("jina-bert-v2", "jina-bert-v2", notes=JINA2)(lambda f: jina2(f, False))
+maker("jina-bert-v2-code", "jina-bert-v2", notes=JINA2 + ["gate and up in one, norms over all heads on q and k, a second norm behind the attention that gets the layer's input once more"])(lambda f: jina2(f, True))
+
+def hf_directory(folder, more):
+    """The HF directory of what `weights` filled last; `more`: under which name of class, where transformers has none of it."""
+    with tempfile.TemporaryDirectory() as d:
+        SAVED["model"].save_pretrained(d); config = json.load(open(d + "/config.json"))
+        if "hf_class" in more: config["architectures"] = [more["hf_class"]]
+        hf_tensors.store(d, folder + "/model-f16.gguf", folder + "/hf", config)
 
 @torch.inference_mode()
 def make(name):
@@ -270,13 +292,14 @@ def make(name):
     files = []
     def f_of(arch, tokenizer): files.append(File(folder + "/model-f16.gguf", arch, tokenizer)); return files[-1]
     f, model, scores = build(f_of); f.close()
+    if not isinstance(model, LlamaCpp) and more.get("hf", True): hf_directory(folder, more)
     r = np.random.default_rng(seeded(name + "tokens")); ref, info = {}, {}
     for key, count in (("prompt", PROMPT), ("long", LONG)):
         ids = r.integers(5, V, count).astype(np.int64); t = torch.tensor(ids[None])
         h = model.hidden(ids) if isinstance(model, LlamaCpp) else model(input_ids=t).last_hidden_state[0].numpy()
         ref["tokens_" + key] = ids; ref["hidden_" + key] = h if key == "prompt" else h[-ROWS:]
         ref["mean_" + key], ref["first_" + key], ref["last_" + key] = h.mean(0), h[0], h[-1]
-        if scores: ref["scores_" + key] = scores(t).numpy()
+        if scores: ref[more.get("head", "scores") + "_" + key] = scores(t).numpy()
     info["hidden_std"] = round(float(ref["hidden_prompt"].std()), 3)
     if "pairs" in more:
         rows = []
@@ -285,7 +308,7 @@ def make(name):
             rows.append(scores(torch.tensor([a + b]), torch.tensor([[0] * len(a) + [1] * len(b)])).numpy())
         ref["pair_scores"] = np.stack(rows); info["pairs"] = more["pairs"]
     save_file({k: np.ascontiguousarray(v) for k, v in ref.items()}, folder + "/reference.safetensors")
-    sizes = {n: os.path.getsize(folder + "/" + n) for n in sorted(os.listdir(folder))}; assert sum(sizes.values()) < 150_000, sizes
+    sizes = {n: os.path.getsize(folder + "/" + n) for n in hf_tensors.files(folder)}; assert sum(sizes.values()) < 150_000, sizes
     made = dict(llama_cpp="0.5.0") if isinstance(model, LlamaCpp) else dict(hf_class=type(model).__name__, transformers=transformers.__version__, torch=torch.__version__)
     entry = dict(name=name, spec=spec, arch=f.arch, encoder=True, **made, notes=more["notes"], **info, sha256={n: hashlib.sha256(open(folder + "/" + n, "rb").read()).hexdigest() for n in sizes})
     print(name, sizes, info["hidden_std"], {k: [round(float(x), 3) for x in ref[k].ravel()[:3]] for k in ref if k.startswith(("scores", "pair"))})

@@ -2,6 +2,7 @@
 
 use crate::{Reference, distance, fixtures, rows};
 use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use std::path::Path;
 
 /// Tests of every base model, `base_models!(options)`.
 #[macro_export]
@@ -41,7 +42,7 @@ fn tolerance(name: &str) -> f32 {
 }
 
 /// Suffix of the long references that are the truth for the GGUF, where implementations disagree.
-fn long(name: &str) -> &'static str {
+fn long_of_gguf(name: &str) -> &'static str {
     match name {
         // The converter does not write the window: for the GGUF the truth is the model without it. (phi3's key
         // attention.sliding_window is in the file and HF applies it; llama.cpp ignores it.)
@@ -55,16 +56,25 @@ pub struct Opened {
     name: &'static str,
     pipeline: TextPipeline,
     reference: Reference,
+    /// Suffix of the long references that are the truth for what was opened.
+    long: &'static str,
 }
 
 impl Opened {
     /// Opens the fixture of this name; nothing may have to be said about it.
     pub fn new(name: &'static str, options: &LoadOptions) -> Self {
+        let path = fixtures().join("base").join(name).join("model-f32.gguf");
+        Self { long: long_of_gguf(name), ..Self::at(name, &path, options) }
+    }
+
+    /// Opens the fixture of this name at another path: its Hugging Face folder, whose truth is HF's throughout.
+    pub fn at(name: &'static str, path: &Path, options: &LoadOptions) -> Self {
         let folder = fixtures().join("base").join(name);
-        let pipeline = TextPipeline::open(&folder.join("model-f32.gguf"), options);
+        let pipeline = TextPipeline::open(path, options);
         let pipeline = pipeline.unwrap_or_else(|e| panic!("{e}"));
         assert!(pipeline.notices().is_empty(), "{:?}", pipeline.notices());
-        Self { name, pipeline, reference: Reference::open(&folder.join("reference.safetensors")) }
+        let reference = Reference::open(&folder.join("reference.safetensors"));
+        Self { name, pipeline, reference, long: "" }
     }
 
     fn rows(&self, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<Vec<f32>> {
@@ -91,7 +101,7 @@ impl Opened {
         self.greedy("tokens_prompt", "tokens_greedy", "logits_greedy");
         let tokens = self.reference.ids("tokens_long");
         let positions = self.reference.ids("positions_long");
-        let suffix = long(self.name);
+        let suffix = self.long;
         for (chunk, decode_from) in [(512, None), (64, None), (512, Some(tokens.len() - 20))] {
             let rows = self.rows(&tokens, chunk, decode_from);
             let wanted: Vec<Vec<f32>> = positions.iter().map(|&p| rows[p as usize].clone()).collect();

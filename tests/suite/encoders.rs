@@ -1,9 +1,10 @@
 //! Encoders, each from its dropped spec, against HF transformers in float32: hidden states and what is pooled of them.
 
-use super::zoo::{ENCODERS, TOLERANCE, drop_spec, entries, model_file};
-use crate::{Reference, distance, fixtures};
+use super::zoo::{ENCODERS, Entry, TOLERANCE, drop_spec, entries, model_file};
+use crate::{Reference, distance};
 use menagerie::model::Pooling;
 use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, LoadOptions, Normalisation};
+use std::path::Path;
 
 /// An encoder of the zoo, opened, and its reference.
 pub struct Opened {
@@ -19,13 +20,25 @@ impl Opened {
     pub fn new(name: &str, change: &dyn Fn(&str) -> String, options: LoadOptions) -> Result<Self, String> {
         let entry =
             entries().into_iter().find(|entry| entry.name == name).expect("a fixture of the manifest");
+        Self::at(&entry, &model_file(&entry.folder()), change, options)
+    }
+
+    /// The same of the model at `path`, which is the fixture's in whatever format.
+    ///
+    /// # Errors
+    /// What opening reports.
+    pub fn at(
+        entry: &Entry,
+        path: &Path,
+        change: &dyn Fn(&str) -> String,
+        options: LoadOptions,
+    ) -> Result<Self, String> {
         let specs = tempfile::tempdir().expect("a folder");
         drop_spec(&entry.spec, specs.path(), change);
-        let folder = fixtures().join("zoo").join(&entry.name);
         let load = LoadOptions { spec_dirs: vec![specs.path().to_owned()], allow_shadow: true, ..options };
-        let pipeline = EmbeddingPipeline::open(&model_file(&folder), &load);
+        let pipeline = EmbeddingPipeline::open(path, &load);
         let pipeline = pipeline.map_err(|error| error.to_string())?;
-        Ok(Self { pipeline, reference: Reference::open(&folder.join("reference.safetensors")) })
+        Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
     }
 
     /// What a pooling makes of prompts, each alone or all in one step; not divided by its length.
@@ -72,6 +85,9 @@ impl Opened {
     /// What the model gives where nothing is asked for, as the reference calls it.
     fn own_pooling(&self) -> &'static str {
         let model = &self.pipeline.engine().model;
+        if !model.dense.is_empty() {
+            return "dense";
+        }
         match (&model.classifier, model.pooling) {
             (Some(_), _) => "scores",
             (None, Pooling::None) => "hidden",

@@ -5,5 +5,6 @@ pub mod base;
 pub mod dropped_in;
 pub mod encoders;
 pub mod greedy;
+pub mod hf_folder;
 pub mod quantised;
 pub mod zoo;

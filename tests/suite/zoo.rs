@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 pub const TOLERANCE: f32 = 1e-4;
 
 /// Fixtures of encoders: hidden states instead of logits.
-pub const ENCODERS: [&str; 15] = [
+pub const ENCODERS: [&str; 19] = [
     "bert",
     "bert-rank",
     "eurobert",
     "gemma-embedding",
+    "gemma-embedding-dense",
     "jina-bert-v2",
+    "jina-bert-v2-code",
     "jina-bert-v3",
     "llama-embed",
     "modern-bert",
@@ -25,6 +27,8 @@ pub const ENCODERS: [&str; 15] = [
     "nomic-bert-moe",
     "qwen3-embedding",
     "qwen3-rank",
+    "t5encoder",
+    "t5encoder-relu",
     "xlm-roberta-rank",
 ];
 
@@ -39,6 +43,13 @@ pub struct Entry {
     pub spec: String,
     /// Queries and documents whose scores the reference has.
     pub pairs: Vec<[String; 2]>,
+}
+
+impl Entry {
+    /// Where it lies.
+    pub fn folder(&self) -> PathBuf {
+        fixtures().join("zoo").join(&self.name)
+    }
 }
 
 /// The file of a fixture: its weights are values that f16 holds.
@@ -63,27 +74,14 @@ pub fn entries() -> Vec<Entry> {
     fixtures.iter().map(entry).collect()
 }
 
-/// The file of a spec, and whether it is built in.
-fn spec_file(id: &str) -> (PathBuf, bool) {
-    let file = format!("{id}.toml");
-    let folders = ["../../specs", "zoo", "../../core/spec/tests/specs"]
-        .map(|folder| fixtures().join(folder).join(&file));
-    let first = folders.iter().position(|path| path.exists()).unwrap_or_else(|| panic!("there is no {file}"));
-    (folders[first].clone(), first == 0)
-}
-
-/// Drops a spec, changed by `change`, and the specs it extends; not what is built in and stays as it is.
+/// Drops a built-in spec, changed by `change`, into a folder; not one that stays as it is.
 pub(super) fn drop_spec(id: &str, into: &Path, change: &dyn Fn(&str) -> String) {
-    let (file, built_in) = spec_file(id);
-    let text = std::fs::read_to_string(file).unwrap();
-    if built_in && change(&text) == text {
-        return;
+    let file = format!("{id}.toml");
+    let text = std::fs::read_to_string(fixtures().join("../../specs").join(&file)).unwrap();
+    let changed = change(&text);
+    if changed != text {
+        std::fs::write(into.join(file), changed).unwrap();
     }
-    let base = text.lines().find_map(|line| line.strip_prefix("extends")?.split('"').nth(1));
-    if let Some(base) = base {
-        drop_spec(base, into, &str::to_owned);
-    }
-    std::fs::write(into.join(format!("{id}.toml")), change(&text)).unwrap();
 }
 
 /// A fixture, opened, and its reference.
@@ -98,19 +96,37 @@ impl Opened {
     /// # Errors
     /// What opening reports.
     pub fn new(entry: &Entry, change: &dyn Fn(&str) -> String, options: LoadOptions) -> Result<Self, String> {
+        Self::at(entry, &model_file(&entry.folder()), change, options)
+    }
+
+    /// The same of the model at `path`, which is the fixture's in whatever format.
+    ///
+    /// # Errors
+    /// What opening reports.
+    pub fn at(
+        entry: &Entry,
+        path: &Path,
+        change: &dyn Fn(&str) -> String,
+        options: LoadOptions,
+    ) -> Result<Self, String> {
         let specs = tempfile::tempdir().unwrap();
         drop_spec(&entry.spec, specs.path(), change);
-        let folder = fixtures().join("zoo").join(&entry.name);
         // References keep keys and values in f32, whatever the weights are.
         let kv_type = Some(KvType::F32);
         let spec_dirs = vec![specs.path().to_owned()];
         let load = LoadOptions { spec_dirs, allow_shadow: true, kv_type, ..options };
-        let pipeline = TextPipeline::open(&model_file(&folder), &load).map_err(|e| e.to_string())?;
-        Ok(Self { pipeline, reference: Reference::open(&folder.join("reference.safetensors")) })
+        let pipeline = TextPipeline::open(path, &load).map_err(|e| e.to_string())?;
+        Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
     }
 
     fn rows(&self, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<Vec<f32>> {
         rows(&self.pipeline, tokens, &LogitsOptions { chunk: Some(chunk), decode_from })
+    }
+
+    /// How far the logits of the prompt are from another model's of the same fixture.
+    pub fn from(&self, other: &Self) -> f32 {
+        let rows = |opened: &Self| opened.rows(&self.reference.ids("tokens_prompt"), 512, None);
+        distance(&rows(self), &rows(other).concat())
     }
 
     /// How far the logits of the prompt are from the reference.
@@ -146,7 +162,8 @@ impl Opened {
         logits.map(drop).map_err(|error| error.to_string())
     }
 
-    fn distances(&self) -> Vec<(&'static str, f32)> {
+    /// How far everything that the reference has is from it, with what is compared.
+    pub fn distances(&self) -> Vec<(&'static str, f32)> {
         let mut found = vec![("prompt", self.prompt(512, None)), ("long", self.long(None))];
         if self.reference.has("tokens_greedy") {
             found.extend(self.decoded());

@@ -10,3 +10,4 @@ use menagerie_qwen3 as _;
 use menagerie_qwen3moe as _;
 use menagerie_specs as _;
 use menagerie_starcoder2 as _;
+use menagerie_xlora as _;

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_all as _;
+use menagerie_registry::spec::RecipeBase;
 use menagerie_registry::{Origin, Registry};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -33,10 +34,28 @@ fn every_spec_of_the_folder_is_built_in_as_it_is_written() {
 #[test]
 fn every_crate_of_the_folder_registers_something() {
     let registry = Registry::built_in().unwrap();
-    let by = registry.entries().iter().filter_map(|entry| match &entry.origin {
+    let specs = registry.entries().iter().map(|entry| &entry.origin);
+    let recipes = registry.recipes().iter().map(|entry| &entry.origin);
+    let by = specs.chain(recipes).filter_map(|origin| match origin {
         Origin::BuiltIn(by) => Some((*by).to_owned()),
         Origin::File { .. } => None,
     });
     let folders = names("architectures").into_iter().filter(|name| name != "all");
     assert_eq!(by.collect::<BTreeSet<_>>(), folders.map(|name| format!("menagerie-{name}")).collect());
+}
+
+/// What a form is made over is built in, and says in which order adapters' layers are numbered.
+#[test]
+fn every_recipe_of_the_crates_is_a_form_of_an_architecture() {
+    let registry = Registry::built_in().unwrap();
+    let files = names("architectures/xlora/recipes");
+    let ids: BTreeSet<&str> = files.iter().filter_map(|name| name.strip_suffix(".recipe.toml")).collect();
+    assert_eq!(ids, registry.recipes().iter().map(|entry| entry.id.as_str()).collect());
+    for entry in registry.recipes() {
+        let recipe = entry.recipe().unwrap_or_else(|faults| panic!("{faults}"));
+        assert_eq!(recipe.id, entry.id);
+        let RecipeBase::Architecture(architecture) = &recipe.base else { panic!("{} is a model", entry.id) };
+        let spec = registry.entry(architecture).unwrap().spec().clone().unwrap();
+        assert!(spec.document().pointer("/adapter/order").is_some(), "{architecture} has no [adapter] order");
+    }
 }

@@ -33,5 +33,5 @@ built_in! {
     "nomic-bert-moe" "olmo" "olmo2" "olmoe" "openelm" "orion" "paddleocr" "pangu-embedded" "phimoe" "plamo"
     "plamo2" "plamo3" "plm" "qwen" "qwen2moe" "qwen2vl" "qwen35" "qwen35moe" "qwen3next" "qwen3vl"
     "qwen3vlmoe" "refact" "rnd1" "seed_oss" "smallthinker" "smollm3" "spark2_5" "stablelm" "starcoder"
-    "step35" "talkie" "xverse"
+    "step35" "t5encoder" "talkie" "xverse"
 }

@@ -7,7 +7,8 @@ use crate::options::{AssembleOptions, Purpose};
 use crate::source::WeightSource;
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
-    Backend, DenseExperts, DenseLinear, ExpertLinear, Linear, LinearSite, Param, StateDeclarations, Weight,
+    Backend, DenseExperts, DenseLinear, ExpertLinear, Linear, LinearSite, Param, SiteForm, StateDeclarations,
+    Weight,
 };
 use menagerie_registry::Part;
 use menagerie_spec::ModelConfig;
@@ -98,7 +99,7 @@ impl<'a> Assembler<'a> {
             return None;
         };
         let entry = self.source.entries().get(index)?;
-        if let Err(twice) = self.claims.claim(index, site.role, site.layer, part) {
+        if let Err(twice) = self.claims.claim(self.source, index, (site.role, site.layer, part)) {
             let text = format!(
                 "tensor \"{}\": wanted by two roles, {} and {}; one of them must name another tensor in the spec",
                 entry.name, twice.first, twice.second
@@ -171,6 +172,17 @@ impl<'a> Assembler<'a> {
         weight: Param,
         bias: Option<Vec<f32>>,
     ) -> Option<Box<dyn Linear>> {
+        self.linear_at(linear_site(site, rows), site, weight, bias)
+    }
+
+    /// The same over a weight that was made of the stored one, as `place` says.
+    pub(crate) fn linear_at(
+        &mut self,
+        place: LinearSite,
+        site: Site,
+        weight: Param,
+        bias: Option<Vec<f32>>,
+    ) -> Option<Box<dyn Linear>> {
         let bias = match bias {
             Some(bias) => Some(self.vector(site, bias)?),
             None => None,
@@ -181,7 +193,7 @@ impl<'a> Assembler<'a> {
         }
         let linear: Box<dyn Linear> = Box::new(linear);
         Some(match self.options.wrapper {
-            Some(wrapper) => wrapper.linear(&linear_site(site, rows), linear),
+            Some(wrapper) => wrapper.linear(&place, linear),
             None => linear,
         })
     }
@@ -191,6 +203,17 @@ impl<'a> Assembler<'a> {
         &mut self,
         site: Site,
         rows: Range<usize>,
+        weight: Param,
+        bias: Option<Vec<f32>>,
+    ) -> Option<Box<dyn ExpertLinear>> {
+        self.experts_at(linear_site(site, rows), site, weight, bias)
+    }
+
+    /// The same over a weight that was made of the stored one, as `place` says.
+    pub(crate) fn experts_at(
+        &mut self,
+        place: LinearSite,
+        site: Site,
         weight: Param,
         bias: Option<Vec<f32>>,
     ) -> Option<Box<dyn ExpertLinear>> {
@@ -206,7 +229,7 @@ impl<'a> Assembler<'a> {
         }
         let experts: Box<dyn ExpertLinear> = Box::new(experts);
         Some(match self.options.wrapper {
-            Some(wrapper) => wrapper.experts(&linear_site(site, rows), experts),
+            Some(wrapper) => wrapper.experts(&place, experts),
             None => experts,
         })
     }
@@ -233,6 +256,7 @@ impl<'a> Assembler<'a> {
             .entries()
             .iter()
             .enumerate()
+            .take(self.source.stored())
             .filter(|(index, _)| !self.claims.is_claimed(*index))
             .map(|(_, entry)| (entry.name.as_str(), entry.layer))
             .collect();
@@ -260,7 +284,7 @@ impl<'a> Assembler<'a> {
 
     /// Reports tensors that no role wanted and nobody ignores; `in_range` says which tensors are looked at.
     pub(crate) fn report_unclaimed(&mut self, in_range: impl Fn(Option<usize>) -> bool) {
-        for (index, entry) in self.source.entries().iter().enumerate() {
+        for (index, entry) in self.source.entries().iter().enumerate().take(self.source.stored()) {
             let ignored = || self.ignored(index).is_some();
             if self.claims.is_claimed(index) || !in_range(entry.layer) || ignored() {
                 continue;
@@ -270,37 +294,42 @@ impl<'a> Assembler<'a> {
                 entry.name,
                 entry.kind,
                 entry.dims,
-                advice(&entry.name)
+                advice(&entry.name, self.source.ignore_table())
             );
             self.faults.push(entry.layer, &text);
         }
     }
 }
 
-/// A tensor's name without what all names of its kind share: `blk.N.` and `.weight`.
+/// A tensor's name without what all names of its kind share: `blk.N.` or `model.layers.N.`, and `.weight`.
 fn bare(name: &str) -> &str {
     let name = name.strip_suffix(".weight").unwrap_or(name);
-    match name.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
-        Some((_, bare)) => bare,
-        None => name,
+    let mut at = 0;
+    for part in name.split('.') {
+        at += part.len() + 1;
+        if !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return name.get(at..).unwrap_or(name);
+        }
     }
+    name
 }
 
 /// What to do about a tensor that nobody wants.
-fn advice(name: &str) -> &'static str {
+fn advice(name: &str, table: &str) -> String {
     match name.rsplit('.').next() {
         Some("bias") => {
-            "the spec says `bias = \"none\"` there: say `if-present` or `required`, or ignore it with a reason"
+            "the spec says `bias = \"none\"` there: say `if-present` or `required`, or ignore it with a reason".into()
         }
         Some("scale" | "input_scale") => {
-            "this scale fits no weight it could multiply; use a file of another type"
+            "this scale fits no weight it could multiply; use a file of another type".into()
         }
         _ => {
-            "wrong output would be silent, so name it in the spec or list it under [gguf.ignore_tensors] with a reason"
+            format!("wrong output would be silent, so name it in the spec or list it under {table} with a reason")
         }
     }
 }
 
-fn linear_site(site: Site, rows: Range<usize>) -> LinearSite {
-    LinearSite { role: site.role.to_owned(), layer: site.layer, rows }
+/// A site over rows of the stored weight.
+pub(crate) fn linear_site(site: Site, rows: Range<usize>) -> LinearSite {
+    LinearSite { role: site.role.to_owned(), layer: site.layer, rows, form: SiteForm::Stored }
 }

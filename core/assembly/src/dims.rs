@@ -12,8 +12,13 @@ pub(crate) fn free(text: &'static str) -> Dim {
     Dim { text, size: None }
 }
 
-/// Whether `found` (fastest first) has these dimensions; trailing ones do not count.
+/// Whether `found` (fastest first) has these dimensions; ones do not count, before or behind.
 pub(crate) fn fits(expected: &[Dim], found: &[u64]) -> bool {
+    let leading = expected.iter().take_while(|dim| dim.size == Some(1)).count();
+    fits_in_order(expected, found) || (leading > 0 && fits_in_order(&expected[leading..], found))
+}
+
+fn fits_in_order(expected: &[Dim], found: &[u64]) -> bool {
     let size = |at: usize| found.get(at).copied().unwrap_or(1);
     let inside = expected.iter().enumerate().all(|(at, dim)| match dim.size {
         Some(wanted) => size(at) == wanted,
@@ -53,6 +58,8 @@ mod tests {
         assert!(fits(&expected, &[64, 7]) && fits(&expected, &[64, 7, 1]) && fits(&expected, &[64]));
         assert!(!fits(&expected, &[63, 7]) && !fits(&expected, &[64, 7, 2]) && !fits(&expected, &[64, 0]));
         assert_eq!(written(&expected), "[D=64, F]");
+        let column = [of("1", 1), of("heads", 8)];
+        assert!(fits(&column, &[1, 8]) && fits(&column, &[8]) && !fits(&column, &[8, 8]));
     }
 
     #[test]

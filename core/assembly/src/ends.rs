@@ -1,11 +1,11 @@
 //! The two ends of a model: embedding and head.
 
-use crate::assembler::{Assembler, Site};
+use crate::assembler::{Assembler, Site, linear_site};
 use crate::dims::{free, of};
 use menagerie_model::components::{LinearHead, PerLayerEmbedding, TableEmbedding};
 use menagerie_model::{
     Classifier, ClassifierActivation, ClassifierScores, Linear, Norm, OutputHead, Param, Pooling,
-    TokenEmbedding,
+    StoredTable, Table, TokenEmbedding,
 };
 use menagerie_registry::{NormPlace, Part, where_given};
 use menagerie_spec::config::{
@@ -38,7 +38,7 @@ impl Assembler<'_> {
     /// The embedding, and its table for a head that shares it.
     pub(crate) fn embedding(&mut self) -> Option<Box<dyn TokenEmbedding>> {
         let EmbeddingConfig { scale, norm, positions, token_types, per_layer } = &self.config.embedding;
-        let table = self.token_table();
+        let table = self.token_table().map(|table| self.wrapped_table(table));
         let positions = where_given(positions.as_ref().map(|role| self.table(whole(role), "context")));
         let token_types = where_given(token_types.as_ref().map(|role| self.table(whole(role), "types")));
         let norm = self.site_norm(norm.as_ref(), None);
@@ -102,9 +102,19 @@ impl Assembler<'_> {
         Some(table)
     }
 
+    /// The token embedding as it is looked up, with whatever is put around it.
+    fn wrapped_table(&self, table: Param) -> Box<dyn Table> {
+        let rows = 0..table.shape().rows;
+        let table: Box<dyn Table> = Box::new(StoredTable(table));
+        match self.options.wrapper {
+            Some(wrapper) => wrapper.table(&linear_site(whole("token_embd"), rows), table),
+            None => table,
+        }
+    }
+
     /// The head; a model without one is an encoder.
     pub(crate) fn head(&mut self) -> Option<Box<dyn OutputHead>> {
-        let OutputConfig { norm, head, bias, scale, softcap, suppress, pooling: _, classifier: _ } =
+        let OutputConfig { norm, head, bias, scale, softcap, suppress, pooling: _, classifier: _, dense: _ } =
             &self.config.output;
         let own = self.has(whole("output"), Part::Main);
         let (role, weight) = match (head, own) {
@@ -144,8 +154,17 @@ impl Assembler<'_> {
 
     /// Norm, pooling and classifier of a model that makes vectors.
     pub(crate) fn pooling(&mut self) -> Option<Pooled> {
-        let OutputConfig { norm, head: _, bias: _, scale: _, softcap: _, suppress: _, pooling, classifier } =
-            &self.config.output;
+        let OutputConfig {
+            norm,
+            head: _,
+            bias: _,
+            scale: _,
+            softcap: _,
+            suppress: _,
+            pooling,
+            classifier,
+            dense,
+        } = &self.config.output;
         let pooling = match pooling {
             config::Pooling::None => Pooling::None,
             config::Pooling::Mean => Pooling::Mean,
@@ -154,7 +173,20 @@ impl Assembler<'_> {
         };
         let norm = self.site_norm(norm.as_ref(), None);
         let classifier = where_given(classifier.as_ref().map(|config| self.classifier(config)));
-        Some(Pooled { norm: norm?, pooling, classifier: classifier? })
+        let dense = self.dense(dense);
+        Some(Pooled { norm: norm?, pooling, classifier: classifier?, dense: dense? })
+    }
+
+    /// The linears that a vector goes through: each takes what the one before it gives.
+    fn dense(&mut self, roles: &[String]) -> Option<Vec<Box<dyn Linear>>> {
+        let mut width = of("D", self.width());
+        let mut linears = Vec::with_capacity(roles.len());
+        for role in roles {
+            let linear = self.linear_if_present(role, &[width, free("vector")])??;
+            width = of("rows of the one before", linear.out_features());
+            linears.push(linear);
+        }
+        Some(linears)
     }
 
     fn classifier(&mut self, config: &ClassifierConfig) -> Option<Classifier> {
@@ -201,4 +233,5 @@ pub(crate) struct Pooled {
     pub(crate) norm: Option<Box<dyn Norm>>,
     pub(crate) pooling: Pooling,
     pub(crate) classifier: Option<Classifier>,
+    pub(crate) dense: Vec<Box<dyn Linear>>,
 }

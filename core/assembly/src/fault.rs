@@ -54,7 +54,8 @@ impl AssemblyFaults {
     /// Adds a fault; the same one in another layer only adds the layer.
     pub(crate) fn push(&mut self, layer: Option<usize>, text: &str) {
         let text = match layer {
-            Some(layer) => text.replace(&format!("blk.{layer}."), "blk.{layer}."),
+            // The first number in a tensor's name is that of its block, whatever the format.
+            Some(layer) => text.replacen(&format!(".{layer}."), ".{layer}.", 1),
             None => text.to_owned(),
         };
         match self.faults.iter_mut().find(|old| old.text == text && old.layers.is_empty() == layer.is_none())

@@ -26,6 +26,14 @@ impl GgufModel {
         GgufLoader::open(path, &LoadOptions { mmap }).map(Self)
     }
 
+    /// Its metadata by canonical keys, which are the same for every spec.
+    ///
+    /// # Errors
+    /// The file does not say what it holds.
+    pub fn canonical_keys(&self) -> Result<Box<dyn KeySource>, LoadError> {
+        Ok(Box::new(GgufKeys(self.0.canonical_keys()?)))
+    }
+
     /// Bytes of the file and its other parts, without reading them.
     pub(crate) fn part_bytes(path: &Path) -> u64 {
         let sizes = GgufFile::part_paths(path).into_iter().filter_map(|part| std::fs::metadata(part).ok());
@@ -50,12 +58,12 @@ impl ModelFile for GgufModel {
         self.0.architecture()
     }
 
-    fn keys(&self) -> Result<Box<dyn KeySource>, LoadError> {
-        Ok(Box::new(GgufKeys(self.0.canonical_keys()?)))
+    fn keys(&self, _spec: &ArchSpec) -> Result<Box<dyn KeySource>, LoadError> {
+        self.canonical_keys()
     }
 
-    fn tensors(&self, spec: Arc<ArchSpec>) -> Arc<dyn ModelTensors> {
-        Arc::new(GgufSource::new(Arc::clone(self.0.file()), spec))
+    fn tensors(&self, spec: Arc<ArchSpec>) -> Result<Arc<dyn ModelTensors>, LoadError> {
+        Ok(Arc::new(GgufSource::new(Arc::clone(self.0.file()), spec)))
     }
 
     fn tokenizer(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError> {

@@ -13,6 +13,11 @@ pub trait TensorNaming {
     /// Name of a role's tensor without `.weight` or `.bias`, unless the role is written with it.
     fn stored_name(&self, role: &str, layer: Option<usize>) -> String;
 
+    /// The block that a tensor belongs to.
+    fn block(&self, name: &str) -> Option<usize> {
+        name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
+    }
+
     /// Why a tensor is ignored, if it is; `layers` is the number of blocks that are run.
     fn ignored(&self, name: &str, layers: usize) -> Option<String>;
 }
@@ -20,6 +25,10 @@ pub trait TensorNaming {
 impl<T: TensorNaming + ?Sized> TensorNaming for &T {
     fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
         (**self).stored_name(role, layer)
+    }
+
+    fn block(&self, name: &str) -> Option<usize> {
+        (**self).block(name)
     }
 
     fn ignored(&self, name: &str, layers: usize) -> Option<String> {
@@ -32,6 +41,10 @@ impl<T: TensorNaming + ?Sized> TensorNaming for Arc<T> {
         (**self).stored_name(role, layer)
     }
 
+    fn block(&self, name: &str) -> Option<usize> {
+        (**self).block(name)
+    }
+
     fn ignored(&self, name: &str, layers: usize) -> Option<String> {
         (**self).ignored(name, layers)
     }
@@ -40,6 +53,10 @@ impl<T: TensorNaming + ?Sized> TensorNaming for Arc<T> {
 impl TensorNaming for ArchSpec {
     fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
         self.role_to_gguf_name(role, layer)
+    }
+
+    fn block(&self, name: &str) -> Option<usize> {
+        self.gguf_block(name)
     }
 
     fn ignored(&self, name: &str, layers: usize) -> Option<String> {
@@ -72,25 +89,20 @@ pub struct GgufSource<N> {
 impl<N: TensorNaming> GgufSource<N> {
     /// The tensors of `file` under the names of `naming`.
     pub fn new(file: Arc<GgufFile>, naming: N) -> Self {
-        let entries: Vec<TensorEntry> = file.tensors().iter().map(entry).collect();
+        let entries: Vec<TensorEntry> = file.tensors().iter().map(|info| entry(info, &naming)).collect();
         let index = entries.iter().enumerate().map(|(index, entry)| (entry.name.clone(), index)).collect();
         Self { file, naming, entries, index }
     }
 }
 
-fn entry(info: &TensorInfo) -> TensorEntry {
+fn entry(info: &TensorInfo, naming: &impl TensorNaming) -> TensorEntry {
     TensorEntry {
         name: info.name().to_owned(),
         dims: info.dims().to_vec(),
         kind: info.kind().to_string(),
         bytes: info.bytes(),
-        layer: block_of(info.name()),
+        layer: naming.block(info.name()),
     }
-}
-
-/// `blk.7.attn_q.weight` belongs to block 7.
-fn block_of(name: &str) -> Option<usize> {
-    name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
 }
 
 fn has_suffix(role: &str) -> bool {

@@ -99,7 +99,7 @@ pub fn assemble(
     match built {
         Some(model) if assembler.faults.is_empty() => {
             let claims = assembler.claims.list(source);
-            let entries = source.entries().iter().enumerate();
+            let entries = source.entries().iter().enumerate().take(source.stored());
             let ignored = entries.filter(|(index, _)| !assembler.claims.is_claimed(*index));
             let ignored = ignored.filter_map(|(index, tensor)| {
                 let reason = assembler.ignored(index)?;
@@ -172,9 +172,9 @@ impl Assembler<'_> {
         let body = StageBody { shape: self.model_shape(), stack: Box::new(stack) };
         Some(match position {
             StagePosition::Only if encoder => {
-                let Pooled { norm, pooling, classifier } = pooling?;
+                let Pooled { norm, pooling, classifier, dense } = pooling?;
                 let embedding = embedding?;
-                AssembledModel::Encoder(EmbeddingModel { body, embedding, norm, pooling, classifier })
+                AssembledModel::Encoder(EmbeddingModel { body, embedding, norm, pooling, classifier, dense })
             }
             StagePosition::Only => {
                 AssembledModel::Whole(WholeModel { body, embedding: embedding?, head: head? })
@@ -315,15 +315,17 @@ impl Assembler<'_> {
         part: Option<P>,
         layer: usize,
     ) -> Option<Branch<Box<dyn Norm>, P>> {
-        let BranchConfig { pre, post, after, reads, scale } = config;
+        let BranchConfig { pre, post, after, again, reads, scale } = config;
         let pre = self.site_norm(pre.as_ref(), Some(layer));
         let post = self.site_norm(post.as_ref(), Some(layer));
         let after = self.site_norm(after.as_ref(), Some(layer));
+        let again = self.site_norm(again.as_ref(), Some(layer));
         let reads = match reads {
             config::Reads::Stream => Reads::Stream,
             config::Reads::BlockInput => Reads::BlockInput,
         };
-        Some(Branch { pre: pre?, part: part?, post: post?, after: after?, reads, scale: *scale })
+        let (pre, part, post, after, again) = (pre?, part?, post?, after?, again?);
+        Some(Branch { pre, part, post, after, again, reads, scale: *scale })
     }
 }
 

@@ -1,8 +1,9 @@
 //! [`ModelFile`]: what a pipeline needs of a model on disk, whatever its format.
 
 use crate::gguf_model::GgufModel;
+use crate::hf_model::HfModel;
 use crate::source::WeightSource;
-use menagerie_loaders::{ChatTemplate, LoadError, SamplingDefaults, Tokenizer, TokenizerOptions};
+use menagerie_loaders::{ChatTemplate, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions};
 use menagerie_model::WeightGuard;
 use menagerie_spec::{ArchSpec, KeySource, RoleSource, SourceFormat};
 use std::fmt;
@@ -25,20 +26,23 @@ pub trait ModelFile: fmt::Debug + Send + Sync {
     /// The model's name as the file states it.
     fn name(&self) -> Option<&str>;
 
-    /// The architecture as the file names it.
+    /// The architecture as the file names it: `general.architecture`, or the class of a config.json.
     ///
     /// # Errors
     /// The file does not say.
     fn architecture(&self) -> Result<&str, LoadError>;
 
-    /// Its metadata by canonical keys.
+    /// Its metadata by canonical keys, as a spec reads them.
     ///
     /// # Errors
-    /// As [`ModelFile::architecture`].
-    fn keys(&self) -> Result<Box<dyn KeySource>, LoadError>;
+    /// As [`ModelFile::architecture`]; a config that the spec cannot be applied to.
+    fn keys(&self, spec: &ArchSpec) -> Result<Box<dyn KeySource>, LoadError>;
 
     /// Its tensors by the roles of a spec.
-    fn tensors(&self, spec: Arc<ArchSpec>) -> Arc<dyn ModelTensors>;
+    ///
+    /// # Errors
+    /// As [`ModelFile::keys`]; two tensors that have one name for the spec.
+    fn tensors(&self, spec: Arc<ArchSpec>) -> Result<Arc<dyn ModelTensors>, LoadError>;
 
     /// The tokenizer; `pre` is the pre-tokenizer where the file names none.
     ///
@@ -81,10 +85,16 @@ pub trait ModelFile: fmt::Debug + Send + Sync {
 /// # Errors
 /// The files cannot be read, or are of no known format.
 pub fn open_model(path: &Path, mmap: bool) -> Result<Arc<dyn ModelFile>, LoadError> {
-    Ok(Arc::new(GgufModel::open(path, mmap)?))
+    Ok(match HfModel::folder_of(path) {
+        Some(folder) => Arc::new(HfModel::open(folder, mmap)?),
+        None => Arc::new(GgufModel::open(path, mmap)?),
+    })
 }
 
 /// Bytes of the files of a model, which need not be readable.
 pub fn bytes_on_disk(path: &Path) -> u64 {
-    GgufModel::part_bytes(path)
+    match HfModel::folder_of(path) {
+        Some(folder) => Shards::bytes_on_disk(folder),
+        None => GgufModel::part_bytes(path),
+    }
 }

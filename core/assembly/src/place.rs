@@ -3,7 +3,10 @@
 use crate::assembler::{Assembler, Site};
 use crate::dims::{of, solve};
 use menagerie_model::components::RopeDeclarations;
-use menagerie_model::{Backend, ExpertLinear, Linear, Norm, Param, SequenceMixer, StateDeclarations, Weight};
+use menagerie_model::{
+    Backend, ExpertLinear, Linear, LinearSite, Norm, Param, SequenceMixer, SiteForm, StateDeclarations,
+    Weight,
+};
 use menagerie_registry::{Build, NormPlace, Part, Parts};
 use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, Tensor, WantedRole};
 use std::ops::Range;
@@ -227,16 +230,18 @@ impl Parts for Place<'_, '_> {
         self.weight_of(&row)
     }
 
-    fn linear_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn Linear>> {
+    fn linear_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn Linear>> {
         let param = self.assembler.param(self.layer, weight)?;
         let rows = 0..param.shape().rows;
-        self.assembler.linear(Site { role, layer: self.layer }, rows, param, None)
+        let place = LinearSite { role: role.to_owned(), layer: self.layer, rows, form };
+        self.assembler.linear_at(place, Site { role, layer: self.layer }, param, None)
     }
 
-    fn experts_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn ExpertLinear>> {
+    fn experts_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn ExpertLinear>> {
         let param = self.assembler.param(self.layer, weight)?;
         let rows = 0..param.shape().rows;
-        self.assembler.expert_linear(Site { role, layer: self.layer }, rows, param, None)
+        let place = LinearSite { role: role.to_owned(), layer: self.layer, rows, form };
+        self.assembler.experts_at(place, Site { role, layer: self.layer }, param, None)
     }
 
     fn values(&mut self, role: &str, part: Part) -> Option<Vec<f32>> {

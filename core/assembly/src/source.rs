@@ -28,6 +28,44 @@ impl TensorEntry {
     }
 }
 
+/// A tensor of the file that another entry is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its index.
+    pub tensor: usize,
+    /// What of it is taken.
+    pub share: Share,
+}
+
+/// What of a tensor is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All of it.
+    Whole,
+    /// Rows 0, 2, 4, ...
+    EvenRows,
+    /// Rows 1, 3, 5, ...
+    OddRows,
+    /// Columns 0, 2, 4, ...
+    EvenColumns,
+    /// Columns 1, 3, 5, ...
+    OddColumns,
+    /// What a layout takes of rows that two roles share.
+    OnePart,
+    /// The rest of them.
+    OtherPart,
+}
+
+impl Share {
+    /// Whether nothing is in both.
+    pub(crate) fn is_apart_from(self, other: Self) -> bool {
+        let pair = |a, b| (self == a && other == b) || (self == b && other == a);
+        pair(Self::EvenRows, Self::OddRows)
+            || pair(Self::EvenColumns, Self::OddColumns)
+            || pair(Self::OnePart, Self::OtherPart)
+    }
+}
+
 /// The tensors of a model by role, whatever the file format.
 pub trait WeightSource {
     /// The file, for messages.
@@ -35,6 +73,12 @@ pub trait WeightSource {
 
     /// Every tensor of the file.
     fn entries(&self) -> &[TensorEntry];
+
+    /// The name that a tensor has in a GGUF file, which types are chosen and importance is looked up by; none for a piece of
+    /// another entry.
+    fn canonical_name(&self, index: usize) -> Option<String> {
+        self.entries().get(index).map(|entry| entry.name.clone())
+    }
 
     /// Index of a role's tensor in [`WeightSource::entries`]; `layer` is the block, or `None` for the whole model.
     fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize>;
@@ -47,6 +91,26 @@ pub trait WeightSource {
     /// # Errors
     /// A type that cannot be computed with, or bytes that cannot be read.
     fn weight(&self, index: usize) -> Result<Weight, ModelError>;
+
+    /// How many of the entries, from the first on, are tensors of the file; those after them are made of these.
+    fn stored(&self) -> usize {
+        self.entries().len()
+    }
+
+    /// The tensors of the file that an entry is made of; of none, where it is a tensor of the file itself.
+    fn made_of(&self, _index: usize) -> &[Piece] {
+        &[]
+    }
+
+    /// Bytes of memory of what does not lie in the file as it is computed with.
+    fn made_bytes(&self) -> u64 {
+        0
+    }
+
+    /// The table of a spec that lists tensors of this format that are left out.
+    fn ignore_table(&self) -> &'static str {
+        "[gguf.ignore_tensors]"
+    }
 
     /// Why a tensor is left out on purpose, if it is; `layers` is the number of blocks that are run.
     fn ignored(&self, index: usize, layers: usize) -> Option<String>;

@@ -73,7 +73,7 @@ fn describe(head: &[u8], total: u64) -> (String, String) {
         return ((*name).to_string(), (*advice).to_string());
     }
     if is_safetensors(head, total) {
-        let advice = "get the model's GGUF file, or convert it with llama.cpp's convert_hf_to_gguf.py";
+        let advice = "give the folder it is in, with its config.json, under a name that ends in .safetensors";
         return ("a safetensors file".into(), advice.into());
     }
     text(head).unwrap_or_else(|| binary(head))

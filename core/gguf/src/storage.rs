@@ -16,6 +16,8 @@ use crate::header::Header;
 
 /// The first piece of a file that is read to find its header, in bytes.
 const FIRST_PIECE: u64 = 256 << 10;
+/// The extension of GGUF files.
+const GGUF: &str = "gguf";
 /// A header longer than this is refused, in bytes (the largest published ones have some 30 MiB).
 const MAX_HEADER: u64 = 1 << 30;
 
@@ -27,12 +29,12 @@ pub(crate) enum Storage {
     /// Read from a file into anonymous, page-aligned memory.
     Read(Mmap),
     /// A mapped file.
-    Mapped(MappedFile),
+    Mapped(Mapping),
 }
 
 /// A mapping and what the file was like when it was made.
 #[derive(Debug)]
-pub(crate) struct MappedFile {
+pub(crate) struct Mapping {
     // Dropped in this order: the range leaves the table before it is unmapped.
     slot: Slot,
     map: Mmap,
@@ -85,6 +87,16 @@ impl Storage {
         }
     }
 
+    /// All of a regular file, mapped or read; `extension` is that of the files it may be mistaken for, in advice.
+    pub(crate) fn open(path: &Path, mmap: bool, extension: &str) -> Result<Self, GgufErrorKind> {
+        let (file, about) = open_regular(path, extension)?;
+        match about.len() {
+            0 => Ok(Self::Given(Vec::new())),
+            len if mmap => Self::map(file, len, about.modified().ok()),
+            len => Self::read(file, len),
+        }
+    }
+
     fn map(file: File, len: u64, modified: Option<SystemTime>) -> Result<Self, GgufErrorKind> {
         let size = in_memory(len)?;
         // SAFETY: the mapping is read-only and `size` was the file's length a moment ago; its bytes are only ever used
@@ -101,7 +113,7 @@ impl Storage {
             let advice = "; read it into memory in its place (--no-mmap)".into();
             return Err(GgufErrorKind::Io { action: "map the file", source, advice });
         };
-        Ok(Self::Mapped(MappedFile { slot, map, file, modified }))
+        Ok(Self::Mapped(Mapping { slot, map, file, modified }))
     }
 
     fn read(mut file: File, len: u64) -> Result<Self, GgufErrorKind> {
@@ -150,7 +162,7 @@ pub(crate) struct Part {
 impl Part {
     /// Opens a regular file and scans its header.
     pub(crate) fn open(path: &Path, mmap: bool) -> Result<Self, GgufErrorKind> {
-        let (mut file, about) = open_regular(path)?;
+        let (mut file, about) = open_regular(path, GGUF)?;
         let len = about.len();
         if !mmap && len > 0 {
             // The beginning decides whether the rest is worth reading.
@@ -213,14 +225,14 @@ fn read_header(file: &mut File, len: u64) -> Result<(Vec<u8>, Header), GgufError
 }
 
 /// Opens a regular file without waiting for anything; directories, pipes and devices are refused.
-fn open_regular(path: &Path) -> Result<(File, fs::Metadata), GgufErrorKind> {
+fn open_regular(path: &Path, extension: &str) -> Result<(File, fs::Metadata), GgufErrorKind> {
     let opening = |source: io::Error| {
         let missing = source.kind() == io::ErrorKind::NotFound;
-        let advice = if missing { beside(path) } else { String::new() };
+        let advice = if missing { beside(path, extension) } else { String::new() };
         GgufErrorKind::Io { action: "open the file", source, advice }
     };
     let before = fs::metadata(path).map_err(opening)?;
-    check_regular(path, &before)?;
+    check_regular(path, &before, extension)?;
     let mut options = File::options();
     options.read(true);
     #[cfg(unix)]
@@ -231,18 +243,18 @@ fn open_regular(path: &Path) -> Result<(File, fs::Metadata), GgufErrorKind> {
     }
     let file = options.open(path).map_err(opening)?;
     let about = file.metadata().map_err(opening)?;
-    check_regular(path, &about)?;
+    check_regular(path, &about, extension)?;
     Ok((file, about))
 }
 
-fn check_regular(path: &Path, about: &fs::Metadata) -> Result<(), GgufErrorKind> {
+fn check_regular(path: &Path, about: &fs::Metadata, extension: &str) -> Result<(), GgufErrorKind> {
     if about.is_file() {
         return Ok(());
     }
     if about.is_dir() {
-        let found = gguf_names(path);
+        let found = names_of(path, extension);
         let advice = match found.is_empty() {
-            true => "give the .gguf file itself (there is none in this folder)".into(),
+            true => format!("give the .{extension} file itself (there is none in this folder)"),
             false => format!("give the file itself; this folder has {}", found.join(", ")),
         };
         return Err(GgufErrorKind::NotRegular { what: "a directory", advice });
@@ -268,20 +280,21 @@ fn special(_about: &fs::Metadata) -> &'static str {
     "something special"
 }
 
-/// What GGUF files are in the folder where a file was not found.
-fn beside(path: &Path) -> String {
+/// What files of its kind are in the folder where a file was not found.
+fn beside(path: &Path, extension: &str) -> String {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let found = gguf_names(folder.unwrap_or(Path::new(".")));
+    let found = names_of(folder.unwrap_or(Path::new(".")), extension);
     if found.is_empty() { String::new() } else { format!("; this folder has {}", found.join(", ")) }
 }
 
-/// A few names of GGUF files in a folder, sorted.
-fn gguf_names(folder: &Path) -> Vec<String> {
+/// A few names of files of a kind in a folder, sorted.
+fn names_of(folder: &Path, extension: &str) -> Vec<String> {
     const LIMIT: usize = 5;
+    let ending = format!(".{extension}");
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(10_000);
     let mut names: Vec<String> = entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| name.to_ascii_lowercase().ends_with(".gguf"))
+        .filter(|name| name.to_ascii_lowercase().ends_with(&ending))
         .collect();
     names.sort();
     if names.len() > LIMIT {

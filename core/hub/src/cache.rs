@@ -115,6 +115,11 @@ impl RepositoryCache {
         Ok(names.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
+    /// Where the files of a snapshot lie.
+    pub(crate) fn snapshot(&self, commit: &str) -> PathBuf {
+        self.folder.join("snapshots").join(commit)
+    }
+
     /// Where a file of a snapshot lies.
     pub(crate) fn pointer(&self, commit: &str, file: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit).join(file)

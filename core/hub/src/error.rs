@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum HubError {
     /// What was typed is not a model reference.
     #[error(
-        "`{text}` is not a model: {reason}; expected a path to a .gguf file, `org/repo`, `org/repo:QUANT`, `org/repo@revision`, `hf:org/repo/file.gguf`, or a short name ({names})"
+        "`{text}` is not a model: {reason}; expected a path to a .gguf file or to a folder with config.json, `org/repo`, `org/repo:QUANT`, `org/repo@revision`, `hf:org/repo/file.gguf`, or a short name ({names})"
     )]
     Reference {
         /// What was typed.
@@ -165,11 +165,13 @@ pub enum HubError {
         source: std::io::Error,
     },
     /// The table of models has a fault.
-    #[error("{place}: {problem}")]
+    #[error(
+        "{place}: {problem}; mend it there, or move the table away (specs/README.md says how models are named)"
+    )]
     Catalog {
-        /// File and entry.
+        /// File, line and column.
         place: String,
-        /// What is wrong.
+        /// Entry and key, and what is wrong.
         problem: String,
     },
 }

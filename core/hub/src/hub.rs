@@ -1,21 +1,36 @@
 //! [`Hub`]: from a reference to a file on this machine.
 
-use crate::catalog::Listed;
+use crate::catalog::{Catalog, Listed};
 use crate::package::Package;
 use crate::repository::{Repository, Wanted};
 use crate::{Environment, HubError, Installed, ModelReference, Progress, Removed, Verdict, store};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Finds and fetches models.
 #[derive(Clone, Debug)]
 pub struct Hub {
     environment: Environment,
+    catalog: Option<Arc<Catalog>>,
 }
 
 impl Hub {
     /// With these variables and folders.
     pub fn new(environment: Environment) -> Self {
-        Self { environment }
+        Self { environment, catalog: None }
+    }
+
+    /// With these short names instead of the program's own.
+    pub fn with_catalog(mut self, catalog: Catalog) -> Self {
+        self.catalog = Some(Arc::new(catalog));
+        self
+    }
+
+    fn catalog(&self) -> Result<&Catalog, HubError> {
+        match &self.catalog {
+            Some(catalog) => Ok(catalog),
+            None => Catalog::built_in(),
+        }
     }
 
     /// Its variables and folders.
@@ -165,7 +180,7 @@ impl Hub {
     /// # Errors
     /// The cache is there and cannot be read.
     pub fn installed(&self) -> Result<Vec<Installed>, HubError> {
-        store::installed(&self.environment)
+        store::installed(&self.environment, self.catalog()?)
     }
 
     /// Checks a model's bytes against its package's checksum or the names of its blobs.
@@ -199,7 +214,7 @@ impl Hub {
                 return Err(HubError::Unclear { name: text.to_owned(), candidates });
             }
         }
-        let reference = ModelReference::parse(text);
+        let reference = ModelReference::parse_in(text, self.catalog()?);
         if let Ok(ModelReference::Path(path)) = &reference
             && path.exists()
         {

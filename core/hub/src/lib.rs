@@ -5,7 +5,8 @@
 //!
 //! Files of the hub lie in the cache that HF's own tools use (`models--org--repo/{blobs,refs,snapshots}`), locked as
 //! they lock it. A file gets its name there only once its bytes are those that were promised; until then it is
-//! `<etag>.part`, and `<etag>.bad` if they are not.
+//! `<etag>.part`, and `<etag>.bad` if they are not. Of a repository without GGUF files the model is the folder of its snapshot:
+//! what HF's libraries save, without other programs' weights.
 //!
 //! ```no_run
 //! use menagerie_hub::{Environment, Hub, ModelReference, Silent};
@@ -29,6 +30,7 @@ mod checksum;
 mod client;
 mod environment;
 mod error;
+mod folder;
 mod hub;
 mod lock;
 mod meaning;
@@ -39,9 +41,10 @@ mod reference;
 mod repository;
 mod space;
 mod store;
+mod table;
 mod transfer;
 
-pub use catalog::{Catalog, CatalogFile, CatalogModel, Listed, Wheel};
+pub use catalog::{Catalog, CatalogFile, CatalogModel, Listed, PassedOver, Shadowing, Wheel};
 pub use cause::Cause;
 pub use checksum::Checksum;
 pub use environment::{Environment, Patience};

@@ -38,52 +38,73 @@ impl ModelReference {
     /// # Errors
     /// [`HubError::Reference`] with what was expected.
     pub fn parse(text: &str) -> Result<Self, HubError> {
-        if let Some(rest) = text.strip_prefix("hf:") {
-            return Self::repository(text, rest.trim_start_matches("//"));
-        }
-        if let Some(address) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) {
-            return Self::page(text, address);
-        }
-        if let Some(page) = HOSTS.iter().find_map(|host| text.strip_prefix(host)) {
-            return Self::page_path(text, page);
-        }
-        let path = Path::new(text);
-        let like_path = text.ends_with(".gguf") || text.starts_with(['.', '/', '~']) || path.is_absolute();
-        if like_path || path.exists() {
-            return Ok(Self::Path(path.to_owned()));
-        }
-        if !text.contains('/') {
-            return Self::listed(text);
-        }
-        Self::repository(text, text)
+        Self::parse_in(text, Catalog::built_in()?)
     }
 
-    fn listed(text: &str) -> Result<Self, HubError> {
-        let catalog = Catalog::built_in()?;
-        match catalog.find(text) {
-            Ok(Some(listed)) => Ok(Self::Listed(Box::new(listed))),
-            Ok(None) => {
+    /// [`Self::parse`], short names being those of `catalog`.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_in(text: &str, catalog: &Catalog) -> Result<Self, HubError> {
+        Self::read(text, catalog).map_err(|reason| {
+            let names: Vec<&str> = catalog.models.iter().map(|model| model.name.as_str()).collect();
+            let mut shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+            if names.len() > SHOWN {
+                shown = format!("{shown} and {} more", names.len() - SHOWN);
+            }
+            HubError::Reference { text: text.to_owned(), reason, names: shown }
+        })
+    }
+
+    /// What a text names if it is a path: it exists on disk, ends in `.gguf`, or begins like a path.
+    pub fn path(text: &str) -> Option<PathBuf> {
+        let path = Path::new(text);
+        let like_path = text.ends_with(".gguf") || text.starts_with(['.', '/', '~']) || path.is_absolute();
+        let elsewhere =
+            ["hf:", "https://", "http://"].iter().chain(&HOSTS).any(|prefix| text.starts_with(prefix));
+        (!elsewhere && (like_path || path.exists())).then(|| path.to_owned())
+    }
+
+    fn read(text: &str, catalog: &Catalog) -> Result<Self, String> {
+        if let Some(rest) = text.strip_prefix("hf:") {
+            return Self::repository(rest.trim_start_matches("//"));
+        }
+        if let Some(address) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) {
+            return Self::page(address);
+        }
+        if let Some(page) = HOSTS.iter().find_map(|host| text.strip_prefix(host)) {
+            return Self::page_path(page);
+        }
+        if let Some(path) = Self::path(text) {
+            return Ok(Self::Path(path));
+        }
+        if !text.contains('/') {
+            return Self::listed(text, catalog);
+        }
+        Self::repository(text)
+    }
+
+    fn listed(text: &str, catalog: &Catalog) -> Result<Self, String> {
+        match catalog.find(text)? {
+            Some(listed) => Ok(Self::Listed(Box::new(listed))),
+            None => {
                 let near = catalog.nearest(text.split(':').next().unwrap_or(text));
                 let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                Err(error(text, &format!("there is no such file and no such short name{near}")))
+                Err(format!("there is no such file and no such short name{near}"))
             }
-            Err(reason) => Err(error(text, &reason)),
         }
     }
 
     /// What follows `https://`.
-    fn page(text: &str, address: &str) -> Result<Self, HubError> {
+    fn page(address: &str) -> Result<Self, String> {
         match HOSTS.iter().find_map(|host| address.strip_prefix(host)) {
-            Some(page) => Self::page_path(text, page),
-            None => Err(error(
-                text,
-                "only addresses on the hub can be fetched; fetch the file with another tool and pass its path",
-            )),
+            Some(page) => Self::page_path(page),
+            None => Err("only addresses on the hub can be fetched; fetch the file with another tool and pass its path".to_owned()),
         }
     }
 
     /// `org/repo`, `org/repo/tree/REVISION`, `org/repo/blob/REVISION/FILE` or `org/repo/resolve/REVISION/FILE`.
-    fn page_path(text: &str, page: &str) -> Result<Self, HubError> {
+    fn page_path(page: &str) -> Result<Self, String> {
         let page = page.split(['?', '#']).next().unwrap_or(page).trim_end_matches('/');
         let parts: Vec<&str> = page.split('/').collect();
         let rest = match parts.as_slice() {
@@ -92,12 +113,12 @@ impl ModelReference {
             [org, name, "blob" | "resolve", revision, file @ ..] if !file.is_empty() => {
                 format!("{org}/{name}@{revision}/{}", file.join("/"))
             }
-            _ => return Err(error(text, "this page of the hub is neither a repository nor a file of one")),
+            _ => return Err("this page of the hub is neither a repository nor a file of one".to_owned()),
         };
-        Self::repository(text, &rest)
+        Self::repository(&rest)
     }
 
-    fn repository(text: &str, rest: &str) -> Result<Self, HubError> {
+    fn repository(rest: &str) -> Result<Self, String> {
         let (rest, quantisation) = match rest.split_once(':') {
             Some((rest, quantisation)) => (rest, Some(quantisation.to_owned())),
             None => (rest, None),
@@ -109,7 +130,7 @@ impl ModelReference {
         let mut parts = place.splitn(3, '/');
         let (org, name, mut file) = (parts.next(), parts.next(), parts.next());
         let (Some(org), Some(name)) = (org, name) else {
-            return Err(error(text, "there is no such file, and a repository is `org/repo`"));
+            return Err("there is no such file, and a repository is `org/repo`".to_owned());
         };
         let revision = match revision {
             Some(revision) if revision.ends_with(".gguf") => {
@@ -123,10 +144,10 @@ impl ModelReference {
         let file_valid = file.is_none_or(|file| is_safe_file(file) && file.ends_with(".gguf"));
         let quantisation_valid = quantisation.as_deref().is_none_or(is_name);
         if !(is_name(org) && is_name(name) && revision_valid && file_valid && quantisation_valid) {
-            return Err(error(text, "a part of it is empty or has characters that a repository cannot have"));
+            return Err("a part of it is empty or has characters that a repository cannot have".to_owned());
         }
         if file.is_some() && quantisation.is_some() {
-            return Err(error(text, "it names both a file and a quantisation"));
+            return Err("it names both a file and a quantisation".to_owned());
         }
         Ok(Self::Repository {
             id: format!("{org}/{name}"),
@@ -139,17 +160,6 @@ impl ModelReference {
 
 /// How many short names an error lists.
 const SHOWN: usize = 4;
-
-fn error(text: &str, reason: &str) -> HubError {
-    let names =
-        Catalog::built_in().map(|catalog| catalog.models.iter().map(|model| model.name.as_str()).collect());
-    let names: Vec<&str> = names.unwrap_or_default();
-    let mut shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN {
-        shown = format!("{shown} and {} more", names.len() - SHOWN);
-    }
-    HubError::Reference { text: text.to_owned(), reason: reason.to_owned(), names: shown }
-}
 
 /// `main/dir/file.gguf` into revision and file; `refs/pr/1` is one revision.
 fn split_revision(text: &str) -> (&str, Option<&str>) {

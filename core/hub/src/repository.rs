@@ -2,6 +2,7 @@
 
 use crate::cache::RepositoryCache;
 use crate::client::{Client, RemoteFile};
+use crate::folder::{Folder, INDEX, LONGEST_INDEX};
 use crate::meaning::Meaning;
 use crate::quantisation::{self, Choice};
 use crate::space::require_space;
@@ -35,7 +36,7 @@ pub(crate) struct Repository<'a> {
 }
 
 impl Repository<'_> {
-    /// The first file of the model, if every part of it is in the cache.
+    /// The first file of the model, or its folder, if every part of it is in the cache.
     ///
     /// # Errors
     /// Several files of the cache fit, or there is no cache.
@@ -43,10 +44,12 @@ impl Repository<'_> {
         let cache = RepositoryCache::of(self.environment, &self.id)?;
         let commit = cache.commit(&self.revision);
         let cached: Vec<String> = cache.files(&commit).into_iter().map(|(name, _)| name).collect();
-        let Some(first) = self.file_of(&cached)? else { return Ok(None) };
-        let parts = quantisation::parts(&first);
-        let complete = parts.iter().all(|part| cached.contains(part));
-        Ok(complete.then(|| cache.pointer(&commit, &parts[0])))
+        let parts = self.file_of(&cached)?.map(|first| quantisation::parts(&first));
+        if let Some(parts) = parts.filter(|parts| parts.iter().all(|part| cached.contains(part))) {
+            return Ok(Some(cache.pointer(&commit, &parts[0])));
+        }
+        let folder = self.folder_of(&cached).filter(|folder| whole(folder, &cache, &commit, &cached));
+        Ok(folder.map(|_| cache.snapshot(&commit)))
     }
 
     /// The file that is meant, as far as the cache can tell: named, found out earlier, or the only one of its label.
@@ -96,7 +99,14 @@ impl Repository<'_> {
         let client = Client::new(self.environment)?;
         let cache = RepositoryCache::of(self.environment, &self.id)?;
         let listing = client.listing(&self.id, &self.revision)?;
-        let names = self.choose(&listing.files())?;
+        let listed = listing.files();
+        if let Some(folder) = self.folder_of(&listed) {
+            let hub = Listed { client: &client, cache: &cache, commit: &listing.commit, files: &listed };
+            self.pull_folder(&hub, &folder, progress)?;
+            cache.set_commit(&self.revision, &listing.commit)?;
+            return Ok(cache.snapshot(&listing.commit));
+        }
+        let names = self.choose(&listed)?;
         let mut files = Vec::new();
         for name in &names {
             let file = client.describe(&self.id, &listing.commit, name)?;
@@ -115,6 +125,52 @@ impl Repository<'_> {
         Ok(cache.pointer(&listing.commit, &names[0]))
     }
 
+    /// The folder that is meant: where no file is asked for, and there is no GGUF.
+    fn folder_of(&self, files: &[String]) -> Option<Folder> {
+        let gguf = files.iter().any(|file| quantisation::is_model(file));
+        if gguf || self.wanted != Wanted::Default { None } else { Folder::of(files) }
+    }
+
+    /// Fetches a folder, the weights last: where they all are, everything is.
+    fn pull_folder(
+        &self,
+        hub: &Listed,
+        folder: &Folder,
+        progress: &mut dyn Progress,
+    ) -> Result<(), HubError> {
+        self.pull_files(hub, &folder.beside, progress)?;
+        let fault = |problem: String| HubError::Io {
+            path: hub.cache.pointer(hub.commit, INDEX),
+            source: std::io::Error::new(std::io::ErrorKind::InvalidData, problem),
+        };
+        let weights = folder.weights(|| read_index(hub.cache, hub.commit)).map_err(fault)?;
+        if let Some(missing) = weights.iter().find(|file| !hub.files.contains(file)) {
+            return Err(HubError::NoSuchFile {
+                repository: self.id.clone(),
+                wanted: format!("{missing}, which its {INDEX} names"),
+                available: "other files".to_owned(),
+            });
+        }
+        self.pull_files(hub, &weights, progress)
+    }
+
+    /// Fetches what is missing of these files, and puts them into the snapshot.
+    fn pull_files(
+        &self,
+        hub: &Listed,
+        names: &[String],
+        progress: &mut dyn Progress,
+    ) -> Result<(), HubError> {
+        let files = names.iter().map(|name| hub.client.describe(&self.id, hub.commit, name));
+        let files: Vec<RemoteFile> = files.collect::<Result<_, _>>()?;
+        self.require_space(hub.cache, &files)?;
+        for (name, file) in names.iter().zip(&files) {
+            Transfer { client: hub.client, cache: hub.cache, file, progress }.run()?;
+            hub.cache.link(hub.commit, name, &file.etag)?;
+        }
+        Ok(())
+    }
+
     /// The files that are meant, every part of them listed.
     fn choose(&self, listed: &[String]) -> Result<Vec<String>, HubError> {
         let choice = match &self.wanted {
@@ -126,8 +182,18 @@ impl Repository<'_> {
         let nothing = |wanted: String| {
             let models: Vec<&str> =
                 listed.iter().map(String::as_str).filter(|name| quantisation::is_model(name)).collect();
-            let available =
-                if models.is_empty() { "no GGUF file at all".to_owned() } else { models.join(", ") };
+            let available = match models.as_slice() {
+                [] if Folder::of(listed).is_some() => {
+                    format!("no GGUF file at all; its safetensors are `{}`", self.id)
+                }
+                [] if listed.iter().any(|name| is_pickle(name)) => {
+                    "no GGUF file and no safetensors: its weights are Python pickles, which are programs and never read; look \
+                     for another version of the model"
+                        .to_owned()
+                }
+                [] => "no GGUF file at all".to_owned(),
+                models => models.join(", "),
+            };
             HubError::NoSuchFile { repository: self.id.clone(), wanted, available }
         };
         let files = match choice {
@@ -172,6 +238,38 @@ impl Repository<'_> {
         let folder = cache.prepare()?;
         require_space(&folder, &self.id, files.iter().map(missing).sum())
     }
+}
+
+/// A commit on the hub with its files, and where they go.
+struct Listed<'a> {
+    client: &'a Client,
+    cache: &'a RepositoryCache,
+    commit: &'a str,
+    files: &'a [String],
+}
+
+/// Whether all weights of a folder are in the cache.
+fn whole(folder: &Folder, cache: &RepositoryCache, commit: &str, cached: &[String]) -> bool {
+    let weights = folder.weights(|| read_index(cache, commit));
+    weights.is_ok_and(|weights| weights.iter().all(|file| cached.contains(file)))
+}
+
+/// The text of a snapshot's index.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(crate) fn read_index(cache: &RepositoryCache, commit: &str) -> Result<String, String> {
+    let path = cache.pointer(commit, INDEX);
+    let failed = |error: std::io::Error| error.to_string();
+    if std::fs::metadata(&path).map_err(failed)?.len() > LONGEST_INDEX {
+        return Err(format!("{INDEX} is longer than {LONGEST_INDEX} bytes"));
+    }
+    std::fs::read_to_string(&path).map_err(failed)
+}
+
+/// Weights as Python programs.
+fn is_pickle(name: &str) -> bool {
+    [".bin", ".pth", ".pt", ".ckpt"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// A file of a repository as it can be typed.

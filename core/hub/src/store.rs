@@ -2,8 +2,9 @@
 
 use crate::cache::RepositoryCache;
 use crate::catalog::Catalog;
+use crate::folder::Folder;
 use crate::package::{Package, aside};
-use crate::repository::file_name;
+use crate::repository::{file_name, read_index};
 use crate::{Checksum, Environment, HubError, Progress, quantisation};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Installed {
     /// What to type to run it; no other model on this machine has this name.
     pub name: String,
-    /// Its (first) file.
+    /// Its (first) file, or its folder.
     pub path: PathBuf,
     /// Bytes of its files.
     pub bytes: u64,
@@ -61,8 +62,7 @@ pub struct Removed {
 ///
 /// # Errors
 /// The cache is there and cannot be read.
-pub(crate) fn installed(environment: &Environment) -> Result<Vec<Installed>, HubError> {
-    let catalog = Catalog::built_in()?;
+pub(crate) fn installed(environment: &Environment, catalog: &Catalog) -> Result<Vec<Installed>, HubError> {
     let mut models = Vec::new();
     for listed in catalog.all() {
         let package = Package { environment, listed: &listed };
@@ -87,6 +87,7 @@ pub(crate) fn installed(environment: &Environment) -> Result<Vec<Installed>, Hub
                 let place = Place::Hub { id: id.clone(), commit: commit.clone(), names: parts };
                 models.push(Installed { missing, ..Installed::new(name, "hub", paths, place) });
             }
+            models.extend(snapshot_folder(&cache, &id, (&commit, revision)));
         }
     }
     models.sort_by(|a, b| a.name.cmp(&b.name));
@@ -98,6 +99,24 @@ fn snapshot_models(cache: &RepositoryCache, commit: &str) -> Vec<(String, Vec<St
     let names: Vec<String> = cache.files(commit).into_iter().map(|(name, _)| name).collect();
     let models = quantisation::models(&names).into_values();
     models.map(|parts| (quantisation::parts(&parts[0]).swap_remove(0), parts)).collect()
+}
+
+/// The model of a snapshot without GGUF files: a folder.
+fn snapshot_folder(cache: &RepositoryCache, id: &str, (commit, revision): (&str, &str)) -> Option<Installed> {
+    let cached: Vec<String> = cache.files(commit).into_iter().map(|(name, _)| name).collect();
+    if cached.iter().any(|name| quantisation::is_model(name)) {
+        return None;
+    }
+    let folder = Folder::of(&cached)?;
+    let weights = folder.weights(|| read_index(cache, commit)).ok()?;
+    let (here, missing): (Vec<String>, Vec<String>) =
+        weights.into_iter().partition(|weights| cached.contains(weights));
+    let names: Vec<String> = folder.beside.into_iter().chain(here).collect();
+    let paths = names.iter().map(|name| cache.pointer(commit, name)).collect();
+    let name = if revision == "main" { id.to_owned() } else { format!("{id}@{revision}") };
+    let place = Place::Hub { id: id.to_owned(), commit: commit.to_owned(), names };
+    let model = Installed::new(name, "hub", paths, place);
+    Some(Installed { missing, path: cache.snapshot(commit), ..model })
 }
 
 /// How a commit is named in a reference: the main branch, another name, or itself.

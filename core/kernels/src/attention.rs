@@ -4,19 +4,22 @@
 //! threads, not on the other rows of the call, not on how a prompt is cut. Sequences with one row (decode) are cut
 //! at every 512th position; the parts are computed in any order and combined in theirs.
 
+mod biases;
 mod cache;
 mod many;
 mod one;
 mod online_softmax;
 mod rows;
 mod shape;
-pub use shape::{AttentionSequence, AttentionShape, Mask, alibi_slope};
+pub use biases::{AttentionBiases, alibi_slope};
+pub use shape::{AttentionSequence, AttentionShape, Mask};
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
 use crate::memory::Scratch;
 use crate::pool::{Pool, SendPointer};
 use crate::simd::dispatch;
+use biases::DistanceBias;
 use cache::Rows;
 use many::ManyRows;
 use one::{OneRow, Partials};
@@ -34,8 +37,7 @@ const BYTES_TOGETHER: usize = 2048;
 const SERIAL_BELOW: usize = 160_000;
 
 /// Scaled dot product attention (Vaswani et al. 2017) of every row of `q`, `[T, heads, key_dim]`, over its own
-/// sequence's cache, into `out`, `[T, heads, value_dim]`. `sinks`, one logit per head, add to the softmax's sum and
-/// to nothing else (gpt-oss). Rows that belong to no sequence are left alone.
+/// sequence's cache, into `out`, `[T, heads, value_dim]`. Rows that belong to no sequence are left alone.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: lengths and shapes that do not fit, pages that are not held or lie outside the cache's
@@ -45,11 +47,11 @@ pub fn attention(
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
     q: &[f32],
-    sinks: Option<&[f32]>,
+    biases: AttentionBiases,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    shape::check(CacheHeads::Own, shape, sequences, q, sinks, out)?;
-    run(cpu, &call_of(shape, sequences, q, sinks, out))
+    shape::check(CacheHeads::Own, shape, sequences, q, biases, out)?;
+    run(cpu, &call_of(shape, sequences, q, biases, out))
 }
 
 /// As [`attention`], over caches of one head that serves every key-value head of the shape and may be longer than what is
@@ -63,23 +65,22 @@ pub fn attention_to_one_head(
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
     q: &[f32],
-    sinks: Option<&[f32]>,
+    biases: AttentionBiases,
     out: &mut [f32],
 ) -> Result<(), KernelError> {
-    shape::check(CacheHeads::One, shape, sequences, q, sinks, out)?;
-    run(cpu, &call_of(shape, sequences, q, sinks, out))
+    shape::check(CacheHeads::One, shape, sequences, q, biases, out)?;
+    run(cpu, &call_of(shape, sequences, q, biases, out))
 }
 
 fn call_of<'a>(
     shape: &'a AttentionShape,
     sequences: &'a [AttentionSequence<'a>],
     q: &'a [f32],
-    sinks: Option<&'a [f32]>,
+    biases: AttentionBiases<'a>,
     out: &mut [f32],
 ) -> Call<'a> {
-    let slope = |bias| (0..shape.heads).map(|head| alibi_slope(bias, shape.heads, head)).collect();
-    let slopes = shape.alibi.map(slope);
-    Call { shape, sequences, q, sinks, slopes, out: SendPointer(out.as_mut_ptr()) }
+    let distance = DistanceBias::new(shape, biases);
+    Call { shape, sequences, q, sinks: biases.sinks, distance, out: SendPointer(out.as_mut_ptr()) }
 }
 
 fn run(cpu: &Cpu, call: &Call) -> Result<(), KernelError> {
@@ -102,8 +103,8 @@ pub(crate) struct Call<'a> {
     pub(crate) sequences: &'a [AttentionSequence<'a>],
     pub(crate) q: &'a [f32],
     pub(crate) sinks: Option<&'a [f32]>,
-    /// By head: what a position of distance takes from its scores.
-    pub(crate) slopes: Option<Vec<f32>>,
+    /// What the distance of a key adds to its score.
+    distance: Option<DistanceBias<'a>>,
     pub(crate) out: SendPointer<f32>,
 }
 

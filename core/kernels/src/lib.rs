@@ -102,13 +102,19 @@
 //! a sequence is cut. The blocked forms that turn a delta net into products (WY) would save nothing here: per row and head
 //! they multiply three times the state and the products within a block; two passes over a state in the cache are four.
 //!
+//! # Encoding
+//!
+//! [`encode`] is the way back, f32 to blocks: sixteen groups at a time, one to a lane, each with the scale of the least weighted
+//! square error among several candidates. Nothing is fused, so the bytes are the same on every instruction set.
+//!
 //! # Adding a block type
 //!
 //! 1. A line in `blocks/types.rs` (name, id, values and bytes per block).
 //! 2. A `Format` in the file of its family under `blocks/`, and its line in `with_format!`, which refuses to compile if
 //!    the sizes differ. AVX2, NEON and the portable kernels follow from it.
 //! 3. Its line in the two matches of `matmul/avx512/mod.rs`: `Unpack<F>` until there is something better.
-//! 4. Where its f16 factors lie, in `menagerie-kernels-check`'s `weights.rs`. The tests then cover it; reference values
+//! 4. Its `Encode` under `encode/`, and its line in `with_encoder!`.
+//! 5. Where its f16 factors lie, in `menagerie-kernels-check`'s `weights.rs`. The tests then cover it; reference values
 //!    come with `tests/fixtures/quant`.
 //!
 //! # Adding an instruction set
@@ -126,6 +132,7 @@ mod attention;
 mod blocks;
 mod caches;
 mod cpu;
+mod encode;
 mod error;
 mod isa;
 mod kv;
@@ -143,11 +150,13 @@ mod softmax;
 
 pub use activations::{ActivationCache, Activations};
 pub use allocator::keep_large_buffers;
-pub use attention::{AttentionSequence, AttentionShape, Mask, alibi_slope, attention, attention_to_one_head};
+pub use attention::{
+    AttentionBiases, AttentionSequence, AttentionShape, Mask, alibi_slope, attention, attention_to_one_head,
+};
 pub use blocks::{BlockType, FloatType, Matrix, QuantType, dequantise};
 pub use caches::Caches;
 pub use cpu::{Cpu, CpuOptions, HalfPrompts};
-
+pub use encode::{encode, largest_encodable, needs_importance};
 pub use error::KernelError;
 pub use isa::Isa;
 pub use kv::{KvRows, KvType, load_rows, store_rows};

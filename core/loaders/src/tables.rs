@@ -36,6 +36,8 @@ pub struct TokenizerTables {
     built_in_files: usize,
     splits: BTreeMap<String, Held<Vec<String>>>,
     pre: BTreeMap<String, Held<PreTokenizer>>,
+    /// The first name of each of their entries.
+    usual_pre: Vec<String>,
     vocabularies: BTreeMap<String, Held<VocabularyKind>>,
     /// Text and file.
     end: BTreeMap<String, usize>,
@@ -118,8 +120,27 @@ impl TokenizerTables {
         self.pre.get(name).map(|held| &held.value)
     }
 
+    /// The names of pre-tokenizers that cut as these regexes do; the usual ones of their entries come first.
+    pub(crate) fn pre_of(&self, regexes: &[String], ignore_merges: bool) -> Vec<&str> {
+        let same = |pre: &PreTokenizer| {
+            pre.ignore_merges == ignore_merges && !pre.text && pre.regexes.iter().eq(regexes)
+        };
+        let mut names: Vec<(bool, &str)> = (self.pre.iter())
+            .filter(|(_, held)| same(&held.value))
+            .map(|(name, _)| (!self.usual_pre.contains(name), name.as_str()))
+            .collect();
+        names.sort_unstable();
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
     pub(crate) fn vocabulary(&self, name: &str) -> Option<&VocabularyKind> {
         self.vocabularies.get(name).map(|held| &held.value)
+    }
+
+    /// The value of `tokenizer.ggml.model` for an algorithm, where no pre-tokenizer goes with the name.
+    pub(crate) fn vocabulary_of(&self, wanted: Algorithm) -> Option<&str> {
+        let fits = |held: &Held<VocabularyKind>| matches!(&held.value, VocabularyKind::Known { algorithm, pre: None } if *algorithm == wanted);
+        self.vocabularies.iter().find(|(_, held)| fits(held)).map(|(name, _)| name.as_str())
     }
 
     /// Values of `tokenizer.ggml.model` that can be used.

@@ -10,7 +10,10 @@ mod cheapest;
 mod decoder;
 mod ends;
 mod error;
-mod keys;
+mod finder;
+pub(crate) mod framing;
+pub(crate) mod json;
+pub(crate) mod keys;
 mod kind;
 mod longest;
 mod merges;
@@ -20,7 +23,7 @@ mod splitter;
 mod spm;
 mod text_index;
 mod unigram;
-mod vocabulary;
+pub(crate) mod vocabulary;
 mod word_piece;
 
 #[cfg(test)]
@@ -40,8 +43,9 @@ pub use special::Special;
 
 use crate::segment::Segment;
 use crate::tables::TokenizerTables;
-use algorithm::{Algorithm, Before};
+use algorithm::{Algorithm, Before, Leading};
 use build::Build;
+use framing::Framing;
 use special::{Fragment, SpecialTokens, Trust};
 pub(crate) use splitter::Splitter;
 use vocabulary::Vocabulary;
@@ -64,10 +68,7 @@ struct Parts {
     eos: Option<u32>,
     add_bos: bool,
     add_eos: bool,
-    /// Ends a text, where the model wants one.
-    closing: Option<u32>,
-    /// Stands between two texts beside `closing`, where the model wants one.
-    separator: Option<u32>,
+    framing: Framing,
 }
 
 /// What a file's tokenizer is built with beside the file.
@@ -134,6 +135,10 @@ impl Tokenizer {
     fn encode_fragments(&self, text: &str, trust: Trust<'_>) -> Result<Vec<u32>, TokenizerError> {
         let vocabulary = &self.parts.vocabulary;
         let mut ids = Vec::with_capacity(text.len() / 3);
+        if let Algorithm::Staged(staged) = &self.parts.algorithm {
+            staged.encode(vocabulary, text, trust, &mut ids)?;
+            return Ok(ids);
+        }
         let mut before = Before::Start;
         for fragment in self.parts.special.partition(vocabulary, text, trust) {
             before = match fragment {
@@ -152,25 +157,14 @@ impl Tokenizer {
 
     /// Puts the beginning-of-sequence token first and the end-of-sequence token (or the separator) last, where the model wants them and
     /// they are not there already (a chat template may have written them).
-    pub fn frame(&self, mut ids: Vec<u32>) -> Vec<u32> {
-        if let Some(bos) = self.bos().filter(|bos| self.parts.add_bos && ids.first() != Some(bos)) {
-            ids.insert(0, bos);
-        }
-        if let Some(closing) = self.parts.closing.filter(|closing| ids.last() != Some(closing)) {
-            ids.push(closing);
-        }
-        ids
+    pub fn frame(&self, ids: Vec<u32>) -> Vec<u32> {
+        self.parts.framing.around(ids)
     }
 
     /// A question and an answer to be scored by a reranker: the first framed, a separator where the model wants one, and
     /// the second ended as the first is. Also the place where the second begins.
     pub fn frame_pair(&self, first: Vec<u32>, second: &[u32]) -> (Vec<u32>, usize) {
-        let mut ids = self.frame(first);
-        ids.extend(self.parts.separator);
-        let second_begins = ids.len();
-        ids.extend_from_slice(second);
-        ids.extend(self.parts.closing);
-        (ids, second_begins)
+        self.parts.framing.pair(first, second)
     }
 
     /// The text of ids from the start of a text; special tokens by name if `show_special`, else left out.
@@ -227,9 +221,9 @@ impl Tokenizer {
         self.parts.add_eos
     }
 
-    /// Whether text gets a space before its first word.
-    pub(crate) fn adds_space_prefix(&self) -> bool {
-        self.parts.algorithm.adds_space()
+    /// What happens to spaces at the start of a decoded text.
+    pub(crate) fn leading(&self) -> Leading {
+        self.parts.algorithm.leading()
     }
 
     /// All ids that end a generation, sorted.

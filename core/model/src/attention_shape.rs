@@ -1,4 +1,6 @@
-//! [`AttentionShape`]: heads, scale and mask of an attention.
+//! [`AttentionShape`]: heads, scale and mask of an attention; [`AttentionBiases`]: what its scores get besides.
+
+use crate::param::Param;
 
 /// Which keys a query sees, by their positions in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,4 +60,14 @@ pub struct AttentionShape {
     pub mask: Mask,
     /// Largest bias of ALiBi (Press et al., 2021): `slope * |query - key|` is taken from the capped scores.
     pub alibi: Option<f32>,
+}
+
+/// What an attention adds to its scores beside [`AttentionShape::alibi`].
+#[derive(Clone, Copy, Default)]
+pub struct AttentionBiases<'a> {
+    /// `[heads]`: logits that take part in the softmax and have no value.
+    pub sinks: Option<&'a Param>,
+    /// `[heads, 2 * reach + 1]`, any reach: what the capped score of a key `d` positions after the query gets added, at
+    /// index `reach + d`; farther keys get what the ends say. Not together with ALiBi.
+    pub distances: Option<&'a Param>,
 }

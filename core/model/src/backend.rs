@@ -1,7 +1,7 @@
 //! [`Backend`]: where a forward computes; one method per operation.
 
 use crate::activated::Activated;
-use crate::attention_shape::AttentionShape;
+use crate::attention_shape::{AttentionBiases, AttentionShape};
 use crate::compute::Arithmetic;
 use crate::experts::{ExpertPlan, Packing, Weighted};
 use crate::layout::SequenceLayout;
@@ -124,7 +124,7 @@ pub trait Backend: Send + Sync {
 
     // Products.
 
-    /// Rows of a table by index, `[ids.len(), cols]`.
+    /// Rows of a table by index, `[ids.len(), cols]`; of a stack, where the device has that, rows of all its matrices.
     ///
     /// # Errors
     /// [`crate::ModelError::TokenOutOfRange`] for an index past the table.
@@ -167,14 +167,12 @@ pub trait Backend: Send + Sync {
 
     /// Stores the step's keys and values, then attends with its queries `[T, heads * key_dim]` to everything stored that
     /// the mask shows; gives `[T, heads * value_dim]`.
-    ///
-    /// `sinks` `[heads]` are logits that take part in the softmax and have no value.
     fn attention(
         &self,
         shape: &AttentionShape,
         states: AttentionStates,
         query_key_value: [&Rows; 3],
-        sinks: Option<&Param>,
+        biases: AttentionBiases,
         step: StateStep,
     ) -> Result<Rows>;
 
@@ -263,6 +261,9 @@ pub trait Backend: Send + Sync {
 
     /// `x + y`.
     fn add(&self, x: Rows, y: &Rows) -> Result<Rows>;
+
+    /// `x` with row `i` of `y` added to its row `rows[i]`; no row twice.
+    fn add_rows(&self, x: Rows, rows: &[u32], y: &Rows) -> Result<Rows>;
 
     /// `x * y`.
     fn multiply(&self, x: Rows, y: &Rows) -> Result<Rows>;

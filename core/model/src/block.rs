@@ -27,10 +27,11 @@ pub enum PreNorm {
     Shared,
 }
 
-/// `h = reads; h = pre(h); h = part(h); h = post(h); x = x + scale * h; x = after(x)`.
+/// `h = reads; h = pre(h); h = part(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is the stream
+/// before the branch was added: `x = again(x + i)`.
 ///
 /// This one form is the sequential block (`pre`), the parallel one (`reads` the block's input), post-norm (`post`),
-/// sandwich (`pre` and `post`) and BERT's (`after`).
+/// sandwich (`pre` and `post`), BERT's (`after`) and that of Jina's BERT for code (`again`).
 pub struct Branch<N, P> {
     /// Norm before the part.
     pub pre: Option<N>,
@@ -40,6 +41,8 @@ pub struct Branch<N, P> {
     pub post: Option<N>,
     /// Norm on the stream once the branch is added.
     pub after: Option<N>,
+    /// Norm on what `after` gives with the stream before the branch added once more.
+    pub again: Option<N>,
     /// What the branch reads.
     pub reads: Reads,
     /// Multiplies the branch before it is added (1 = none).
@@ -49,7 +52,7 @@ pub struct Branch<N, P> {
 impl<N, P> Branch<N, P> {
     /// `x + part(pre(x))`.
     pub fn new(pre: Option<N>, part: P) -> Self {
-        Self { pre, part, post: None, after: None, reads: Reads::Stream, scale: 1.0 }
+        Self { pre, part, post: None, after: None, again: None, reads: Reads::Stream, scale: 1.0 }
     }
 }
 
@@ -84,8 +87,12 @@ impl<N: Norm, P> Branch<N, P> {
             branch = backend.scale(branch, self.scale)?;
         }
         let sum = backend.add(branch, stream)?;
-        match &self.after {
-            Some(norm) => norm.forward(&sum, context),
+        let sum = match &self.after {
+            Some(norm) => norm.forward(&sum, context)?,
+            None => sum,
+        };
+        match &self.again {
+            Some(norm) => norm.forward(&backend.add(sum, stream)?, context),
             None => Ok(sum),
         }
     }

@@ -1,5 +1,6 @@
 //! [`TransformContext`]: everything a forward needs beyond weights.
 
+use crate::adapter::AdapterSet;
 use crate::backend::StateStep;
 use crate::compute::Compute;
 use crate::hook::{Checkpoint, LayerHook};
@@ -51,7 +52,9 @@ pub struct TransformContext<'a> {
     pub token_types: Option<&'a [u32]>,
     /// The state of the sequences, written and read through state ids.
     pub states: &'a mut StatePool,
-    /// Weights of adapters per row; absent = those of the adapter sets.
+    /// The adapter sets of the step; [`crate::SequenceRows::adapters`] is an index into them.
+    pub adapters: &'a [Arc<AdapterSet>],
+    /// Weights of adapters per row, which multiply those of sets that want them; absent = none do.
     pub scalings: Option<&'a Scalings>,
     /// Hooks, called in order.
     pub hooks: &'a [Arc<dyn LayerHook>],
@@ -83,6 +86,7 @@ impl<'a> TransformContext<'a> {
             input,
             token_types: None,
             states,
+            adapters: &[],
             scalings: None,
             hooks: &[],
             cancelled: None,
@@ -91,6 +95,19 @@ impl<'a> TransformContext<'a> {
             held: None,
             per_layer: None,
             rope_tables: RopeTables::default(),
+        }
+    }
+
+    /// A context for another pass of the same step: input, states and cancellation are the same; adapters and hooks are none
+    /// until they are given.
+    pub fn pass<'b>(&'b mut self, layout: &'b SequenceLayout) -> TransformContext<'b>
+    where
+        'a: 'b,
+    {
+        TransformContext {
+            token_types: self.token_types,
+            cancelled: self.cancelled,
+            ..TransformContext::new(self.compute, layout, self.input, self.states)
         }
     }
 

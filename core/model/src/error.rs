@@ -47,6 +47,9 @@ pub enum ModelError {
     /// The weights vanished while mapped, or could not be read.
     #[error("weights: {0}")]
     Weights(String),
+    /// Weights of adapters that are no numbers (X-LoRA).
+    #[error("scalings of X-LoRA: {0}")]
+    Scalings(String),
     /// A backend refused or failed.
     #[error("{backend}: {source}")]
     Backend {

@@ -14,6 +14,16 @@ pub trait Executor: Send + Sync {
     /// The states of all layers, in the order of their ids.
     fn states(&self) -> &[StateSpec];
 
+    /// State sets of a sequence: passes of a step that each keep all states ([`crate::PoolOptions::sets`]).
+    fn state_sets(&self) -> usize {
+        1
+    }
+
+    /// Layers and adapters of the weights that hooks are shown ([`crate::LayerHook::scalings`]); none without X-LoRA.
+    fn scaling_shape(&self) -> Option<[usize; 2]> {
+        None
+    }
+
     /// Rows of the embedding: ids at or past it are refused.
     fn vocabulary(&self) -> usize;
 
@@ -54,8 +64,7 @@ impl Executor for WholeModel {
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
-        let hidden = self.embedding.embed(context)?;
-        let hidden = self.body.stack.transform(hidden, context)?;
+        let hidden = self.hidden(context)?;
         self.head.logits_of_step(hidden, context)
     }
 }

@@ -131,9 +131,23 @@ pub trait ExpertLinear: Send + Sync {
         context: &TransformContext,
     ) -> Result<Rows>;
 
-    /// The stored weight, if this is a plain product with nothing around it: lets a caller run several stacks over the
-    /// same rows at once.
+    /// The stored weight, if [`ExpertLinear::forward`] is its product followed by [`ExpertLinear::adapt`]: lets a caller
+    /// run several stacks over the same rows at once.
     fn plain(&self) -> Option<Product<'_>>;
+
+    /// What comes after the product of [`ExpertLinear::plain`], packed as it is: what adapters add. Nothing by default.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn adapt(
+        &self,
+        product: Rows,
+        _x: &Activated,
+        _packed: (&ExpertPlan, Packing),
+        _context: &TransformContext,
+    ) -> Result<Rows> {
+        Ok(product)
+    }
 }
 
 /// `y = s_e W_e x + b_e` over a stored stack.
@@ -209,7 +223,7 @@ impl ExpertLinear for DenseExperts {
     }
 }
 
-/// Several stacks over the same rows: plain ones of equal shape at once, wrapped ones one by one.
+/// Several stacks over the same rows: the products of stored weights of equal shape at once, others one by one.
 ///
 /// # Errors
 /// What a stack returns.
@@ -225,7 +239,9 @@ pub fn experts_many<const N: usize>(
     if plain.len() == N && alike {
         let compute = context.compute;
         let made = compute.backend.expert_products(&plain, x, plan, packing, compute.arithmetic)?;
-        return crate::linear::exactly(made);
+        let made = stacks.iter().zip(made);
+        let adapted = made.map(|(stack, product)| stack.adapt(product, x, (plan, packing), context));
+        return crate::linear::exactly(adapted.collect::<Result<Vec<_>>>()?);
     }
     let made = stacks.iter().map(|stack| stack.forward(x, plan, packing, context));
     crate::linear::exactly(made.collect::<Result<Vec<_>>>()?)

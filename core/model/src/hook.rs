@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::compute::Compute;
+use crate::context::Scalings;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
 use std::ops::Range;
@@ -72,6 +73,15 @@ pub trait LayerHook: Send + Sync {
     /// An error ends the forward.
     fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Rows, compute: &Compute) -> Result<()> {
         let _ = (layer, checkpoint, value, compute);
+        Ok(())
+    }
+
+    /// Before the layers of a step, where the model weights its adapters row by row (X-LoRA): look, do not touch.
+    ///
+    /// # Errors
+    /// An error ends the forward.
+    fn scalings(&self, scalings: &Scalings, layout: &SequenceLayout) -> Result<()> {
+        let _ = (scalings, layout);
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ pub struct SequenceRows {
     pub regime: RopeRegime,
     /// Which of its rows want logits, relative to `rows.start`.
     pub logits: Range<usize>,
-    /// Adapter set that acts on its rows; absent = the bare model.
+    /// Which of the step's adapter sets acts on its rows; absent = the bare model.
     pub adapters: Option<usize>,
 }
 
@@ -135,6 +135,13 @@ impl SequenceLayout {
             return Err(ModelError::Layout(format!("{} positions for {next} rows", positions.rows())));
         }
         Ok(Self { sequences, positions, rows: next })
+    }
+
+    /// The same with this adapter set for every sequence.
+    pub fn with_adapters(&self, set: Option<usize>) -> Self {
+        let mut same = self.clone();
+        same.sequences.iter_mut().for_each(|part| part.adapters = set);
+        same
     }
 
     /// The layout of some of the sequences alone, and the rows they have here; absent where there are none.

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod activated;
+mod adapter;
 mod attention_shape;
 mod backend;
 mod block;
@@ -50,12 +51,18 @@ mod stack;
 mod stage;
 mod state;
 mod step;
+mod table;
 mod traits;
 mod weight;
 mod wrapper;
 
 pub use activated::Activated;
-pub use attention_shape::{AttentionShape, Mask};
+pub use adapter::{
+    Adapter, AdapterSet, AdapterSite, AdapterSites, BetweenLinears, KeptScalings, LinearPart, LowRank,
+    Magnitude, RawScalings, ScalingLayers, ScalingSpread, SitePart, SiteShape, TablePart, Whole,
+    XLoraClassifier, XLoraMixing, XLoraModel,
+};
+pub use attention_shape::{AttentionBiases, AttentionShape, Mask};
 pub use backend::{AttentionStates, Backend, Operation, Product, RopeTable, Rotation, StateStep};
 pub use block::{
     Beside, BesideReads, Branch, DynBlock, Entry, Holds, Layer, PreNorm, Reads, TransformerBlock,
@@ -88,9 +95,10 @@ pub use state::{
     StatePlan, StatePool, StateRoom, StateSpec, StateTables,
 };
 pub use step::{InferenceStep, RopeRegime};
+pub use table::{StoredTable, Table};
 pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
 pub use weight::{Weight, WeightBytes};
-pub use wrapper::{LinearSite, LinearWrapper};
+pub use wrapper::{HeadRows, LinearSite, LinearWrapper, SiteForm};
 
 /// Result of everything in this crate.
 pub type Result<T, E = ModelError> = std::result::Result<T, E>;

@@ -21,9 +21,17 @@ pub trait Linear: Send + Sync {
     /// A shape that does not fit.
     fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows>;
 
-    /// The stored weight, if this is a plain product with nothing around it: lets a caller run several products over
-    /// the same rows at once.
+    /// The stored weight, if [`Linear::forward`] is its product followed by [`Linear::adapt`]: lets a caller run several
+    /// products over the same rows at once.
     fn plain(&self) -> Option<Product<'_>>;
+
+    /// What comes after the product of [`Linear::plain`], `[T, out]` to `[T, out]`: what adapters add. Nothing by default.
+    ///
+    /// # Errors
+    /// A shape that does not fit.
+    fn adapt(&self, product: Rows, _x: &Activated, _context: &TransformContext) -> Result<Rows> {
+        Ok(product)
+    }
 }
 
 /// `y = s W x + b` over a stored weight.
@@ -90,7 +98,7 @@ impl Linear for DenseLinear {
     }
 }
 
-/// Several linears over the same rows: plain ones at once, wrapped ones one by one.
+/// Several linears over the same rows: the products of stored weights at once, others one by one.
 ///
 /// # Errors
 /// What a linear returns.
@@ -102,7 +110,9 @@ pub fn linear_many<const N: usize>(
     let plain: Vec<Product> = linears.iter().filter_map(|linear| linear.plain()).collect();
     if plain.len() == N {
         let compute = context.compute;
-        return exactly(compute.backend.products(&plain, x, compute.arithmetic)?);
+        let made = compute.backend.products(&plain, x, compute.arithmetic)?.into_iter();
+        let adapted = linears.iter().zip(made).map(|(linear, product)| linear.adapt(product, x, context));
+        return exactly(adapted.collect::<Result<Vec<_>>>()?);
     }
     exactly(linears.iter().map(|linear| linear.forward(x, context)).collect::<Result<Vec<_>>>()?)
 }

@@ -1,8 +1,10 @@
 //! The shapes a loaded model can have: whole, a stage of it, or an encoder. What a stage lacks is absent by type.
 
 use crate::Result;
+use crate::activated::Activated;
 use crate::classifier::Classifier;
 use crate::context::TransformContext;
+use crate::linear::Linear;
 use crate::pooling::Pooling;
 use crate::rows::Rows;
 use crate::traits::{LayerStack, Norm, OutputHead, TokenEmbedding};
@@ -92,6 +94,8 @@ pub struct EmbeddingModel {
     pub pooling: Pooling,
     /// Makes scores of what is pooled, unless the caller wants another way.
     pub classifier: Option<Classifier>,
+    /// Linears that what is pooled goes through, in this order, unless the caller wants another pooling.
+    pub dense: Vec<Box<dyn Linear>>,
 }
 
 impl FirstStage {
@@ -100,6 +104,17 @@ impl FirstStage {
     /// # Errors
     /// What a part returns.
     pub fn forward(&self, context: &mut TransformContext) -> Result<Rows> {
+        let hidden = self.embedding.embed(context)?;
+        self.body.stack.transform(hidden, context)
+    }
+}
+
+impl WholeModel {
+    /// The step's input to hidden rows `[T, D]`, before the head's norm.
+    ///
+    /// # Errors
+    /// What a part returns.
+    pub fn hidden(&self, context: &mut TransformContext) -> Result<Rows> {
         let hidden = self.embedding.embed(context)?;
         self.body.stack.transform(hidden, context)
     }
@@ -128,7 +143,7 @@ impl LastStage {
 
 impl EmbeddingModel {
     /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. As the model was trained
-    /// where no `pooling` is given: then a classifier's scores, `[N, labels]`, if it has one.
+    /// where no `pooling` is given: then behind its dense linears, or a classifier's scores, `[N, labels]`, if it has them.
     ///
     /// # Errors
     /// What a part returns.
@@ -138,9 +153,16 @@ impl EmbeddingModel {
         if let Some(norm) = &self.norm {
             hidden = norm.forward(&hidden, context)?;
         }
-        let pooled = pooling.unwrap_or(self.pooling).pool(hidden, context)?;
-        match self.classifier.as_ref().filter(|_| pooling.is_none()) {
-            Some(classifier) => classifier.forward(pooled, &self.pooling.origins(context), context),
+        let mut pooled = pooling.unwrap_or(self.pooling).pool(hidden, context)?;
+        if pooling.is_some() {
+            return Ok(pooled);
+        }
+        let origins = self.pooling.origins(context);
+        for linear in &self.dense {
+            pooled = linear.forward(&Activated::selected(&pooled, &origins)?, context)?;
+        }
+        match &self.classifier {
+            Some(classifier) => classifier.forward(pooled, &origins, context),
             None => Ok(pooled),
         }
     }

@@ -16,10 +16,51 @@ pub enum WeightBytes {
 }
 
 impl WeightBytes {
-    fn as_slice(&self) -> &[u8] {
+    /// All of them.
+    pub fn as_slice(&self) -> &[u8] {
         match self {
             Self::Mapped(bytes) => bytes,
             Self::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// Where the matrices of a weight lie.
+#[derive(Clone)]
+enum Matrices {
+    /// One after the other.
+    Together(WeightBytes),
+    /// Each in bytes of its own: experts that a file keeps apart.
+    Apart(Arc<[WeightBytes]>),
+}
+
+impl Matrices {
+    /// The bytes that a matrix lies in, and where in them it begins.
+    fn around(&self, matrix: usize, stride: usize) -> Option<(&[u8], usize)> {
+        match self {
+            Self::Together(bytes) => Some((bytes.as_slice(), matrix.checked_mul(stride)?)),
+            Self::Apart(parts) => Some((parts.get(matrix)?.as_slice(), 0)),
+        }
+    }
+
+    /// Whether they are `count` matrices of `stride` bytes.
+    fn are(&self, count: usize, stride: usize) -> bool {
+        match self {
+            Self::Together(bytes) => stride.checked_mul(count) == Some(bytes.as_slice().len()),
+            Self::Apart(parts) => {
+                parts.len() == count && parts.iter().all(|part| part.as_slice().len() == stride)
+            }
+        }
+    }
+
+    /// What there is, for messages.
+    fn described(&self) -> String {
+        match self {
+            Self::Together(bytes) => format!("{} bytes", bytes.as_slice().len()),
+            Self::Apart(parts) => {
+                let sizes: Vec<usize> = parts.iter().map(|part| part.as_slice().len()).take(4).collect();
+                format!("{} parts, the first of {sizes:?} bytes", parts.len())
+            }
         }
     }
 }
@@ -30,7 +71,7 @@ impl WeightBytes {
 #[derive(Clone)]
 pub struct Weight {
     name: Arc<str>,
-    bytes: WeightBytes,
+    bytes: Matrices,
     block: GgmlType,
     shape: WeightShape,
     row_bytes: usize,
@@ -47,6 +88,18 @@ impl Weight {
     /// [`ModelError::Shape`] if the type's blocks are not known, rows are not whole blocks, or the bytes are not as many
     /// as the shape says.
     pub fn new(name: &str, bytes: WeightBytes, block: GgmlType, shape: WeightShape) -> Result<Self> {
+        Self::over(name, Matrices::Together(bytes), block, shape)
+    }
+
+    /// A stack of matrices that lie apart, each in one of `parts`.
+    ///
+    /// # Errors
+    /// As [`Weight::new`], of each part.
+    pub fn apart(name: &str, parts: Vec<WeightBytes>, block: GgmlType, shape: WeightShape) -> Result<Self> {
+        Self::over(name, Matrices::Apart(parts.into()), block, shape)
+    }
+
+    fn over(name: &str, bytes: Matrices, block: GgmlType, shape: WeightShape) -> Result<Self> {
         let WeightShape { count, rows, cols } = shape;
         let shape_error = |expected: String, found: String| {
             Err(ModelError::Shape { what: format!("tensor \"{name}\""), expected, found })
@@ -59,13 +112,11 @@ impl Weight {
             return shape_error(expected, format!("rows of {cols}"));
         }
         let row_bytes = cols / block_len * block_bytes;
-        let stride = row_bytes.checked_mul(rows);
-        let found = bytes.as_slice().len();
-        match stride.and_then(|stride| Some((stride, stride.checked_mul(count)?))) {
-            Some((stride, total)) if total == found => {
+        match row_bytes.checked_mul(rows) {
+            Some(stride) if bytes.are(count, stride) => {
                 Ok(Self { name: name.into(), bytes, block, shape, row_bytes, start: 0, stride })
             }
-            _ => shape_error(format!("{count} x {rows} rows of {row_bytes} bytes"), format!("{found} bytes")),
+            _ => shape_error(format!("{count} x {rows} rows of {row_bytes} bytes"), bytes.described()),
         }
     }
 
@@ -101,7 +152,8 @@ impl Weight {
     pub fn as_stack(&self, count: usize) -> Result<Self> {
         let WeightShape { count: before, rows, cols } = self.shape;
         let all = before * rows;
-        if count == 0 || !all.is_multiple_of(count) || self.stride != rows * self.row_bytes {
+        let apart = matches!(self.bytes, Matrices::Apart(_)) && count != before;
+        if count == 0 || apart || !all.is_multiple_of(count) || self.stride != rows * self.row_bytes {
             return Err(ModelError::Shape {
                 what: format!("tensor \"{}\"", self.name),
                 expected: format!("rows of {count} matrices that follow each other"),
@@ -162,8 +214,10 @@ impl Weight {
     /// # Errors
     /// [`ModelError::Shape`] past the last one.
     pub fn matrix(&self, index: usize) -> Result<&[u8]> {
-        let start = self.start + index * self.stride;
-        let bytes = self.bytes.as_slice().get(start..start + self.shape.rows * self.row_bytes);
+        let bytes = self.bytes.around(index, self.stride).and_then(|(bytes, first)| {
+            let start = first.checked_add(self.start)?;
+            bytes.get(start..start.checked_add(self.shape.rows * self.row_bytes)?)
+        });
         match (bytes, index < self.shape.count) {
             (Some(bytes), true) => Ok(bytes),
             _ => Err(ModelError::Shape {

@@ -1,10 +1,32 @@
-//! [`LinearWrapper`]: what is put around linears when a model is assembled.
+//! [`LinearWrapper`]: what is put around linears and tables when a model is assembled.
 
 use crate::experts::ExpertLinear;
 use crate::linear::Linear;
+use crate::table::Table;
 use std::ops::Range;
 
-/// Where a linear stands in its model.
+/// How the weight of a site was made of the stored one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SiteForm {
+    /// It is rows of it.
+    #[default]
+    Stored,
+    /// Some rows of every head (latent attention): a matrix for each head in a stack, one after the other in a linear.
+    HeadRows(HeadRows),
+    /// The same, each head's matrix turned.
+    TurnedHeads(HeadRows),
+}
+
+/// Rows of every head of a weight `[heads * rows of a head, in]` (`attn_kv_b`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadRows {
+    /// Heads.
+    pub heads: usize,
+    /// Rows of each.
+    pub rows: Range<usize>,
+}
+
+/// Where a linear or a table stands in its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinearSite {
     /// Role of the stored weight (`attn_q`, `ffn_up_exps`, `output`; `token_embd` for a tied head).
@@ -13,6 +35,8 @@ pub struct LinearSite {
     pub layer: Option<usize>,
     /// Rows of the stored weight: a part of it where the file holds several linears as one (`attn_qkv`).
     pub rows: Range<usize>,
+    /// How its weight was made of the stored one.
+    pub form: SiteForm,
 }
 
 /// Puts something around linears: adapters, another quantisation. Called once for each when the model is assembled.
@@ -22,4 +46,9 @@ pub trait LinearWrapper: Send + Sync {
 
     /// The stack of linears to use at this place.
     fn experts(&self, site: &LinearSite, experts: Box<dyn ExpertLinear>) -> Box<dyn ExpertLinear>;
+
+    /// The table of tokens to use; as it is, unless the wrapper cares.
+    fn table(&self, _site: &LinearSite, table: Box<dyn Table>) -> Box<dyn Table> {
+        table
+    }
 }

@@ -420,6 +420,7 @@ fn branches_add_up_as_their_fields_say() {
         part: Times(factor),
         post: None,
         after: None,
+        again: None,
         reads,
         scale,
     };

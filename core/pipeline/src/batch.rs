@@ -116,6 +116,7 @@ fn start<'a>(
     let Job { sequence, prompt, request, splitter } = job;
     let limits = [scheduler.engine().context, scheduler.engine().vocabulary()];
     let mut generation = Generation::new(request, limits, tokenizer, breakers, splitter)?;
+    scheduler.adapt(sequence, &request.adapters)?;
     scheduler.begin(sequence, prompt, Wanted::Last)?;
     generation.begin(sequence);
     Ok(Run::Going(Box::new(generation), sequence, request))

@@ -28,6 +28,9 @@ pub trait Tokenizing: Send + Sync {
     /// The text cannot be split.
     fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TextError>;
 
+    /// The token that every text begins with, where the file asks for one.
+    fn beginning(&self) -> Option<u32>;
+
     /// A question and an answer as one prompt for a reranker, and where the second begins.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use crate::load_error::LoadError;
 use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
 use crate::options::LoadOptions;
+use crate::recipe::applied;
 use crate::resolve::ResolvedFile;
 use menagerie_assembly::{AssembledModel, Purpose};
 use menagerie_model::{KvType, PoolOptions};
@@ -40,7 +41,9 @@ impl EmbeddingPipeline {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
-        let Loaded { resolved, assembly, compute, text, weights, free } =
+        let (path, options) = applied(path, registry, options)?;
+        let (path, options) = (&*path, &*options);
+        let Loaded { resolved, assembly, sites: _, compute, text, weights, free } =
             load(path, registry, options, Purpose::Vectors)?;
         let file = resolved.file_name();
         let AssembledModel::Encoder(model) = assembly.model else {

@@ -2,7 +2,8 @@
 
 use crate::error::GenerateError;
 use menagerie_model::{
-    Compute, Executor, KvType, ModelError, PoolOptions, RopeRegime, StatePool, StateSpec, WeightGuard,
+    AdapterSet, Compute, Executor, KvType, ModelError, PoolOptions, RopeRegime, StatePool, StateSpec,
+    WeightGuard,
 };
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct Engine {
     pub chunk: usize,
     /// Says whether the weights can still be read; asked after each step.
     pub guard: Option<Arc<WeightGuard>>,
+    /// The adapters of sequences that are given no others.
+    pub adapters: Option<Arc<AdapterSet>>,
 }
 
 impl Engine {
@@ -43,6 +46,7 @@ impl Engine {
     /// # Errors
     /// The cache type does not fit a state, or there is no room.
     pub fn pool(&self, options: PoolOptions) -> Result<StatePool, ModelError> {
+        let options = options.with_sets(self.model.state_sets());
         StatePool::new(&*self.compute.backend, self.model.states().to_vec(), options)
     }
 

@@ -13,29 +13,39 @@
 //! that prints.
 #![forbid(unsafe_code)]
 
+mod adapters;
+mod base_file;
 mod batch;
 mod bench;
 mod capability;
 mod chat;
 mod device;
+mod divergence;
 mod embedding;
 mod encoder;
 mod engine;
 mod error;
 mod generation;
+mod importance;
 mod load;
 mod load_error;
 mod logits;
 mod memory;
+mod merge;
 mod notice;
 mod open;
 mod options;
+mod perplexity;
 mod pipeline;
 mod reasoning;
+mod recipe;
+mod requantise;
 mod request;
 mod resolve;
 pub mod sampling;
+mod scalings;
 mod scheduler;
+mod scoring;
 mod sequence;
 mod session;
 mod statistics;
@@ -45,28 +55,41 @@ mod tables;
 mod text;
 mod text_out;
 
+pub use adapters::{Adapted, LoadedAdapters};
+pub use base_file::{BaseReader, BaseText, BaseWriter, encode_row};
 pub use batch::{Batch, Job};
 pub use bench::{BenchOptions, BenchProgress, BenchResult, Rate, bench};
 pub use capability::{ChatCapable, MissingCapability, TextStream, Tokenizing};
 pub use chat::{ChatMessage, ChatOptions, ChatSession, RenderOptions, RenderedPrompt};
 pub use device::{Device, DeviceLine, DeviceName, DeviceOptions, devices};
+pub use divergence::{Divergence, Estimate};
 pub use embedding::{EmbeddingEngine, EmbeddingOptions, Normalisation};
 pub use encoder::EmbeddingPipeline;
 pub use engine::Engine;
 pub use error::{GenerateError, TextError};
+pub use importance::ImportanceCollector;
 pub use load::registry;
 pub use load_error::LoadError;
 pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
 pub use memory::{MemoryEstimate, available as available_memory};
 pub use menagerie_kernels::HalfPrompts;
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
+pub use merge::Merge;
 pub use notice::Notice;
-pub use options::{DEFAULT_CHUNK, DEFAULT_CONTEXT, GivenTemplate, LoadOptions};
+pub use options::{
+    DEFAULT_CHUNK, DEFAULT_CONTEXT, GivenAdapter, GivenTemplate, KeyOptions, LoadOptions, LoadWrapper,
+};
+pub use perplexity::{
+    Against, PerplexityOptions, PerplexityProgress, PerplexityResult, TextChunks, perplexity,
+};
 pub use pipeline::{PipelineParts, TextPipeline};
 pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
+pub use recipe::{FilesOnly, Ingredients, Locate, is_recipe};
+pub use requantise::{LoadProgress, LoadQuantisation};
 pub use request::{Event, Outcome, Request, StopReason, TokenLogprob};
 pub use resolve::ResolvedFile;
 pub use sampling::{SamplingError, SamplingOptions};
+pub use scalings::ScalingLog;
 pub use scheduler::{OnStep, Scheduler, SchedulerOptions};
 pub use sequence::{Sequence, Wanted};
 pub use session::Session;

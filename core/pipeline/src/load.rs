@@ -7,15 +7,17 @@ use crate::device::DeviceOptions;
 use crate::load_error::LoadError;
 use crate::memory::{MemoryEstimate, available};
 use crate::notice::Notice;
-use crate::options::{DEFAULT_CONTEXT, LoadOptions};
+use crate::options::{DEFAULT_CONTEXT, GivenAdapter, LoadOptions, LoadWrapper};
+use crate::requantise::QuantisedTensors;
 use crate::resolve::ResolvedFile;
 use crate::tables::tokenizer_tables;
 use crate::text::{FileTokenizer, TemplateFormat};
 use menagerie_assembly::{Assembly, Purpose, bytes_on_disk, open_model};
 use menagerie_kernels::HalfPrompts;
 use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions};
-use menagerie_model::{Arithmetic, Compute};
+use menagerie_model::{AdapterSite, Arithmetic, Compute};
 use menagerie_registry::{Registry, RegistryOptions, SpecFolder};
+use menagerie_spec::AdapterKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ const CONTEXT_STEP: usize = 256;
 pub(crate) struct Loaded {
     pub(crate) resolved: ResolvedFile,
     pub(crate) assembly: Assembly,
+    /// Where adapters may act; none where no text is made.
+    pub(crate) sites: Vec<AdapterSite>,
     pub(crate) compute: Compute,
     pub(crate) text: Text,
     /// Bytes of the weights where they are computed with.
@@ -74,24 +78,57 @@ pub(crate) fn load(
     }
     let compute = Compute::new(backend, options.arithmetic);
     let file = open_model(path, options.mmap)?;
-    let resolved = ResolvedFile::new(file, registry, &options.accept_unread)?;
+    let mut resolved = ResolvedFile::new(file, registry, options.keys())?;
     if purpose == Purpose::AsWritten && resolved.config().output.classifier.is_some() {
         let reason = "a reranker: its head gives scores and cannot continue a text; use `rerank`".to_owned();
         return Err(LoadError::Purpose { file: resolved.file_name(), reason });
     }
-    let weights = weights_taken(&resolved, &compute, free)?;
+    let quantised = quantised(&mut resolved, options)?;
+    let weights = weights_taken(&resolved, quantised.as_deref(), &compute, free)?;
+    let wrapper = options.wrapper.as_ref().map(|LoadWrapper(make)| make(&resolved.spec));
     let (assembly, text) = std::thread::scope(|scope| {
         let text = std::thread::Builder::new()
             .name("menagerie-tokenizer".to_owned())
             .spawn_scoped(scope, || Text::read(&resolved, registry, options));
-        let assembly = resolved.assemble_for(&compute, purpose);
+        let assembly = match (&wrapper, purpose) {
+            (Some(wrapper), _) => {
+                resolved.assemble_around(&compute, purpose, Some(&**wrapper)).map(|made| (made, Vec::new()))
+            }
+            (None, Purpose::AsWritten) => resolved.assemble_adaptable(&compute),
+            (None, Purpose::Vectors) => {
+                resolved.assemble_for(&compute, purpose).map(|assembly| (assembly, Vec::new()))
+            }
+        };
         let text = match text {
             Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(&resolved)),
             Err(_) => Text::read(&resolved, registry, options),
         };
         (assembly, text)
     });
-    Ok(Loaded { resolved, assembly: assembly?, compute, text, weights, free })
+    if let Some(quantised) = &quantised {
+        resolved.loading.push(quantised.notice());
+        if copies(&resolved, &compute) {
+            quantised.forget();
+        }
+    }
+    let (assembly, sites) = assembly?;
+    Ok(Loaded { resolved, assembly, sites, compute, text, weights, free })
+}
+
+/// Puts tensors in the types asked for before those of the file.
+fn quantised(
+    resolved: &mut ResolvedFile,
+    options: &LoadOptions,
+) -> Result<Option<Arc<QuantisedTensors>>, LoadError> {
+    let Some(quantisation) = &options.quantisation else { return Ok(None) };
+    let tensors = Arc::new(QuantisedTensors::new(resolved, quantisation, options.threads)?);
+    resolved.tensors = Arc::<QuantisedTensors>::clone(&tensors);
+    Ok(Some(tensors))
+}
+
+/// Whether the device takes copies of weights instead of reading them in place.
+fn copies(resolved: &ResolvedFile, compute: &Compute) -> bool {
+    resolved.tensors.entries().iter().any(|tensor| tensor.bytes_taken(compute) > 0)
 }
 
 fn check(options: &LoadOptions) -> Result<(), LoadError> {
@@ -102,9 +139,17 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
         LoadOptions { arithmetic: Arithmetic::Exact, half_prompts: HalfPrompts::BFloat16, .. } => {
             "--exact computes in f32 and --half-prompts bf16 rounds to bfloat16: choose one of them"
         }
+        LoadOptions { adapters, .. } if !mixes_alone(adapters) => {
+            "X-LoRA mixes the adapters it was trained with, and no others: give --xlora alone, and once"
+        }
         _ => return Ok(()),
     };
     Err(LoadError::Options(fault.to_owned()))
+}
+
+/// Whether there is no X-LoRA, or one and nothing beside it.
+fn mixes_alone(adapters: &[GivenAdapter]) -> bool {
+    adapters.len() < 2 || adapters.iter().all(|adapter| adapter.kind != AdapterKind::XLora)
 }
 
 /// Without a mapping the file is read into memory at once: better to look first.
@@ -116,10 +161,18 @@ fn check_file_fits(path: &Path, free: Option<u64>) -> Result<(), LoadError> {
 
 /// Bytes of the weights where they are computed with. A device that takes copies does so when the model is assembled:
 /// whether they fit is found out before.
-fn weights_taken(resolved: &ResolvedFile, compute: &Compute, free: Option<u64>) -> Result<u64, LoadError> {
-    let taken = resolved.tensors.entries().iter().map(|tensor| tensor.bytes_taken(compute)).sum();
+fn weights_taken(
+    resolved: &ResolvedFile,
+    quantised: Option<&QuantisedTensors>,
+    compute: &Compute,
+    free: Option<u64>,
+) -> Result<u64, LoadError> {
+    let tensors = resolved.tensors.entries().iter().take(resolved.tensors.stored());
+    let taken: u64 = tensors.map(|tensor| tensor.bytes_taken(compute)).sum();
+    // What is made while loading lies in memory of its own.
+    let taken = quantised.filter(|_| taken == 0).map_or(taken, QuantisedTensors::bytes);
     if taken == 0 {
-        return Ok(resolved.file.bytes());
+        return Ok(resolved.file.bytes().saturating_add(resolved.tensors.made_bytes()));
     }
     let estimate = MemoryEstimate { weights: taken, available: free, ..MemoryEstimate::default() };
     check_fits(&resolved.file_name(), estimate, 0).map(|()| taken)

@@ -1,6 +1,7 @@
 //! [`LoadError`]: why a model could not be opened.
 
 use crate::memory::{MemoryEstimate, size};
+use menagerie_adapters::AdapterError;
 use menagerie_assembly::AssemblyFaults;
 use menagerie_model::ModelError;
 use menagerie_registry::RegistryError;
@@ -13,6 +14,17 @@ pub enum LoadError {
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] menagerie_loaders::LoadError),
+    /// An adapter cannot be read, or does not fit the model.
+    #[error(transparent)]
+    Adapter(#[from] AdapterError),
+    /// Adapters cannot become part of a file's weights.
+    #[error("{file}: cannot merge: {reason}")]
+    Merge {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// Its architecture is not known or not usable.
     #[error("{file}: {source}")]
     Architecture {
@@ -30,6 +42,14 @@ pub enum LoadError {
     /// The tensors of the file are not those the architecture needs.
     #[error(transparent)]
     Tensors(AssemblyFaults),
+    /// A recipe cannot be followed.
+    #[error("recipe {file}: {reason}")]
+    Recipe {
+        /// The recipe.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The device cannot be had.
     #[error("device {device}: {reason}")]
     Device {
@@ -63,6 +83,14 @@ pub enum LoadError {
         file: String,
         /// Why.
         source: ModelError,
+    },
+    /// It cannot be quantised as asked.
+    #[error("{file}: {source}")]
+    Quantisation {
+        /// The file.
+        file: String,
+        /// Why.
+        source: menagerie_quantise::QuantiseError,
     },
     /// The options do not make sense.
     #[error("{0}")]

@@ -1,19 +1,22 @@
 //! [`TextPipeline::open`]: from a path to a language model.
 
+use crate::adapters::{LoadedAdapters, mixed};
 use crate::engine::Engine;
-use crate::load::{Loaded, fitting, load, registry};
+use crate::load::{Loaded, Text, fitting, load, registry};
 use crate::load_error::LoadError;
 use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
-use crate::options::LoadOptions;
+use crate::options::{GivenAdapter, LoadOptions};
 use crate::pipeline::{PipelineParts, TextPipeline};
+use crate::recipe::applied;
 use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::SNAPSHOTS;
 use menagerie_assembly::{AssembledModel, Assembly, Purpose};
 use menagerie_kernels::HalfPrompts;
-use menagerie_model::{Arithmetic, Executor, KvType, PoolOptions, StateSpec};
+use menagerie_model::{Arithmetic, Compute, Executor, KvType, PoolOptions, StateSpec, WholeModel};
 use menagerie_registry::Registry;
+use menagerie_spec::AdapterKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,27 +37,32 @@ impl TextPipeline {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
-        finish(load(path, registry, options, Purpose::AsWritten)?, options)
+        let (path, options) = applied(path, registry, options)?;
+        let mut pipeline = finish(load(&path, registry, &options, Purpose::AsWritten)?, &options)?;
+        pipeline.adapt_as_given(&options.adapters)?;
+        Ok(pipeline)
     }
 }
 
 /// Chooses cache type and context, compares with memory, and puts the pipeline together.
 fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
-    let Loaded { resolved, assembly, compute, text, weights, free } = loaded;
-    let mut notices = resolved.notices();
-    notices.extend(text.notices.iter().cloned());
-    notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
-    notices.extend(options.device.thread_notice(options.threads));
-    notices.extend(half_prompts_notice(&resolved, options.half_prompts));
+    let Loaded { resolved, assembly, sites, compute, text, weights, free } = loaded;
+    let mut notices = said_at_load(&resolved, &text, &compute, options);
     let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(&assembly, options.arithmetic));
     let file = resolved.file_name();
-    let model = language_model(&resolved, assembly)?;
+    let whole = whole_model(&resolved, assembly)?;
+    let model: Arc<dyn Executor> = match xlora(options) {
+        Some(folder) => Arc::new(mixed(folder, whole, (&resolved, &sites), &compute)?),
+        None => Arc::new(whole),
+    };
     let working = working_bytes(&*model, options.chunk);
     let states = model.states();
     let estimate = |context: usize| {
         let room = PoolOptions::one_sequence(kv_type, context).with_step_tokens(options.chunk);
+        let room = room.with_sets(model.state_sets());
         let unfit = |source| LoadError::State { file: file.clone(), source };
-        let state = room.memory(states).map_err(unfit)?.saturating_add(snapshot_bytes(states));
+        let snapshots = snapshot_bytes(states).saturating_mul(model.state_sets() as u64);
+        let state = room.memory(states).map_err(unfit)?.saturating_add(snapshots);
         let memory = MemoryEstimate::new(weights, state, context, working);
         Ok(MemoryEstimate { available: free, ..memory })
     };
@@ -69,20 +77,54 @@ fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadErr
         "model opened"
     );
     let guard = Some(Arc::new(resolved.file.guard()));
-    let engine = Engine { model, compute, kv_type, context: memory.context, chunk: options.chunk, guard };
+    let engine = Engine {
+        model,
+        compute,
+        kv_type,
+        context: memory.context,
+        chunk: options.chunk,
+        guard,
+        adapters: None,
+    };
     // A cache type that the device has no form of is found out now instead of at the first word.
     let tiny = PoolOptions::one_sequence(kv_type, 1);
     engine.pool(tiny).map_err(|source| LoadError::State { file, source })?;
     Ok(TextPipeline::from_parts(PipelineParts {
-        name: resolved.name(),
+        name: options.recipes.first().cloned().unwrap_or_else(|| resolved.name()),
         engine,
         tokenizer: text.tokenizer,
         chat_format: text.chat_format,
         resolved: Some(resolved),
+        adapters: LoadedAdapters::new(sites),
         notices,
         memory,
         sampling,
     }))
+}
+
+/// What is to be said before anything is estimated.
+fn said_at_load(
+    resolved: &ResolvedFile,
+    text: &Text,
+    compute: &Compute,
+    options: &LoadOptions,
+) -> Vec<Notice> {
+    let mut notices = resolved.notices();
+    notices.extend(text.notices.iter().cloned());
+    notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
+    notices.extend(options.device.thread_notice(options.threads));
+    notices.extend(recipe_notice(resolved, options));
+    notices.extend(half_prompts_notice(resolved, options.half_prompts));
+    notices
+}
+
+/// What a recipe made of the file.
+fn recipe_notice(resolved: &ResolvedFile, options: &LoadOptions) -> Option<Notice> {
+    let recipes = (!options.recipes.is_empty()).then(|| options.recipes.join(" over "))?;
+    let file = resolved.file_name();
+    let adapter = |one: &GivenAdapter| format!("{} {}", one.kind.name(), one.path.display());
+    let parts: Vec<String> = std::iter::once(file).chain(options.adapters.iter().map(adapter)).collect();
+    Some(Notice::Note(format!("recipe {recipes}: {}", parts.join(" with "))))
 }
 
 /// An option that changes nothing for this file.
@@ -93,10 +135,16 @@ fn half_prompts_notice(resolved: &ResolvedFile, asked: HalfPrompts) -> Option<No
         .then(|| Notice::Note("--half-prompts bf16 changes nothing: the file has no F16 weights".to_owned()))
 }
 
-fn language_model(resolved: &ResolvedFile, assembly: Assembly) -> Result<Arc<dyn Executor>, LoadError> {
+/// The X-LoRA that is asked for.
+fn xlora(options: &LoadOptions) -> Option<&Path> {
+    let given = options.adapters.iter().find(|adapter| adapter.kind == AdapterKind::XLora);
+    given.map(|adapter| adapter.path.as_path())
+}
+
+fn whole_model(resolved: &ResolvedFile, assembly: Assembly) -> Result<WholeModel, LoadError> {
     let purpose = |reason: &str| LoadError::Purpose { file: resolved.file_name(), reason: reason.to_owned() };
     match assembly.model {
-        AssembledModel::Whole(model) => Ok(Arc::new(model)),
+        AssembledModel::Whole(model) => Ok(model),
         AssembledModel::Encoder(_) => Err(purpose(
             "an encoder: it makes embeddings and cannot continue a text; use `embed` (an EmbeddingPipeline)",
         )),

@@ -1,9 +1,14 @@
 //! [`LoadOptions`]: how a model file is opened.
 
 use crate::device::Device;
+use crate::requantise::LoadQuantisation;
 use menagerie_kernels::HalfPrompts;
-use menagerie_model::{Arithmetic, KvType};
+use menagerie_model::{Arithmetic, KvType, LinearWrapper};
+use menagerie_spec::{AdapterKind, ArchSpec, KeyValue};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Tokens of a prompt computed in one step, unless told otherwise.
 pub const DEFAULT_CHUNK: usize = 512;
@@ -36,10 +41,44 @@ pub struct LoadOptions {
     pub allow_shadow: bool,
     /// Metadata keys accepted although nothing understands them.
     pub accept_unread: Vec<String>,
+    /// Canonical keys set by hand (`--set`, recipes), laid over the file's.
+    pub set: BTreeMap<String, KeyValue>,
+    /// Adapters put around the model's linears.
+    pub adapters: Vec<GivenAdapter>,
+    /// Names of the recipes that these options are from, outermost first.
+    pub recipes: Vec<String>,
     /// Bytes that may be used, instead of what the device or the system says is free.
     pub memory_limit: Option<u64>,
     /// A chat template to use instead of the file's.
     pub chat_template: Option<GivenTemplate>,
+    /// Other types for the weights than the file has.
+    pub quantisation: Option<LoadQuantisation>,
+    /// What is put around every linear.
+    pub wrapper: Option<LoadWrapper>,
+}
+
+/// Gives what is put around the linears of a model of a spec.
+type MakeWrapper = dyn Fn(&Arc<ArchSpec>) -> Arc<dyn LinearWrapper> + Send + Sync;
+
+/// Makes what is put around the linears of a model, for the spec that it was resolved with.
+#[derive(Clone)]
+pub struct LoadWrapper(pub Arc<MakeWrapper>);
+
+impl fmt::Debug for LoadWrapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoadWrapper")
+    }
+}
+
+/// An adapter that a model is opened with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenAdapter {
+    /// Which method it is of.
+    pub kind: AdapterKind,
+    /// Its file or folder.
+    pub path: PathBuf,
+    /// What its output is multiplied by; an X-LoRA has its own.
+    pub weight: f32,
 }
 
 /// A chat template that did not come with the model.
@@ -49,6 +88,22 @@ pub struct GivenTemplate {
     pub name: String,
     /// Its text, Jinja.
     pub source: String,
+}
+
+/// What a user says about the keys of a file.
+#[derive(Clone, Debug, Default)]
+pub struct KeyOptions {
+    /// Keys accepted although nothing understands them.
+    pub accept_unread: Vec<String>,
+    /// Canonical keys laid over the file's.
+    pub set: BTreeMap<String, KeyValue>,
+}
+
+impl LoadOptions {
+    /// What of them is about keys.
+    pub fn keys(&self) -> KeyOptions {
+        KeyOptions { accept_unread: self.accept_unread.clone(), set: self.set.clone() }
+    }
 }
 
 impl Default for LoadOptions {
@@ -65,8 +120,13 @@ impl Default for LoadOptions {
             spec_dirs: Vec::new(),
             allow_shadow: false,
             accept_unread: Vec::new(),
+            set: BTreeMap::new(),
+            adapters: Vec::new(),
+            recipes: Vec::new(),
             memory_limit: None,
             chat_template: None,
+            quantisation: None,
+            wrapper: None,
         }
     }
 }

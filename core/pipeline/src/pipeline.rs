@@ -1,20 +1,25 @@
 //! [`TextPipeline`]: a language model with what belongs to it: tokenizer, chat format, cache type, hooks.
 
+use crate::adapters::LoadedAdapters;
 use crate::batch::Batch;
 use crate::bench::{BenchOptions, BenchProgress, BenchResult, bench};
 use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
 use crate::chat::ChatSession;
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::load_error::LoadError;
 use crate::logits::{Logits, LogitsOptions, logits};
 use crate::memory::MemoryEstimate;
+use crate::merge::Merge;
 use crate::notice::Notice;
+use crate::options::GivenAdapter;
 use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::session::Session;
-use menagerie_model::{Compute, KvType, LayerHook};
-use menagerie_spec::ModelConfig;
+use menagerie_model::{Adapter, AdapterSet, Compute, KvType, LayerHook};
+use menagerie_spec::{AdapterKind, ModelConfig};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a pipeline is made of; [`TextPipeline::open`] fills it from a file, tests by hand.
@@ -29,6 +34,8 @@ pub struct PipelineParts {
     pub chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
     /// The file and the spec it was resolved with; absent for models built in code.
     pub resolved: Option<ResolvedFile>,
+    /// Where adapters may act, and those that are loaded.
+    pub adapters: LoadedAdapters,
     /// What must be said at each load.
     pub notices: Vec<Notice>,
     /// What was estimated before loading.
@@ -48,6 +55,7 @@ pub struct TextPipeline {
     tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
     chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
     resolved: Option<ResolvedFile>,
+    adapters: LoadedAdapters,
     notices: Vec<Notice>,
     memory: MemoryEstimate,
     sampling: SamplingOptions,
@@ -63,6 +71,7 @@ impl TextPipeline {
             tokenizer: parts.tokenizer,
             chat_format: parts.chat_format,
             resolved: parts.resolved,
+            adapters: parts.adapters,
             notices: parts.notices,
             memory: parts.memory,
             sampling: parts.sampling,
@@ -143,6 +152,74 @@ impl TextPipeline {
     /// Most tokens of a sequence, prompt and answer together.
     pub fn context(&self) -> usize {
         self.engine.context
+    }
+
+    /// The adapters that are loaded, and where they may act.
+    pub fn adapters(&self) -> &LoadedAdapters {
+        &self.adapters
+    }
+
+    /// Loads an adapter under a name, while others generate: a PEFT folder or a GGUF adapter, on a model of either format.
+    ///
+    /// # Errors
+    /// What is wrong with the adapter, or does not fit the model; a model that was built in code takes none.
+    pub fn load_adapter(&self, name: &str, path: &Path) -> Result<Arc<Adapter>, LoadError> {
+        let Some(resolved) = &self.resolved else {
+            let reason = "a model that was built in code has no names that an adapter could be fitted by";
+            return Err(LoadError::Options(reason.to_owned()));
+        };
+        self.adapters.load(name, path, resolved, &self.engine.compute)
+    }
+
+    /// Adapters that act together, with their weights (1 = as trained): for a request, or for [`Self::adapt`].
+    ///
+    /// # Errors
+    /// A name that is not loaded; adapters that cannot act together.
+    pub fn adapter_set(&self, members: &[(&str, f32)]) -> Result<Arc<AdapterSet>, LoadError> {
+        self.adapters.set(members, &self.engine.compute)
+    }
+
+    /// Loads the adapters that the model is opened with, under the names of their files, and uses them together.
+    pub(crate) fn adapt_as_given(&mut self, given: &[GivenAdapter]) -> Result<(), LoadError> {
+        let mut members: Vec<(String, f32)> = Vec::new();
+        for GivenAdapter { path, weight, .. } in given.iter().filter(|one| one.kind == AdapterKind::Lora) {
+            let name = path
+                .file_stem()
+                .map_or_else(|| "adapter".to_owned(), |stem| stem.to_string_lossy().into_owned());
+            let taken = |name: &str| members.iter().any(|(known, _)| known == name);
+            let name = match (1..)
+                .map(|n| if n == 1 { name.clone() } else { format!("{name}-{n}") })
+                .find(|name| !taken(name))
+            {
+                Some(free) => free,
+                None => name,
+            };
+            self.load_adapter(&name, path)?;
+            members.push((name, *weight));
+        }
+        if members.is_empty() {
+            return Ok(());
+        }
+        let named: Vec<(&str, f32)> = members.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+        let set = self.adapter_set(&named)?;
+        self.adapt(Some(set));
+        Ok(())
+    }
+
+    /// The model's file with adapters in its weights, to be written.
+    ///
+    /// # Errors
+    /// [`LoadError::Merge`]: what cannot be merged into this file.
+    pub fn merge<'a>(&'a self, adapters: &'a AdapterSet) -> Result<Merge<'a>, LoadError> {
+        let Some(resolved) = &self.resolved else {
+            return Err(LoadError::Options("a model that was built in code has no file".to_owned()));
+        };
+        Merge::new(resolved, self.adapters.sites(), adapters, &self.engine.compute)
+    }
+
+    /// The adapters of sessions, batches, logits and measurements begun from now on; absent = the bare model.
+    pub fn adapt(&mut self, adapters: Option<Arc<AdapterSet>>) {
+        self.engine = Arc::new(Engine { adapters, ..(*self.engine).clone() });
     }
 
     /// Adds a hook to sessions and batches begun from now on.

@@ -1,5 +1,6 @@
 //! [`Request`]: what is asked of a generation, and the [`Event`]s and [`Outcome`] it gives.
 
+use crate::adapters::Adapted;
 use crate::sampling::SamplingOptions;
 use crate::statistics::Statistics;
 use std::fmt;
@@ -19,6 +20,8 @@ pub struct Request {
     pub ignore_eos: bool,
     /// Log probabilities with every token: this many alternatives (0 = the token's own only).
     pub logprobs: Option<usize>,
+    /// Which adapters act; a sequence that had others begins anew.
+    pub adapters: Adapted,
     /// Set from outside to stop; looked at between chunks and layers.
     pub cancel: Option<Arc<AtomicBool>>,
 }

@@ -2,10 +2,11 @@
 
 use crate::load_error::LoadError;
 use crate::notice::Notice;
+use crate::options::KeyOptions;
 use menagerie_assembly::{AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, assemble};
-use menagerie_model::Compute;
-use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Registry};
-use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput};
+use menagerie_model::{AdapterSite, AdapterSites, Compute, LinearWrapper};
+use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Registry, RegistryError};
+use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub struct ResolvedFile {
     pub spec: Arc<ArchSpec>,
     /// What it means for this file.
     pub resolution: Resolution,
+    /// What loading did that must be said.
+    pub loading: Vec<Notice>,
 }
 
 impl ResolvedFile {
@@ -33,23 +36,47 @@ impl ResolvedFile {
     ///
     /// # Errors
     /// An architecture that is not known (nearest ones named) or faulty; all faults of the file under its spec.
-    pub fn new(
-        file: Arc<dyn ModelFile>,
-        registry: &Registry,
-        accept_unread: &[String],
-    ) -> Result<Self, LoadError> {
+    pub fn new(file: Arc<dyn ModelFile>, registry: &Registry, said: KeyOptions) -> Result<Self, LoadError> {
         let architecture = file.architecture()?.to_owned();
         let unusable = |source| LoadError::Architecture { file: file.file(), source };
-        let name = GGUFArchitecture::new(&architecture).map_err(unusable)?;
-        let (entry, spec) = registry.resolve(&name).map_err(unusable)?;
+        if file.format() == SourceFormat::Gguf {
+            let name = GGUFArchitecture::new(&architecture).map_err(unusable)?;
+            let found = registry.resolve(&name).map_err(unusable)?;
+            return Self::under(file, registry, found, said);
+        }
+        let found = registry.of_class(&architecture).map_err(unusable)?;
+        let (mut fitting, mut fault) = (Vec::new(), None);
+        for found in found {
+            match Self::under(Arc::clone(&file), registry, found, said.clone()) {
+                Ok(resolved) => fitting.push(resolved),
+                Err(error) => drop(fault.get_or_insert(error)),
+            }
+        }
+        let ids: Vec<String> = fitting.iter().map(|resolved| resolved.spec.id().to_owned()).collect();
+        match (fitting.pop(), fault) {
+            (Some(only), _) if fitting.is_empty() => Ok(only),
+            (None, Some(fault)) => Err(fault),
+            _ => Err(unusable(RegistryError::ClassOfSeveral { name: architecture, ids })),
+        }
+    }
+
+    /// Resolves one spec against the file.
+    fn under(
+        file: Arc<dyn ModelFile>,
+        registry: &Registry,
+        (entry, spec): (&Entry, Arc<ArchSpec>),
+        said: KeyOptions,
+    ) -> Result<Self, LoadError> {
+        let architecture = file.architecture()?;
         let notes = entry.notes().into_iter().chain(registry.notes().iter().cloned()).collect();
         let Entry { origin, shadows, .. } = entry.clone();
-        let tensors = file.tensors(Arc::clone(&spec));
-        let keys = file.keys()?;
-        let mut input = ResolveInput::new(file.format(), file.file(), &architecture, &*keys, &*tensors);
-        input.accept_unread = accept_unread.to_vec();
+        let tensors = file.tensors(Arc::clone(&spec))?;
+        let keys = file.keys(&spec)?;
+        let mut input = ResolveInput::new(file.format(), file.file(), architecture, &*keys, &*tensors);
+        let KeyOptions { accept_unread, set } = said;
+        (input.accept_unread, input.overrides) = (accept_unread, set);
         let resolution = spec.resolve_report(&input).map_err(LoadError::Spec)?;
-        Ok(Self { file, tensors, origin, shadows, notes, spec, resolution })
+        Ok(Self { file, tensors, origin, shadows, notes, spec, resolution, loading: Vec::new() })
     }
 
     /// The resolved model.
@@ -82,8 +109,30 @@ impl ResolvedFile {
     /// # Errors
     /// As [`Self::assemble`].
     pub fn assemble_for(&self, compute: &Compute, purpose: Purpose) -> Result<Assembly, LoadError> {
+        self.assemble_around(compute, purpose, None)
+    }
+
+    /// The whole model with every linear wrapped so that adapters may act there, and its sites in the order of their
+    /// numbers.
+    ///
+    /// # Errors
+    /// As [`Self::assemble`].
+    pub fn assemble_adaptable(&self, compute: &Compute) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
+        let sites = AdapterSites::default();
+        let assembly = self.assemble_around(compute, Purpose::AsWritten, Some(&sites))?;
+        Ok((assembly, sites.into_sites()))
+    }
+
+    /// [`Self::assemble_for`] with something around every linear.
+    pub(crate) fn assemble_around(
+        &self,
+        compute: &Compute,
+        purpose: Purpose,
+        wrapper: Option<&dyn LinearWrapper>,
+    ) -> Result<Assembly, LoadError> {
         let components = Components::linked().map_err(LoadError::Registry)?;
-        let how = AssembleOptions::whole(compute, &components).with_purpose(purpose);
+        let mut how = AssembleOptions::whole(compute, &components).with_purpose(purpose);
+        how.wrapper = wrapper;
         assemble(self.config(), &*self.tensors, &how).map_err(LoadError::Tensors)
     }
 
@@ -100,7 +149,7 @@ impl ResolvedFile {
             (None, Origin::BuiltIn(_)) => None,
         };
         let warnings = self.notes.iter().chain(&self.resolution.warnings).cloned().map(Notice::Note);
-        dropped_in.into_iter().chain(warnings).collect()
+        dropped_in.into_iter().chain(warnings).chain(self.loading.iter().cloned()).collect()
     }
 }
 

@@ -8,13 +8,14 @@ mod prefix;
 
 pub(crate) use prefix::SNAPSHOTS;
 
+use crate::adapters::Adapted;
 use crate::engine::{Engine, check_finite};
 use crate::error::GenerateError;
 use crate::sequence::{Sequence, Wanted};
 use crate::step::{Step, StepLogits, StepPart, shared};
 use menagerie_model::{
-    InferenceStep, LayerHook, ModelError, PoolOptions, Rows, SequenceLayout, SequenceRows, StatePool,
-    StepInput, TransformContext,
+    AdapterSet, InferenceStep, LayerHook, ModelError, PoolOptions, Rows, SequenceLayout, SequenceRows,
+    StatePool, StepInput, TransformContext,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,7 +106,7 @@ impl Scheduler {
     /// # Errors
     /// The pool has no place for another.
     pub fn create(&mut self) -> Result<Sequence, GenerateError> {
-        Ok(Sequence::new(self.pool.create()?))
+        Ok(Sequence::new(self.pool.create()?, self.engine.adapters.clone()))
     }
 
     /// Ends a sequence and gives its state back.
@@ -123,6 +124,29 @@ impl Scheduler {
     pub fn reset(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         sequence.prompt = 0;
         self.go_back(sequence, 0)
+    }
+
+    /// Chooses the adapters that act on a sequence; where they are others than before, every token of it is forgotten,
+    /// since its state was computed with those.
+    ///
+    /// # Errors
+    /// The sequence is another scheduler's.
+    pub fn adapt(&mut self, sequence: &mut Sequence, adapted: &Adapted) -> Result<(), GenerateError> {
+        let adapters = match adapted {
+            Adapted::AsOpened => self.engine.adapters.clone(),
+            Adapted::Bare => None,
+            Adapted::Set(set) => Some(Arc::clone(set)),
+        };
+        let same = match (&adapters, &sequence.adapters) {
+            (None, None) => true,
+            (Some(new), Some(old)) => Arc::ptr_eq(new, old) || new.is_same(old),
+            _ => false,
+        };
+        if !same {
+            self.reset(sequence)?;
+        }
+        sequence.adapters = adapters;
+        Ok(())
     }
 
     /// Makes the sequence be `prompt`, to be computed by the next steps as far as its state is not held.
@@ -143,7 +167,7 @@ impl Scheduler {
             return Err(GenerateError::Chunked { tokens: prompt.len(), chunk: self.step_tokens });
         }
         let regime = self.engine.regime_of(prompt.len());
-        let fresh = whole || wanted == Wanted::All || regime != sequence.regime;
+        let fresh = whole || wanted != Wanted::Last || regime != sequence.regime;
         let kept = if fresh { 0 } else { sequence.common_prefix(prompt) };
         self.go_back(sequence, kept)?;
         sequence.tokens.extend_from_slice(&prompt[sequence.held..]);
@@ -288,6 +312,7 @@ impl Scheduler {
         if plan.is_empty() {
             return Ok(StepLogits::None);
         }
+        let sets = StepSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
         let part = |planned: &Planned| {
             let sequence = &sequences[planned.index];
             SequenceRows {
@@ -297,7 +322,7 @@ impl Scheduler {
                 step: planned.step,
                 regime: sequence.regime,
                 logits: planned.logits.clone(),
-                adapters: None,
+                adapters: sequence.adapters.as_ref().and_then(|set| sets.index(set)),
             }
         };
         let layout = SequenceLayout::new(plan.iter().map(part).collect())?;
@@ -306,7 +331,7 @@ impl Scheduler {
             sequence.tokens[sequence.held..][..planned.rows.len()].iter().copied()
         };
         let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
-        let result = self.forward(&layout, &tokens, cancel);
+        let result = self.forward(&layout, &tokens, &sets.0, cancel);
         // Pages that vanished under the mapping read as zeros: say so before anything computed from them is used.
         if let Some(guard) = &self.engine.guard {
             guard()?;
@@ -318,11 +343,13 @@ impl Scheduler {
         &mut self,
         layout: &SequenceLayout,
         tokens: &[u32],
+        adapters: &[Arc<AdapterSet>],
         cancel: Option<&AtomicBool>,
     ) -> Result<Rows, ModelError> {
         let engine = &self.engine;
         let mut context =
             TransformContext::new(&engine.compute, layout, StepInput::Tokens(tokens), &mut self.pool);
+        context.adapters = adapters;
         context.hooks = &self.hooks;
         context.cancelled = cancel;
         engine.model.execute(&mut context)
@@ -353,6 +380,25 @@ impl Scheduler {
             self.remember(sequence)?;
         }
         Ok(())
+    }
+}
+
+/// The adapter sets of a step, each once.
+struct StepSets(Vec<Arc<AdapterSet>>);
+
+impl StepSets {
+    fn of<'a>(sets: impl Iterator<Item = &'a Arc<AdapterSet>>) -> Self {
+        let mut step = Self(Vec::new());
+        for set in sets {
+            if step.index(set).is_none() {
+                step.0.push(Arc::clone(set));
+            }
+        }
+        step
+    }
+
+    fn index(&self, set: &Arc<AdapterSet>) -> Option<usize> {
+        self.0.iter().position(|known| Arc::ptr_eq(known, set))
     }
 }
 

@@ -1,7 +1,8 @@
 //! [`Sequence`]: a handle to the state of one token sequence.
 
-use menagerie_model::{InferenceStep, RopeRegime, SequenceId, Snapshot};
+use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Which rows of a prompt want logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub enum Wanted {
     Last,
     /// All of them; the prompt is computed from its beginning.
     All,
+    /// Those from this row of the prompt on; it is computed from its beginning.
+    From(usize),
 }
 
 /// A token sequence of a [`crate::Scheduler`]: its tokens, and where their state is. The state itself is in the
@@ -28,10 +31,11 @@ pub struct Sequence {
     pub(crate) reprefills: usize,
     /// Points that a recurrent state can go back to, by length.
     pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) adapters: Option<Arc<AdapterSet>>,
 }
 
 impl Sequence {
-    pub(crate) fn new(id: SequenceId) -> Self {
+    pub(crate) fn new(id: SequenceId, adapters: Option<Arc<AdapterSet>>) -> Self {
         Self {
             id,
             tokens: Vec::new(),
@@ -42,6 +46,7 @@ impl Sequence {
             regime: RopeRegime::Short,
             reprefills: 0,
             snapshots: Vec::new(),
+            adapters,
         }
     }
 
@@ -58,6 +63,11 @@ impl Sequence {
     /// Tokens of the prompt that were held before it began.
     pub fn cached(&self) -> usize {
         self.cached
+    }
+
+    /// The adapters that act on it.
+    pub fn adapters(&self) -> Option<&Arc<AdapterSet>> {
+        self.adapters.as_ref()
     }
 
     /// The rope regime of the cached keys.
@@ -85,6 +95,7 @@ impl Sequence {
         };
         let from = match self.wanted {
             Wanted::All => 0,
+            Wanted::From(first) => first.saturating_sub(start).min(rows),
             Wanted::Last if is_final_chunk => rows - 1,
             Wanted::Last => rows,
         };

@@ -55,6 +55,10 @@ impl Tokenizing for FileTokenizer {
         Ok(self.tokenizer.frame(self.encode(text)?))
     }
 
+    fn beginning(&self) -> Option<u32> {
+        self.tokenizer.bos().filter(|_| self.tokenizer.adds_bos())
+    }
+
     fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError> {
         if let Some(template) = &self.pair {
             let ids = self.in_template(template, first, second)?;

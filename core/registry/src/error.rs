@@ -21,6 +21,22 @@ pub enum RegistryError {
         /// Known names that look alike, best first.
         nearest: Vec<String>,
     },
+    /// No spec has the class of a config.json.
+    #[error("no spec has the class `{name}` of config.json{}; give a spec that lists it under [architecture] hf (--spec FILE, or a folder with --spec-dir DIR), or see `menagerie list`", nearest_clause(.nearest))]
+    UnknownClass {
+        /// The class.
+        name: String,
+        /// Known classes that look alike, best first.
+        nearest: Vec<String>,
+    },
+    /// A folder fits several specs of its class.
+    #[error("class `{name}` is of the specs {}, and the model fits them all; name the one that is meant: --spec FILE", .ids.join(" and "))]
+    ClassOfSeveral {
+        /// The class.
+        name: String,
+        /// Ids of the specs.
+        ids: Vec<String>,
+    },
     /// The spec of the name has faults.
     #[error("the spec of architecture `{id}` cannot be used:\n{faults}")]
     Faulty {
@@ -82,6 +98,14 @@ pub enum RegistryError {
         /// What was named.
         path: PathBuf,
         /// Why it is none.
+        reason: String,
+    },
+    /// A recipe's file cannot be read.
+    #[error("recipe {}: {reason}", .path.display())]
+    Recipe {
+        /// The file.
+        path: PathBuf,
+        /// Why.
         reason: String,
     },
     /// A spec folder that was asked for cannot be read.

@@ -1,6 +1,8 @@
 //! [`SpecFolder`]: where spec files are looked for, and how far each place is trusted.
 
 use crate::RegistryError;
+use crate::table_file::TableFile;
+use menagerie_spec::RECIPE_SUFFIX;
 use std::path::{Path, PathBuf};
 
 /// Environment variable with further spec folders, separated as in `PATH`.
@@ -11,6 +13,9 @@ pub(crate) const PROJECT_FOLDER: &str = "menagerie.d";
 
 /// Folder inside a spec folder with tables of vocabularies and chats.
 pub(crate) const TABLE_FOLDER: &str = "tokenizers";
+
+/// File of a spec folder with models by short names; no spec.
+pub(crate) const MODELS_FILE: &str = "models.toml";
 
 /// Why a folder is read; what earlier kinds hold comes before what later kinds hold under the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,7 +88,18 @@ impl SpecFolder {
             };
             return Err(RegistryError::NotASpec { path: self.path.clone(), reason });
         }
-        self.toml_files(&self.path, self.is_asked_for())
+        self.toml_files(&self.path, self.is_asked_for(), is_spec)
+    }
+
+    /// Its recipes (`*.recipe.toml`), sorted by name.
+    ///
+    /// # Errors
+    /// As [`Self::files`].
+    pub fn recipe_files(&self) -> Result<Vec<PathBuf>, RegistryError> {
+        if self.kind == FolderKind::File {
+            return Ok(Vec::new());
+        }
+        self.toml_files(&self.path, self.is_asked_for(), is_recipe)
     }
 
     /// Its files of tokenizer tables (`tokenizers/*.toml`), sorted by name.
@@ -94,10 +110,22 @@ impl SpecFolder {
         if self.kind == FolderKind::File {
             return Ok(Vec::new());
         }
-        self.toml_files(&self.path.join(TABLE_FOLDER), false)
+        self.toml_files(&self.path.join(TABLE_FOLDER), false, is_spec)
     }
 
-    fn toml_files(&self, folder: &Path, must_exist: bool) -> Result<Vec<PathBuf>, RegistryError> {
+    /// Its table of models by short names (`models.toml`), if it has one; what a project folder holds only adds.
+    pub fn models(&self, allow_shadow: bool) -> Option<TableFile> {
+        let path = self.path.join(MODELS_FILE);
+        let there = self.kind != FolderKind::File && path.symlink_metadata().is_ok();
+        there.then(|| TableFile::read(&path, self.kind, allow_shadow))
+    }
+
+    fn toml_files(
+        &self,
+        folder: &Path,
+        must_exist: bool,
+        is_wanted: fn(&Path) -> bool,
+    ) -> Result<Vec<PathBuf>, RegistryError> {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
@@ -108,7 +136,7 @@ impl SpecFolder {
         let mut files = Vec::new();
         for entry in entries {
             let path = entry.map_err(|error| self.error(folder, &error))?.path();
-            if is_spec(&path) {
+            if is_wanted(&path) {
                 files.push(path);
             }
         }
@@ -126,7 +154,12 @@ impl SpecFolder {
 
 fn is_spec(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.ends_with(".toml") && !name.ends_with(".recipe.toml") && !name.starts_with('.')
+    name.ends_with(".toml") && !name.ends_with(RECIPE_SUFFIX) && !name.starts_with('.') && name != MODELS_FILE
+}
+
+fn is_recipe(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.ends_with(RECIPE_SUFFIX) && !name.starts_with('.')
 }
 
 /// `$XDG_DATA_HOME/menagerie`, or `~/.local/share/menagerie`.

@@ -9,6 +9,7 @@ mod component;
 mod error;
 mod folder;
 mod parts;
+mod recipe_file;
 mod registry;
 mod table_file;
 mod text_file;
@@ -22,10 +23,11 @@ pub use folder::{FolderKind, SpecFolder};
 pub use inventory;
 pub use menagerie_spec as spec;
 pub use parts::{Part, Parts, noted, where_given};
+pub use recipe_file::{BuiltInRecipe, RecipeEntry};
 pub use registry::{Entry, Origin, Registry, RegistryOptions};
 pub use table_file::TableFile;
 
-/// Registers an [`Architecture`] of a crate: `register!(Architecture { .. })`.
+/// Registers an [`Architecture`] or a [`BuiltInRecipe`] of a crate: `register!(Architecture { .. })`.
 #[macro_export]
 macro_rules! register {
     ($architecture:expr) => {

@@ -2,7 +2,7 @@
 
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
-    Backend, ExpertLinear, Linear, Norm, Operation, Param, SequenceMixer, StateDeclarations, Weight,
+    Backend, ExpertLinear, Linear, Norm, Operation, Param, SequenceMixer, SiteForm, StateDeclarations, Weight,
 };
 use menagerie_spec::kind::Component as Config;
 
@@ -60,15 +60,15 @@ pub trait Parts {
     fn split_experts(&mut self, role: &str) -> Option<[Box<dyn ExpertLinear>; 2]>;
 
     /// The stored weight of a role, claimed and checked, for factories that multiply with parts of it or with a changed
-    /// form: [`Parts::linear_of`] and [`Parts::experts_of`] make the products. Adapters of the role are not applied to
-    /// forms of other rows.
+    /// form: [`Parts::linear_of`] and [`Parts::experts_of`] make the products. Adapters of the role know by
+    /// the form what to do there.
     fn weight(&mut self, role: &str) -> Option<Weight>;
 
     /// A linear without bias over a weight made of that of a role.
-    fn linear_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn Linear>>;
+    fn linear_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn Linear>>;
 
     /// A stack of linears without biases over a weight made of that of a role.
-    fn experts_of(&mut self, role: &str, weight: &Weight) -> Option<Box<dyn ExpertLinear>>;
+    fn experts_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn ExpertLinear>>;
 
     /// The values of a role's tensor, in the order of the file.
     fn values(&mut self, role: &str, part: Part) -> Option<Vec<f32>>;

@@ -4,6 +4,7 @@ use crate::architecture::{Architecture, GGUFArchitecture};
 use crate::component::Components;
 use crate::error::RegistryError;
 use crate::folder::{FolderKind, SpecFolder};
+use crate::recipe_file::{self, RecipeEntry};
 use crate::table_file::TableFile;
 use crate::text_file::read_text;
 use menagerie_spec::kind::Kinds;
@@ -93,6 +94,15 @@ impl Entry {
         }
     }
 
+    /// The classes of config.json it answers to; none of one with faults.
+    pub fn classes(&self) -> Vec<String> {
+        if let (Origin::BuiltIn(_), Some(Heading { hf: Some(hf), .. })) = (&self.origin, self.heading()) {
+            return hf;
+        }
+        let classes = self.spec().as_ref().map(|spec| spec.hf_classes()).unwrap_or_default();
+        classes.iter().map(|class| class.name.clone()).collect()
+    }
+
     /// What must be said whenever the architecture is used: the files of its name that are not, and why.
     pub fn notes(&self) -> Vec<String> {
         let why = |passed: &Origin| match (&self.origin, passed) {
@@ -118,6 +128,7 @@ pub struct Registry {
     names: BTreeMap<String, usize>,
     components: Components,
     tables: Vec<TableFile>,
+    recipes: Vec<RecipeEntry>,
     notes: Vec<String>,
 }
 
@@ -193,6 +204,7 @@ impl Registry {
         let mut texts = built_in_texts()?;
         let mut tables = Vec::new();
         let mut notes = Vec::new();
+        let mut recipes = recipe_file::built_in()?;
         for folder in &options.folders {
             let files = folder.files().and_then(|specs| Ok((specs, folder.table_files()?)));
             let (specs, table_files) = match files {
@@ -208,12 +220,13 @@ impl Registry {
                 let may_shadow = options.allow_shadow || folder.kind == FolderKind::File;
                 place(&mut texts, read(&path, folder.kind), may_shadow);
             }
+            recipe_file::add_folder(folder, &mut recipes, &mut notes)?;
             let read = |path: &PathBuf| TableFile::read(path, folder.kind, options.allow_shadow);
             tables.extend(table_files.iter().map(read));
         }
         let sources = Arc::new(Sources { texts, kinds });
         let entries = (0..sources.texts.len()).map(|index| entry(&sources, index)).collect();
-        Ok(Self { components, tables, notes, ..Self::index(entries)? })
+        Ok(Self { components, tables, recipes, notes, ..Self::index(entries)? })
     }
 
     /// Later entries shadow earlier ones; those that were replaced are dropped.
@@ -223,6 +236,7 @@ impl Registry {
             names: BTreeMap::new(),
             components: Components::default(),
             tables: Vec::new(),
+            recipes: Vec::new(),
             notes: Vec::new(),
         };
         for mut entry in entries {
@@ -305,9 +319,42 @@ impl Registry {
         entry.spec().clone().map(|spec| (entry, spec))
     }
 
+    /// The entries and specs of a class of config.json. Of several the keys and tensors of a model say which it is of; one
+    /// whose file was named itself is meant, whatever the others are.
+    ///
+    /// # Errors
+    /// Unknown (with the nearest classes) or faulty.
+    pub fn of_class(&self, class: &str) -> Result<Vec<(&Entry, Arc<ArchSpec>)>, RegistryError> {
+        // Classes are not inherited, so that the text has the name.
+        let has =
+            |entry: &&Entry| entry.text().contains(class) && entry.classes().iter().any(|name| name == class);
+        let mut found: Vec<&Entry> = self.entries.iter().filter(has).collect();
+        let named = |entry: &&Entry| matches!(entry.origin, Origin::File { folder: FolderKind::File, .. });
+        if let Some(named) = found.iter().copied().find(named) {
+            found = vec![named];
+        }
+        if found.is_empty() {
+            let known: Vec<String> = self.entries.iter().flat_map(Entry::classes).collect();
+            let shown: String = class.chars().take(64).collect();
+            let name = shown.escape_debug().to_string();
+            return Err(RegistryError::UnknownClass { nearest: nearest(&name, known.iter()), name });
+        }
+        found.into_iter().map(|entry| entry.spec().clone().map(|spec| (entry, spec))).collect()
+    }
+
     /// Files of tokenizer tables in the spec folders, most important first.
     pub fn tables(&self) -> &[TableFile] {
         &self.tables
+    }
+
+    /// Every recipe, built-in ones first, then by folder; faulty ones included.
+    pub fn recipes(&self) -> &[RecipeEntry] {
+        &self.recipes
+    }
+
+    /// The recipe of this name, faulty or not.
+    pub fn recipe(&self, id: &str) -> Option<&RecipeEntry> {
+        self.recipes.iter().find(|entry| entry.id == id)
     }
 
     /// What must be said whenever the registry is used: folders that cannot be read.

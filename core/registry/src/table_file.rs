@@ -1,10 +1,10 @@
-//! [`TableFile`]: a file of tokenizer tables in a spec folder, not yet read by anything.
+//! [`TableFile`]: a file of tables in a spec folder, not yet read by anything.
 
 use crate::folder::FolderKind;
 use crate::text_file::read_text;
 use std::path::{Path, PathBuf};
 
-/// A file `<spec folder>/tokenizers/*.toml`.
+/// A file `<spec folder>/tokenizers/*.toml`, or `<spec folder>/models.toml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableFile {
     /// The file.

@@ -129,7 +129,8 @@ impl LayerConfig {
     /// Every norm on the stream and every component, in the order of their tensors' use.
     pub fn parts(&self) -> (Vec<&NormSite>, Vec<&Component>) {
         let branches = [&self.mixer_branch, &self.feed_forward_branch, &self.last_branch];
-        let sites = branches.into_iter().flat_map(|branch| [&branch.pre, &branch.post, &branch.after]);
+        let sites =
+            branches.into_iter().flat_map(|branch| [&branch.pre, &branch.post, &branch.after, &branch.again]);
         let mut sites: Vec<&NormSite> = sites.flatten().collect();
         let mut components: Vec<&Component> =
             [&self.mixer, &self.feed_forward, &self.last].into_iter().flatten().collect();
@@ -170,7 +171,8 @@ names! {
     }
 }
 
-/// `h = reads; h = pre(h); h = branch(h); h = post(h); x = x + scale * h; x = after(x)`.
+/// `h = reads; h = pre(h); h = branch(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is the stream
+/// before the branch was added: `x = again(x + i)`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct BranchConfig {
     /// Norm before the branch.
@@ -179,6 +181,8 @@ pub struct BranchConfig {
     pub post: Option<NormSite>,
     /// Norm on the stream after the branch was added.
     pub after: Option<NormSite>,
+    /// Norm on what `after` gives with the stream before the branch added once more.
+    pub again: Option<NormSite>,
     /// What the branch reads.
     pub reads: Reads,
     /// Multiplies the branch output before it is added.
@@ -235,6 +239,8 @@ pub struct OutputConfig {
     pub pooling: Pooling,
     /// What makes scores of the vector; absent = it stays as it is.
     pub classifier: Option<ClassifierConfig>,
+    /// Linears that the vector goes through, in this order; those that the file has.
+    pub dense: Vec<Role>,
 }
 
 /// Scores of a pooled vector: `cls.output(norm(activation(cls(x))))`; the file decides which of the linears there are.

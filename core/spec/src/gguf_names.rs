@@ -4,6 +4,9 @@ use crate::glob::matches_tail;
 use crate::roles::bare;
 use crate::spec::ArchSpec;
 
+/// What the tensors of a block begin with where a spec says nothing else.
+const BLOCK: &str = "blk.{layer}";
+
 /// The stored name of a role; see [`ArchSpec::role_to_gguf_name`].
 pub(crate) fn role_to_gguf_name(spec: &ArchSpec, role: &str, layer: Option<usize>) -> String {
     let renames = &spec.body.gguf.tensors;
@@ -15,9 +18,21 @@ pub(crate) fn role_to_gguf_name(spec: &ArchSpec, role: &str, layer: Option<usize
             format!("{to}{suffix}")
         });
     match layer {
-        Some(layer) => format!("blk.{layer}.{stored}"),
+        Some(layer) => {
+            let prefix = spec.body.gguf.layer.as_deref().unwrap_or(BLOCK);
+            format!("{}.{stored}", prefix.replace("{layer}", &layer.to_string()))
+        }
         None => stored,
     }
+}
+
+/// The block of a tensor; see [`ArchSpec::gguf_block`].
+pub(crate) fn gguf_block(spec: &ArchSpec, name: &str) -> Option<usize> {
+    let (before, after) = spec.body.gguf.layer.as_deref().unwrap_or(BLOCK).split_once("{layer}")?;
+    let rest = name.strip_prefix(before)?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+    rest[digits..].strip_prefix(after)?.strip_prefix('.')?;
+    rest[..digits].parse().ok()
 }
 
 /// Why a tensor is ignored; see [`ArchSpec::ignored_tensor`].

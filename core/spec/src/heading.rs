@@ -7,6 +7,8 @@ pub struct Heading {
     pub id: String,
     /// Names in `general.architecture`.
     pub gguf: Vec<String>,
+    /// Classes of config.json, where they are a plain list, or there are none and no table of them.
+    pub hf: Option<Vec<String>>,
     /// One line for listings; may be empty.
     pub summary: String,
     /// The spec it is laid over.
@@ -33,9 +35,16 @@ impl Heading {
                 .map(|name| name.as_str().map(str::to_owned))
                 .collect::<Option<_>>()?,
         };
+        let hf = match document.pointer("/architecture/hf") {
+            None if text.contains("[architecture.hf") => None,
+            None => Some(Vec::new()),
+            Some(names) => names
+                .as_array()
+                .and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect()),
+        };
         let truth = said("/truth/reference").zip(said("/truth/source"));
         let summary = said("/architecture/summary").unwrap_or_default();
-        Some(Self { id, gguf, summary, extends: said("/extends"), truth })
+        Some(Self { id, gguf, hf, summary, extends: said("/extends"), truth })
     }
 }
 

@@ -239,7 +239,8 @@ options! {
 }
 
 options! {
-    /// `h = reads; h = pre(h); h = branch(h); h = post(h); x = x + scale * h; x = after(x)`.
+    /// `h = reads; h = pre(h); h = branch(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is the
+    /// stream before the branch was added: `x = again(x + i)`.
     pub(crate) struct BranchOptions {
         /// Norm before the branch.
         pre: NormPlace = Absent,
@@ -247,6 +248,8 @@ options! {
         post: NormPlace = Absent,
         /// Norm on the stream after the branch was added.
         after: NormPlace = Absent,
+        /// Norm on what `after` gives with the stream before the branch added once more.
+        again: NormPlace = Absent,
         /// What the branch reads.
         reads: Reads = Name("stream") => guarded,
         /// Multiplies the branch output before it is added.
@@ -286,6 +289,18 @@ options! {
         },
         /// The scores that a reranker makes of the vector (roles `cls`, `cls.norm`, `cls.output`, as far as they are there).
         classifier: Optional<ClassifierOptions> = Absent,
+        /// Linears without activation that the vector goes through, unless another pooling is asked for.
+        dense: Optional<DenseOptions> = Absent,
+    }
+}
+
+options! {
+    /// `second(first(vector))`, each where the file has it.
+    pub(crate) struct DenseOptions {
+        /// Role of the first linear.
+        first: Role = Required,
+        /// Role of the second linear.
+        second: Role = Required,
     }
 }
 
@@ -305,6 +320,12 @@ pub(crate) static GGUF: Table = Table {
     title: "Gguf",
     doc: "The GGUF side.",
     fields: &[
+        Field::new(
+            "layer",
+            FieldType::Text,
+            Absent,
+            "Prefix of a block's tensors, with `{layer}`; `blk.{layer}` where it is not said.",
+        ),
         Field::new("tensors", FieldType::TextTable, Absent, "Role = the name it is stored under."),
         Field::new(
             "ignore_tensors",

@@ -29,6 +29,7 @@ mod features;
 mod gguf_names;
 mod glob;
 mod heading;
+mod hf;
 mod json_text;
 mod kinds;
 mod language;
@@ -36,6 +37,7 @@ mod merge;
 mod merged_text;
 mod nearest;
 mod reads;
+mod recipe;
 mod reference;
 mod report;
 mod resolve;
@@ -52,13 +54,16 @@ pub use described::{KindDescription, OptionDescription, TensorDescription};
 pub use fault::{Fault, SpecFaults, layer_ranges};
 pub use glob::matches as glob_matches;
 pub use heading::Heading;
+pub use hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace};
 pub use json_text::{toml_text, toml_value};
 pub use nearest::nearest;
+pub use recipe::{AdapterKind, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase};
 pub use reference::reference_page;
 pub use report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
 pub use schema::json_schema;
 pub use source::{
-    KeySource, KeyValue, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource,
+    KeySource, KeyValue, NameUse, NamedKey, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup,
+    SpecSource,
 };
 pub use spec::{ArchSpec, HfClass, HfMap, HfTensor, HfValue, Layout, Literal, Truth};
 pub use stated::{Stated, StatedOption};

@@ -4,7 +4,7 @@
 //! text models. A role that is not here can be introduced by `[gguf.tensors]` or `[hf.tensors]`.
 
 /// Known roles, one list for the nearest-name help and the check of names in specs.
-pub(crate) const ROLES: [&str; 104] = [
+pub(crate) const ROLES: [&str; 107] = [
     "attn_gate",
     "attn_k",
     "attn_k_b",
@@ -22,6 +22,7 @@ pub(crate) const ROLES: [&str; 104] = [
     "attn_q_b",
     "attn_q_norm",
     "attn_qkv",
+    "attn_rel_b",
     "attn_rot_embd",
     "attn_sinks",
     "attn_sub_norm",
@@ -35,6 +36,8 @@ pub(crate) const ROLES: [&str; 104] = [
     "cls",
     "cls.norm",
     "cls.output",
+    "dense_2",
+    "dense_3",
     "exp_probs_b",
     "ffn_down",
     "ffn_down_exps",
@@ -113,5 +116,5 @@ pub(crate) const ROLES: [&str; 104] = [
 
 /// A role without the suffix that makes it name exactly one tensor.
 pub(crate) fn bare(role: &str) -> &str {
-    role.strip_suffix(".weight").or_else(|| role.strip_suffix(".bias")).unwrap_or(role)
+    [".weight", ".bias", ".scale"].iter().find_map(|end| role.strip_suffix(end)).unwrap_or(role)
 }

@@ -48,7 +48,8 @@ impl SpecLookup for BTreeMap<String, SpecSource> {
 }
 
 /// Value of a canonical key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
 pub enum KeyValue {
     /// A float; an f32 of a GGUF is widened exactly.
     Number(f64),
@@ -76,6 +77,46 @@ pub trait KeySource {
     fn foreign_keys(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// How the file spells a canonical key, where its keys are translated.
+    fn spelled(&self, _canonical_key: &str) -> Option<String> {
+        None
+    }
+
+    /// The file's own names and what became of each; `None` where its keys are canonical as they stand.
+    fn names(&self) -> Option<&[NamedKey]> {
+        None
+    }
+
+    /// What is wrong with the file's own names: what is meant, and why.
+    fn faults(&self) -> &[(String, String)] {
+        &[]
+    }
+
+    /// Whether the head is the embedding, where the file says it.
+    fn head_is_embedding(&self) -> Option<bool> {
+        None
+    }
+}
+
+/// A name of a file whose keys are translated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedKey {
+    /// The name, dotted.
+    pub name: String,
+    /// What became of it.
+    pub is: NameUse,
+}
+
+/// What became of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameUse {
+    /// It gave these canonical keys; of none where it was compared with what is understood.
+    Read(Vec<String>),
+    /// It does not matter, for this reason.
+    Ignored(String),
+    /// Nothing knows it; the nearest known name, as a clause.
+    Unknown(String),
 }
 
 impl KeySource for BTreeMap<String, KeyValue> {

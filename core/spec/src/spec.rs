@@ -144,6 +144,14 @@ names! {
         EvenColumns = "even-columns",
         /// Columns 1, 3, 5, ...
         OddColumns = "odd-columns",
+        /// Rows from the third on: the first two positions of RoBERTa are those of padding.
+        WithoutPadding = "without-padding",
+        /// The experts' rows, one after the other in one matrix, to a matrix for each.
+        SplitExperts = "split-experts",
+        /// Per key head of a gated delta net q, k, v.., z.. to all q, all k, all v.
+        DeltaQkv = "delta-qkv",
+        /// Of the same rows all z.
+        DeltaGate = "delta-gate",
         /// `<from>_blocks` and `<from>_scales` of MXFP4.
         Mxfp4 = "mxfp4",
     }
@@ -264,9 +272,14 @@ impl ArchSpec {
     }
 
     /// Name of a role's tensor in a GGUF file, without `.weight` or `.bias` unless the role is written with it:
-    /// `("attn_q", Some(3))` gives `blk.3.attn_q`. `[gguf.tensors]` is applied.
+    /// `("attn_q", Some(3))` gives `blk.3.attn_q`. `[gguf] layer` and `[gguf.tensors]` are applied.
     pub fn role_to_gguf_name(&self, role: &str, layer: Option<usize>) -> String {
         crate::gguf_names::role_to_gguf_name(self, role, layer)
+    }
+
+    /// The block that a tensor of a GGUF file belongs to, by its name: 3 for `blk.3.attn_q.weight`. `[gguf] layer` is applied.
+    pub fn gguf_block(&self, name: &str) -> Option<usize> {
+        crate::gguf_names::gguf_block(self, name)
     }
 
     /// Why a tensor of a GGUF file is ignored, if it is. `layers` is the number of blocks that are run

@@ -170,6 +170,8 @@ pub(crate) struct Check {
 /// `[gguf]`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gguf {
+    /// Prefix of a block's tensors, with `{layer}`; absent = `blk.{layer}`.
+    pub(crate) layer: Option<String>,
     /// Role and the name it is stored under.
     pub(crate) tensors: Vec<(Role, String)>,
     /// Globs and reasons.

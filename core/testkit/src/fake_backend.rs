@@ -1,10 +1,10 @@
 //! [`FakeBackend`]: rows and states in plain vectors, and nothing that computes; what a [`crate::FakeModel`] runs on.
 
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
-    LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Pages, Param, Product,
-    Result, RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateRoom,
-    StateStep, Weight, Weighted,
+    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
+    Gating, LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Pages, Param,
+    Product, Result, RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan,
+    StateRoom, StateStep, Weight, Weighted,
 };
 use std::borrow::Cow;
 
@@ -179,7 +179,7 @@ impl Backend for FakeBackend {
         fn rope_table(positions: &[u32], frequencies: &[f32], magnitude: f32) -> RopeTable;
         fn rotate(x: Rows, rotation: Rotation) -> Rows;
         fn attention(
-            shape: &AttentionShape, states: AttentionStates, operands: [&Rows; 3], sinks: Option<&Param>, step: StateStep
+            shape: &AttentionShape, states: AttentionStates, operands: [&Rows; 3], biases: AttentionBiases, step: StateStep
         ) -> Rows;
         fn short_conv(x: &Rows, kernel: &Param, state: StateId, step: StateStep) -> Rows;
         fn split(x: &Rows, widths: [usize; 2]) -> [Rows; 2];
@@ -189,6 +189,7 @@ impl Backend for FakeBackend {
         ) -> Rows;
         fn selective_scan(inputs: &SelectiveScanInputs, state: StateId, step: StateStep) -> Rows;
         fn add(x: Rows, y: &Rows) -> Rows;
+        fn add_rows(x: Rows, rows: &[u32], y: &Rows) -> Rows;
         fn multiply(x: Rows, y: &Rows) -> Rows;
         fn add_vector(x: Rows, row: &Param) -> Rows;
         fn multiply_vector(x: Rows, row: &Param) -> Rows;

@@ -2,8 +2,9 @@
 
 use crate::tiny::cpu_backend;
 use menagerie_model::{
-    Arithmetic, Compute, Executor, InferenceStep, KvType, LayerHook, ModelError, PoolOptions, Result,
-    RopeRegime, Scalings, SequenceId, SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext,
+    AdapterSet, Arithmetic, Compute, Executor, InferenceStep, KvType, LayerHook, ModelError, PoolOptions,
+    Result, RopeRegime, Scalings, SequenceId, SequenceLayout, SequenceRows, StatePool, StepInput,
+    TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,8 @@ pub struct Session<'a> {
     pub states: StatePool,
     /// Called in every step.
     pub hooks: Vec<Arc<dyn LayerHook>>,
+    /// Adapter sets, for every step.
+    pub adapters: Vec<Arc<AdapterSet>>,
     /// Weights of adapters, for every step.
     pub scalings: Option<Scalings>,
     /// Ends a step.
@@ -47,7 +50,15 @@ impl<'a> Session<'a> {
         let options = PoolOptions::sequences(KvType::F32, 8, capacity).with_page_len(page_len);
         let states = StatePool::new(&*compute.backend, model.states().to_vec(), options)?;
         let cancelled = AtomicBool::new(false);
-        Ok(Self { model, compute, states, hooks: Vec::new(), scalings: None, cancelled })
+        Ok(Self {
+            model,
+            compute,
+            states,
+            hooks: Vec::new(),
+            adapters: Vec::new(),
+            scalings: None,
+            cancelled,
+        })
     }
 
     /// Feeds tokens to one sequence and gives the logits after each of them.
@@ -97,6 +108,7 @@ impl<'a> Session<'a> {
         let layout = SequenceLayout::new(rows)?;
         let mut context =
             TransformContext::new(&self.compute, &layout, StepInput::Tokens(&tokens), &mut self.states);
+        context.adapters = &self.adapters;
         context.scalings = self.scalings.as_ref();
         context.hooks = &self.hooks;
         context.cancelled = Some(&self.cancelled);

@@ -10,7 +10,7 @@ use menagerie_model::components::{
 use menagerie_model::{
     Activation, Arithmetic, AttentionShape, Backend, BlockStack, Branch, DenseLinear, DynBlock, FeedForward,
     Gating, Linear, Mask, ModelError, ModelShape, Norm, Param, Result, RopePairs, SequenceMixer, StageBody,
-    StateDeclarations, TransformerBlock, Weight, WeightShape, WholeModel,
+    StateDeclarations, StoredTable, TransformerBlock, Weight, WeightShape, WholeModel,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -173,6 +173,7 @@ impl TinyModel {
         stack: BlockStack<L>,
     ) -> Result<WholeModel> {
         let table = self.weight("token_embd.weight", backend)?;
+        let table = Box::new(StoredTable(table));
         let embedding = TableEmbedding { table, scale: 1.0, positions: None, token_types: None, norm: None };
         let product = Box::new(DenseLinear::new(self.weight("output.weight", backend)?, None)?);
         let norm = Some(self.norm("output_norm.weight", backend)?);

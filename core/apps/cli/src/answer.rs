@@ -33,8 +33,8 @@ pub(crate) fn chat_format<'a>(
 /// Whether the file or its spec has a template, usable or not.
 pub(crate) fn has_template(pipeline: &TextPipeline) -> bool {
     pipeline.resolved().is_some_and(|resolved| {
-        let stated = resolved.file.keys().ok().and_then(|keys| keys.get("tokenizer.chat_template"));
-        stated.is_some() || resolved.config().chat_fallback.is_some()
+        let stated = resolved.file.template_source("default");
+        !matches!(stated, Ok(None)) || resolved.config().chat_fallback.is_some()
     })
 }
 

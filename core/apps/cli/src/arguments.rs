@@ -1,10 +1,12 @@
 //! The commands, as clap sees them.
 
 use crate::commands::{
-    bench::BenchCommand, chat::ChatCommand, check::CheckCommand, completions::CompletionsCommand,
-    doctor::DoctorCommand, embed::EmbedCommand, inspect::InspectCommand, list::ListCommand,
-    logits::LogitsCommand, man::ManCommand, render::RenderCommand, rerank::RerankCommand, run::RunCommand,
-    show::ShowCommand, spec::SpecCommand, synth::SynthCommand, tokenize::TokenizeCommand,
+    bench::BenchCommand, chat::ChatCommand, check::CheckCommand, compare::CompareCommand,
+    completions::CompletionsCommand, convert::ConvertCommand, doctor::DoctorCommand, embed::EmbedCommand,
+    imatrix::ImatrixCommand, inspect::InspectCommand, list::ListCommand, logits::LogitsCommand,
+    man::ManCommand, merge::MergeCommand, perplexity::PerplexityCommand, quantize::QuantizeCommand,
+    render::RenderCommand, rerank::RerankCommand, run::RunCommand, show::ShowCommand, spec::SpecCommand,
+    synth::SynthCommand, tokenize::TokenizeCommand,
 };
 #[cfg(feature = "hub")]
 use crate::commands::{models::ModelsCommand, pull::PullCommand};
@@ -29,8 +31,8 @@ NO_COLOR, RUST_LOG (debug, or target=level). Exit codes: 0, 1 failed, 2 wrong ar
 
 /// Runs language models whose architecture is data.
 ///
-/// A MODEL is a .gguf file, a listed name such as `smollm2`, or a repository of the hub: org/repo, org/repo:QUANT,
-/// org/repo@revision, hf:org/repo/file.gguf. An architecture that is not built in is a TOML file in a spec folder: see
+/// A MODEL is a .gguf file, a folder with config.json and .safetensors files, a listed name such as `smollm2`, or a repository of the hub: org/repo, org/repo:QUANT,
+/// org/repo@revision, hf:org/repo/file.gguf; or a recipe, NAME.recipe.toml, or the name of one in a spec folder. An architecture that is not built in is a TOML file in a spec folder: see
 /// `list --help`.
 #[derive(Parser)]
 #[command(
@@ -61,9 +63,15 @@ pub(crate) enum Command {
     Tokenize(TokenizeCommand),
     Render(RenderCommand),
     Logits(LogitsCommand),
+    Merge(MergeCommand),
     Embed(EmbedCommand),
     Rerank(RerankCommand),
     Bench(BenchCommand),
+    Perplexity(PerplexityCommand),
+    Compare(CompareCommand),
+    Quantize(QuantizeCommand),
+    Imatrix(ImatrixCommand),
+    Convert(ConvertCommand),
     Synth(SynthCommand),
     #[cfg(feature = "hub")]
     Pull(PullCommand),

@@ -98,7 +98,7 @@ fn branch(options: &Options, name: &'static str) -> Branch {
         parallel: options.value(&format!("block.{name}.reads")).is_some_and(|reads| reads == "block-input"),
         steps,
         scale: options.value(&format!("block.{name}.scale")),
-        after: site("after").into_iter().collect(),
+        after: site("after").into_iter().chain(site("again")).collect(),
     }
 }
 

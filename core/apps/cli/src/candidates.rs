@@ -4,9 +4,11 @@ use crate::arguments;
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::recipe_listing::is_form;
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::CompleteEnv;
+use menagerie::pipeline::is_recipe;
 use std::ffi::OsStr;
 
 /// Variable by which the scripts of `completions` ask.
@@ -27,10 +29,11 @@ pub(crate) fn answer_shell() -> Result<bool, Failure> {
 fn command() -> Command {
     let command = arguments::command(&ConfigFile::default()).unwrap_or_else(|_| Command::new("menagerie"));
     command.mut_subcommands(|subcommand| {
-        let offers_models = subcommand.get_name() != "pull";
+        let pulls = subcommand.get_name() == "pull";
         subcommand.mut_args(|arg| {
             let completer = match arg.get_id().as_str() {
-                "model" if offers_models => ArgValueCompleter::new(Models),
+                "model" => ArgValueCompleter::new(Models),
+                "name" if pulls => ArgValueCompleter::new(Names),
                 "what" => ArgValueCompleter::new(ModelsAndArchitectures),
                 "spec" => ArgValueCompleter::new(Architectures),
                 "quant" => ArgValueCompleter::new(Quantisations),
@@ -43,6 +46,7 @@ fn command() -> Command {
 }
 
 struct Models;
+struct Names;
 struct Architectures;
 struct ModelsAndArchitectures;
 struct Quantisations;
@@ -50,11 +54,23 @@ struct Shapes;
 
 impl ValueCompleter for Models {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        let mut found = offered(current, model_names());
-        let is_model =
-            |path: &std::path::Path| path.is_dir() || path.extension().is_some_and(|e| e == "gguf");
+        let mut names = installed_names();
+        names.extend(short_names());
+        names.extend(recipe_names());
+        names.sort();
+        names.dedup();
+        let mut found = offered(current, names);
+        let is_model = |path: &std::path::Path| {
+            path.is_dir() || path.extension().is_some_and(|e| e == "gguf") || is_recipe(path)
+        };
         found.extend(PathCompleter::any().filter(is_model).complete(current));
         found
+    }
+}
+
+impl ValueCompleter for Names {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        offered(current, short_names())
     }
 }
 
@@ -100,14 +116,38 @@ pub(crate) fn architecture_names() -> Vec<String> {
         .unwrap_or_default()
 }
 
+/// Recipes of the spec folders that are models.
+fn recipe_names() -> Vec<String> {
+    let registry = SpecArguments::default().registry();
+    let names = registry.map(|registry| {
+        let models = registry.recipes().iter().filter(|entry| entry.recipe().is_ok() && !is_form(entry));
+        models.map(|entry| entry.id.clone()).collect()
+    });
+    names.unwrap_or_default()
+}
+
 /// Models on this machine.
-fn model_names() -> Vec<String> {
-    #[cfg(feature = "hub")]
-    {
-        use menagerie::hub::{Environment, Hub};
-        let installed = Hub::new(Environment::of_process()).installed();
-        installed.map(|models| models.into_iter().map(|model| model.name).collect()).unwrap_or_default()
-    }
-    #[cfg(not(feature = "hub"))]
+#[cfg(feature = "hub")]
+fn installed_names() -> Vec<String> {
+    let names = crate::model_names::ModelNames::read(&SpecArguments::default());
+    let installed = names.ok().and_then(|names| names.hub().installed().ok()).unwrap_or_default();
+    installed.into_iter().map(|model| model.name).collect()
+}
+
+/// Models that can be fetched by a short name.
+#[cfg(feature = "hub")]
+fn short_names() -> Vec<String> {
+    let names = crate::model_names::ModelNames::read(&SpecArguments::default());
+    let models = names.map(|names| names.catalog.models).unwrap_or_default();
+    models.into_iter().map(|model| model.name).collect()
+}
+
+#[cfg(not(feature = "hub"))]
+fn installed_names() -> Vec<String> {
+    Vec::new()
+}
+
+#[cfg(not(feature = "hub"))]
+fn short_names() -> Vec<String> {
     Vec::new()
 }

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::{inspected_folder, inspected_gguf};
+use menagerie::loaders::SafetensorsFile;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -10,9 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// Longest value of a key that is shown whole, in characters.
 const SHOWN: usize = 60;
-
-/// Longest header of a safetensors file, as its own reader has it.
-const MOST_HEADER: u64 = 100_000_000;
 
 /// What is in a file or folder.
 #[derive(Debug, Default, Serialize)]
@@ -131,58 +129,21 @@ fn safetensors_file(path: &Path) -> Result<Inspected, Failure> {
     Ok(inspected)
 }
 
-/// What the header of a safetensors file says of a tensor.
-#[derive(serde::Deserialize)]
-struct HeaderEntry {
-    dtype: String,
-    shape: Vec<u64>,
-    data_offsets: (u64, u64),
-}
-
 /// Adds the keys and tensors of a safetensors file; only its header is read.
 pub(crate) fn add_safetensors(path: &Path, into: &mut Inspected) -> Result<(), Failure> {
-    let about = |reason: String| Failure::about(path.display(), reason);
-    let failed = |error: std::io::Error| about(error.to_string());
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let bytes = file.metadata().map_err(failed)?.len();
-    let mut header = vec![0; 8];
-    file.read_exact(&mut header).map_err(|_| about("it is cut off; download the file again".to_owned()))?;
-    let length = u64::from_le_bytes(header[..8].try_into().unwrap_or_default());
-    if length > MOST_HEADER || length > bytes.saturating_sub(8) {
-        return Err(about(format!(
-            "not a safetensors file, or cut off: its header would have {length} bytes"
-        )));
-    }
-    file.take(length).read_to_end(&mut header).map_err(failed)?;
-    let header: BTreeMap<String, Value> = serde_json::from_slice(&header[8..])
-        .map_err(|error| about(format!("not a safetensors file: its header is no JSON: {error}")))?;
-    let mut tensors: Vec<((u64, u64), Tensor)> = Vec::new();
-    for (name, value) in header {
-        if name == "__metadata__" {
-            let told = value.as_object().cloned().unwrap_or_default();
-            into.keys.extend(told.into_iter().map(|(name, value)| Key {
-                name,
-                kind: "string".to_owned(),
-                value,
-            }));
-            continue;
-        }
-        let entry: HeaderEntry = serde_json::from_value(value)
-            .map_err(|error| about(format!("not a safetensors file: tensor `{name}`: {error}")))?;
-        let (from, to) = entry.data_offsets;
-        let bytes =
-            to.checked_sub(from).ok_or_else(|| about(format!("tensor `{name}` ends before it begins")))?;
-        tensors.push(((from, to), Tensor { name, dims: entry.shape, kind: entry.dtype, bytes }));
-    }
-    tensors.sort_by_key(|(offsets, _)| *offsets);
-    let end = tensors.iter().map(|((_, to), _)| *to).max().unwrap_or(0);
-    let told = end.saturating_add(8 + length);
-    if bytes != told {
-        return Err(about(format!(
-            "it has {bytes} bytes and its header speaks of {told}; download the file again"
-        )));
-    }
-    into.tensors.extend(tensors.into_iter().map(|(_, tensor)| tensor));
-    into.files.push(InspectedFile { path: path.to_owned(), bytes });
+    let file = SafetensorsFile::open(path, true)?;
+    let told = file.metadata().iter();
+    into.keys.extend(told.map(|(name, value)| Key {
+        name: name.clone(),
+        kind: "string".to_owned(),
+        value: value.as_str().into(),
+    }));
+    into.tensors.extend(file.tensors().iter().map(|tensor| Tensor {
+        name: tensor.name().to_owned(),
+        dims: tensor.shape().to_vec(),
+        kind: tensor.dtype().to_string(),
+        bytes: tensor.bytes(),
+    }));
+    into.files.push(InspectedFile { path: path.to_owned(), bytes: file.file_bytes() });
     Ok(())
 }

@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 
 /// Reads a folder that has a config.json.
 pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
-    let config = json(&folder.join("config.json"))?.ok_or_else(|| {
+    let own = json(&folder.join("config.json"))?;
+    let adapter = own.is_none();
+    let found = if adapter { json(&folder.join("adapter_config.json"))? } else { own };
+    let config = found.ok_or_else(|| {
         Failure::about(folder.display(), "there is no config.json in it")
             .with_help("give a .gguf or .safetensors file, or a folder as Hugging Face's models have")
     })?;
-    let mut inspected = Inspected { format: "folder of Hugging Face".to_owned(), ..Inspected::default() };
+    let format = if adapter { "folder of a PEFT adapter" } else { "folder of Hugging Face" };
+    let mut inspected = Inspected { format: format.to_owned(), ..Inspected::default() };
     let mut weights: Vec<PathBuf> = Vec::new();
     let about = |error: std::io::Error| Failure::about(folder.display(), error);
     for entry in std::fs::read_dir(folder).map_err(about)? {
@@ -34,7 +38,9 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
     let tokenizer = json(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     inspected.template = template(folder, &tokenizer);
     inspected.tokenizer = tokenizer_line(folder, &tokenizer)?;
-    for name in ["config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model"] {
+    for name in
+        ["config.json", "adapter_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model"]
+    {
         let path = folder.join(name);
         if let Ok(found) = std::fs::metadata(&path) {
             inspected.files.push(InspectedFile { path, bytes: found.len() });

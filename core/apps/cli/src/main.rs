@@ -3,6 +3,8 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
+mod adapter_argument;
+mod adapter_listing;
 mod against;
 mod answer;
 mod arguments;
@@ -18,11 +20,15 @@ mod inspected;
 mod inspected_folder;
 mod inspected_gguf;
 mod interrupt;
+mod key_setting;
 mod layer_values;
 mod lines;
 mod message;
 mod model_arguments;
 mod model_file;
+mod model_meant;
+#[cfg(feature = "hub")]
+mod model_names;
 mod model_summary;
 mod option_defaults;
 mod output;
@@ -30,9 +36,11 @@ mod output_file;
 mod printer;
 mod progress;
 mod prompt;
+mod recipe_listing;
 mod reference_file;
 mod report;
 mod sampling_arguments;
+mod scored_text;
 mod spec_reference;
 mod style;
 mod template_arguments;
@@ -117,9 +125,15 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Tokenize(command) => command.run(),
         Command::Render(command) => command.run(),
         Command::Logits(command) => command.run(),
+        Command::Merge(command) => command.run(),
         Command::Embed(command) => command.run(),
         Command::Rerank(command) => command.run(),
         Command::Bench(command) => command.run(),
+        Command::Perplexity(command) => command.run(),
+        Command::Compare(command) => command.run(),
+        Command::Quantize(command) => command.run(),
+        Command::Imatrix(command) => command.run(),
+        Command::Convert(command) => command.run(),
         Command::Synth(command) => command.run(),
         #[cfg(feature = "hub")]
         Command::Pull(command) => command.run(),

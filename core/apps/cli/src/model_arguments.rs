@@ -1,18 +1,24 @@
 //! Arguments of every command that opens a model, and the opening itself.
 
+use crate::adapter_argument::lora;
 use crate::failure::Failure;
+use crate::key_setting::key_setting;
 pub(crate) use crate::model_file::locate;
+use crate::model_meant::ModelMeant;
 use crate::template_arguments::TemplateArguments;
 use crate::{interrupt, progress, report};
 use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
 use menagerie::assembly::open_model;
 use menagerie::pipeline::{
-    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, HalfPrompts, KvType, LoadOptions,
-    TextPipeline,
+    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, HalfPrompts, KvType,
+    LoadOptions, LoadProgress, LoadQuantisation, LoadWrapper, ResolvedFile, TextPipeline,
 };
+use menagerie::quantise::{Importance, Policy, QuantiseError};
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
-use menagerie::spec::KeyValue;
+use menagerie::spec::{AdapterKind, KeyValue};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where architectures come from.
 #[derive(Args, Clone, Debug, Default)]
@@ -73,7 +79,8 @@ pub(crate) enum HalfPromptsArgument {
 /// How a model is opened.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ModelArguments {
-    /// A .gguf file, smollm2, org/repo, org/repo:QUANT, org/repo@revision or hf:org/repo/file.gguf
+    /// A .gguf file, a folder with config.json, a recipe (.recipe.toml), smollm2, org/repo, org/repo:QUANT, org/repo@revision or
+    /// hf:org/repo/file.gguf
     pub(crate) model: String,
     #[command(flatten)]
     pub(crate) specs: SpecArguments,
@@ -109,9 +116,29 @@ pub(crate) struct ModelArguments {
     /// Tokens of a prompt computed at once
     #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     chunk: u32,
+    /// Quantise the weights while loading, to a file type of llama-quantize (q4_k_m, q8_0 ...)
+    #[arg(long, value_name = "TYPE", help_heading = "Model")]
+    quant: Option<String>,
+    /// Importance matrix for --quant, as `imatrix` writes it
+    #[arg(long, value_name = "FILE", requires = "quant", help_heading = "Model")]
+    imatrix: Option<PathBuf>,
+    /// Let --quant round weights again that were rounded before
+    #[arg(long, requires = "quant", help_heading = "Model")]
+    allow_requantize: bool,
     /// Load although nothing reads this metadata key (repeatable, no wildcard; printed at every load)
     #[arg(long, value_name = "KEY", help_heading = "Model")]
     accept_unread: Vec<String>,
+    /// Set a key of the model over the file's (repeatable), e.g. attention.sliding_window=4096: a number, true, false,
+    /// a text or a JSON list; printed at every load
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_setting, help_heading = "Model")]
+    set: Vec<(String, KeyValue)>,
+    /// Mix the adapters of an X-LoRA (a folder with xlora_config.json or PEFT's adapter_config.json) for every token and
+    /// layer; every step is computed twice
+    #[arg(long, value_name = "FOLDER", help_heading = "Model")]
+    xlora: Option<PathBuf>,
+    /// An adapter: a PEFT folder or a GGUF adapter (repeatable: they act together); with a weight, 1 as it was trained
+    #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = lora, help_heading = "Model")]
+    lora: Vec<GivenAdapter>,
 }
 
 impl ModelArguments {
@@ -136,8 +163,40 @@ impl ModelArguments {
             spec_dirs: self.specs.spec_dir.clone(),
             allow_shadow: self.specs.allow_shadow,
             accept_unread: self.accept_unread.clone(),
+            set: self.set.iter().cloned().collect(),
+            adapters: self.lora.iter().cloned().chain(self.xlora.as_deref().map(given_xlora)).collect(),
             ..LoadOptions::default()
         }
+    }
+
+    /// How weights are quantised while loading; `bar` hears of the work.
+    fn quantisation(&self, bar: &ProgressBar) -> Result<Option<LoadQuantisation>, Failure> {
+        let Some(name) = &self.quant else { return Ok(None) };
+        let policy = Policy::named(name)?;
+        let importance = self.imatrix.as_deref().map(|path| {
+            let importance = Importance::open(path)?;
+            Ok::<_, QuantiseError>((path.display().to_string(), Arc::new(importance)))
+        });
+        let bar = bar.clone();
+        let progress = LoadProgress(Arc::new(move |done, all| {
+            bar.set_message(format!("quantising tensor {done} of {all}"));
+        }));
+        Ok(Some(LoadQuantisation {
+            policy,
+            importance: importance.transpose()?,
+            requantise: self.allow_requantize,
+            progress: Some(progress),
+        }))
+    }
+
+    /// The file type that weights are quantised to while loading.
+    pub(crate) fn quant_name(&self) -> Option<String> {
+        self.quant.as_ref().map(|name| name.to_uppercase())
+    }
+
+    /// The same model as its file has it.
+    pub(crate) fn unquantised(&self) -> Self {
+        Self { quant: None, imatrix: None, allow_requantize: false, ..self.clone() }
     }
 
     /// `exact` or `fast`, as a measurement says it.
@@ -160,9 +219,20 @@ impl ModelArguments {
         }
     }
 
-    /// The model's file; fetched if it is not on this machine.
+    /// Makes the context hold so many tokens, unless another one was asked for.
+    pub(crate) fn exactly(&mut self, tokens: usize) {
+        if self.context.is_none() {
+            self.context = u32::try_from(tokens).ok();
+        }
+    }
+
+    /// The model's file, a recipe's that of its base; fetched if it is not on this machine.
     pub(crate) fn locate(&self) -> Result<PathBuf, Failure> {
-        locate(&self.model)
+        Ok(self.meant()?.path)
+    }
+
+    fn meant(&self) -> Result<ModelMeant, Failure> {
+        ModelMeant::of(&self.model, &self.specs)
     }
 
     /// Opens the model and prints what every load must say.
@@ -173,22 +243,35 @@ impl ModelArguments {
     /// [`Self::open`], perhaps with a chat template given by hand.
     pub(crate) fn open_with_template(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
         let pipeline = self.open_silently(template)?;
-        for notice in pipeline.notices() {
-            report::note(&notice.to_string());
-        }
-        Ok(pipeline)
+        Ok(said(pipeline))
+    }
+
+    /// Opens the model with something around its linears, and prints what every load must say.
+    pub(crate) fn open_wrapped(&self, wrapper: LoadWrapper) -> Result<TextPipeline, Failure> {
+        let template = TemplateArguments::default();
+        Ok(said(self.open_with_wrapper(&template, Some(wrapper))?))
     }
 
     /// Opens the model for vectors of texts and prints what every load must say.
     pub(crate) fn open_for_vectors(&self) -> Result<EmbeddingPipeline, Failure> {
-        let path = self.locate()?;
+        if !self.lora.is_empty() {
+            return Err(Failure::Usage(
+                "--lora: adapters act on models that make text, not on vectors of texts".to_owned(),
+            ));
+        }
+        let meant = self.meant()?;
+        let path = &meant.path;
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
-        let mut options = self.load_options();
+        let spinner = progress::spinner(&format!("loading {}", path.display()));
+        let options = LoadOptions { quantisation: self.quantisation(&spinner)?, ..self.load_options() };
+        let mut options = meant.options(options, &registry)?;
         if self.context == Some(0) {
-            options.context = Some(trained_context(&path)?);
+            options.context = Some(trained_context(path, &registry, &options)?);
         }
-        let pipeline = EmbeddingPipeline::open_with(&path, &registry, &options)?;
+        let pipeline = EmbeddingPipeline::open_with(path, &registry, &options);
+        spinner.finish_and_clear();
+        let pipeline = pipeline?;
         for notice in pipeline.notices() {
             report::note(&notice.to_string());
         }
@@ -197,12 +280,28 @@ impl ModelArguments {
 
     /// Opens the model; what every load must say is left to the caller. Ctrl-C ends the process meanwhile.
     pub(crate) fn open_silently(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
-        let path = self.locate()?;
+        self.open_with_wrapper(template, None)
+    }
+
+    fn open_with_wrapper(
+        &self,
+        template: &TemplateArguments,
+        wrapper: Option<LoadWrapper>,
+    ) -> Result<TextPipeline, Failure> {
+        let meant = self.meant()?;
+        let path = &meant.path;
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
-        let mut options = LoadOptions { chat_template: template.given(&registry)?, ..self.load_options() };
+        let spinner = progress::spinner(&format!("loading {}", path.display()));
+        let options = LoadOptions {
+            chat_template: template.given(&registry)?,
+            quantisation: self.quantisation(&spinner)?,
+            wrapper,
+            ..self.load_options()
+        };
+        let mut options = meant.options(options, &registry)?;
         if self.context == Some(0) {
-            options.context = Some(trained_context(&path)?);
+            options.context = Some(trained_context(path, &registry, &options)?);
         }
         if let (Some(threads), Ok(cores)) = (self.threads, std::thread::available_parallelism())
             && threads as usize > cores.get()
@@ -211,19 +310,28 @@ impl ModelArguments {
                 "{threads} threads for {cores} cores: more than one for each makes it slower"
             ));
         }
-        let spinner = progress::spinner(&format!("loading {}", path.display()));
-        let opened = TextPipeline::open_with(&path, &registry, &options);
+        let opened = TextPipeline::open_with(path, &registry, &options);
         spinner.finish_and_clear();
         Ok(opened?)
     }
 }
 
+fn given_xlora(folder: &Path) -> GivenAdapter {
+    GivenAdapter { kind: AdapterKind::XLora, path: folder.to_owned(), weight: 1.0 }
+}
+
+/// Prints what every load must say.
+fn said(pipeline: TextPipeline) -> TextPipeline {
+    for notice in pipeline.notices() {
+        report::note(&notice.to_string());
+    }
+    pipeline
+}
+
 /// Tokens the model says it was trained with.
-fn trained_context(path: &Path) -> Result<usize, Failure> {
-    let stated = match open_model(path, true)?.keys()?.get("context_length") {
-        Some(KeyValue::Integer(tokens)) => usize::try_from(tokens).ok(),
-        _ => None,
-    };
+fn trained_context(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<usize, Failure> {
+    let resolved = ResolvedFile::new(open_model(path, true)?, registry, options.keys())?;
+    let stated = resolved.config().context_length;
     stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
         Failure::about(path.display(), "the file does not say what it was trained with")
             .with_help("give -c TOKENS")

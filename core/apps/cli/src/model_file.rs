@@ -1,16 +1,22 @@
 //! From what a user typed to the file of a model.
 
 use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
 use std::path::PathBuf;
 
-/// The file of a reference; fetched if it is not on this machine.
+/// The file of a reference, short names being also those of the spec folders' tables; fetched if it is not on this machine.
 #[cfg(feature = "hub")]
-pub(crate) fn locate(model: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn locate(model: &str, specs: &SpecArguments) -> Result<PathBuf, Failure> {
+    use crate::model_names::ModelNames;
     use crate::{interrupt, progress, report};
     use menagerie::hub::{Environment, Hub, ModelReference};
 
-    let reference = ModelReference::parse(model)?;
     let hub = Hub::new(Environment::of_process());
+    // A path needs no table, and so no fault of one stands in its way.
+    let reference = match ModelReference::path(model) {
+        Some(path) => ModelReference::Path(path),
+        None => ModelNames::read(specs)?.reference(model)?,
+    };
     if let Some(path) = hub.locate(&reference)? {
         return Ok(path);
     }
@@ -22,7 +28,7 @@ pub(crate) fn locate(model: &str) -> Result<PathBuf, Failure> {
 
 /// The file of a path: this build fetches nothing.
 #[cfg(not(feature = "hub"))]
-pub(crate) fn locate(model: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn locate(model: &str, _specs: &SpecArguments) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(model);
     match std::fs::metadata(&path) {
         Ok(_) => Ok(path),

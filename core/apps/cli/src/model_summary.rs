@@ -92,7 +92,7 @@ fn vocabulary_line(tokenizer: &Tokenizer) -> String {
 }
 
 fn text_key(resolved: &ResolvedFile, key: &str) -> Option<String> {
-    match resolved.file.keys().ok()?.get(key)? {
+    match resolved.file.keys(&resolved.spec).ok()?.get(key)? {
         KeyValue::Text(text) if !text.is_empty() => Some(text),
         _ => None,
     }

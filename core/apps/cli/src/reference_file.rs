@@ -37,7 +37,16 @@ impl ReferenceFile {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let about = |reason: String| Failure::about(path.display(), reason);
         let bytes = std::fs::read(path).map_err(|error| about(error.to_string()))?;
-        let file = SafeTensors::deserialize(&bytes).map_err(|error| about(error.to_string()))?;
+        let file = SafeTensors::deserialize(&bytes).map_err(|error| {
+            let found = match bytes.get(..4) {
+                Some(b"GGUF") => "it is a GGUF file".to_owned(),
+                _ => error.to_string(),
+            };
+            about(format!("not a safetensors file ({found})")).with_help(
+                "a reference is a .safetensors file with `tokens_NAME` and `logits_NAME` of another implementation; \
+                 `scripts/make-reference` writes one",
+            )
+        })?;
         let tensor = |(name, view): (String, safetensors::tensor::TensorView<'_>)| {
             let kept =
                 Tensor { kind: view.dtype(), shape: view.shape().to_vec(), bytes: view.data().to_vec() };

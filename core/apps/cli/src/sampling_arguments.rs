@@ -185,6 +185,7 @@ impl SamplingArguments {
         }
         sampling.check().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Request {
+            adapters: menagerie::pipeline::Adapted::AsOpened,
             sampling,
             max_tokens: self.max_tokens.and_then(|count| usize::try_from(count).ok()),
             stop: self.stop.clone(),

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use menagerie::pipeline::is_recipe;
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
 use menagerie::spec::{ArchSpec, nearest};
 use std::path::Path;
@@ -25,7 +26,7 @@ impl SpecMeant {
 /// The spec of a file `ID.toml` or of an id; `None` where something else is meant: another file, or an unknown word.
 pub(crate) fn spec_meant(name: &str, specs: &SpecArguments) -> Result<Option<SpecMeant>, Failure> {
     let path = Path::new(name);
-    if name.ends_with(".toml") {
+    if name.ends_with(".toml") && !is_recipe(path) {
         return of_file(path, specs).map(Some);
     }
     if path.exists() || name.contains('/') {

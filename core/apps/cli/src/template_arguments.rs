@@ -20,7 +20,7 @@ pub(crate) struct TemplateArguments {
     tools: Option<PathBuf>,
     /// Variable of the template (repeatable), e.g. enable_thinking=false
     #[arg(long, value_name = "NAME=JSON", help_heading = "Chat")]
-    set: Vec<String>,
+    template_var: Vec<String>,
 }
 
 impl TemplateArguments {
@@ -42,7 +42,7 @@ impl TemplateArguments {
         let given = [
             ("--chat-template", self.chat_template.is_some()),
             ("--tools", self.tools.is_some()),
-            ("--set", !self.set.is_empty()),
+            ("--template-var", !self.template_var.is_empty()),
         ];
         let names: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
         names.join(", ")
@@ -56,10 +56,10 @@ impl TemplateArguments {
     /// The variables.
     pub(crate) fn variables(&self) -> Result<Map<String, Value>, Failure> {
         let mut variables = Map::new();
-        for assignment in &self.set {
+        for assignment in &self.template_var {
             let Some((name, value)) = assignment.split_once('=') else {
                 return Err(Failure::Usage(format!("`{assignment}` is not NAME=JSON"))
-                    .with_help("e.g. --set enable_thinking=false"));
+                    .with_help("e.g. --template-var enable_thinking=false"));
             };
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
             variables.insert(name.to_owned(), value);
@@ -107,7 +107,7 @@ pub(crate) fn note_without_effect(
     for name in options.arguments.keys() {
         let mut other = options.clone();
         other.arguments.remove(name);
-        note(&format!("--set {name}"), other);
+        note(&format!("--template-var {name}"), other);
     }
 }
 

@@ -79,7 +79,7 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
     assert_eq!((text, rows.len()), (134, 151), "as the survey of llama.cpp has them");
     let mut table = String::new();
     let (mut proved, mut faults) = ([0, 0], Vec::new());
-    let (mut cpp, mut python, mut specs) = (0, 0, BTreeSet::new());
+    let (mut cpp, mut python, mut hf, mut specs) = (0, 0, 0, BTreeSet::new());
     for row in &rows {
         let spec = registry.resolve(&GGUFArchitecture::new(&row.id).unwrap()).ok().map(|(_, spec)| spec);
         let fixtures = proofs.get(&row.id).map(|names| names.iter().cloned().collect::<Vec<_>>().join(", "));
@@ -90,7 +90,10 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
                 python += row.python;
                 specs.insert(spec.id().to_owned());
                 let truth = spec.truth().expect("a built-in spec says what decides");
-                format!("proved by {fixtures} against {}", reference(&truth.source))
+                let runs = fixtures.split(", ").any(runs_from_hf);
+                hf += usize::from(runs);
+                let hf = if runs { "; from its HF directory too" } else { "" };
+                format!("proved by {fixtures} against {}{hf}", reference(&truth.source))
             }
             (Some(spec), None) => format!("spec `{}`; no fixture of this name", spec.id()),
             (None, _) => {
@@ -112,7 +115,9 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
          Every architecture of llama.cpp (as vendored by llama-cpp-python 0.3.36): proved here, or what it lacks. Made from the\n\
          specs, the fixtures and `tests/fixtures/llama-cpp.toml` by `cargo test -p menagerie-cli --test architectures`.\n\n\
          **{} of 134 that make text are proved, and {} of 17 others.** Their {} specs have {lines} lines; the files of llama.cpp that\n\
-         they stand for have {cpp} lines of C++, and those of transformers, where it has the class, {python} lines of Python.\n\n\
+         they stand for have {cpp} lines of C++, and those of transformers, where it has the class, {python} lines of Python.\n\
+         {hf} of them run from an HF directory (config.json and safetensors) as well, held to the same numbers: where transformers has no class\n\
+         of the name, nobody proved a directory.\n\n\
          | architecture | makes | state |\n|---|---|---|\n{table}",
         proved[0],
         proved[1],
@@ -124,6 +129,13 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
     assert_eq!(written, page, "docs/architectures.md: write it anew with MENAGERIE_WRITE_GENERATED=1");
+}
+
+/// Whether a fixture's HF directory is made and run by a test, and not refused.
+fn runs_from_hf(name: &str) -> bool {
+    let folder = fixtures().join(name).join("hf");
+    let made = folder.join("tensors.json").exists() || folder.join("model.safetensors").exists();
+    made && !folder.join("refused.txt").exists()
 }
 
 /// `transformers 5.23: Gemma3ForCausalLM` in a table: no bar may stand in a cell.

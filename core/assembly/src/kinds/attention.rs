@@ -4,13 +4,14 @@ use super::qk_norm::{head_norm, qk_norm};
 use super::rope::rope;
 use super::shared_attention::shared_attention;
 use menagerie_model::components::{
-    AttentionGate, AttentionLinears, CausalAttention, GateSource, HeadNorm, QkNorm, Rope, Temperature,
+    AttentionGate, AttentionLinears, BucketSides, CausalAttention, DistanceBuckets, GateSource, HeadNorm,
+    QkNorm, Rope, Temperature,
 };
 use menagerie_model::{Activation, AttentionShape, Linear, Mask, Norm, Operation, Param, SequenceMixer};
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_spec::config::{
-    self, AttentionConfig, AttentionGateConfig, GateActivation, MaskKind, NormSite, TemperatureConfig,
-    ValueNormConfig, ValueSource, WindowConfig, WindowKind,
+    self, AttentionConfig, AttentionGateConfig, GateActivation, MaskKind, NormSite, RelativeBiasConfig,
+    TemperatureConfig, ValueNormConfig, ValueSource, WindowConfig, WindowKind,
 };
 
 component!(mixer AttentionConfig, attention);
@@ -43,6 +44,10 @@ fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn 
         let with_sinks = built.with_sinks(sinks);
         built = noted(parts, with_sinks)?;
     }
+    if let Some(table) = options.distances {
+        let with_distances = built.with_distances(table);
+        built = noted(parts, with_distances)?;
+    }
     if let Some(norm) = options.inner_norm {
         built = built.with_inner_norm(norm);
     }
@@ -59,6 +64,7 @@ struct AttentionOptions {
     v_norm: Option<HeadNorm>,
     rope: Option<Rope>,
     sinks: Option<Param>,
+    distances: Option<Param>,
     inner_norm: Option<Box<dyn Norm>>,
     temperature: Option<Temperature>,
 }
@@ -77,6 +83,7 @@ fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attenti
         softcap: _,
         clamp,
         alibi: _,
+        relative_bias,
         sinks,
         qk_norm: norm,
         v_norm,
@@ -104,8 +111,21 @@ fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attenti
     let temperature =
         temperature.map(|TemperatureConfig { scale, length, offset }| Temperature { scale, length, offset });
     let (clamp, qk_norm, v_norm) = (*clamp, norm?, v_norm?);
-    let (rope, sinks, inner_norm) = (rotary?, sinks?, inner_norm?);
-    Some(AttentionOptions { clamp, qk_norm, v_norm, rope, sinks, inner_norm, temperature })
+    let distances = where_given(relative_bias.as_ref().map(|bias| distances(bias, config, parts)));
+    let (rope, sinks, inner_norm, distances) = (rotary?, sinks?, inner_norm?, distances?);
+    Some(AttentionOptions { clamp, qk_norm, v_norm, rope, sinks, distances, inner_norm, temperature })
+}
+
+/// Learned biases by distance, unfolded from their buckets.
+fn distances(bias: &RelativeBiasConfig, config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Param> {
+    let RelativeBiasConfig { role, buckets, max_distance } = bias;
+    let sides = match config.mask {
+        MaskKind::Causal => BucketSides::Before,
+        MaskKind::Bidirectional => BucketSides::Both,
+    };
+    let table = parts.values(role, Part::Main)?;
+    let buckets = DistanceBuckets { count: *buckets, farthest: *max_distance, sides };
+    parts.vector(role, buckets.by_distance(&table, config.heads))
 }
 
 /// Heads, scale and mask.

@@ -4,7 +4,7 @@ use super::rope::rope;
 use menagerie_model::components::{
     Expansion, LatentAttention, LatentLinears, LatentSizes, QueryLatent, Temperature,
 };
-use menagerie_model::{ExpertLinear, Operation, SequenceMixer, Weight};
+use menagerie_model::{ExpertLinear, HeadRows, Operation, SequenceMixer, SiteForm, Weight};
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_spec::config::{LatentAttentionConfig, TemperatureConfig};
 use menagerie_spec::kind::Component as Config;
@@ -112,12 +112,13 @@ fn apart(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<KeysAndValues> {
     let all_rows = noted(parts, turned.as_stack(1))?;
     debug_assert_eq!(all_rows.shape().rows, sizes.heads * sizes.plain);
     let all_values = noted(parts, values.as_stack(1))?;
+    let [of_keys, of_values] = head_rows(sizes);
     Some(KeysAndValues {
-        absorb_key: parts.experts_of("attn_k_b", &keys)?,
-        absorb_value: parts.experts_of("attn_v_b", &values)?,
+        absorb_key: parts.experts_of("attn_k_b", &keys, SiteForm::TurnedHeads(of_keys.clone()))?,
+        absorb_value: parts.experts_of("attn_v_b", &values, SiteForm::HeadRows(of_values.clone()))?,
         expansion: Expansion::Apart {
-            keys: parts.linear_of("attn_k_b", &all_rows)?,
-            values: parts.linear_of("attn_v_b", &all_values)?,
+            keys: parts.linear_of("attn_k_b", &all_rows, SiteForm::HeadRows(of_keys))?,
+            values: parts.linear_of("attn_v_b", &all_values, SiteForm::HeadRows(of_values))?,
         },
     })
 }
@@ -130,11 +131,18 @@ fn together(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<KeysAndValues>
     let keys = noted(parts, of_heads.row_range(0..plain))?;
     let values = noted(parts, of_heads.row_range(plain..plain + value))?;
     let turned = turned(&keys, parts)?;
+    let [of_keys, of_values] = head_rows(sizes);
     Some(KeysAndValues {
-        absorb_key: parts.experts_of("attn_kv_b", &turned)?,
-        absorb_value: parts.experts_of("attn_kv_b", &values)?,
-        expansion: Expansion::Together(parts.linear_of("attn_kv_b", &both)?),
+        absorb_key: parts.experts_of("attn_kv_b", &turned, SiteForm::TurnedHeads(of_keys))?,
+        absorb_value: parts.experts_of("attn_kv_b", &values, SiteForm::HeadRows(of_values))?,
+        expansion: Expansion::Together(parts.linear_of("attn_kv_b", &both, SiteForm::Stored)?),
     })
+}
+
+/// Which rows of each head of one weight are keys and which are values.
+fn head_rows(sizes: &LatentSizes) -> [HeadRows; 2] {
+    let LatentSizes { heads, plain, value, .. } = *sizes;
+    [0..plain, plain..plain + value].map(|rows| HeadRows { heads, rows })
 }
 
 /// Each matrix turned: a copy in f32.

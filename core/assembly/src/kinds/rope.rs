@@ -23,6 +23,11 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
         &RopeScaling::Llama3 { factor, low, high, original_context } => {
             Llama3Scaling { factor, low, high, original_context }.frequencies(base, dims)
         }
+        RopeScaling::Proportional { share } => {
+            let turning = (share * dims as f32 / 2.0) as usize;
+            let divisor = |pair: usize| if pair < turning { 1.0 } else { f32::INFINITY };
+            plain(Some(&(0..dims / 2).map(divisor).collect::<Vec<_>>()))
+        }
         RopeScaling::Factors { role } => plain(Some(&parts.values(role, Part::Main)?)),
         // The limit of the short regime is one of the whole model: see `model_shape`.
         RopeScaling::LongRope { short, long, magnitude: whole, original_context: _ } => {

@@ -55,6 +55,7 @@ fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attention
         gate,
         inner_norm,
         alibi,
+        relative_bias,
         rope: _,
         values: _,
         keys_of: _,
@@ -66,11 +67,12 @@ fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attention
         gate.is_some(),
         inner_norm.is_some(),
         alibi.is_some(),
+        relative_bias.is_some(),
     ];
     if others.contains(&true) {
         parts.fault(
-            "attention: clamp, sinks, temperature, gate, inner_norm and alibi do not go with keys of another layer \
-             (`keys_of`)",
+            "attention: clamp, sinks, temperature, gate, inner_norm, alibi and relative_bias do not go with keys of another \
+             layer (`keys_of`)",
         );
         return None;
     }

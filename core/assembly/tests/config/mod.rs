@@ -11,7 +11,7 @@ fn site(role: &str) -> Option<NormSite> {
 }
 
 fn branch(pre: &str) -> BranchConfig {
-    BranchConfig { pre: site(pre), post: None, after: None, reads: Reads::Stream, scale: 1.0 }
+    BranchConfig { pre: site(pre), post: None, after: None, again: None, reads: Reads::Stream, scale: 1.0 }
 }
 
 /// Dense layers, halves as rope pairs, an own or tied head.
@@ -35,6 +35,7 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
         softcap: None,
         clamp: None,
         alibi: None,
+        relative_bias: None,
         sinks: None,
         qk_norm: None,
         v_norm: None,
@@ -83,6 +84,7 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
             suppress: None,
             pooling: Pooling::None,
             classifier: None,
+            dense: Vec::new(),
         },
         tokenizer: TokenizerConfig::default(),
         chat_fallback: None,

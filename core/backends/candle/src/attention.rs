@@ -12,7 +12,8 @@ use candle_core::{D, Device, Tensor};
 use candle_nn::ops;
 use menagerie_kernels::alibi_slope;
 use menagerie_model::{
-    AttentionShape, AttentionStates, ModelError, Param, Result, Rows, SequenceRows, StateStep,
+    AttentionBiases, AttentionShape, AttentionStates, ModelError, Param, Result, Rows, SequenceRows,
+    StateStep,
 };
 use std::ops::Range;
 
@@ -24,6 +25,8 @@ pub(crate) struct Attention<'a> {
     pub(crate) shape: &'a AttentionShape,
     /// `[heads]`.
     pub(crate) sinks: Option<&'a Tensor>,
+    /// `[heads, 2 * reach + 1]`.
+    pub(crate) distances: Option<&'a Tensor>,
     pub(crate) masks: &'a Masks,
     /// Scores held at once; see [`SCORES`].
     pub(crate) scores: usize,
@@ -70,6 +73,10 @@ impl Attention<'_> {
             Some(bias) => (scores - distances(bias, heads, seen, query.device())?)?,
             None => scores,
         };
+        let scores = match self.distances {
+            Some(table) => (scores + learned(table, heads, seen)?)?,
+            None => scores,
+        };
         let scores = match self.masks.get(seen, scores.device())? {
             Some(mask) => scores.broadcast_add(&mask)?,
             None => scores,
@@ -94,6 +101,17 @@ fn distances(max_bias: f32, heads: usize, seen: &Seen, device: &Device) -> Made 
     slopes.broadcast_mul(&Tensor::from_vec(distances, shape, device)?)
 }
 
+/// What a table `[heads, 2 * reach + 1]` adds to the scores by distance, `[heads, queries, keys]`.
+fn learned(table: &Tensor, heads: usize, seen: &Seen) -> Made {
+    let table = table.reshape((heads, ()))?;
+    let last = table.dim(1)? - 1;
+    let at = |query: usize, key: usize| (last / 2 + key).saturating_sub(query).min(last) as u32;
+    let indices = seen.queries.clone().flat_map(|query| seen.keys.clone().map(move |key| at(query, key)));
+    let indices: Vec<u32> = indices.collect();
+    let indices = Tensor::from_vec(indices, (seen.queries.len() * seen.keys.len(),), table.device())?;
+    table.index_select(&indices, 1)?.reshape((heads, seen.queries.len(), seen.keys.len()))
+}
+
 /// Softmax over the last dimension of `scores` `[heads, T, S]` and one more logit per head, which has no value.
 fn softmax_with_sinks(scores: &Tensor, sinks: &Tensor) -> Made {
     let largest = scores.max_keepdim(D::Minus1)?.broadcast_maximum(sinks)?;
@@ -109,7 +127,7 @@ impl CandleBackend {
         shape: &AttentionShape,
         states: AttentionStates,
         [query, key, value]: [&Rows; 3],
-        sinks: Option<&Param>,
+        biases: AttentionBiases,
         step: StateStep,
     ) -> Result<Rows> {
         check(shape)?;
@@ -117,13 +135,15 @@ impl CandleBackend {
         query.expect_cols(shape.heads * shape.key_dim, "queries")?;
         key.expect_shape(rows, shape.kv_heads * shape.key_dim, "keys")?;
         value.expect_shape(rows, shape.kv_heads * shape.value_dim, "values")?;
+        let AttentionBiases { sinks, distances } = biases;
         let sinks = sinks.map(|sinks| self.vector_of(sinks, shape.heads, "sinks")).transpose()?;
+        let distances = distances.map(|table| self.distances_of(table, shape)).transpose()?;
         let (Some(query), Some(key), Some(value)) =
             (self.tensor(query)?, self.tensor(key)?, self.tensor(value)?)
         else {
             return Ok(Self::empty(rows, width));
         };
-        let attention = Attention { shape, sinks, masks: &self.masks, scores: SCORES };
+        let attention = Attention { shape, sinks, distances, masks: &self.masks, scores: SCORES };
         let (tables, memory) = step.states.parts_mut::<CandleStates>()?;
         let mut parts = Vec::with_capacity(step.layout.sequences().len());
         for part in step.layout.sequences() {
@@ -140,6 +160,20 @@ impl CandleBackend {
             parts.push(mixed.map_err(|error| self.failed(error))?);
         }
         self.rows(Tensor::cat(&parts, 0))
+    }
+
+    /// The biases by distance, an odd number for each head.
+    fn distances_of<'a>(&self, table: &'a Param, shape: &AttentionShape) -> Result<&'a Tensor> {
+        let len = table.shape().cols;
+        let span = len / shape.heads;
+        if span.is_multiple_of(2) || shape.alibi.is_some() {
+            return Err(ModelError::Shape {
+                what: "attention: biases by distance".to_owned(),
+                expected: format!("an odd number for each of {} heads, and no alibi", shape.heads),
+                found: format!("{len} values"),
+            });
+        }
+        self.vector_of(table, span * shape.heads, "biases by distance")
     }
 
     /// The rows of one sequence.

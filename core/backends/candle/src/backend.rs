@@ -11,9 +11,9 @@ use crate::{norms, pointwise, products};
 use candle_core::{Device, Tensor};
 use gguf_file::GgmlType;
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
-    ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking, StateId,
-    StatePlan, StateStep, Weight, Weighted,
+    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
+    Gating, ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking,
+    StateId, StatePlan, StateStep, Weight, Weighted,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -263,10 +263,10 @@ impl Backend for CandleBackend {
         shape: &AttentionShape,
         states: AttentionStates,
         query_key_value: [&Rows; 3],
-        sinks: Option<&Param>,
+        biases: AttentionBiases,
         step: StateStep,
     ) -> Result<Rows> {
-        self.attend(shape, states, query_key_value, sinks, step)
+        self.attend(shape, states, query_key_value, biases, step)
     }
 
     fn short_conv(&self, x: &Rows, taps: &Param, state: StateId, step: StateStep) -> Result<Rows> {
@@ -289,6 +289,19 @@ impl Backend for CandleBackend {
 
     fn add(&self, x: Rows, y: &Rows) -> Result<Rows> {
         self.zip(&x, y, |x, y| x + y)
+    }
+
+    fn add_rows(&self, x: Rows, rows: &[u32], y: &Rows) -> Result<Rows> {
+        y.expect_shape(rows.len(), x.cols(), "rows to add")?;
+        if let Some(row) = rows.iter().find(|row| **row as usize >= x.rows()) {
+            return Err(ModelError::Shape {
+                what: "rows to add to".to_owned(),
+                expected: format!("more than {row} rows"),
+                found: format!("{} rows", x.rows()),
+            });
+        }
+        let Some(more) = self.tensor(y)?.filter(|_| !rows.is_empty()) else { return Ok(x) };
+        self.map(&x, x.cols(), |x| x.index_add(&indices(rows, &self.device)?, &more, 0))
     }
 
     fn multiply(&self, x: Rows, y: &Rows) -> Result<Rows> {

@@ -7,8 +7,8 @@ use crate::names::{failed, shape};
 use crate::state::CpuStates;
 use menagerie_kernels::{self as kernels, AttentionSequence};
 use menagerie_model::{
-    AttentionShape, AttentionStates, ModelError, Param, Rows, SequenceLayout, SequenceRows, StateId,
-    StatePool, StateStep,
+    AttentionBiases, AttentionShape, AttentionStates, ModelError, Param, Rows, SequenceLayout, SequenceRows,
+    StateId, StatePool, StateStep,
 };
 
 impl CpuBackend {
@@ -18,7 +18,7 @@ impl CpuBackend {
         attention: &AttentionShape,
         states: AttentionStates,
         [query, key, value]: [&Rows; 3],
-        sinks: Option<&Param>,
+        biases: AttentionBiases,
         step: StateStep,
     ) -> Result<Rows, ModelError> {
         let (rows, shape) = (query.rows(), shape(attention));
@@ -31,8 +31,11 @@ impl CpuBackend {
         let sequences = stored_sequences(pool, layout, states)?;
         let width = shape.heads * shape.value_dim;
         let mut out = HostRows::unwritten(&self.buffers, rows * width);
-        let sinks = sinks.map(matrix::values).transpose()?;
-        kernels::attention(&self.cpu, &shape, &sequences, values(query)?, sinks, out.values_mut())
+        let biases = kernels::AttentionBiases {
+            sinks: biases.sinks.map(matrix::values).transpose()?,
+            distances: biases.distances.map(matrix::values).transpose()?,
+        };
+        kernels::attention(&self.cpu, &shape, &sequences, values(query)?, biases, out.values_mut())
             .map_err(failed)?;
         Ok(out.into_rows(rows, width))
     }

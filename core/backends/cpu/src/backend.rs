@@ -7,10 +7,10 @@ use crate::names::{self, NAME, block_type, failed};
 use crate::state::CpuStates;
 use menagerie_kernels::{self as kernels, Cpu};
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
-    LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Param, Product, Result,
-    RopeTable, Rotation, Rows, SelectiveScanInputs, SequenceId, StateBacking, StateId, StatePlan, StatePool,
-    StateStep, Weight, WeightShape, Weighted,
+    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
+    Gating, LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Param, Product,
+    Result, RopeTable, Rotation, Rows, SelectiveScanInputs, SequenceId, StateBacking, StateId, StatePlan,
+    StatePool, StateStep, Weight, WeightShape, Weighted,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -135,15 +135,17 @@ impl Backend for CpuBackend {
     }
 
     fn lookup(&self, table: &Param, ids: &[u32]) -> Result<Rows> {
-        let WeightShape { rows, cols, .. } = table.shape();
-        let matrix = matrix::matrix(table, 0)?;
+        // The matrices of a stack are rows one after the other.
+        let WeightShape { count, rows, cols } = table.shape();
         let block = table.data::<CpuMatrix>()?.block();
         let mut out = HostRows::unwritten(&self.buffers, ids.len() * cols);
         for (&id, out) in ids.iter().zip(out.values_mut().chunks_exact_mut(cols.max(1))) {
-            if id as usize >= rows {
-                return Err(ModelError::TokenOutOfRange { id, vocabulary: rows });
+            let row = id as usize;
+            if row >= rows * count {
+                return Err(ModelError::TokenOutOfRange { id, vocabulary: rows * count });
             }
-            kernels::dequantise(block, matrix.row(id as usize), out).map_err(failed)?;
+            let matrix = matrix::matrix(table, row / rows)?;
+            kernels::dequantise(block, matrix.row(row % rows), out).map_err(failed)?;
         }
         Ok(out.into_rows(ids.len(), cols))
     }
@@ -221,10 +223,10 @@ impl Backend for CpuBackend {
         shape: &AttentionShape,
         states: AttentionStates,
         query_key_value: [&Rows; 3],
-        sinks: Option<&Param>,
+        biases: AttentionBiases,
         step: StateStep,
     ) -> Result<Rows> {
-        self.attend(shape, states, query_key_value, sinks, step)
+        self.attend(shape, states, query_key_value, biases, step)
     }
 
     fn short_conv(&self, x: &Rows, taps: &Param, state: StateId, step: StateStep) -> Result<Rows> {
@@ -285,6 +287,22 @@ impl Backend for CpuBackend {
     fn add(&self, x: Rows, y: &Rows) -> Result<Rows> {
         let y = values(y)?;
         self.update(x, |cpu, x| kernels::add(cpu, x, y))
+    }
+
+    fn add_rows(&self, mut x: Rows, rows: &[u32], y: &Rows) -> Result<Rows> {
+        let (width, count) = (x.cols(), x.rows());
+        y.expect_shape(rows.len(), width, "rows to add")?;
+        let values_of_x = x.data_mut::<HostRows>()?.values_mut();
+        for (&row, more) in rows.iter().zip(values(y)?.chunks_exact(width.max(1))) {
+            let at = row as usize * width;
+            let own = values_of_x.get_mut(at..at + width).ok_or_else(|| ModelError::Shape {
+                what: "rows to add to".to_owned(),
+                expected: format!("more than {row} rows"),
+                found: format!("{count} rows"),
+            })?;
+            own.iter_mut().zip(more).for_each(|(x, y)| *x += y);
+        }
+        Ok(x)
     }
 
     fn multiply(&self, x: Rows, y: &Rows) -> Result<Rows> {

@@ -6,7 +6,7 @@ use crate::buffers::{HostRows, values};
 use crate::matrix;
 use crate::names::{failed, shape};
 use crate::state::CpuStates;
-use menagerie_kernels::{self as kernels, AttentionSequence, KvRows};
+use menagerie_kernels::{self as kernels, AttentionBiases, AttentionSequence, KvRows};
 use menagerie_model::{
     AttentionShape, AttentionStates, ModelError, Param, Rows, SequenceId, StateId, StatePool, StateStep,
 };
@@ -54,8 +54,9 @@ impl CpuBackend {
         let (rows, width) = (query.rows(), shape.heads * shape.value_dim);
         let mut out = HostRows::unwritten(&self.buffers, rows * width);
         let sinks = sinks.map(matrix::values).transpose()?;
+        let biases = AttentionBiases { sinks, distances: None };
         let attend = if one_head { kernels::attention_to_one_head } else { kernels::attention };
-        attend(&self.cpu, &shape, &sequences, values(query)?, sinks, out.values_mut()).map_err(failed)?;
+        attend(&self.cpu, &shape, &sequences, values(query)?, biases, out.values_mut()).map_err(failed)?;
         Ok(out.into_rows(rows, width))
     }
 
@@ -86,7 +87,8 @@ impl CpuBackend {
         };
         let width = shape.heads * shape.value_dim;
         let mut out = HostRows::unwritten(&self.buffers, rows * width);
-        kernels::attention(&self.cpu, &shape, &[sequence], values(query)?, None, out.values_mut())
+        let biases = AttentionBiases::default();
+        kernels::attention(&self.cpu, &shape, &[sequence], values(query)?, biases, out.values_mut())
             .map_err(failed)?;
         Ok(out.into_rows(rows, width))
     }

@@ -39,7 +39,7 @@ fn contents() {
         (b"PK\x03\x04\x14\0", ["a zip archive", "unpack"]),
         (b"\x1f\x8b\x08\0", ["a gzip file", "gunzip"]),
         (b"\x80\x02}q\0X", ["a Python pickle", "convert"]),
-        (b"\x04\0\0\0\0\0\0\0{}  ", ["a safetensors file", "convert_hf_to_gguf.py"]),
+        (b"\x04\0\0\0\0\0\0\0{}  ", ["a safetensors file", "give the folder it is in"]),
         (b"Not found", ["a text that begins with 'Not found'", ".gguf file"]),
         (&[0; 4096], ["begins with zeros", "download the file again"]),
         (b"\xde\xad\xbe\xef\x01\x02\x03\x04\x05", ["it begins with de ad be ef 01 02 03 04", "47 47 55 46"]),

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
 
 mod causes;
+mod folders;
 mod names;
 mod server;
 #[cfg(unix)]

@@ -1,7 +1,8 @@
 //! Many rows of a sequence against the cache: blocks of queries times blocks of keys, as small f32 products.
 
+use super::biases::Distance;
 use super::cache::{Addresses, F16, F32, Q8, widen_columns, widen_rows};
-use super::online_softmax::{Distance, OnlineSoftmax, STRIP};
+use super::online_softmax::{OnlineSoftmax, STRIP};
 use super::{AttentionSequence, BLOCK, Call};
 use crate::kv::KvType;
 use crate::memory::Scratch;
@@ -116,17 +117,16 @@ impl ManyRowsLoop<'_> {
         let rows = self.count * group;
         let mut scores = [[0.0; BLOCK]; STRIP];
         let mut alpha = [0.0; LANES];
+        let distance = self.call.distance.as_ref();
         for start in (0..rows).step_by(STRIP) {
             let count = STRIP.min(rows - start);
             let mut visible = [(0, 0); STRIP];
-            let (mut positions, mut slopes) = ([0.0; STRIP], [0.0; STRIP]);
+            let (mut positions, mut heads) = ([0; STRIP], [0; STRIP]);
             let mut depth = 0;
             for (i, span) in visible[..count].iter_mut().enumerate() {
                 let position = sequence.first_position + self.first + (start + i) / group;
-                positions[i] = position as f32 - base as f32;
-                if let Some(all) = &self.call.slopes {
-                    slopes[i] = all[self.kv_head * group + (start + i) % group];
-                }
+                positions[i] = position as isize - base as isize;
+                heads[i] = self.kv_head * group + (start + i) % group;
                 let seen = mask.visible(position, sequence.total());
                 *span = (seen.start.max(base) - base, seen.end.clamp(base, base + BLOCK) - base);
                 if span.0 < span.1 {
@@ -141,11 +141,7 @@ impl ManyRowsLoop<'_> {
                 scores: &mut scores[..count],
                 visible: &visible,
                 softcap: self.call.shape.softcap,
-                distance: self
-                    .call
-                    .slopes
-                    .as_ref()
-                    .map(|_| Distance { slopes: &slopes, positions: &positions }),
+                distance: distance.map(|bias| Distance { bias, heads: &heads, positions: &positions }),
                 max: &mut self.room.max[start..start + count],
                 sums: &mut self.room.sums[start..start + count],
                 alpha: &mut alpha[..count],

@@ -4,9 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::biases::Distance;
 use super::cache::{Addresses, Rows};
 use super::many::{Widen, last_factor};
-use super::online_softmax::{Distance, OnlineSoftmax, STRIP};
+use super::online_softmax::{OnlineSoftmax, STRIP};
 use super::rows::{Prefetch, Scores, WeightedSum};
 use super::{AttentionSequence, AttentionShape, BLOCK, Call};
 use crate::kv::KvType;
@@ -264,15 +265,16 @@ impl OneRowLoop<'_> {
         for start in (0..group).step_by(STRIP) {
             let strip = start..(start + STRIP).min(group);
             let heads = first + strip.start..first + strip.end;
-            let own = kv_head * group + strip.start..kv_head * group + strip.end;
-            let slopes = self.task.call.slopes.as_ref().map(|slopes| &slopes[own]);
+            let own = kv_head * group + strip.start;
+            let query_heads = &std::array::from_fn(|row| own + row);
             let position = self.task.call.sequences[self.task.sequence].first_position;
-            let positions = [position as f32 - keys.base as f32; STRIP];
+            let positions = &[position as isize - keys.base as isize; STRIP];
+            let distance = self.task.call.distance.as_ref();
             s.call(OnlineSoftmax {
                 scores: &mut self.scores.as_chunks_mut::<BLOCK>().0[strip],
                 visible: &[span; STRIP],
                 softcap: shape.softcap,
-                distance: slopes.map(|slopes| Distance { slopes, positions: &positions }),
+                distance: distance.map(|bias| Distance { bias, heads: query_heads, positions }),
                 max: &mut self.max[heads.clone()],
                 sums: &mut self.sums[heads.clone()],
                 alpha: &mut self.alpha[heads],

@@ -6,6 +6,7 @@
 )]
 
 use super::BLOCK;
+use super::biases::Distance;
 use crate::pointwise::{Pointwise, Softcap};
 use crate::simd::{Kernel, LANES, Simd, exp};
 
@@ -19,7 +20,7 @@ pub(super) struct OnlineSoftmax<'a> {
     /// The keys of the block that each row sees.
     pub(super) visible: &'a [(usize, usize)],
     pub(super) softcap: Option<f32>,
-    /// What distance takes from the scores.
+    /// What distance adds to the scores.
     pub(super) distance: Option<Distance<'a>>,
     /// The largest score so far, minus infinity before the first.
     pub(super) max: &'a mut [f32],
@@ -27,28 +28,6 @@ pub(super) struct OnlineSoftmax<'a> {
     pub(super) sums: &'a mut [f32],
     /// Gets what earlier results have to be multiplied by.
     pub(super) alpha: &'a mut [f32],
-}
-
-/// What distance takes from the scores of each row: `slope * |key - position|`.
-#[derive(Clone, Copy)]
-pub(super) struct Distance<'a> {
-    /// By row.
-    pub(super) slopes: &'a [f32],
-    /// Position of each row's query, counted from the first key of the block.
-    pub(super) positions: &'a [f32],
-}
-
-impl Distance<'_> {
-    #[inline(always)]
-    fn take<S: Simd>(&self, s: S, row: usize, scores: &mut [f32; BLOCK]) {
-        let (slope, position) = (s.splat(self.slopes[row]), s.splat(self.positions[row]));
-        let first = s.load(&std::array::from_fn(|lane| lane as f32));
-        for (index, vector) in scores.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            let key = s.add(first, s.splat((index * LANES) as f32));
-            let value = s.fnma(slope, s.abs(s.sub(key, position)), s.load(vector));
-            s.store(vector, value);
-        }
-    }
 }
 
 impl Kernel for OnlineSoftmax<'_> {
@@ -71,7 +50,7 @@ impl Kernel for OnlineSoftmax<'_> {
                 }
             }
             if let Some(distance) = self.distance {
-                distance.take(s, row, scores);
+                distance.apply(s, row, scores);
             }
             scores[..low].fill(f32::NEG_INFINITY);
             scores[high..].fill(f32::NEG_INFINITY);

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::biases::{self, AttentionBiases};
 use crate::error::{KernelError, check_len};
 use crate::kv::KvRows;
 
@@ -73,20 +74,8 @@ pub struct AttentionShape {
     pub softcap: Option<f32>,
     /// Who sees whom.
     pub mask: Mask,
-    /// The largest bias of ALiBi: distance takes from the capped scores at the rate of [`alibi_slope`].
+    /// The largest bias of ALiBi: distance takes from the capped scores at the rate of the head's slope (Press et al., 2022).
     pub alibi: Option<f32>,
-}
-
-/// What a position of distance takes from the scores of a head (Press et al. 2021): `2^(-max_bias * (head + 1) / n)`, `n`
-/// the largest power of two up to `heads`, and past that every other slope of twice as many heads.
-pub fn alibi_slope(max_bias: f32, heads: usize, head: usize) -> f32 {
-    let whole = if heads == 0 { 1 } else { 1 << heads.ilog2() };
-    let step = -max_bias / whole as f32;
-    let exponent = match head.checked_sub(whole) {
-        None => step * (head + 1) as f32,
-        Some(more) => 0.5 * step * (2 * more + 1) as f32,
-    };
-    exponent.exp2()
 }
 
 /// One sequence of a call.
@@ -127,7 +116,7 @@ pub(crate) fn check(
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
     q: &[f32],
-    sinks: Option<&[f32]>,
+    biases: AttentionBiases,
     out: &[f32],
 ) -> Result<(), KernelError> {
     let AttentionShape { heads, kv_heads, key_dim, value_dim, .. } = *shape;
@@ -144,12 +133,7 @@ pub(crate) fn check(
     ) {
         return Err(KernelError::shape("attention: mask", "a window of 0 positions sees nothing"));
     }
-    if shape.alibi.is_some_and(|bias| !bias.is_finite() || bias <= 0.0) {
-        return Err(KernelError::shape("attention: alibi", "its largest bias must be positive"));
-    }
-    if let Some(sinks) = sinks {
-        check_len("attention: sinks", sinks.len(), heads)?;
-    }
+    biases::check(shape, biases)?;
     let rows = q.len() / (heads * key_dim);
     check_len("attention: q", q.len(), rows * heads * key_dim)?;
     check_len("attention: out", out.len(), rows * heads * value_dim)?;

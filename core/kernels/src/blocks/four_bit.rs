@@ -171,7 +171,7 @@ impl Format for Mxfp4 {
 
 /// Half of an unsigned e4m3 number (bias 7; 0x7f stands for zero, as in `ggml_ue4m3_to_fp32`).
 #[inline(always)]
-fn ue4m3_half(v: u8) -> f32 {
+pub(crate) fn ue4m3_half(v: u8) -> f32 {
     let (exponent, mantissa) = (u32::from(v >> 3 & 15), u32::from(v & 7));
     if v & 0x7f == 0x7f {
         0.0

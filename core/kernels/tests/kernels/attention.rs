@@ -4,6 +4,8 @@
 use menagerie_kernels::*;
 use menagerie_kernels_check::naive;
 
+const NONE: AttentionBiases = AttentionBiases { sinks: None, distances: None };
+
 fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..count)
@@ -92,6 +94,17 @@ fn compare(
     (first, rows): (usize, usize),
     sinks: Option<&[f32]>,
 ) {
+    compare_biased(cpu, shape, kind, (first, rows), AttentionBiases { sinks, distances: None });
+}
+
+/// [`compare`] with biases by distance.
+fn compare_biased(
+    cpu: &Cpu,
+    shape: &AttentionShape,
+    kind: KvType,
+    (first, rows): (usize, usize),
+    biases: AttentionBiases,
+) {
     let (keys, values) = caches(shape, kind, first + rows, 48, 7);
     let sequence = AttentionSequence {
         first_row: 1,
@@ -103,8 +116,8 @@ fn compare(
     let q: Vec<f32> = noise((rows + 2) * shape.heads * shape.key_dim, 99).iter().map(|v| v * 3.0).collect();
     let mut wanted = vec![9.0; (rows + 2) * shape.heads * shape.value_dim];
     let mut got = wanted.clone();
-    naive::attention::attention(shape, &[sequence], &q, sinks, &mut wanted);
-    attention(cpu, shape, &[sequence], &q, sinks, &mut got).unwrap();
+    naive::attention::attention(shape, &[sequence], &q, biases, &mut wanted);
+    attention(cpu, shape, &[sequence], &q, biases, &mut got).unwrap();
     for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
         let what = format!("{} {shape:?} {kind:?} {first}+{rows} at {i}: {got} {wanted}", cpu.isa());
         assert!((got - wanted).abs() <= 5e-6, "{what}");
@@ -125,6 +138,26 @@ fn distance_takes_from_the_scores() {
                     let both = AttentionShape { softcap: Some(2.0), ..biased };
                     let sinks = noise(heads, 3);
                     compare(cpu, &both, KvType::F32, (70, 9), Some(&sinks));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn learned_biases_by_distance_are_added() {
+    each_cpu(|cpu| {
+        for (heads, kv_heads) in [(1, 1), (8, 2), (14, 1)] {
+            for mask in [Mask::Causal, Mask::Sliding { size: 50 }, Mask::Bidirectional] {
+                // A table of one value, ones that end inside a block or a vector, and one that no key is beyond.
+                for reach in [0, 5, 16, 70, 128, 900] {
+                    let shape =
+                        AttentionShape { softcap: Some(3.0), ..shape(heads, kv_heads, (16, 24), mask) };
+                    let (table, sinks) = (noise(heads * (2 * reach + 1), 11), noise(heads, 3));
+                    let biases = AttentionBiases { sinks: Some(&sinks), distances: Some(&table) };
+                    for span in [(0, 1), (0, 33), (70, 1), (600, 1), (130, 70)] {
+                        compare_biased(cpu, &shape, KvType::F32, span, biases);
+                    }
                 }
             }
         }
@@ -229,7 +262,7 @@ fn mixed(cpu: &Cpu, only: Option<usize>) -> Vec<f32> {
     let q = noise(first_row * 6 * 64, 5);
     let mut out = vec![0.0; q.len()];
     let sequences = only.map_or(sequences.clone(), |index| vec![sequences[index]]);
-    attention(cpu, &shape, &sequences, &q, None, &mut out).unwrap();
+    attention(cpu, &shape, &sequences, &q, NONE, &mut out).unwrap();
     out
 }
 
@@ -263,7 +296,7 @@ fn a_prompt_in_chunks_and_row_by_row_is_the_prompt() {
             let (keys, values) = (keys.rows(), values.rows());
             let sequence =
                 AttentionSequence { first_row: first, row_count: rows, first_position: first, keys, values };
-            attention(cpu, &shape, &[sequence], &q, None, &mut out).unwrap();
+            attention(cpu, &shape, &[sequence], &q, NONE, &mut out).unwrap();
         }
         out
     };
@@ -289,8 +322,8 @@ fn pages_that_no_row_sees_may_be_dropped() {
                     let (first_row, row_count, first_position) = (0, rows, first);
                     let sequence = AttentionSequence { first_row, row_count, first_position, keys, values };
                     let (mut out, mut wanted) = (vec![0.0; rows * 4 * 64], vec![0.0; rows * 4 * 64]);
-                    attention(cpu, &shape, &[sequence], &q, None, &mut out).unwrap();
-                    naive::attention::attention(&shape, &[sequence], &q, None, &mut wanted);
+                    attention(cpu, &shape, &[sequence], &q, NONE, &mut out).unwrap();
+                    naive::attention::attention(&shape, &[sequence], &q, NONE, &mut wanted);
                     for (got, wanted) in out.iter().zip(&wanted) {
                         assert!((got - wanted).abs() <= 5e-6, "{mask:?} {first}+{rows}: {got} {wanted}");
                     }
@@ -323,7 +356,7 @@ fn a_dropped_page_that_a_row_sees_is_refused() {
         let row_count = 40 - first_position;
         let sequence = AttentionSequence { first_row: 0, row_count, first_position, keys, values };
         let (q, mut out) = (vec![0.0; row_count * 8], vec![0.0; row_count * 8]);
-        attention(&cpu, &shape, &[sequence], &q, None, &mut out)
+        attention(&cpu, &shape, &[sequence], &q, NONE, &mut out)
     };
     assert!(call(Mask::Sliding { size: 24 }, 39).is_ok());
     assert!(call(Mask::Sliding { size: 25 }, 39).is_err());
@@ -346,7 +379,7 @@ fn what_does_not_fit_is_refused() {
     };
     let q = [0.0; 2 * 32];
     let call = |shape: AttentionShape, sequences: &[AttentionSequence], q: &[f32], sinks: Option<&[f32]>| {
-        attention(&cpu, &shape, sequences, q, sinks, &mut [0.0; 2 * 32])
+        attention(&cpu, &shape, sequences, q, AttentionBiases { sinks, distances: None }, &mut [0.0; 2 * 32])
     };
     assert!(call(shape, &[good], &q, None).is_ok());
     assert!(call(shape, &[], &q, None).is_ok());
@@ -354,6 +387,16 @@ fn what_does_not_fit_is_refused() {
     assert!(call(AttentionShape { heads: 0, ..shape }, &[good], &q, None).is_err());
     assert!(call(AttentionShape { mask: Mask::Sliding { size: 0 }, ..shape }, &[good], &q, None).is_err());
     assert!(call(AttentionShape { softcap: Some(-1.0), ..shape }, &[good], &q, None).is_err());
+    let with_table = |shape: &AttentionShape, len: usize| {
+        let table = vec![0.0; len];
+        let biases = AttentionBiases { sinks: None, distances: Some(&table) };
+        attention(&cpu, shape, &[good], &q, biases, &mut [0.0; 2 * 32])
+    };
+    assert!(with_table(&shape, 4 * 7).is_ok());
+    for len in [0, 4 * 6, 4 * 7 + 1] {
+        assert!(with_table(&shape, len).is_err(), "{len}");
+    }
+    assert!(with_table(&AttentionShape { alibi: Some(8.0), ..shape }, 4 * 7).is_err());
     assert!(call(AttentionShape { alibi: Some(0.0), ..shape }, &[good], &q, None).is_err());
     assert!(call(shape, &[good], &q[1..], None).is_err());
     assert!(call(shape, &[good], &q, Some(&[0.0; 3])).is_err());
@@ -387,12 +430,12 @@ fn one_stored_head_serves_all() {
                 let run = |kv_heads: usize| {
                     let shape = shape(12, kv_heads, (stored, value_dim), Mask::Causal);
                     let mut out = vec![9.0; rows * 12 * value_dim];
-                    attention_to_one_head(cpu, &shape, &[sequence], &q, None, &mut out).unwrap();
+                    attention_to_one_head(cpu, &shape, &[sequence], &q, NONE, &mut out).unwrap();
                     out
                 };
                 let mut wanted = vec![9.0; rows * 12 * value_dim];
                 let naive_shape = shape(12, 3, (stored, value_dim), Mask::Causal);
-                naive::attention::attention(&naive_shape, &[sequence], &q, None, &mut wanted);
+                naive::attention::attention(&naive_shape, &[sequence], &q, NONE, &mut wanted);
                 let got = run(3);
                 for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
                     assert!((got - wanted).abs() <= 5e-6, "{kind:?} {first}+{rows} at {i}: {got} {wanted}");
@@ -417,7 +460,7 @@ fn a_head_too_short_or_too_many_heads_are_no_shared_head() {
         };
         let shape = shape(2, 2, dims, Mask::Causal);
         let (q, mut out) = (vec![0.0; 2 * dims.0], vec![0.0; 2 * dims.1]);
-        attention_to_one_head(&cpu, &shape, &[sequence], &q, None, &mut out)
+        attention_to_one_head(&cpu, &shape, &[sequence], &q, NONE, &mut out)
     };
     assert!(call(KvType::Q8_0, (1, 96), (96, 64)).is_ok());
     assert!(call(KvType::Q8_0, (1, 96), (96, 40)).is_err());

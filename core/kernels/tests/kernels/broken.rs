@@ -154,7 +154,7 @@ fn read_back(cpu: &Cpu, kind: KvType, key: &[f32], value: &[f32]) -> Vec<f32> {
         alibi: None,
     };
     let mut out = vec![0.0; dim];
-    attention(cpu, &shape, &[sequence], &noise(dim), None, &mut out).unwrap();
+    attention(cpu, &shape, &[sequence], &noise(dim), AttentionBiases::default(), &mut out).unwrap();
     out
 }
 
@@ -223,7 +223,15 @@ fn attention_does_not_pass_over_a_key() {
                     alibi: None,
                 };
                 let mut out = vec![0.0; rows * 2 * dim];
-                attention(cpu, &shape, &[sequence], &noise(rows * 2 * dim), None, &mut out).unwrap();
+                attention(
+                    cpu,
+                    &shape,
+                    &[sequence],
+                    &noise(rows * 2 * dim),
+                    AttentionBiases::default(),
+                    &mut out,
+                )
+                .unwrap();
                 assert!(out.iter().all(|v| v.is_nan()), "{} {rows} {place} {softcap:?}", cpu.isa());
             }
         }

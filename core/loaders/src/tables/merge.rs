@@ -114,6 +114,7 @@ impl Merge<'_> {
                 self.source.error(at, TableFault::UnknownSplit { name: split.clone(), near })
             })?;
             let pre = super::PreTokenizer { regexes, ..pre.clone() };
+            self.tables.usual_pre.extend(names.first().cloned());
             for name in names {
                 self.put(|tables| &mut tables.pre, at, name, &pre)?;
             }

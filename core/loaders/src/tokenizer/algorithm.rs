@@ -4,7 +4,9 @@ use super::bpe::Bpe;
 use super::byte_letters;
 use super::cheapest::Cheapest;
 use super::error::TokenizerError;
+use super::json::Staged;
 use super::longest::{Longest, unescape};
+use super::special::{Special, Trust};
 use super::spm::{SPACE, Spm};
 use super::unigram::Unigram;
 use super::vocabulary::Vocabulary;
@@ -25,6 +27,19 @@ pub(crate) enum Algorithm {
     Longest(Longest),
     /// The smallest sum of costs.
     Cheapest(Cheapest),
+    /// The stages of a `tokenizer.json`, which find special tokens themselves.
+    Staged(Box<Staged>),
+}
+
+/// What happens to spaces at the start of a decoded text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leading {
+    /// They are kept.
+    Kept,
+    /// One is left out: the text had none.
+    OneGone,
+    /// All that the first token begins with are left out.
+    AllGone,
 }
 
 /// What stands before a part of a text.
@@ -56,20 +71,25 @@ impl Algorithm {
             }
             Self::Longest(longest) => return longest.encode(text, out),
             Self::WordPiece(word_piece) => word_piece.encode(text, out),
-            Self::Unigram(unigram) => unigram.encode(vocabulary, text, out),
+            Self::Unigram(unigram) => unigram.encode(text, out),
             Self::Cheapest(cheapest) => cheapest.encode(text, out),
+            Self::Staged(staged) => {
+                return staged.encode(vocabulary, text, Trust::Whole(Special::Plain), out);
+            }
         }
         Ok(())
     }
 
-    /// Whether the first token of a text begins with a space that the text does not have.
-    pub(crate) fn adds_space(&self) -> bool {
-        match self {
+    /// What happens to spaces that a text begins with, because encoding put one there.
+    pub(crate) fn leading(&self) -> Leading {
+        let added = match self {
             Self::Spm(spm) => spm.space_prefix,
             Self::Unigram(unigram) => unigram.space_prefix,
             Self::WordPiece(_) => true,
             Self::Bpe(_) | Self::Longest(_) | Self::Cheapest(_) => false,
-        }
+            Self::Staged(staged) => return staged.leading(),
+        };
+        if added { Leading::OneGone } else { Leading::Kept }
     }
 
     /// The bytes that an ordinary token's text stands for.
@@ -79,6 +99,7 @@ impl Algorithm {
                 let bytes: Option<Vec<u8>> = text.chars().map(byte_letters::byte).collect();
                 bytes.unwrap_or_else(|| text.as_bytes().to_vec())
             }
+            Self::Staged(staged) => staged.bytes(text),
             Self::Longest(_) => unescape(text),
             Self::Cheapest(_) => text.as_bytes().to_vec(),
             Self::Bpe(_) | Self::Spm(_) | Self::Unigram(_) | Self::WordPiece(_) => {

@@ -10,6 +10,7 @@ use super::bpe::Bpe;
 use super::character_map::CharacterMap;
 use super::cheapest::Cheapest;
 use super::error::TokenizerError;
+use super::framing::Framing;
 use super::longest::Longest;
 use super::special::{self, SpecialTokens};
 use super::spm::Spm;
@@ -92,7 +93,7 @@ impl Build<'_> {
         let bos = self.token(keys::BOS, 1, size)?;
         let eos = self.token(keys::EOS, 2, size)?;
         let unknown = self.token(keys::UNKNOWN, 0, size)?;
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let space_prefix = keys::flag(metadata, keys::ADD_SPACE_PREFIX)?.unwrap_or(true);
         let algorithm = Algorithm::Spm(Spm::new(&vocabulary, unknown, space_prefix));
         self.finish(
@@ -112,7 +113,7 @@ impl Build<'_> {
         let size = vocabulary.len();
         let bos = keys::token_id(metadata, keys::BOS, size)?;
         let eos = keys::token_id(metadata, keys::EOS, size)?;
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let algorithm = Algorithm::Bpe(Bpe::new(metadata, &vocabulary, entry)?);
         let add_bos = entry.add_bos && bos.is_some();
         self.finish(
@@ -134,7 +135,7 @@ impl Build<'_> {
         let needed = |id: Option<u32>, key| id.ok_or_else(|| no_such_token(key));
         let unknown = needed(self.token(keys::UNKNOWN, 100, size)?, keys::UNKNOWN)?;
         let separator = needed(self.token(keys::SEPARATOR, 102, size)?, keys::SEPARATOR)?;
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let lowered = keys::flag(metadata, keys::LOWERCASE)?.unwrap_or(true);
         let stripped = keys::flag(metadata, keys::STRIP_ACCENTS)?.unwrap_or(lowered);
         let case = if lowered { Case::Lowered } else { Case::Kept };
@@ -151,7 +152,7 @@ impl Build<'_> {
         let bos = keys::token_id(metadata, keys::BOS, size)?;
         let eos = self.token(keys::EOS, 1, size)?;
         let unknown = self.token(keys::UNKNOWN, 2, size)?.ok_or_else(|| no_such_token(keys::UNKNOWN))?;
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let map = keys::bytes(metadata, keys::CHARACTERS)?.map(|bytes| CharacterMap::read(&bytes));
         let characters = map
             .transpose()
@@ -172,7 +173,7 @@ impl Build<'_> {
         let bos = keys::token_id(metadata, keys::BOS, size)?;
         let eos = keys::token_id(metadata, keys::EOS, size)?;
         let unknown = keys::token_id(metadata, keys::UNKNOWN, size)?;
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let algorithm = Algorithm::Longest(Longest::new(&vocabulary, unknown));
         let closing = Closing::Asked;
         self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
@@ -184,7 +185,7 @@ impl Build<'_> {
         let size = vocabulary.len();
         let bos = self.token(keys::BOS, 1, size)?;
         let eos = self.token(keys::EOS, 2, size)?;
-        let ends = ends::find(metadata, &mut vocabulary, eos, &self.tables)?;
+        let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let algorithm = Algorithm::Cheapest(Cheapest::new(&vocabulary)?);
         let closing = Closing::Asked;
         self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
@@ -209,31 +210,25 @@ impl Build<'_> {
                 return Err(TokenizerError::BadKey { key: key.to_owned(), problem });
             }
         }
-        let closing = match closing {
-            Closing::Always(id) => Some(id),
-            Closing::Asked | Closing::Usual => eos.filter(|_| add_eos),
+        let closing: Vec<u32> = match closing {
+            Closing::Always(id) => vec![id],
+            Closing::Asked | Closing::Usual => eos.filter(|_| add_eos).into_iter().collect(),
         };
-        let separator = match keys::flag(metadata, keys::ADD_SEPARATOR)? {
+        let separator: Option<u32> = match keys::flag(metadata, keys::ADD_SEPARATOR)? {
             Some(true) => keys::token_id(metadata, keys::SEPARATOR, vocabulary.len())?.or(eos),
             _ => None,
+        };
+        let framing = Framing {
+            opening: bos.filter(|_| add_bos).into_iter().collect(),
+            between: separator.into_iter().collect(),
+            ending: closing.clone(),
+            closing,
         };
         let strip_after = special::strips_after(&vocabulary, model, tables.strip_after());
         let special = SpecialTokens::new(&vocabulary, strip_after);
         let (model, pre) = (model.to_owned(), pre.map(str::to_owned));
-        let parts = Parts {
-            vocabulary,
-            special,
-            algorithm,
-            tables,
-            model,
-            pre,
-            bos,
-            eos,
-            add_bos,
-            add_eos,
-            closing,
-            separator,
-        };
+        let parts =
+            Parts { vocabulary, special, algorithm, tables, model, pre, bos, eos, add_bos, add_eos, framing };
         Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
     }
 }

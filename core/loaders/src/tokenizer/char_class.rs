@@ -9,6 +9,8 @@ use fancy_regex::Regex;
 pub(crate) enum CharClass {
     /// Control, format, unassigned and private characters.
     Other,
+    /// Control, format and private characters: `Other` without what is not assigned.
+    Control,
     /// Marks that take no room of their own.
     Mark,
     /// Punctuation.
@@ -19,12 +21,15 @@ impl CharClass {
     /// Whether a character belongs to it.
     pub(crate) fn has(self, character: char) -> bool {
         static OTHER: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\A\p{C}").ok());
+        static CONTROL: LazyLock<Option<Regex>> =
+            LazyLock::new(|| Regex::new(r"\A[\p{Cc}\p{Cf}\p{Co}]").ok());
         static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\A\p{Mn}").ok());
         static PUNCTUATION: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\A\p{P}").ok());
         let regex = match self {
-            Self::Other if character.is_ascii() => return character.is_ascii_control(),
+            Self::Other | Self::Control if character.is_ascii() => return character.is_ascii_control(),
             Self::Mark if character.is_ascii() => return false,
             Self::Other => &OTHER,
+            Self::Control => &CONTROL,
             Self::Mark => &MARK,
             Self::Punctuation => &PUNCTUATION,
         };

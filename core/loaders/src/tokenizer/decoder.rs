@@ -1,6 +1,7 @@
 //! Ids to text, one at a time.
 
 use super::Tokenizer;
+use super::algorithm::Leading;
 use super::error::TokenizerError;
 use super::kind::TokenKind;
 
@@ -20,14 +21,14 @@ pub struct TextDecoder {
     tokenizer: Tokenizer,
     options: TextDecoderOptions,
     held: Vec<u8>,
-    strip_space: bool,
+    leading: Leading,
 }
 
 impl TextDecoder {
     /// A decoder for the tokens of a vocabulary.
     pub fn new(tokenizer: &Tokenizer, options: TextDecoderOptions) -> Self {
-        let strip_space = options.at_start && tokenizer.adds_space_prefix();
-        Self { tokenizer: tokenizer.clone(), options, held: Vec::new(), strip_space }
+        let leading = if options.at_start { tokenizer.leading() } else { Leading::Kept };
+        Self { tokenizer: tokenizer.clone(), options, held: Vec::new(), leading }
     }
 
     /// The text that this token completes, perhaps empty; bytes that can never be a character come as U+FFFD.
@@ -41,11 +42,17 @@ impl TextDecoder {
             return Ok(String::new());
         }
         let bytes = self.tokenizer.token_bytes(id)?;
-        let bytes = match bytes.strip_prefix(b" ") {
-            Some(rest) if self.strip_space && !special => rest,
-            _ => &bytes,
-        };
-        self.strip_space &= special;
+        let mut bytes = bytes.as_slice();
+        if !special {
+            let gone = match std::mem::replace(&mut self.leading, Leading::Kept) {
+                Leading::Kept => 0,
+                Leading::OneGone => 1,
+                Leading::AllGone => bytes.len(),
+            };
+            for _ in 0..gone {
+                bytes = bytes.strip_prefix(b" ").unwrap_or(bytes);
+            }
+        }
         self.held.extend_from_slice(bytes);
         Ok(self.take_complete())
     }

@@ -10,18 +10,20 @@ use super::kind::TokenKind;
 use super::vocabulary::Vocabulary;
 use crate::tables::TokenizerTables;
 
-/// All end-of-generation ids, sorted. Tokens that end a generation or steer the model by their text become control
-/// tokens, whatever the file calls them.
-pub(crate) fn find(
+/// All end-of-generation ids of a GGUF file; see [`find`].
+///
+/// # Errors
+/// A key of another type than expected.
+pub(crate) fn of_file(
     metadata: &Metadata,
     vocabulary: &mut Vocabulary,
     eos: Option<u32>,
     tables: &TokenizerTables,
 ) -> Result<BTreeSet<u32>, TokenizerError> {
     let size = vocabulary.len();
-    let mut ends: BTreeSet<u32> = eos.into_iter().collect();
+    let mut stated: BTreeSet<u32> = eos.into_iter().collect();
     for key in [keys::EOT, keys::EOM] {
-        ends.extend(keys::token_id(metadata, key, size)?);
+        stated.extend(keys::token_id(metadata, key, size)?);
     }
     if let Some(list) = keys::array(metadata, keys::EOS_LIST)? {
         let ids = list.integers().ok_or_else(|| TokenizerError::BadKey {
@@ -29,10 +31,23 @@ pub(crate) fn find(
             problem: format!("an array of {}, not of integers", list.element_type()),
         })?;
         let inside = |id: &u32| usize::try_from(*id).is_ok_and(|id| id < size);
-        ends.extend(ids.filter_map(|id| u32::try_from(id).ok()).filter(inside));
+        stated.extend(ids.filter_map(|id| u32::try_from(id).ok()).filter(inside));
     }
+    find(vocabulary, stated, |key| keys::token_id(metadata, key, size), tables)
+}
+
+/// All end-of-generation ids, sorted: those that are stated, and those by text; `keyed` gives the token of a
+/// fill-in-the-middle key. Tokens that end a generation or steer the model by their text become control
+/// tokens, whatever the file calls them.
+pub(crate) fn find(
+    vocabulary: &mut Vocabulary,
+    stated: BTreeSet<u32>,
+    keyed: impl Fn(&str) -> Result<Option<u32>, TokenizerError>,
+    tables: &TokenizerTables,
+) -> Result<BTreeSet<u32>, TokenizerError> {
+    let mut ends = stated;
     for one in tables.fill_in() {
-        if let Some(id) = keys::token_id(metadata, &one.key, size)? {
+        if let Some(id) = keyed(&one.key)? {
             ends.insert(id);
         } else if let Some(id) = one.texts.iter().find_map(|text| vocabulary.id(text)) {
             ends.insert(id);

@@ -35,6 +35,25 @@ pub enum TokenizerError {
         /// What it asks for.
         what: &'static str,
     },
+    /// A `tokenizer.json` is damaged.
+    #[error("`{place}`: {problem}; the file is damaged, fetch it again")]
+    BadJson {
+        /// Where in the file.
+        place: String,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// A `tokenizer.json` asks for something that changes how text becomes tokens and is not done.
+    #[error(
+        "`{place}` {what}, which is not supported: text would become other tokens than the model was trained on; use a \
+         GGUF file of the model, or give token ids"
+    )]
+    UnsupportedJson {
+        /// Where in the file.
+        place: String,
+        /// What it is or has, in words.
+        what: String,
+    },
     /// `tokenizer.ggml.model` names an algorithm that is not implemented.
     #[error(
         "`tokenizer.ggml.model` is `{model}`{}, which is not supported ({} are); \

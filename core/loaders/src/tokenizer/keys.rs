@@ -17,6 +17,7 @@ pub(crate) const EOS_LIST: &str = "tokenizer.ggml.eos_token_ids";
 pub(crate) const EOT: &str = "tokenizer.ggml.eot_token_id";
 pub(crate) const EOM: &str = "tokenizer.ggml.eom_token_id";
 pub(crate) const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
+pub(crate) const PAD: &str = "tokenizer.ggml.padding_token_id";
 pub(crate) const ADD_BOS: &str = "tokenizer.ggml.add_bos_token";
 pub(crate) const ADD_EOS: &str = "tokenizer.ggml.add_eos_token";
 pub(crate) const ADD_SPACE_PREFIX: &str = "tokenizer.ggml.add_space_prefix";

@@ -31,6 +31,18 @@ impl TokenKind {
         })
     }
 
+    /// The number that a file has for it.
+    pub fn id(self) -> i32 {
+        match self {
+            Self::Normal => 1,
+            Self::Unknown => 2,
+            Self::Control => 3,
+            Self::UserDefined => 4,
+            Self::Unused => 5,
+            Self::Byte => 6,
+        }
+    }
+
     /// A word for listings: `normal`, `control`.
     pub fn name(self) -> &'static str {
         match self {

@@ -67,6 +67,17 @@ impl Merges {
         Ok(Self { by_pair })
     }
 
+    /// Merges by the ids of left, right and joined token, in their order; of a pair that is there twice the later counts
+    /// (the tokenizers crate, `BpeBuilder::build`).
+    pub(crate) fn of(merges: impl Iterator<Item = (u32, u32, u32)>) -> Self {
+        let ranked = (0u32..).zip(merges);
+        Self {
+            by_pair: ranked
+                .map(|(rank, (left, right, id))| (pair(left, right), Merge { rank, id }))
+                .collect(),
+        }
+    }
+
     /// Merges the tokens of a piece, the earliest merge first, the leftmost of equals, and appends what is left.
     pub(crate) fn apply(&self, ids: &[u32], out: &mut Vec<u32>) {
         let mut symbols: Vec<Symbol> = (0u32..)

@@ -26,7 +26,8 @@ pub(crate) enum Trust<'a> {
 }
 
 impl Trust<'_> {
-    fn covers(self, range: &Range<usize>) -> bool {
+    /// Whether a place of the text is trusted.
+    pub(crate) fn covers(self, range: &Range<usize>) -> bool {
         match self {
             Self::Whole(special) => special == Special::Parse,
             Self::Ranges(ranges) => {

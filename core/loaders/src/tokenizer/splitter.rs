@@ -9,12 +9,12 @@ use fancy_regex::{Regex, RegexBuilder};
 use super::error::TokenizerError;
 
 /// How far a look-around regex may backtrack in one search before it is an error.
-const BACKTRACK_LIMIT: usize = 10_000_000;
+pub(crate) const BACKTRACK_LIMIT: usize = 10_000_000;
 
 /// How long a text may take, and how much longer for each byte of it: a regex of a file that anybody wrote can take
 /// seconds for each match. The table's own need a thousandth of it.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PATIENCE_PER_BYTE: Duration = Duration::from_micros(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE_PER_BYTE: Duration = Duration::from_micros(20);
 
 /// How most regexes end: a run of white space, less its last character where something follows.
 const WHITE_TAIL: &str = r"|\s+(?!\S)|\s+";
@@ -228,7 +228,7 @@ impl Digits {
 }
 
 /// Whether a character continues a word (`\w`), so that there is no `\b` between a digit and it.
-fn is_word(character: char) -> bool {
+pub(crate) fn is_word(character: char) -> bool {
     static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\A\w").ok());
     let matches = |regex: &Regex| regex.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false);
     WORD.as_ref().is_some_and(matches)

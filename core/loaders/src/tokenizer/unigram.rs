@@ -2,6 +2,8 @@
 //!
 //! sentencepiece/unigram_model.cc and normalizer.cc; llama-vocab.cpp, `llm_tokenizer_ugm_session`.
 
+use std::ops::Range;
+
 use super::character_map::CharacterMap;
 use super::kind::TokenKind;
 use super::prefixes::Prefixes;
@@ -23,13 +25,21 @@ pub(crate) enum Spaces {
 /// What encoding needs beside the vocabulary.
 #[derive(Debug)]
 pub(crate) struct Unigram {
-    tokens: Prefixes,
-    unknown: u32,
-    unknown_score: f64,
+    cut: BestCut,
     characters: Option<CharacterMap>,
     spaces: Spaces,
     /// Whether a text gets a space before it.
     pub(crate) space_prefix: bool,
+}
+
+/// Tokens with their scores, and what stands for the rest.
+#[derive(Debug)]
+pub(crate) struct BestCut {
+    tokens: Prefixes,
+    /// By id.
+    scores: Vec<f64>,
+    pub(crate) unknown: u32,
+    unknown_score: f64,
 }
 
 /// How a text is normalised before it is cut.
@@ -55,9 +65,12 @@ impl Unigram {
         let normal = || vocabulary.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal);
         let worst = normal().map(|(id, _, _)| vocabulary.score(id)).fold(f32::MAX, f32::min);
         Self {
-            tokens: Prefixes::new(normal().map(|(id, text, _)| (id, text))),
-            unknown,
-            unknown_score: f64::from(worst) - PENALTY,
+            cut: BestCut {
+                tokens: Prefixes::new(normal().map(|(id, text, _)| (id, text))),
+                scores: vocabulary.iter().map(|(id, _, _)| f64::from(vocabulary.score(id))).collect(),
+                unknown,
+                unknown_score: f64::from(worst) - PENALTY,
+            },
             characters,
             spaces,
             space_prefix,
@@ -65,45 +78,13 @@ impl Unigram {
     }
 
     /// Appends the ids of a text without special tokens; a run of unknown characters is one unknown token.
-    pub(crate) fn encode(&self, vocabulary: &Vocabulary, text: &str, out: &mut Vec<u32>) {
+    pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) {
         let text = self.normalised(text);
-        let ways = self.ways(vocabulary, &text);
-        let start = out.len();
-        let mut at = text.len();
-        while let Some(way) = ways.get(at).copied().flatten().filter(|_| at > 0) {
-            let again = way.id == self.unknown && out.get(start..).and_then(<[u32]>::last) == Some(&way.id);
-            if !again {
-                out.push(way.id);
-            }
-            at = way.from;
-        }
-        if let Some(own) = out.get_mut(start..) {
-            own.reverse();
-        }
-    }
-
-    fn ways(&self, vocabulary: &Vocabulary, text: &str) -> Vec<Option<Way>> {
-        let mut ways: Vec<Option<Way>> = vec![None; text.len() + 1];
-        for (from, character) in text.char_indices() {
-            let before = ways.get(from).copied().flatten().map_or(0.0, |way| way.score);
-            let mut better = |length: usize, id: u32, score: f64| {
-                let score = before + score;
-                if let Some(place) = ways.get_mut(from + length)
-                    && place.is_none_or(|best| score > best.score)
-                {
-                    *place = Some(Way { score, from, id });
-                }
-            };
-            let mut whole = false;
-            self.tokens.of(text.as_bytes().get(from..).unwrap_or_default(), |length, id| {
-                whole |= length == character.len_utf8();
-                better(length, id, f64::from(vocabulary.score(id)));
-            });
-            if !whole {
-                better(character.len_utf8(), self.unknown, self.unknown_score);
-            }
-        }
-        ways
+        let parts = self.cut.parts(&text);
+        let again = |at: usize, id: u32| {
+            id == self.cut.unknown && at > 0 && parts.get(at - 1).is_some_and(|before| before.0 == id)
+        };
+        out.extend(parts.iter().enumerate().filter(|(at, part)| !again(*at, part.0)).map(|(_, part)| part.0));
     }
 
     /// Characters replaced, spaces merged and written as U+2581, one put first; empty if nothing is left.
@@ -135,5 +116,59 @@ impl Unigram {
         }
         String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+}
+
+impl BestCut {
+    /// Tokens and their scores; the worst of `scores` says what an unknown character scores.
+    pub(crate) fn new<'t>(
+        tokens: impl Iterator<Item = (u32, &'t str)>,
+        scores: Vec<f64>,
+        unknown: u32,
+        worst: f64,
+    ) -> Self {
+        Self { tokens: Prefixes::new(tokens), scores, unknown, unknown_score: worst - PENALTY }
+    }
+
+    /// Whether a token has a score here; one that was added later has none.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        self.scores.len() > id as usize
+    }
+
+    /// The tokens of a text and the bytes that each covers, in order; `unknown` for each character without one.
+    pub(crate) fn parts(&self, text: &str) -> Vec<(u32, Range<usize>)> {
+        let ways = self.ways(text);
+        let mut parts = Vec::new();
+        let mut at = text.len();
+        while let Some(way) = ways.get(at).copied().flatten().filter(|_| at > 0) {
+            parts.push((way.id, way.from..at));
+            at = way.from;
+        }
+        parts.reverse();
+        parts
+    }
+
+    fn ways(&self, text: &str) -> Vec<Option<Way>> {
+        let mut ways: Vec<Option<Way>> = vec![None; text.len() + 1];
+        for (from, character) in text.char_indices() {
+            let before = ways.get(from).copied().flatten().map_or(0.0, |way| way.score);
+            let mut better = |length: usize, id: u32, score: f64| {
+                let score = before + score;
+                if let Some(place) = ways.get_mut(from + length)
+                    && place.is_none_or(|best| score > best.score)
+                {
+                    *place = Some(Way { score, from, id });
+                }
+            };
+            let mut whole = false;
+            self.tokens.of(text.as_bytes().get(from..).unwrap_or_default(), |length, id| {
+                whole |= length == character.len_utf8();
+                better(length, id, self.scores.get(id as usize).copied().unwrap_or_default());
+            });
+            if !whole {
+                better(character.len_utf8(), self.unknown, self.unknown_score);
+            }
+        }
+        ways
     }
 }

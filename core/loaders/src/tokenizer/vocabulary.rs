@@ -51,20 +51,43 @@ impl Vocabulary {
                 .map_err(|_| bad(keys::TOKENS, "more than 4 GiB of text"))?;
             vocabulary.ends.push(end);
         }
+        vocabulary.fill_index().map_err(|(first, id, text)| {
+            bad(keys::TOKENS, format!("tokens {first} and {id} have the same text {text:?}"))
+        })?;
+        Ok(vocabulary)
+    }
+
+    /// Texts in the order of their ids, all normal; places without one are unused, and named by their number.
+    ///
+    /// # Errors
+    /// The same text twice: both ids, and the text.
+    pub(crate) fn of(texts: &[Option<&str>]) -> Result<Self, (u32, u32, String)> {
+        let mut vocabulary = Self {
+            texts: String::new(),
+            ends: Vec::with_capacity(texts.len()),
+            kinds: Vec::with_capacity(texts.len()),
+            scores: Vec::new(),
+            index: TextIndex::with_capacity(texts.len()),
+        };
+        for (id, text) in texts.iter().enumerate() {
+            match text {
+                None => vocabulary.texts.push_str(&format!("[PAD{id}]")),
+                Some("") => vocabulary.texts.push_str(&format!("[EMPTY_{id}]")),
+                Some(text) => vocabulary.texts.push_str(text),
+            }
+            vocabulary.ends.push(u32::try_from(vocabulary.texts.len()).unwrap_or(u32::MAX));
+            vocabulary.kinds.push(if text.is_some() { TokenKind::Normal } else { TokenKind::Unused });
+        }
         vocabulary.fill_index()?;
         Ok(vocabulary)
     }
 
-    fn fill_index(&mut self) -> Result<(), TokenizerError> {
+    fn fill_index(&mut self) -> Result<(), (u32, u32, String)> {
         let (texts, ends) = (self.texts.as_str(), self.ends.as_slice());
         let text_of = |id: u32| text_at(texts, ends, id);
         for id in 0..u32::try_from(ends.len()).unwrap_or(u32::MAX) {
             if let Some(first) = self.index.insert(text_of(id), id, text_of) {
-                let text = text_of(id);
-                return Err(bad(
-                    keys::TOKENS,
-                    format!("tokens {first} and {id} have the same text {text:?}"),
-                ));
+                return Err((first, id, text_of(id).to_owned()));
             }
         }
         Ok(())

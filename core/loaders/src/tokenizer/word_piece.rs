@@ -122,7 +122,7 @@ fn stands_alone(character: char) -> bool {
 }
 
 /// CJK ideographs; the fifth range is what the tokenizers crate has, Unicode's begins at 2B820.
-fn is_chinese(character: char) -> bool {
+pub(crate) fn is_chinese(character: char) -> bool {
     matches!(
         u32::from(character),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x2_0000..=0x2_A6DF | 0x2_A700..=0x2_B73F | 0x2_B740..=0x2_B81F

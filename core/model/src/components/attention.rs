@@ -1,7 +1,7 @@
 //! [`CausalAttention`]: attention over cached keys and values, built step by step.
 
 use crate::activated::Activated;
-use crate::attention_shape::AttentionShape;
+use crate::attention_shape::{AttentionBiases, AttentionShape};
 use crate::backend::AttentionStates;
 use crate::components::rope::DeclaredRope;
 use crate::components::{AttentionGate, HeadNorm, QkNorm, QkNormPlace, Rope, RopeDeclarations, Temperature};
@@ -40,6 +40,7 @@ pub struct CausalAttention {
     rope: Option<DeclaredRope>,
     temperature: Option<Temperature>,
     sinks: Option<Param>,
+    distances: Option<Param>,
     inner_norm: Option<Box<dyn Norm>>,
 }
 
@@ -88,6 +89,7 @@ impl CausalAttention {
             rope: None,
             temperature: None,
             sinks: None,
+            distances: None,
             inner_norm: None,
         })
     }
@@ -129,6 +131,22 @@ impl CausalAttention {
     pub fn with_sinks(mut self, sinks: Param) -> Result<Self> {
         sinks.expect_len(self.shape.heads, "sinks")?;
         self.sinks = Some(sinks);
+        Ok(self)
+    }
+
+    /// Adds learned biases by distance to the scores, `[heads, 2 * reach + 1]`: see [`AttentionBiases::distances`].
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] for a length that is no odd number for each head, and beside ALiBi.
+    pub fn with_distances(mut self, table: Param) -> Result<Self> {
+        let span = table.shape().cols / self.shape.heads.max(1);
+        table.expect_len((span | 1) * self.shape.heads, "biases by distance")?;
+        if self.shape.alibi.is_some() {
+            return Err(ModelError::Unsupported(
+                "learned biases by distance beside alibi; drop one".to_owned(),
+            ));
+        }
+        self.distances = Some(table);
         Ok(self)
     }
 
@@ -210,8 +228,8 @@ impl SequenceMixer for CausalAttention {
             }
         }
         let qkv = [&query, &key, &value];
-        let mut mixed =
-            backend.attention(&self.shape, self.states, qkv, self.sinks.as_ref(), context.state_step())?;
+        let biases = AttentionBiases { sinks: self.sinks.as_ref(), distances: self.distances.as_ref() };
+        let mut mixed = backend.attention(&self.shape, self.states, qkv, biases, context.state_step())?;
         drop((query, key, value));
         if let Some((gate, values)) = gate {
             mixed = gate.apply(mixed, values, context)?;

@@ -3,13 +3,14 @@
 use crate::context::{StepInput, TransformContext};
 use crate::param::Param;
 use crate::rows::Rows;
+use crate::table::Table;
 use crate::traits::{Norm, TokenEmbedding};
 use crate::{ModelError, Result};
 
 /// Looks the rows of the tokens up; then scale, learned positions, token types and norm, where the model has them.
 pub struct TableEmbedding {
     /// `[V, D]`.
-    pub table: Param,
+    pub table: Box<dyn Table>,
     /// Multiplies the rows of tokens (1 = none).
     pub scale: f32,
     /// Learned positions, `[context, D]`.
@@ -24,10 +25,10 @@ impl TableEmbedding {
     /// Rows of ids, scaled; rows given in their place as they are.
     fn input(&self, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
-        let width = self.table.shape().cols;
+        let width = self.table.width();
         let rows = match context.input {
             StepInput::Tokens(ids) => {
-                let rows = backend.lookup(&self.table, ids)?;
+                let rows = self.table.lookup(ids, context)?;
                 if self.scale == 1.0 { rows } else { backend.scale(rows, self.scale)? }
             }
             StepInput::Embeddings(values) => backend.upload(values.to_vec(), width)?,
@@ -64,7 +65,7 @@ impl TableEmbedding {
 
 impl TokenEmbedding for TableEmbedding {
     fn vocabulary(&self) -> usize {
-        self.table.shape().rows
+        self.table.rows()
     }
 
     fn embed(&self, context: &mut TransformContext) -> Result<Rows> {

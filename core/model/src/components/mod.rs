@@ -3,6 +3,7 @@
 mod attention;
 mod attention_gate;
 mod causal_conv;
+mod distance_buckets;
 mod embedding;
 mod feed_forward;
 mod gated_delta_net;
@@ -29,6 +30,7 @@ mod temperature;
 pub use attention::{AttentionLinears, CausalAttention};
 pub use attention_gate::{AttentionGate, GateSource};
 pub use causal_conv::CausalConv;
+pub use distance_buckets::{BucketSides, DistanceBuckets};
 pub use embedding::TableEmbedding;
 pub use feed_forward::{GatedFeedForward, PlainFeedForward};
 pub use gated_delta_net::{

@@ -21,6 +21,8 @@ pub struct PoolOptions {
     pub sequences: usize,
     /// Most rows of a step: room that states with a window need beside their windows.
     pub step_tokens: usize,
+    /// State sets of every sequence: passes over the same tokens that each keep a state of their own (X-LoRA has two).
+    pub sets: usize,
 }
 
 impl PoolOptions {
@@ -39,12 +41,18 @@ impl PoolOptions {
             max_sequence_tokens: tokens,
             sequences,
             step_tokens: all,
+            sets: 1,
         }
     }
 
     /// The same for steps of at most `tokens` rows.
     pub fn with_step_tokens(self, tokens: usize) -> Self {
         Self { step_tokens: tokens, ..self }
+    }
+
+    /// The same with so many state sets for every sequence.
+    pub fn with_sets(self, sets: usize) -> Self {
+        Self { sets, ..self }
     }
 
     /// The same with pages of another length.

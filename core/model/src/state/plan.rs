@@ -88,7 +88,10 @@ impl PoolOptions {
     /// # Errors
     /// As [`super::StatePool::new`], for what was declared and asked for.
     pub fn memory(&self, specs: &[StateSpec]) -> Result<u64> {
-        Ok(Layout::new(specs.to_vec(), self)?.bytes())
+        let one = Layout::new(specs.to_vec(), self)?.bytes();
+        one.checked_mul(self.sets as u64).ok_or_else(|| {
+            ModelError::State(format!("{} sets of {one} bytes each cannot be addressed", self.sets))
+        })
     }
 
     /// Rows of a page: no more than a sequence can have.
@@ -119,14 +122,22 @@ fn spanned(tokens: usize, page: usize) -> usize {
 }
 
 fn check(options: &PoolOptions) -> Result<()> {
-    let PoolOptions { kv_type: _, capacity_tokens, page_len, max_sequence_tokens, sequences, step_tokens } =
-        *options;
+    let PoolOptions {
+        kv_type: _,
+        capacity_tokens,
+        page_len,
+        max_sequence_tokens,
+        sequences,
+        step_tokens,
+        sets,
+    } = *options;
     let numbers = [
         ("tokens of capacity", capacity_tokens),
         ("tokens per page", page_len),
         ("tokens per sequence", max_sequence_tokens),
         ("sequences", sequences),
         ("rows per step", step_tokens),
+        ("state sets", sets),
     ];
     match numbers.iter().find(|(_, number)| *number == 0) {
         Some((what, _)) => {

@@ -27,7 +27,10 @@ use std::any::Any;
 /// share pages until one of them writes. Rows that have left the window of a state are given back page by page.
 pub struct StatePool {
     tables: StateTables,
-    backing: Box<dyn StateBacking>,
+    /// The memory of each set: pages and blocks of all of them are whose the tables say.
+    backings: Vec<Box<dyn StateBacking>>,
+    /// The set that is read and written now.
+    set: usize,
     options: PoolOptions,
     next_mark: u64,
 }
@@ -46,19 +49,35 @@ impl StatePool {
     pub(crate) fn with_backing(
         specs: Vec<StateSpec>,
         options: PoolOptions,
-        make: impl FnOnce(&StatePlan) -> Result<Box<dyn StateBacking>>,
+        make: impl Fn(&StatePlan) -> Result<Box<dyn StateBacking>>,
     ) -> Result<Self> {
         let layout = Layout::new(specs, &options)?;
-        let backing = make(&layout.plan)?;
+        let backings = (0..options.sets).map(|_| make(&layout.plan)).collect::<Result<_>>()?;
         let tables = StateTables::new(layout);
         // Marks of another pool are none of this one.
         let next_mark = tables.pool << 32;
-        Ok(Self { tables, backing, options, next_mark })
+        Ok(Self { tables, backings, set: 0, options, next_mark })
     }
 
     /// The declared states, in the order of their ids.
     pub fn specs(&self) -> &[StateSpec] {
         &self.tables.specs
+    }
+
+    /// Reads and writes this set of the sequences' states from now on. Lengths, pages and snapshots are of all sets alike:
+    /// a step writes its rows in each, and [`Self::advance`] commits them in each.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the pool was made with fewer sets ([`PoolOptions::sets`]).
+    pub fn use_set(&mut self, set: usize) -> Result<()> {
+        let sets = self.backings.len();
+        if set >= sets {
+            return Err(ModelError::State(format!(
+                "state set {set} is wanted and the pool has {sets}; make it with as many as its model has passes"
+            )));
+        }
+        self.set = set;
+        Ok(())
     }
 
     /// How much the pool holds.
@@ -71,7 +90,7 @@ impl StatePool {
     /// # Errors
     /// [`ModelError::Unsupported`] if another backend made the memory.
     pub fn parts<T: 'static>(&self) -> Result<(&StateTables, &T)> {
-        let backing: &dyn Any = &*self.backing;
+        let backing: &dyn Any = &*self.backings[self.set];
         Ok((&self.tables, backing.downcast_ref().ok_or_else(foreign)?))
     }
 
@@ -80,7 +99,7 @@ impl StatePool {
     /// # Errors
     /// [`ModelError::Unsupported`] if another backend made the memory.
     pub fn parts_mut<T: 'static>(&mut self) -> Result<(&StateTables, &mut T)> {
-        let backing: &mut dyn Any = &mut *self.backing;
+        let backing: &mut dyn Any = &mut *self.backings[self.set];
         Ok((&self.tables, backing.downcast_mut().ok_or_else(foreign)?))
     }
 
@@ -197,7 +216,9 @@ impl StatePool {
         let mut twin = self.tables.sequence(sequence)?.clone();
         let slot = self.tables.vacant(self.options.sequences)?;
         for state in self.tables.blocks() {
-            self.backing.copy_block(state, sequence.slot() as u32, slot)?;
+            for backing in &mut self.backings {
+                backing.copy_block(state, sequence.slot() as u32, slot)?;
+            }
         }
         for (group, table) in self.tables.groups.iter_mut().zip(&mut twin.tables) {
             // Pages that were prepared and hold no token are the other's alone.
@@ -214,8 +235,12 @@ impl StatePool {
     pub fn snapshot(&mut self, sequence: SequenceId) -> Result<Snapshot> {
         let len = self.len(sequence)?;
         let block = sequence.slot() as u32;
-        let values = self.tables.blocks().map(|state| self.backing.read_block(state, block));
-        let values = values.collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::new();
+        for backing in &self.backings {
+            for state in self.tables.blocks() {
+                values.push(backing.read_block(state, block)?);
+            }
+        }
         let next = self.next_mark;
         let (held, _) = self.tables.sequence_mut(sequence)?;
         let mark = match held.marks.last() {
@@ -247,8 +272,11 @@ impl StatePool {
         self.check_visible(sequence, snapshot.len)?;
         self.cut(sequence, snapshot.len)?;
         let block = sequence.slot() as u32;
-        for (state, values) in self.tables.blocks().zip(&snapshot.values) {
-            self.backing.write_block(state, block, values)?;
+        let mut values = snapshot.values.iter();
+        for backing in &mut self.backings {
+            for (state, values) in self.tables.blocks().zip(&mut values) {
+                backing.write_block(state, block, values)?;
+            }
         }
         Ok(())
     }
@@ -256,7 +284,8 @@ impl StatePool {
     /// Bytes that hold tokens of sequences now; room nobody uses is not counted.
     pub fn bytes(&self) -> usize {
         let pages = self.tables.groups.iter().map(|group| (group.pages() - group.free()) * group.page_bytes);
-        pages.sum::<usize>() + self.tables.sequences() * self.tables.block_bytes
+        let one = pages.sum::<usize>() + self.tables.sequences() * self.tables.block_bytes;
+        one * self.backings.len()
     }
 
     /// Refuses to go back to where rows are visible that a window has left.
@@ -281,8 +310,10 @@ impl StatePool {
     }
 
     fn clear_blocks(&mut self, block: u32) -> Result<()> {
-        for state in self.tables.blocks() {
-            self.backing.clear_block(state, block)?;
+        for backing in &mut self.backings {
+            for state in self.tables.blocks() {
+                backing.clear_block(state, block)?;
+            }
         }
         Ok(())
     }

@@ -54,6 +54,10 @@ impl Tokenizing for Bytes {
         self.encode(text)
     }
 
+    fn beginning(&self) -> Option<u32> {
+        None
+    }
+
     fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError> {
         Ok(([ids(first), ids(second)].concat(), ids(first).len()))
     }

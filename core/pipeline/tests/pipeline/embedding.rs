@@ -73,6 +73,7 @@ fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usize>>>) {
         norm: None,
         pooling: Pooling::Mean,
         classifier: None,
+        dense: Vec::new(),
     };
     let engine = EmbeddingEngine {
         model: Arc::new(model),

@@ -16,6 +16,7 @@ pub(crate) fn engine(model: &Arc<FakeModel>, context: usize, chunk: usize) -> Ar
         context,
         chunk,
         guard: None,
+        adapters: None,
     })
 }
 

@@ -90,7 +90,15 @@ pub(super) fn checks(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Check> {
 /// `[gguf]`.
 pub(super) fn gguf(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Gguf> {
     let fields = decoder.open(at, &language::GGUF)?;
+    let layer = fields.get("layer").and_then(|at| {
+        let prefix = decoder.text(at.clone())?;
+        if prefix.matches("{layer}").count() == 1 {
+            return Some(prefix);
+        }
+        decoder.reject(&at, "the prefix of a block has `{layer}` in it, once")
+    });
     let gguf = Gguf {
+        layer,
         tensors: fields.get("tensors").map(|at| decoder.text_table(at)).unwrap_or_default(),
         ignore_tensors: fields.get("ignore_tensors").map(|at| reasons(decoder, at)).unwrap_or_default(),
         ignore_keys: fields.get("ignore_keys").map(|at| reasons(decoder, at)).unwrap_or_default(),

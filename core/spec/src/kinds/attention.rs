@@ -5,11 +5,12 @@ use super::qk_norm::{
     QkNormConfig, QkNormOptions, QkNormOver, ValueNormConfig, ValueNormOptions, resolve_qk_norm,
     resolve_value_norm,
 };
+use super::relative_bias::{RELATIVE_BIAS, RelativeBiasConfig, RelativeBiasOptions, resolve_relative_bias};
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::config::{BiasRule, NormSite, Role};
 use crate::kind::{
-    Bits, Cap, Definition, Family, FreeSize, Lazy, NormPlace, OneOrEach, Optional, Positive, Resolving,
-    RoleDef, Sizes,
+    Bits, Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, OneOrEach, Optional, Positive,
+    Resolving, RoleDef, Sizes,
 };
 use crate::{names, options};
 
@@ -38,6 +39,8 @@ pub struct AttentionConfig {
     pub clamp: Option<f32>,
     /// Largest bias of ALiBi (Press et al., 2021): what distance takes from the scores; absent = none.
     pub alibi: Option<f32>,
+    /// Learned biases by distance, in buckets; absent = none.
+    pub relative_bias: Option<RelativeBiasConfig>,
     /// Role of the per-head sink logits.
     pub sinks: Option<Role>,
     /// Norm on queries and keys.
@@ -83,6 +86,8 @@ options! {
         clamp: Cap = Absent,
         /// Linear biases (Press et al., 2021): distance takes from the scores, in each head at another rate.
         alibi: Optional<AlibiOptions> = Absent,
+        /// Learned biases by distance, in buckets (Raffel et al., 2020).
+        relative_bias: Optional<RelativeBiasOptions> = Absent,
         /// Role of the per-head sink logits.
         sinks: Optional<SinksOptions> = Absent,
         /// Norm on queries and keys.
@@ -265,6 +270,7 @@ impl Definition for AttentionConfig {
         RoleDef::norm("attn_v_norm", &["v_norm"], "v_norm", "Norm on values."),
         RoleDef::values("attn_sinks", &["heads"], "A logit per head that takes weight and gives no value.")
             .given_by("sinks"),
+        RELATIVE_BIAS,
         ROPE_FREQS,
         ROPE_FACTORS_LONG,
         ROPE_FACTORS_SHORT,
@@ -288,6 +294,7 @@ impl Definition for AttentionConfig {
             softcap: Cap(softcap),
             clamp: Cap(clamp),
             alibi: Optional(alibi),
+            relative_bias: Optional(relative_bias),
             sinks: Optional(sinks),
             qk_norm: Optional(qk_norm),
             v_norm: Optional(v_norm),
@@ -299,17 +306,16 @@ impl Definition for AttentionConfig {
             values,
             keys_of,
         } = options;
-        if heads % kv_heads != 0 {
-            let message = format!("{kv_heads} key-value heads do not divide {heads} heads");
-            return at.key_fault("attention.head_count_kv", message);
-        }
+        groups_are_equal(heads, kv_heads, at)?;
         let qk_norm = optional(qk_norm, |norm| resolve_qk_norm(norm.options, at).map(Some));
         let v_norm = optional(v_norm, |norm| resolve_value_norm(norm.options, at).map(Some));
         let temperature = optional(temperature, |it| resolve_temperature(it.options, at));
         let rope = optional(rope, |rope| resolve_rope(rope, key_dim, at).map(Some));
         let gate = gate.map(|gate| gate.options);
         gate_fits(gate, [key_dim, value_dim], at)?;
+        let biases = distance_biases(alibi, relative_bias, mask, at);
         let (qk_norm, v_norm, temperature, rope) = (qk_norm?, v_norm?, temperature?, rope?);
+        let (alibi, relative_bias) = biases?;
         let (values, keys_of) = sources(values, keys_of, key_dim == value_dim, at)?;
         Some(AttentionConfig {
             heads,
@@ -322,7 +328,8 @@ impl Definition for AttentionConfig {
             mask,
             softcap,
             clamp,
-            alibi: alibi.and_then(|alibi| alibi.options.max_bias.0),
+            alibi,
+            relative_bias,
             sinks: sinks.map(|sinks| sinks.options.role),
             qk_norm,
             v_norm,
@@ -360,6 +367,10 @@ impl Definition for AttentionConfig {
         into.bias("qkv", self.qkv_bias);
         into.bias("output", self.output_bias);
         into.role("sinks", self.sinks.as_ref());
+        into.role("relative_bias", self.relative_bias.as_ref().map(|bias| &bias.role));
+        if let Some(bias) = &self.relative_bias {
+            into.set("buckets", bias.buckets);
+        }
         if let Some(norm) = &self.qk_norm {
             let shared = norm.over == QkNormOver::Head;
             into.norm("qk_norm", Some(&norm.norm));
@@ -376,6 +387,32 @@ impl Definition for AttentionConfig {
             rope.sizes(into);
         }
     }
+}
+
+/// Whether every key-value head serves as many query heads.
+fn groups_are_equal(heads: usize, kv_heads: usize, at: &mut Resolving<'_, '_>) -> Option<()> {
+    if heads.is_multiple_of(kv_heads) {
+        return Some(());
+    }
+    let message = format!("{kv_heads} key-value heads do not divide {heads} heads");
+    at.key_fault("attention.head_count_kv", message)
+}
+
+/// What distance adds to the scores: linear or learned biases, not both.
+fn distance_biases(
+    alibi: Option<Nested<AlibiOptions>>,
+    learned: Option<Nested<RelativeBiasOptions>>,
+    mask: MaskKind,
+    at: &mut Resolving<'_, '_>,
+) -> Option<(Option<f32>, Option<RelativeBiasConfig>)> {
+    let sides = if mask == MaskKind::Bidirectional { 2 } else { 1 };
+    let learned = optional(learned, |it| resolve_relative_bias(it.options, sides, at).map(Some))?;
+    let alibi = alibi.and_then(|alibi| alibi.options.max_bias.0);
+    if alibi.is_some() && learned.is_some() {
+        let message = "scores have biases by distance of one kind: drop this one or `alibi`";
+        return at.fault("relative_bias", message);
+    }
+    Some((alibi, learned))
 }
 
 /// What multiplies q.k where the spec does not say it: `1 / sqrt(key_dim)`.

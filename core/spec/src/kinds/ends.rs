@@ -27,7 +27,7 @@ pub(crate) static EMBEDDING: [RoleDef; 6] = [
 ];
 
 /// Tensors of the head.
-pub(crate) static OUTPUT: [RoleDef; 3] = [
+pub(crate) static OUTPUT: [RoleDef; 5] = [
     RoleDef::linear("output", &["D", "V"], "The head, where it is not the embedding.")
         .with_bias("bias")
         .when("head")
@@ -41,14 +41,26 @@ pub(crate) static OUTPUT: [RoleDef; 3] = [
         .with_bias("classifier_bias")
         .when("classifier")
         .of_model(),
+    RoleDef::linear("dense_2", &["D", "dense_rows"], "The first linear behind the pooling.")
+        .given_by("dense_first")
+        .of_model(),
+    RoleDef::linear("dense_3", &["dense_rows", "vector"], "The second linear behind the pooling.")
+        .given_by("dense_second")
+        .of_model(),
 ];
 
 /// Sizes of a model that only the shapes of its tensors give.
-pub static MODEL_SIZES: [FreeSize; 4] = [
+pub static MODEL_SIZES: [FreeSize; 6] = [
     FreeSize { symbol: "V", hints: &["vocab_size"], doc: "Rows of the embedding." },
     FreeSize { symbol: "context", hints: &["context_length"], doc: "Positions that have a row." },
     FreeSize { symbol: "types", hints: &["token_type_count"], doc: "Types of tokens." },
     FreeSize { symbol: "labels", hints: &[], doc: "Scores of a classifier." },
+    FreeSize {
+        symbol: "dense_rows",
+        hints: &["dense_2_feat_out"],
+        doc: "Rows of the first linear behind the pooling.",
+    },
+    FreeSize { symbol: "vector", hints: &["dense_3_feat_out"], doc: "Elements of a vector." },
 ];
 
 impl EmbeddingConfig {
@@ -80,6 +92,8 @@ impl OutputConfig {
         sizes.holds("head", matches!(self.head, HeadKind::Own | HeadKind::OwnOrTied));
         sizes.holds("classifier", self.classifier.is_some());
         sizes.bias("classifier_bias", BiasRule::IfPresent);
+        sizes.role("dense_first", self.dense.first());
+        sizes.role("dense_second", self.dense.get(1));
         sizes
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod moe;
 pub(crate) mod norm;
 pub(crate) mod per_layer_input;
 pub(crate) mod qk_norm;
+pub(crate) mod relative_bias;
 pub(crate) mod rope;
 pub(crate) mod router;
 pub(crate) mod short_conv;
@@ -41,6 +42,7 @@ pub(crate) mod configs {
     pub use super::norm::*;
     pub use super::per_layer_input::*;
     pub use super::qk_norm::*;
+    pub use super::relative_bias::RelativeBiasConfig;
     pub use super::rope::*;
     pub use super::router::*;
     pub use super::short_conv::*;

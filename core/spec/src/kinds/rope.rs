@@ -64,7 +64,8 @@ impl RopeConfig {
             RopeScaling::None
             | RopeScaling::Linear { .. }
             | RopeScaling::Yarn { .. }
-            | RopeScaling::Llama3 { .. } => {}
+            | RopeScaling::Llama3 { .. }
+            | RopeScaling::Proportional { .. } => {}
         }
     }
 }
@@ -150,6 +151,11 @@ pub enum RopeScaling {
         /// Context the model was first trained with, in tokens.
         original_context: f32,
     },
+    /// Of the pairs, the first `share` turn and the others stand (HF config only; a GGUF holds the tensor instead).
+    Proportional {
+        /// From 0 to 1; pairs are rounded down.
+        share: f32,
+    },
     /// Divisors in the tensor of this role, `[dims / 2]`.
     Factors {
         /// Role, `rope_freqs`.
@@ -187,6 +193,8 @@ names! {
             "rope.scaling.high_freq_factor",
             "rope.scaling.original_context_length",
         ],
+        /// Of the pairs, the first share turns and the others stand: from config keys.
+        Proportional = "proportional" => &["rope.scaling.turning_share"],
         /// Divisors in the tensor `rope_freqs`.
         Factors = "factors",
         /// Divisors in the tensors `rope_factors_long` and `rope_factors_short`.
@@ -215,6 +223,8 @@ options! {
         yarn: Lazy<YarnOptions> = Listed,
         /// It has no options.
         llama3: Option<NoOptions> = Absent,
+        /// It has no options.
+        proportional: Option<NoOptions> = Absent,
         /// It has no options.
         factors: Option<NoOptions> = Absent,
         /// Options of longrope.

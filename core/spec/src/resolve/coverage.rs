@@ -6,6 +6,7 @@ use crate::harmless;
 use crate::nearest::nearest_help;
 use crate::reads::STANDARD;
 use crate::report::KeyCoverage;
+use crate::source::{NameUse, NamedKey};
 
 /// How many unread keys are named; a broken file can have millions.
 const NAMED: usize = 40;
@@ -15,6 +16,12 @@ impl Resolver<'_> {
     pub(super) fn coverage(&mut self) -> KeyCoverage {
         let mut coverage = KeyCoverage::default();
         let keys: Vec<String> = self.input.keys.keys();
+        if let Some(names) = self.input.keys.names() {
+            self.named_coverage(names, &mut coverage);
+            self.overrides(&keys);
+            self.accepted_coverage(&mut coverage);
+            return coverage;
+        }
         let mut unread = 0;
         for key in &keys {
             if !self.key_coverage(key, &mut coverage) {
@@ -36,6 +43,50 @@ impl Resolver<'_> {
         let unmatched = ignored.filter(|glob| !keys.iter().any(|key| matches(glob, key)));
         coverage.unmatched = unmatched.cloned().collect();
         coverage
+    }
+
+    /// Accounts for the names of a file whose keys are translated: one that gave keys is read if any of them is.
+    fn named_coverage(&mut self, names: &[NamedKey], coverage: &mut KeyCoverage) {
+        let input = self.input;
+        for (subject, message) in input.keys.faults() {
+            self.file_fault(None, subject, message.as_str());
+        }
+        let mut unread = 0;
+        for NamedKey { name, is } in names {
+            let help = match is {
+                NameUse::Ignored(reason) => {
+                    coverage.ignored.insert(name.clone(), reason.clone());
+                    continue;
+                }
+                NameUse::Read(keys) if keys.is_empty() || keys.iter().any(|key| self.spec.reads.has(key)) => {
+                    let idle = |key: &String| {
+                        !STANDARD.contains(&key.as_str()) && !self.values.facts.is_consulted(key)
+                    };
+                    if !keys.is_empty() && keys.iter().all(idle) {
+                        coverage.without_effect.push(name.clone());
+                    }
+                    coverage.read.push(name.clone());
+                    continue;
+                }
+                NameUse::Read(_) => "",
+                NameUse::Unknown(help) => help,
+            };
+            if input.accept_unread.contains(name) {
+                self.accepted.insert(name.clone());
+                continue;
+            }
+            unread += 1;
+            if unread <= NAMED {
+                let message = format!(
+                    "not read by spec {} ({}){help}\nread it under [hf.config], or list it under [hf.ignore_keys] with a \
+                     reason; to run without understanding it: --accept-unread {name}",
+                    self.spec.id(),
+                    self.spec.source_name,
+                );
+                self.file_fault(None, format!("key {name}"), message);
+            }
+        }
+        self.unnamed(unread);
     }
 
     /// Accounts for a key; false if nothing reads it.

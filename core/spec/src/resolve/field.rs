@@ -143,7 +143,14 @@ impl Resolver<'_> {
             answer.ok_or_else(|| format!("`{}` is {asked}; there are answers for {} only", by.text, known()))
         });
         match found {
-            Ok((_, name)) => Some((*name, self.values.origin(by, layer))),
+            // The file gives what is asked about; which name that stands for is the spec's rule.
+            Ok((_, name)) => Some((
+                *name,
+                match self.values.origin(by, layer) {
+                    ValueOrigin::File { keys } => ValueOrigin::Formula { keys },
+                    other => other,
+                },
+            )),
             Err(message) => {
                 self.expression_fault((&at.place, &at.path), by, layer, message);
                 None

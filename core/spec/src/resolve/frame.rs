@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Most blocks a model may have; a larger count is a broken file, not a model.
-pub(super) const MOST_BLOCKS: usize = 4096;
+pub(crate) const MOST_BLOCKS: usize = 4096;
 
 /// Most parts of a dotted name; a file whose keys have more cannot be asked for them.
 pub(crate) const MOST_PARTS: usize = 16;

@@ -22,7 +22,7 @@ use evaluate::Evaluator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) use frame::MOST_PARTS;
+pub(crate) use frame::{MOST_BLOCKS, MOST_PARTS};
 pub use resolving::Resolving;
 pub(crate) use value::{as_count, as_number, as_truth};
 
@@ -69,7 +69,7 @@ impl Resolver<'_> {
         match self.input.source {
             SourceFormat::Gguf if self.values.facts.foreign.contains(key) => key.to_string(),
             SourceFormat::Gguf => format!("{}.{key}", self.input.architecture),
-            SourceFormat::Hf => key.to_string(),
+            SourceFormat::Hf => self.input.keys.spelled(key).unwrap_or_else(|| key.to_string()),
         }
     }
 
@@ -173,6 +173,6 @@ fn beside_config(part: Component, options: BesideOptions) -> BesideConfig {
 }
 
 fn branch(options: BranchOptions) -> BranchConfig {
-    let BranchOptions { pre, post, after, reads, scale } = options;
-    BranchConfig { pre: pre.0, post: post.0, after: after.0, reads, scale }
+    let BranchOptions { pre, post, after, again, reads, scale } = options;
+    BranchConfig { pre: pre.0, post: post.0, after: after.0, again: again.0, reads, scale }
 }

@@ -8,7 +8,7 @@ use crate::config::{
 use crate::expression::Expression;
 use crate::kind::{Cap, Optional, Positive};
 use crate::kinds::rope;
-use crate::language::{ClassifierOptions, EmbeddingOptions, OutputOptions, PerLayerOptions};
+use crate::language::{ClassifierOptions, DenseOptions, EmbeddingOptions, OutputOptions, PerLayerOptions};
 use crate::reads::HINTS;
 use crate::report::ValueOrigin;
 use crate::source::KeyValue;
@@ -82,8 +82,17 @@ impl Resolver<'_> {
 
     pub(super) fn output(&mut self) -> Option<OutputConfig> {
         let options = self.options::<OutputOptions>(Arc::clone(&self.spec.body.output), None)?;
-        let OutputOptions { norm, head, bias, scale, softcap: Cap(softcap), suppress, pooling, classifier } =
-            options;
+        let OutputOptions {
+            norm,
+            head,
+            bias,
+            scale,
+            softcap: Cap(softcap),
+            suppress,
+            pooling,
+            classifier,
+            dense: Optional(dense),
+        } = options;
         let classifier = classifier.0.map(|classifier| {
             let ClassifierOptions { activation, norm, scores } = classifier.options;
             ClassifierConfig { activation, norm: norm.0, scores }
@@ -100,7 +109,21 @@ impl Resolver<'_> {
             return at.fault(option, "a model without a head (`head = \"none\"`) has no logits; take it out");
         }
         let pooling = pooling.unwrap_or_else(|| self.stated_pooling());
-        Some(OutputConfig { norm: norm.0, head, bias, scale, softcap, suppress, pooling, classifier })
+        let dense = dense.map_or_else(Vec::new, |dense| {
+            let DenseOptions { first, second } = dense.options;
+            [first, second].into_iter().filter(|role| self.input.roles.has(role, None)).collect()
+        });
+        self.own_head_is_there(head);
+        Some(OutputConfig { norm: norm.0, head, bias, scale, softcap, suppress, pooling, classifier, dense })
+    }
+
+    /// A head of its own that the file says the model has must be there: the embedding would be another model.
+    fn own_head_is_there(&mut self, head: HeadKind) {
+        let apart = self.input.keys.head_is_embedding() == Some(false);
+        if head == HeadKind::OwnOrTied && apart && !self.input.roles.has("output", None) {
+            let message = "missing, and tie_word_embeddings is false: the head is not the embedding; the file is incomplete";
+            self.file_fault(None, "tensor output", message);
+        }
     }
 
     /// What `pooling_type` says (llama.h, `llama_pooling_type`; 4 is a classifier's, which decoders have on the last row).

@@ -36,7 +36,7 @@ error: my.toml:5:9: norm.kind
 error: my.toml:8:18: block.mixer.pre
   there is no role `attn_nrom`; the nearest is `attn_norm`
 error: my.toml:12:1: mixer.bais
-  unknown; the nearest is `bias`; allowed here: kind, when, heads, kv_heads, key_dim, value_dim, bias, scale, mask, softcap, clamp, alibi, sinks, qk_norm, v_norm, window, temperature, gate, inner_norm, rope, values, keys_of";
+  unknown; the nearest is `bias`; allowed here: kind, when, heads, kv_heads, key_dim, value_dim, bias, scale, mask, softcap, clamp, alibi, relative_bias, sinks, qk_norm, v_norm, window, temperature, gate, inner_norm, rope, values, keys_of";
     assert_eq!(faults(text), expected);
     assert_eq!(parse(text).unwrap_err().faults().len(), 3);
 }

@@ -1,6 +1,6 @@
 //! Expressions, per-layer arrays, choices, per-source values, patterns, presence, checks.
 
-use crate::model::{Fake, PLAIN, attention, built_in, minimal, moe, nineteen, parse, spec};
+use crate::model::{Fake, PLAIN, attention, built_in, minimal, moe, parse, spec};
 use menagerie_spec::config::*;
 use menagerie_spec::{ArchSpec, KeyValue, SourceFormat};
 
@@ -214,12 +214,39 @@ fn the_tail_is_not_run() {
 
 #[test]
 fn roles_have_their_stored_names() {
-    let oss = spec(&nineteen(), "gpt-oss");
+    let oss = spec(&built_in(), "gpt-oss");
     assert_eq!(oss.role_to_gguf_name("ffn_norm", Some(3)), "blk.3.post_attention_norm");
     assert_eq!(oss.role_to_gguf_name("ffn_norm.bias", Some(3)), "blk.3.post_attention_norm.bias");
     assert_eq!(oss.role_to_gguf_name("attn_q", Some(0)), "blk.0.attn_q");
     assert_eq!(oss.role_to_gguf_name("exp_probs_b.bias", Some(1)), "blk.1.exp_probs_b.bias");
     assert_eq!(oss.role_to_gguf_name("output", None), "output");
+}
+
+/// Tensors of a block may lie under another prefix.
+#[test]
+fn blocks_have_their_prefix() {
+    let plain = parse(&minimal(PLAIN)).unwrap();
+    assert_eq!(plain.gguf_block("blk.12.attn_q.weight"), Some(12));
+    for other in [
+        "enc.blk.1.attn_q.weight",
+        "blk.x.attn_q",
+        "blk.1",
+        "token_embd.weight",
+        "blk.99999999999999999999999.a",
+    ] {
+        assert_eq!(plain.gguf_block(other), None, "{other}");
+    }
+    let text = format!("{PLAIN}[gguf]\nlayer = \"enc.blk.{{layer}}\"\n");
+    let spec = parse(&minimal(&text)).unwrap();
+    assert_eq!(spec.role_to_gguf_name("attn_q", Some(3)), "enc.blk.3.attn_q");
+    assert_eq!(spec.role_to_gguf_name("output_norm", None), "output_norm");
+    assert_eq!(spec.gguf_block("enc.blk.3.attn_q.weight"), Some(3));
+    assert_eq!(spec.gguf_block("blk.3.attn_q.weight"), None);
+    for wrong in ["blk", "{layer}.{layer}"] {
+        let text = format!("{PLAIN}[gguf]\nlayer = \"{wrong}\"\n");
+        let found = parse(&minimal(&text)).unwrap_err().to_string();
+        assert!(found.contains("gguf.layer") && found.contains("`{layer}` in it, once"), "{found}");
+    }
 }
 
 /// Options that only one of the two kinds of model has are not passed over in the other.

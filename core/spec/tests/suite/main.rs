@@ -6,6 +6,7 @@ mod faults;
 mod fixtures;
 mod generated;
 mod harmless;
+mod hf;
 mod hostile;
 mod language;
 mod merge;

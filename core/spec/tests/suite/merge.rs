@@ -1,6 +1,6 @@
 //! `extends`, `unset`, replacement on `kind`, circles, depth.
 
-use crate::model::{Fake, attention, built_in, minimal, nineteen, parse, spec};
+use crate::model::{Fake, attention, built_in, minimal, parse, spec};
 use menagerie_spec::config::*;
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, SpecFaults, SpecSource};
@@ -31,7 +31,7 @@ fn child(extends: &str, rest: &str) -> String {
 
 #[test]
 fn a_child_changes_what_it_states_and_keeps_the_rest() {
-    let olmo = spec(&nineteen(), "olmo2");
+    let olmo = spec(&built_in(), "olmo2");
     assert_eq!(olmo.extends(), ["llama"]);
     let config = Fake::small(8).config(&olmo);
     let layer = &config.layers[0];
@@ -41,9 +41,11 @@ fn a_child_changes_what_it_states_and_keeps_the_rest() {
         GatedConfig { activation: Activation::Silu, bias: BiasRule::None, inner_norm: None, limit: None };
     assert_eq!(layer.feed_forward, Some(gated.into()));
     // [architecture] and [truth] are never inherited
-    let bare =
-        over(&[("llama", include_str!("../specs/llama.toml")), ("child", &child("llama", ""))], "child")
-            .unwrap();
+    let bare = over(
+        &[("llama", include_str!("../../../../specs/llama.toml")), ("child", &child("llama", ""))],
+        "child",
+    )
+    .unwrap();
     assert!(bare.truth().is_none() && bare.hf_classes().is_empty());
     assert_eq!(bare.gguf_names(), ["child"]);
 }
@@ -162,22 +164,21 @@ fn a_spec_extends_the_one_that_it_replaces() {
 /// The merged text is a whole spec that says the same, and says where each line is from.
 #[test]
 fn a_merged_spec_stands_alone() {
-    let olmo = spec(&nineteen(), "olmo2").merged();
+    let olmo = spec(&built_in(), "olmo2").merged();
     assert!(olmo.contains("head = \"own-or-tied\"  # llama.toml:"), "{olmo}");
     assert!(olmo.contains("id = \"olmo2\"\n"), "{olmo}");
-    for folder in [built_in(), nineteen()] {
-        for id in menagerie_spec::SpecLookup::ids(&folder) {
-            let written = spec(&folder, &id);
-            let again = source(&id, &written.merged());
-            let again = ArchSpec::parse(&again, &menagerie_spec::NoLookup, &Kinds::built_in());
-            let again = again.unwrap_or_else(|faults| panic!("{id}:\n{faults}\n{}", written.merged()));
-            assert_eq!((written.features(), 0), (again.features(), again.extends().len()), "{id}");
-            for name in ["llama", "phi2", "qwen2", "qwen3", "qwen3moe", "starcoder2", "mistral3"] {
-                let (mut fake, _) = crate::fixtures::fixture(name);
-                if fake.name == id && written.truth() == again.truth() {
-                    fake.all_layers(&["attn_norm", "attn_q_norm", "attn_k_norm"]);
-                    assert_eq!(fake.report(&written).unwrap().config, fake.report(&again).unwrap().config);
-                }
+    let folder = built_in();
+    for id in menagerie_spec::SpecLookup::ids(&folder) {
+        let written = spec(&folder, &id);
+        let again = source(&id, &written.merged());
+        let again = ArchSpec::parse(&again, &menagerie_spec::NoLookup, &Kinds::built_in());
+        let again = again.unwrap_or_else(|faults| panic!("{id}:\n{faults}\n{}", written.merged()));
+        assert_eq!((written.features(), 0), (again.features(), again.extends().len()), "{id}");
+        for name in ["llama", "phi2", "qwen2", "qwen3", "qwen3moe", "starcoder2", "mistral3"] {
+            let (mut fake, _) = crate::fixtures::fixture(name);
+            if fake.name == id && written.truth() == again.truth() {
+                fake.all_layers(&["attn_norm", "attn_q_norm", "attn_k_norm"]);
+                assert_eq!(fake.report(&written).unwrap().config, fake.report(&again).unwrap().config);
             }
         }
     }

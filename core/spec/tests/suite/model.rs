@@ -41,11 +41,6 @@ pub(crate) fn built_in() -> Folder {
     Folder(root().join("specs"))
 }
 
-/// The nineteen specs the language was written with.
-pub(crate) fn nineteen() -> Folder {
-    Folder(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/specs"))
-}
-
 pub(crate) fn spec(folder: &Folder, id: &str) -> ArchSpec {
     let source = folder.find(id).unwrap_or_else(|| panic!("no spec {id}"));
     ArchSpec::parse(&source, folder, &Kinds::built_in()).unwrap_or_else(|faults| panic!("{id}:\n{faults}"))

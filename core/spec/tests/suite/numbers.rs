@@ -87,6 +87,42 @@ fn sinks_are_a_role_or_a_table() {
 }
 
 #[test]
+fn biases_by_bucket_of_distance() {
+    let of = |more: &str| with_mixer(&format!("relative_bias = {{ role = \"attn_rel_b\", {more} }}"));
+    let spec = of("buckets = \"x\", max_distance = 128");
+    let found = Fake::small(2).with("x", 16i64).config(&spec);
+    let bias = attention(&found, 1).relative_bias.clone().unwrap();
+    assert_eq!((bias.role.as_str(), bias.buckets, bias.max_distance), ("attn_rel_b", 16, 128));
+    let refused = |spec: &ArchSpec| Fake::small(1).with("x", 16i64).refused(spec);
+    for (more, wanted) in [
+        ("buckets = 1, max_distance = 128", "1 buckets cannot be shared out: 2 at least"),
+        (
+            "buckets = 16, max_distance = 8",
+            "8 is not between 9 (the distances that have a bucket of their own) and 65536",
+        ),
+        ("buckets = 16, max_distance = 1e9", "1000000000 is not between 9"),
+    ] {
+        let found = refused(&of(more));
+        assert!(found.contains(wanted) && found.contains("mixer.relative_bias."), "{found}");
+    }
+    // A mask that looks ahead has half of them for each side.
+    let both = |buckets: usize| {
+        let bias =
+            format!("relative_bias = {{ role = \"attn_rel_b\", buckets = {buckets}, max_distance = 9 }}");
+        with_mixer(&format!("mask = \"bidirectional\"\n{bias}"))
+    };
+    assert!(attention(&Fake::small(1).config(&both(4)), 0).relative_bias.is_some());
+    for buckets in [3, 2, 7] {
+        let found = refused(&both(buckets));
+        assert!(found.contains("cannot be shared out: 4 at least, and an even number"), "{found}");
+    }
+    let found = refused(&with_mixer(
+        "alibi = { max_bias = 8 }\nrelative_bias = { role = \"attn_rel_b\", buckets = 8, max_distance = 9 }",
+    ));
+    assert!(found.contains("drop this one or `alibi`"), "{found}");
+}
+
+#[test]
 fn gates_and_biases_of_attention() {
     let spec =
         with_mixer("alibi = { max_bias = \"x\" }\ngate = { from = \"own\", activation = \"sigmoid\" }");

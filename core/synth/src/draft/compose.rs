@@ -3,6 +3,7 @@
 use super::collapse::collapsed;
 use super::evidence::Evidence;
 use super::fit::Fit;
+use super::settle::settle;
 use super::{Candidate, best};
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, NoLookup, SpecSource, glob_matches, toml_text, toml_value};
@@ -15,13 +16,6 @@ const SECTIONS: [&str; 8] =
 
 /// Tables of options that are taken piece by piece too.
 const DEEPER: [&str; 3] = ["mixer.rope", "mixer.rope.scaling", "feed_forward.router"];
-
-/// From how like a name is on one that belongs to the family, and how many others it outvotes.
-const LIKE: f64 = 0.5;
-const FAMILY: f64 = 100.0;
-
-/// From this cost on a spec says too little of a model for its cases to be told apart.
-const HOPELESS: usize = 200;
 
 /// Most rounds over all sections.
 const ROUNDS: usize = 3;
@@ -73,7 +67,7 @@ pub(crate) fn compose(evidence: &Evidence, candidates: &[Candidate], kinds: &Kin
     if let Some(same) = fit_of(&document, evidence, kinds) {
         fit = same;
     }
-    settle(&mut document, &mut fit, evidence, (&donors_of(candidates, evidence, kinds), kinds));
+    settle(&mut document, &mut fit, evidence, (candidates, kinds));
     // Checks of the nearest stay as far as they hold.
     if let Some(checks) = base.document().get("check") {
         let mut checked = document.clone();
@@ -84,52 +78,6 @@ pub(crate) fn compose(evidence: &Evidence, candidates: &[Candidate], kinds: &Kin
     }
     fit.refused = if document.get("check").is_some() { Vec::new() } else { refused };
     Composed { document, base, fit }
-}
-
-/// What each known architecture says, with how many votes: its components as they are where it fits the model.
-fn donors_of(candidates: &[Candidate], evidence: &Evidence, kinds: &Kinds) -> Vec<(Value, f64)> {
-    let said = |candidate: &Candidate| {
-        let document = stripped(&candidate.spec);
-        let document =
-            if candidate.fit.cost() < HOPELESS { collapsed(&document, evidence, kinds) } else { document };
-        (document, if candidate.named >= LIKE { FAMILY } else { 1.0 })
-    };
-    candidates.iter().map(said).collect()
-}
-
-/// Names that nothing in the file decides are as most known architectures have them; those of a like name count most.
-fn settle(
-    document: &mut Value,
-    fit: &mut Fit,
-    evidence: &Evidence,
-    (donors, kinds): (&[(Value, f64)], &Kinds),
-) {
-    let text = format!("schema = 1\n{}", toml_text(document));
-    let source = SpecSource { name: "draft.toml".to_owned(), text };
-    let Ok(spec) = ArchSpec::parse(&source, &NoLookup, kinds) else { return };
-    for option in spec.options().into_iter().filter(|option| option.guarded) {
-        let names: Vec<&str> = option.accepts.split(" | ").collect();
-        let Some(now) = name_at(document, &option.path).filter(|now| names.contains(now)) else { continue };
-        let kind = |document: &Value| component_of(document, &option.path).cloned();
-        let mut votes: Vec<(&str, f64)> = Vec::new();
-        for (said, weight) in donors {
-            // What another kind calls so is another option.
-            let same = kind(said) == kind(document);
-            let Some(said) = name_at(said, &option.path).filter(|_| same) else { continue };
-            match votes.iter_mut().find(|(known, _)| *known == said) {
-                Some((_, votes)) => *votes += weight,
-                None => votes.push((said, *weight)),
-            }
-        }
-        let most = votes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(most, _)| most);
-        let Some(most) = most.filter(|most| *most != now && names.contains(most)) else { continue };
-        let mut changed = document.clone();
-        let done = changed.as_object_mut().and_then(|table| put(table, &option.path, Some(&json!(most))));
-        let better = done.and_then(|()| fit_of(&changed, evidence, kinds));
-        if let Some(new) = better.filter(|new| new.cost() <= fit.cost()) {
-            (*document, *fit) = (changed, new);
-        }
-    }
 }
 
 /// How a known architecture fits; where only its own checks refuse the model, how it would fit without them.
@@ -144,21 +92,8 @@ pub(crate) fn fit_beside_checks(spec: &ArchSpec, evidence: &Evidence, kinds: &Ki
     }
 }
 
-/// A name that a document says at a path; of one per format, that of GGUF files.
-fn name_at<'d>(document: &'d Value, path: &str) -> Option<&'d str> {
-    let said = at(document, path)?;
-    said.as_str().or_else(|| said.get("gguf")?.as_str())
-}
-
-/// The kind of the component that a path leads into.
-fn component_of<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
-    let above = path.rsplit_once('.').map_or(path, |(above, _)| above);
-    let mut tables = std::iter::successors(Some(above), |path| path.rsplit_once('.').map(|(above, _)| above));
-    tables.find_map(|table| at(document, table)?.get("kind"))
-}
-
 /// A spec's document without its checks, and without what is its own or waits for other formats.
-fn stripped(spec: &ArchSpec) -> Value {
+pub(super) fn stripped(spec: &ArchSpec) -> Value {
     let mut document = spec.document();
     if let Some(table) = document.as_object_mut() {
         for section in ["hf", "adapter", "tokenizer", "chat", "truth", "check"] {
@@ -212,7 +147,7 @@ fn units(donors: &[Value]) -> Vec<String> {
 }
 
 /// What a document says at a dotted path.
-fn at<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
+pub(super) fn at<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
     path.split('.').try_fold(document, |at, part| at.get(part))
 }
 
@@ -251,7 +186,7 @@ fn transplants(unit: &str, document: &Value, donors: &[Value]) -> Vec<Value> {
 }
 
 /// The document with the donor's piece, with the names it uses.
-fn transplanted(unit: &str, document: &Value, donor: &Value) -> Option<Value> {
+pub(super) fn transplanted(unit: &str, document: &Value, donor: &Value) -> Option<Value> {
     let mut table: Map<String, Value> = document.as_object()?.clone();
     let piece = at(donor, unit);
     put(&mut table, unit, piece)?;

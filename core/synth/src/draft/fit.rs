@@ -100,7 +100,7 @@ impl Claims<'_> {
         let at = Some(layer.index);
         let parts = [(&layer.mixer_branch, &layer.mixer), (&layer.feed_forward_branch, &layer.feed_forward)];
         for (branch, component) in parts {
-            for site in [&branch.pre, &branch.post, &branch.after] {
+            for site in [&branch.pre, &branch.post, &branch.after, &branch.again] {
                 self.site(site.as_ref(), at, width);
             }
             if let Some(component) = component {

@@ -6,6 +6,7 @@ mod compose;
 mod evidence;
 mod fit;
 mod question;
+mod settle;
 mod text;
 
 pub use collapse::collapsed;
@@ -49,8 +50,10 @@ pub(crate) struct Candidate {
 
 /// Drafts a spec `id` for a model from the known ones; `None` where there is none to begin with.
 pub fn draft(id: &str, evidence: &Evidence, known: &[Arc<ArchSpec>], kinds: &Kinds) -> Option<Draft> {
+    let vectors = evidence.keys().contains_key("pooling_type");
     let mut candidates: Vec<Candidate> = known
         .iter()
+        .filter(|spec| vectors || !makes_vectors(spec))
         .map(|spec| Candidate {
             fit: compose::fit_beside_checks(spec, evidence, kinds),
             named: named(id, spec),
@@ -73,6 +76,11 @@ pub fn draft(id: &str, evidence: &Evidence, known: &[Arc<ArchSpec>], kinds: &Kin
     Some(Draft { nearest: nearest.spec.id().to_owned(), fitting, document, text, questions, fit })
 }
 
+/// Whether an architecture pools: files of such models say how.
+fn makes_vectors(spec: &ArchSpec) -> bool {
+    spec.document().pointer("/output/pooling").is_some()
+}
+
 /// How many extend it: what many are variations of is the best guess for one more.
 fn extended_by(spec: &ArchSpec, known: &[Arc<ArchSpec>]) -> usize {
     known.iter().filter(|other| other.extends().iter().any(|base| base == spec.id())).count()
@@ -84,11 +92,16 @@ fn named(id: &str, spec: &ArchSpec) -> f64 {
     names.map(|name| alike(id, name)).fold(0.0, f64::max)
 }
 
-/// How much of two names is the same beginning, from 0 to 1; nothing below three letters.
+/// How much of two names is the same beginning, from 0 to 1; nothing below three letters, or where it ends within a word
+/// of both.
 fn alike(a: &str, b: &str) -> f64 {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let longer = a.chars().count().max(b.chars().count()).max(1);
-    if same < 3 { 0.0 } else { same as f64 / longer as f64 }
+    let [rest_a, rest_b] = [a, b].map(|name| name.chars().nth(same));
+    let whole = rest_a.is_none() || rest_b.is_none();
+    let digit = a.chars().take(same).last().is_some_and(|last| last.is_ascii_digit());
+    let words = whole || digit || [rest_a, rest_b].iter().flatten().all(|next| !next.is_alphabetic());
+    if same < 3 || !words { 0.0 } else { same as f64 / longer as f64 }
 }
 
 /// The first of a kind is taken where several are as good.

@@ -1,7 +1,7 @@
 //! [`Question`]: what no key and no tensor of a file says of its architecture, and how known architectures answer.
 
 use super::{Candidate, Fit};
-use menagerie_spec::kind::Kinds;
+use menagerie_spec::kind::{Family, Kinds};
 use menagerie_spec::{ArchSpec, NoLookup, SpecSource, toml_text};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +31,8 @@ pub enum About {
     Key,
     /// A tensor of the file that nothing wants, or one that is wanted and not there.
     Tensor,
+    /// A component of another form than any known architecture has.
+    Component,
     /// A value that shows in nothing but the logits.
     Value,
     /// An option that the draft leaves out.
@@ -82,6 +84,19 @@ impl Votes {
 
 /// Everything that is to be asked of a draft: what is left over, what only logits show, what it leaves out.
 pub(crate) fn questions(document: &Value, fit: &Fit, votes: &Votes, kinds: &Kinds) -> Vec<Question> {
+    let mut questions = left_over(fit);
+    questions.extend(components(document, fit, kinds));
+    let text = format!("schema = 1\n{}", toml_text(document));
+    let source = SpecSource { name: "draft.toml".to_owned(), text };
+    if let Ok(spec) = ArchSpec::parse(&source, &NoLookup, kinds) {
+        questions.extend(sections(document));
+        questions.extend(options(&spec, fit, votes));
+    }
+    questions
+}
+
+/// Checks, keys and tensors that have no place.
+fn left_over(fit: &Fit) -> Vec<Question> {
     let left = |about: About, meaning: &'static str| {
         move |name: &String| Question {
             path: name.clone(),
@@ -102,18 +117,34 @@ pub(crate) fn questions(document: &Value, fit: &Fit, votes: &Votes, kinds: &Kind
             .iter()
             .map(left(About::Tensor, "the draft wants this tensor, and the file has none of its shape")),
     );
-    let text = format!("schema = 1\n{}", toml_text(document));
-    let source = SpecSource { name: "draft.toml".to_owned(), text };
-    let Ok(spec) = ArchSpec::parse(&source, &NoLookup, kinds) else { return questions };
-    let left_over = fit.unclaimed.iter().chain(&fit.missing).any(|name| name.ends_with(".bias"));
+    questions
+}
+
+/// Sections that are asked about as a whole.
+fn sections(document: &Value) -> Vec<Question> {
     let renamed = document.pointer("/gguf/tensors").map(menagerie_spec::toml_value);
-    questions.push(Question {
+    let names = Question {
         path: "gguf.tensors".to_owned(),
         about: if renamed.is_some() { About::Value } else { About::Absent },
         value: renamed,
         meaning: "tensors that are stored under another role's name than what they are used for".to_owned(),
         votes: Vec::new(),
+    };
+    // Norms of two kinds can have tensors of the same names and shapes.
+    let norm = document.get("norm").map(|norm| Question {
+        path: "norm".to_owned(),
+        about: About::Value,
+        value: Some(menagerie_spec::toml_value(norm)),
+        meaning: "the norm of every site: mean removed (layer) or not (rms)".to_owned(),
+        votes: Vec::new(),
     });
+    std::iter::once(names).chain(norm).collect()
+}
+
+/// Options that only logits guard, and those that the draft leaves out.
+fn options(spec: &ArchSpec, fit: &Fit, votes: &Votes) -> Vec<Question> {
+    let mut questions = Vec::new();
+    let left_over = fit.unclaimed.iter().chain(&fit.missing).any(|name| name.ends_with(".bias"));
     let stated: BTreeSet<String> = said(fit).into_iter().map(|(path, _)| path).collect();
     for option in spec.options() {
         let numbers =
@@ -138,4 +169,31 @@ pub(crate) fn questions(document: &Value, fit: &Fit, votes: &Votes, kinds: &Kind
         }
     }
     questions
+}
+
+/// The components that no known architecture has as this model has them: tensors of a component of their family are left
+/// over or missing, or the keys mean nothing.
+fn components(document: &Value, fit: &Fit, kinds: &Kinds) -> Vec<Question> {
+    let left: Vec<&str> = fit.unclaimed.iter().chain(&fit.missing).map(|name| role_of(name)).collect();
+    let sections = [("norm", Family::Norm), ("mixer", Family::Mixer), ("feed_forward", Family::FeedForward)];
+    let open = sections.into_iter().filter(|(_, family)| {
+        let mut roles = kinds.of(*family).flat_map(|kind| kind.roles);
+        let norms = *family == Family::Norm && left.iter().any(|role| role.ends_with("norm.bias"));
+        fit.resolution.is_none() || norms || roles.any(|role| left.contains(&role.name))
+    });
+    let names = |family: Family| kinds.of(family).map(|kind| kind.name).collect::<Vec<_>>().join(", ");
+    let question = |(section, family): (&str, Family)| Question {
+        path: section.to_owned(),
+        about: About::Component,
+        value: document.pointer(&format!("/{section}/kind")).map(menagerie_spec::toml_value),
+        meaning: format!("write this section anew; kinds are {}", names(family)),
+        votes: Vec::new(),
+    };
+    open.map(question).collect()
+}
+
+/// `blk.N.attn_q.weight` as `attn_q`; a bias keeps its suffix.
+fn role_of(name: &str) -> &str {
+    let name = name.strip_prefix("blk.N.").unwrap_or(name);
+    name.strip_suffix(".weight").unwrap_or(name)
 }

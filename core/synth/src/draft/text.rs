@@ -113,6 +113,10 @@ fn asked(questions: &[Question], text: &mut String) {
             "Tensors without a place: an option claims them (`menagerie spec kinds KIND`), or [gguf.ignore_tensors].",
         ),
         (
+            About::Component,
+            "Components of a form that no known architecture has: the draft's is a guess that does not fit.",
+        ),
+        (
             About::Value,
             "What the draft says and only logits can check. To change one, write it into its table.",
         ),

@@ -7,12 +7,14 @@ use crate::{interrupt, output, progress};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use menagerie::assembly::TensorEntry;
+use menagerie::gguf::GgmlType;
 use menagerie::kernels::Cpu;
 use menagerie::pipeline::{BenchOptions, BenchProgress, Rate, ResolvedFile, TextPipeline};
+use menagerie::registry::Part;
 use menagerie::spec::config::MoeConfig;
 use menagerie_kernels_check::rates::{int8_rate, read_rate};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Measure prompt (pp) and generation (tg) speed, comparable with llama-bench
@@ -181,7 +183,7 @@ impl BenchCommand {
             "tg_share_of_read_rate": first("tg").and_then(share),
         });
         if let Some(resolved) = pipeline.resolved() {
-            let entries = resolved.tensors.entries();
+            let entries = stored(resolved);
             report["file_bytes"] = resolved.file.bytes().into();
             report["parameters"] = entries.iter().map(|t| t.dims.iter().product::<u64>()).sum::<u64>().into();
             report["type"] = largest_type(entries).into();
@@ -191,6 +193,11 @@ impl BenchCommand {
         }
         Ok(report)
     }
+}
+
+/// The tensors of the file, as they are stored.
+fn stored(resolved: &ResolvedFile) -> &[TensorEntry] {
+    resolved.tensors.entries().get(..resolved.tensors.stored()).unwrap_or_default()
 }
 
 /// The type that most bytes of the file have.
@@ -212,7 +219,10 @@ fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
         int8 = int8.max(int8_rate(cpu)?);
     }
     let Some(resolved) = pipeline.resolved() else { return Ok(Limits { read: f64::NAN, int8 }) };
-    let mut tensors: Vec<(usize, &TensorEntry)> = resolved.tensors.entries().iter().enumerate().collect();
+    // What a backend reads in place: a float type that must be decoded first is no measure of the memory.
+    let readable = |(_, tensor): &(usize, &TensorEntry)| GgmlType::from_name(&tensor.kind).is_some();
+    let mut tensors: Vec<(usize, &TensorEntry)> =
+        stored(resolved).iter().enumerate().filter(readable).collect();
     tensors.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.bytes));
     let (mut read, mut enough) = (0.0, 0.0);
     let mut data = Vec::new();
@@ -221,7 +231,7 @@ fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
             break;
         }
         enough += tensor.bytes as f64;
-        data.push(resolved.tensors.weight(index)?);
+        data.extend(resolved.tensors.weight(index));
     }
     // Each pass reads everything, so that nothing is left in the caches; the first one brings pages in.
     for pass in 0..=PASSES {
@@ -241,15 +251,21 @@ fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
 
 /// Weights that one token touches: all matrices, of experts the chosen ones, of an untied embedding only a row.
 fn cost(resolved: &ResolvedFile) -> Cost {
-    let entries = resolved.tensors.entries();
-    let own_head = entries.iter().any(|tensor| tensor.name == "output.weight");
+    let tensors = &resolved.tensors;
+    let table = tensors.find("token_embd", None, Part::Main);
+    let own_head = tensors.find("output", None, Part::Main).is_some();
     let used = resolved.config().layers.iter().find_map(|layer| {
         let moe = layer.feed_forward.as_ref()?.downcast_ref::<MoeConfig>()?;
         Some(moe.router.top_k as f64)
     });
     let mut cost = Cost { bytes: 0.0, macs: 0.0 };
-    for tensor in entries.iter().filter(|tensor| tensor.dims.len() > 1) {
-        if own_head && tensor.name == "token_embd.weight" {
+    let mut parts: BTreeSet<usize> = BTreeSet::new();
+    for index in tensors.stored()..tensors.entries().len() {
+        parts.extend(tensors.made_of(index).iter().map(|piece| piece.tensor));
+    }
+    let wanted = tensors.entries().iter().enumerate().filter(|(index, _)| !parts.contains(index));
+    for (index, tensor) in wanted.filter(|(_, tensor)| tensor.dims.len() > 1) {
+        if own_head && table == Some(index) {
             continue;
         }
         let experts = tensor.dims.get(2).map_or(1.0, |&experts| experts as f64);

@@ -1,5 +1,6 @@
 //! `check MODEL|ARCHITECTURE|SPEC`: every fault at once, and logits against a reference.
 
+use crate::adapter_listing;
 use crate::against::Against;
 use crate::answer;
 use crate::commands::spec;
@@ -15,7 +16,7 @@ use menagerie::pipeline::{ResolvedFile, TextPipeline};
 use menagerie::registry::Origin;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Largest difference that passes where nothing else is asked for: twice the noise between two f32 implementations.
 const TOLERANCE: f32 = 1e-4;
@@ -68,6 +69,9 @@ fn tolerance(text: &str) -> Result<f32, String> {
 impl CheckCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let name = self.model.model.clone();
+        if adapter_listing::printed(Path::new(&name), self.json)? {
+            return Ok(());
+        }
         if let Some(meant) = spec_meant(&name, &self.model.specs)? {
             return spec::check(&name, &meant, &BTreeMap::new(), self.json);
         }

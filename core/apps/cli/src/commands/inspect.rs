@@ -2,11 +2,13 @@
 
 use crate::failure::Failure;
 use crate::inspected::{Inspected, Key, Tensor};
-use crate::model_arguments::{SpecArguments, locate};
-use crate::output;
+use crate::model_arguments::SpecArguments;
+use crate::model_meant::ModelMeant;
+use crate::{output, report};
 use clap::Args;
+use menagerie::pipeline::is_recipe;
 use menagerie::registry::Registry;
-use menagerie::spec::glob_matches;
+use menagerie::spec::{glob_matches, nearest};
 use serde_json::json;
 
 /// Show what is in a model's file: keys, tensors, tokenizer, chat template, licence
@@ -36,7 +38,10 @@ pub(crate) struct InspectCommand {
 impl InspectCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let path = std::path::Path::new(&self.file);
-        let path = if path.exists() { path.to_owned() } else { locate(&self.file)? };
+        let path = match path.exists() && !is_recipe(path) {
+            true => path.to_owned(),
+            false => ModelMeant::of(&self.file, &self.specs)?.path,
+        };
         let mut inspected = Inspected::open(&path)?;
         if self.template {
             let none = || Failure::about(path.display(), "it has no chat template");
@@ -44,6 +49,7 @@ impl InspectCommand {
         }
         let filtered = !self.keys.is_empty() || !self.tensors.is_empty();
         if filtered {
+            self.fitting(&inspected)?;
             let fits = |globs: &[String], name: &str| globs.iter().any(|glob| glob_matches(glob, name));
             inspected.keys.retain(|key| fits(&self.keys, &key.name));
             inspected.tensors.retain(|tensor| fits(&self.tensors, &tensor.name));
@@ -58,6 +64,25 @@ impl InspectCommand {
         tensors(&inspected.tensors)
     }
 
+    /// Says which patterns fit nothing; where none fits anything, there is nothing to show.
+    fn fitting(&self, inspected: &Inspected) -> Result<(), Failure> {
+        let keys: Vec<&str> = inspected.keys.iter().map(|key| key.name.as_str()).collect();
+        let tensors: Vec<&str> = inspected.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+        let mut unfit = Vec::new();
+        for (what, globs, names) in [("key", &self.keys, &keys), ("tensor", &self.tensors, &tensors)] {
+            for glob in globs.iter().filter(|glob| !names.iter().any(|name| glob_matches(glob, name))) {
+                let near = nearest(glob, names.iter().copied());
+                let near = near.map_or(String::new(), |near| format!("; the nearest is `{near}`"));
+                unfit.push(format!("no {what} fits `{glob}`{near}"));
+            }
+        }
+        if unfit.len() == self.keys.len() + self.tensors.len() {
+            return Err(Failure::Failed(unfit.join("\n")));
+        }
+        unfit.iter().for_each(|text| report::note(text));
+        Ok(())
+    }
+
     /// What the file is as a whole.
     fn head(&self, inspected: &Inspected, registry: &Registry) -> Result<(), Failure> {
         let mut lines: Vec<(&str, String)> = vec![("format", inspected.format.clone())];
@@ -69,7 +94,7 @@ impl InspectCommand {
         lines.extend(inspected.name.clone().map(|name| ("name", name)));
         if let Some(architecture) = &inspected.architecture {
             let known = match registry.names().any(|name| name == architecture)
-                || self.is_class(architecture, registry)
+                || registry.of_class(architecture).is_ok()
             {
                 true => "known".to_owned(),
                 false => format!("not known; `menagerie spec new {}` drafts a spec", self.file),
@@ -95,12 +120,6 @@ impl InspectCommand {
             output::line(&format!("  {name:<14} {value}"))?;
         }
         Ok(())
-    }
-
-    fn is_class(&self, name: &str, registry: &Registry) -> bool {
-        let specs = registry.entries().iter().filter_map(|entry| entry.spec().as_ref().ok());
-        name.contains(|c: char| c.is_ascii_uppercase())
-            && specs.flat_map(|spec| spec.hf_classes().to_vec()).any(|class| class.name == name)
     }
 }
 

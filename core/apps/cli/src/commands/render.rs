@@ -1,13 +1,14 @@
 //! `render MODEL MESSAGES.json`: the prompt as the template gives it.
 
 use crate::failure::Failure;
-use crate::model_arguments::{SpecArguments, locate};
+use crate::model_arguments::SpecArguments;
+use crate::model_meant::ModelMeant;
 use crate::template_arguments::{TemplateArguments, note_without_effect, read_list};
 use crate::{output, report};
 use clap::Args;
 use menagerie::assembly::open_model;
 use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOptions};
-use menagerie::pipeline::{self, GivenTemplate, ResolvedFile, tokenizer_tables};
+use menagerie::pipeline::{self, GivenTemplate, KeyOptions, LoadOptions, ResolvedFile, tokenizer_tables};
 use menagerie::registry::GGUFArchitecture;
 use serde_json::Value;
 use std::path::Path;
@@ -58,8 +59,11 @@ impl RenderCommand {
 
     /// The template given by hand, the file's, or that of the spec of its architecture.
     fn of_model(&self, model: &str, given: Option<GivenTemplate>) -> Result<ChatTemplate, Failure> {
-        let file = open_model(&locate(model)?, true)?;
+        let meant = ModelMeant::of(model, &self.specs)?;
+        let file = open_model(&meant.path, true)?;
         let registry = self.specs.registry()?;
+        let given = LoadOptions { chat_template: given, ..LoadOptions::default() };
+        let given = meant.options(given, &registry)?.chat_template;
         let named = file.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
         let spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
         let (tables, notices) = tokenizer_tables(&registry)?;
@@ -73,7 +77,7 @@ impl RenderCommand {
             return Ok(own);
         }
         if spec.is_some() {
-            let resolved = ResolvedFile::new(file, &registry, &[])?;
+            let resolved = ResolvedFile::new(file, &registry, meant.keys(KeyOptions::default()))?;
             if let Some(source) = &resolved.config().chat_fallback {
                 return compile("fallback of the spec", source, &tokenizer);
             }

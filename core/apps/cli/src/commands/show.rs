@@ -1,22 +1,28 @@
 //! `show ARCH|MODEL`: what a spec says, or what it makes of a file.
 
+use crate::adapter_listing;
 use crate::candidates::architecture_names;
 use crate::failure::Failure;
-use crate::model_arguments::{SpecArguments, locate};
+use crate::key_setting::key_setting;
+use crate::model_arguments::SpecArguments;
+use crate::model_meant::{ModelMeant, recipe_meant};
 use crate::model_summary;
 use crate::output::{self, bytes as readable_bytes};
+use crate::recipe_listing;
 use crate::report;
 use crate::spec_reference::spec_meant;
 use crate::style::Stream;
 use clap::Args;
-use menagerie::assembly::{Assembly, ModelFile, open_model};
+use menagerie::assembly::{Assembly, open_model};
 use menagerie::model::Compute;
-use menagerie::pipeline::{Arithmetic, Device, DeviceOptions, KvType, ResolvedFile, tokenizer_tables};
+use menagerie::pipeline::{
+    Arithmetic, Device, DeviceOptions, KeyOptions, KvType, ResolvedFile, tokenizer_tables,
+};
 use menagerie::registry::{Entry, Registry};
-use menagerie::spec::{Provenance, layer_ranges};
+use menagerie::spec::{KeyValue, Provenance, layer_ranges};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::Path;
 
 /// Show an architecture, or what it makes of a model's file
 ///
@@ -25,11 +31,14 @@ use std::sync::Arc;
 /// can check, tensors, and what is ignored.
 #[derive(Args)]
 pub(crate) struct ShowCommand {
-    /// Id of an architecture, a spec's file, or a model
+    /// Id of an architecture, a spec's file, a model, a recipe or an adapter
     what: String,
     /// Load although nothing reads this metadata key (repeatable)
     #[arg(long, value_name = "KEY")]
     accept_unread: Vec<String>,
+    /// Set a key of the model over the file's (repeatable)
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_setting)]
+    set: Vec<(String, KeyValue)>,
     /// List every resolved value and where it came from, types, and memory by context
     #[arg(long)]
     values: bool,
@@ -54,12 +63,20 @@ pub(crate) struct ShowCommand {
 
 impl ShowCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if adapter_listing::printed(Path::new(&self.what), self.json)? {
+            return Ok(());
+        }
         if let Some(meant) = spec_meant(&self.what, &self.specs)? {
             return print_architecture(&meant.entry, self.merged, self.json);
         }
+        if let Some(entry) = recipe_meant(&self.what, &self.specs)?
+            && recipe_listing::is_form(&entry)
+        {
+            return recipe_listing::print(&entry, self.json);
+        }
         let registry = self.specs.registry()?;
-        let path = locate(&self.what).map_err(|failure| self.unknown(failure))?;
-        self.model(open_model(&path, true)?, &registry)
+        let meant = ModelMeant::of(&self.what, &self.specs).map_err(|failure| self.unknown(failure))?;
+        self.model(&meant, &registry)
     }
 
     /// A word that is neither a file nor a model may be an architecture misspelt.
@@ -78,13 +95,16 @@ impl ShowCommand {
         .with_help("menagerie list shows architectures, menagerie models what is on this machine")
     }
 
-    fn model(&self, file: Arc<dyn ModelFile>, registry: &Registry) -> Result<(), Failure> {
-        let resolved = ResolvedFile::new(file, registry, &self.accept_unread)?;
+    fn model(&self, meant: &ModelMeant, registry: &Registry) -> Result<(), Failure> {
+        let set = self.set.iter().cloned().collect();
+        let keys = meant.keys(KeyOptions { accept_unread: self.accept_unread.clone(), set });
+        let resolved = ResolvedFile::new(open_model(&meant.path, true)?, registry, keys)?;
         let one = DeviceOptions { threads: Some(1), ..DeviceOptions::default() };
         let backend = Device::default().backend(one)?;
         let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
         let (tables, _) = tokenizer_tables(registry)?;
-        let summary = model_summary::lines(&resolved, &assembly, tables);
+        let mut summary = model_summary::lines(&resolved, &assembly, tables);
+        summary.extend(meant.ingredients.iter().flat_map(recipe_listing::lines));
         if self.json {
             return output::json(&as_json(&resolved, &assembly, summary));
         }

@@ -1,10 +1,12 @@
 //! `tokenize MODEL [TEXT]`.
 
 use crate::failure::Failure;
-use crate::model_arguments::{SpecArguments, locate};
+use crate::model_arguments::SpecArguments;
+use crate::model_meant::ModelMeant;
 use crate::{output, prompt, report};
 use clap::Args;
-use menagerie::loaders::{GgufLoader, Special, Tokenizer, TokenizerOptions};
+use menagerie::assembly::HfModel;
+use menagerie::loaders::{GgufLoader, HfTexts, LoadError, Special, Tokenizer, TokenizerOptions};
 use menagerie::pipeline::tokenizer_tables;
 use menagerie::registry::GGUFArchitecture;
 use serde::Serialize;
@@ -16,7 +18,7 @@ use std::path::PathBuf;
 /// input are taken as they are, a final newline included.
 #[derive(Args)]
 pub(crate) struct TokenizeCommand {
-    /// A .gguf file, smollm2, org/repo, org/repo:QUANT or hf:org/repo/file.gguf
+    /// A .gguf file, a folder with config.json, smollm2, org/repo, org/repo:QUANT or hf:org/repo/file.gguf
     model: String,
     /// The text, - for standard input [default: standard input]
     text: Option<String>,
@@ -46,6 +48,9 @@ struct Listed {
     bytes: Option<Vec<u8>>,
     kind: &'static str,
 }
+
+/// Makes the tokenizer of what was opened.
+type LoadTokenizer = dyn Fn(&TokenizerOptions<'_>) -> Result<Tokenizer, LoadError>;
 
 impl Listed {
     fn new(tokenizer: &Tokenizer, id: u32) -> Result<Self, Failure> {
@@ -90,16 +95,29 @@ impl TokenizeCommand {
 
     /// A spec may say how to split where the file does not; an unknown architecture has none.
     fn tokenizer(&self) -> Result<Tokenizer, Failure> {
-        let loader = GgufLoader::open(&locate(&self.model)?, &Default::default())?;
+        let path = ModelMeant::of(&self.model, &self.specs)?.path;
         let registry = self.specs.registry()?;
-        let named = loader.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
-        let spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
+        // Of a folder the tokenizer's own files say everything, whatever else is in it.
+        let loaded: Box<LoadTokenizer>;
+        let mut spec = None;
+        match HfModel::folder_of(&path) {
+            Some(folder) => {
+                let texts = HfTexts::open(folder)?;
+                loaded = Box::new(move |options| texts.tokenizer(options));
+            }
+            None => {
+                let loader = GgufLoader::open(&path, &Default::default())?;
+                let named = loader.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
+                spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
+                loaded = Box::new(move |options| loader.tokenizer(options));
+            }
+        }
         let (tables, notices) = tokenizer_tables(&registry)?;
         for notice in notices {
             report::note(&notice.to_string());
         }
         let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
-        Ok(loader.tokenizer(&TokenizerOptions { pre, tables: Some(tables) })?)
+        Ok(loaded(&TokenizerOptions { pre, tables: Some(tables) })?)
     }
 
     fn read(&self) -> Result<String, Failure> {

@@ -7,27 +7,27 @@ use std::time::{Duration, Instant};
 
 #[path = "../../../../hub/tests/loopback/server.rs"]
 #[allow(dead_code, unreachable_pub)]
-mod server;
+pub(super) mod server;
 
 use server::{HubServer, Mishap};
 
 /// SHA-256 of `hello`.
-const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
-const MODEL: &str = "m-Q4_K_M.gguf";
+pub(super) const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+pub(super) const MODEL: &str = "m-Q4_K_M.gguf";
 
 fn hello() -> HubServer {
     HubServer::start(&[(MODEL, b"hello", HELLO)])
 }
 
 /// `menagerie` in this home with this hub.
-fn command(home: &Path, endpoint: &str, arguments: &[&str]) -> Command {
+pub(super) fn command(home: &Path, endpoint: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
     command.args(arguments).current_dir(home).env_clear();
     command.env("HOME", home).env("HF_ENDPOINT", endpoint).env("PATH", "");
     command
 }
 
-fn with(home: &Path, endpoint: &str, arguments: &[&str]) -> Call {
+pub(super) fn with(home: &Path, endpoint: &str, arguments: &[&str]) -> Call {
     call(command(home, endpoint, arguments))
 }
 

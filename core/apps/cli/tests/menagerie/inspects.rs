@@ -63,8 +63,16 @@ fn keys_and_tensors_are_filtered() {
     let wanted =
         ["blk.1.ffn_down.weight", "blk.1.ffn_gate.weight", "blk.1.ffn_norm.weight", "blk.1.ffn_up.weight"];
     assert_eq!(tensors, wanted);
-    let none = menagerie(home.path(), &["inspect", model, "--tensors", "nothing*"]).good();
-    assert_eq!(none, "");
+    let inspect = |more: &[&str]| menagerie(home.path(), &[&["inspect", model][..], more].concat());
+    inspect(&["--tensors", "nothing*"]).fails_with(&["no tensor fits `nothing*`"]);
+    inspect(&["--tensors", "blk.1.atn_q.weight"]).fails_with(&["the nearest is `blk.1.attn_q.weight`"]);
+    let some = inspect(&["--tensors", "blk.1.ffn_*", "--keys", "llama.block_cuont"]);
+    assert!(
+        some.err.contains("no key fits `llama.block_cuont`; the nearest is `llama.block_count`"),
+        "{}",
+        some.err
+    );
+    assert!(some.good().contains("blk.1.ffn_up.weight"));
 }
 
 #[test]
@@ -84,7 +92,7 @@ fn safetensors_are_read_by_their_header() {
     std::fs::write(&cut, b"abc").unwrap();
     menagerie(home.path(), &["inspect", "cut.safetensors"]).fails_with(&["cut off"]);
     std::fs::write(&cut, [0xff; 64]).unwrap();
-    menagerie(home.path(), &["inspect", "cut.safetensors"]).fails_with(&["not a safetensors file"]);
+    menagerie(home.path(), &["inspect", "cut.safetensors"]).fails_with(&["this is no safetensors file"]);
 }
 
 #[test]

@@ -16,6 +16,13 @@ fn list_has_the_built_in_architectures() {
         .collect();
     wanted.sort_unstable();
     assert!(wanted.len() > 70, "{wanted:?}");
+    let recipes =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../architectures/xlora/recipes"));
+    let recipes = recipes.unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut recipes: Vec<String> =
+        recipes.filter_map(|name| Some(name.strip_suffix(".recipe.toml")?.to_owned())).collect();
+    recipes.sort_unstable();
+    wanted.extend(recipes);
     assert_eq!(ids, wanted);
     assert!(
         json.as_array().unwrap().iter().all(|one| one["origin"].as_str().unwrap().starts_with("built-in"))
@@ -32,6 +39,15 @@ fn list_has_the_built_in_architectures() {
     assert_eq!(names(&["--search", "GEMMA 3"]), "gemma-embedding\ngemma3\n");
     assert_eq!(names(&["--origin", "file"]), "");
     assert_eq!(names(&["--origin", "built-in"]).lines().count(), ids.len());
+}
+
+#[test]
+fn a_family_that_is_none_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let list = |family: &str| menagerie(home.path(), &["list", "--json", "--family", family]);
+    list("lama").fails_with(&["no architecture is of a family `lama`", "did you mean `llama`?"]);
+    list("Qwen3").fails_with(&["`qwen3` is of the family `llama`"]);
+    list("nothing-like-it").fails_with(&["`menagerie list` shows the families"]);
 }
 
 #[test]

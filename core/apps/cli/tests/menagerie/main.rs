@@ -12,9 +12,13 @@ mod hub;
 mod inspects;
 mod listings;
 mod messages;
+#[cfg(feature = "hub")]
+mod model_tables;
 mod models;
 mod outputs;
 mod prompts;
+mod quality;
+mod recipe_files;
 mod recipes;
 mod signals;
 mod spec_commands;

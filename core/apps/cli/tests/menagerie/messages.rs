@@ -144,14 +144,15 @@ fn advice_is_of_what_exists() {
     assert!(note.contains("--chat-template"), "{note}");
     std::fs::write(home.path().join("t.jinja"), super::TEMPLATE).unwrap();
     menagerie(home.path(), &["run", base, "hi", "-n", "1", "--chat-template", "t.jinja"]).good();
-    // Neither the file nor its folder sends to the other.
+    // A file alone means its folder, and both say what the folder lacks.
     let folder = home.path().join("hf");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(folder.join("model.safetensors"), b"\x02\0\0\0\0\0\0\0{}").unwrap();
     let file = menagerie(home.path(), &["run", "hf/model.safetensors", "hi"]).err;
     let folder = menagerie(home.path(), &["run", "./hf", "hi"]).err;
-    assert!(file.contains("GGUF") && !file.contains("give the folder"), "{file}");
-    assert!(folder.contains("GGUF") || folder.contains(".gguf"), "{folder}");
+    for said in [file, folder] {
+        assert!(said.contains("no config.json in it") && !said.contains("give the folder"), "{said}");
+    }
 }
 
 /// A27, P9: what takes the memory is what is named, in the units of listings.

@@ -102,4 +102,16 @@ fn check_compares_with_a_reference() {
     let other = fixture("base/qwen2/reference.safetensors");
     let arguments = ["check", model.to_str().unwrap(), "--reference", other.to_str().unwrap()];
     menagerie(home.path(), &arguments).fails_with(&["logits_prompt"]);
+    let no_reference = home.path().join("notes.txt");
+    std::fs::write(&no_reference, "Hi").unwrap();
+    for (file, wanted) in
+        [(&no_reference, "notes.txt: not a safetensors file"), (&model, "(it is a GGUF file)")]
+    {
+        let arguments = ["check", model.to_str().unwrap(), "--reference", file.to_str().unwrap()];
+        menagerie(home.path(), &arguments).fails_with(&[
+            wanted,
+            "`tokens_NAME` and `logits_NAME`",
+            "scripts/make-reference",
+        ]);
+    }
 }

@@ -95,7 +95,7 @@ fn remarks_that_cannot_be_written_stop_nothing() {
     let model = super::chat_model(home.path());
     std::fs::write(home.path().join("bad.toml"), "schema = 1\n").unwrap();
     for (arguments, code) in [
-        (&["run", &model, "hi", "-n", "2", "-v", "--set", "unknown=1"][..], 0),
+        (&["run", &model, "hi", "-n", "2", "-v", "--template-var", "unknown=1"][..], 0),
         (&["run", "absent.gguf", "hi"], 1),
         (&["check", "bad.toml"], 1),
         (&["frobnicate"], 2),

@@ -10,7 +10,7 @@ fn prompt_tokens(home: &Path, model: &str, extra: &[&str]) -> u64 {
     report["prompt_tokens"].as_u64().unwrap()
 }
 
-/// A5: `--set`, `--tools`, `--chat-template`.
+/// A5: `--template-var`, `--tools`, `--chat-template`.
 #[test]
 fn templates_are_given_variables_and_tools() {
     let home = tempfile::tempdir().unwrap();
@@ -20,26 +20,27 @@ fn templates_are_given_variables_and_tools() {
     std::fs::write(home.path().join("short.jinja"), "{{ messages[-1].content }}").unwrap();
     let tokens = |extra: &[&str]| prompt_tokens(home.path(), &model, extra);
     let plain = tokens(&[]);
-    assert!(tokens(&["--set", "think=true"]) > plain);
+    assert!(tokens(&["--template-var", "think=true"]) > plain);
     assert!(tokens(&["--tools", "tools.json"]) > plain);
     assert!(tokens(&["--system", "Be brief."]) > plain);
     assert!(tokens(&["--chat-template", "short.jinja"]) < plain);
-    let call = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--set", "unknown=1"]);
-    assert!(call.err.contains("--set unknown changes nothing"), "{}", call.err);
-    menagerie(home.path(), &["run", &model, "hi", "--set", "think"]).refused_with(&["NAME=JSON"]);
-    let raw = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--raw", "--set", "think=true"]);
-    assert!(raw.err.contains("--set changes nothing: --raw"), "{}", raw.err);
+    let call = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--template-var", "unknown=1"]);
+    assert!(call.err.contains("--template-var unknown changes nothing"), "{}", call.err);
+    menagerie(home.path(), &["run", &model, "hi", "--template-var", "think"]).refused_with(&["NAME=JSON"]);
+    let raw =
+        menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--raw", "--template-var", "think=true"]);
+    assert!(raw.err.contains("--template-var changes nothing: --raw"), "{}", raw.err);
     let base = fixture("base/llama/model-f32.gguf");
-    for option in [["--set", "think=true"], ["--tools", "tools.json"]] {
+    for option in [["--template-var", "think=true"], ["--tools", "tools.json"]] {
         let call = menagerie(home.path(), &[&["run", base.to_str().unwrap(), "hi"], &option[..]].concat());
         call.refused_with(&[option[0], "this model has none", "help: give one with --chat-template"]);
     }
     // P21: what a template does not look at is said wherever one is used.
     std::fs::write(home.path().join("m.json"), r#"[{"role": "user", "content": "hi"}]"#).unwrap();
-    let blind = ["--chat-template", "short.jinja", "--tools", "tools.json", "--set", "think=true"];
+    let blind = ["--chat-template", "short.jinja", "--tools", "tools.json", "--template-var", "think=true"];
     for command in [&["run", &model, "hi", "-n", "1"][..], &["chat", &model], &["render", &model, "m.json"]] {
         let call = menagerie(home.path(), &[command, &blind].concat());
-        for option in ["--tools", "--set think"] {
+        for option in ["--tools", "--template-var think"] {
             assert!(call.err.contains(&format!("{option} changes nothing")), "{command:?}: {}", call.err);
         }
         call.good();

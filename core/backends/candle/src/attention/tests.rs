@@ -32,9 +32,11 @@ fn queries_in_tiles_are_all_queries() {
         };
         let (keys, values) = (noise(1, &[2, total, 8]), noise(2, &[2, total, 6]));
         let (query, sinks) = (noise(3, &[rows, 32]), noise(4, &[4]));
-        for sinks in [None, Some(&sinks)] {
+        let table = noise(5, &[4 * 11]);
+        for (sinks, distances) in [(None, None), (Some(&sinks), None), (None, Some(&table))] {
+            let shape = AttentionShape { alibi: shape.alibi.filter(|_| distances.is_none()), ..shape };
             let run = |scores: usize, from: usize| {
-                let attention = Attention { shape: &shape, sinks, masks: &masks, scores };
+                let attention = Attention { shape: &shape, sinks, distances, masks: &masks, scores };
                 let shown = |all: &Tensor| all.narrow(1, from, total - from).unwrap();
                 attention.of_sequence(&query, first..total, [&shown(&keys), &shown(&values)], from).unwrap()
             };

@@ -3,8 +3,8 @@
 use crate::{backend, layout, noise};
 use half::f16;
 use menagerie_model::{
-    AttentionShape, AttentionStates, Backend, KvType, Mask, ModelError, PoolOptions, SequenceId, StateId,
-    StatePool, StateSpec, StateStep,
+    AttentionBiases, AttentionShape, AttentionStates, Backend, KvType, Mask, ModelError, PoolOptions,
+    SequenceId, StateId, StatePool, StateSpec, StateStep,
 };
 
 const STATES: AttentionStates = AttentionStates { keys: StateId(0), values: StateId(1) };
@@ -69,7 +69,7 @@ fn one_head(
     whole: &Whole,
     [query, head, total]: [usize; 3],
     kind: KvType,
-    sink: Option<f32>,
+    (sink, learned): (Option<f32>, Option<&[f32]>),
 ) -> Vec<f64> {
     let kv = head / (shape.heads / shape.kv_heads);
     let q = &whole.query[(query * shape.heads + head) * shape.key_dim..][..shape.key_dim];
@@ -80,7 +80,12 @@ fn one_head(
         let dot: f64 = q.iter().zip(k).map(|(q, k)| f64::from(*q) * stored(kind, *k)).sum();
         let score = dot * f64::from(shape.scale);
         let score = shape.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh());
-        score - slope * query.abs_diff(*key) as f64
+        let learned = learned.map_or(0.0, |table| {
+            let reach = (table.len() / shape.heads / 2) as isize;
+            let distance = (*key as isize - query as isize).clamp(-reach, reach);
+            f64::from(table[head * table.len() / shape.heads + (reach + distance) as usize])
+        });
+        score + learned - slope * query.abs_diff(*key) as f64
     };
     let scores: Vec<f64> = shown.iter().map(score).collect();
     let sink = sink.map_or(f64::NEG_INFINITY, f64::from);
@@ -100,6 +105,8 @@ struct Case {
     shape: AttentionShape,
     kind: KvType,
     sinks: bool,
+    /// How far the biases by distance reach, if there are any.
+    reach: Option<usize>,
     page_len: usize,
 }
 
@@ -114,6 +121,8 @@ impl Case {
         let mut wholes: Vec<Whole> =
             (0..2).map(|s| Whole::new(&mut pool, shape, 10 * s as u64, tokens[s])).collect();
         let logits: Option<Vec<f32>> = self.sinks.then(|| noise(99, shape.heads));
+        let learned = self.reach.map(|reach| noise(98, shape.heads * (2 * reach + 1)));
+        let distances = learned.clone().map(|table| backend.vector("distances", table).unwrap());
         let sinks = logits.clone().map(|logits| backend.vector("sinks", logits).unwrap());
         for counts in steps {
             let parts: Vec<_> = (0..2).filter(|&s| counts[s] > 0).collect();
@@ -131,8 +140,8 @@ impl Case {
             let key = cut(|whole| &whole.key, shape.kv_heads * shape.key_dim);
             let value = cut(|whole| &whole.value, shape.kv_heads * shape.value_dim);
             let step = StateStep { layout: &layout, states: &mut pool };
-            let made =
-                backend.attention(shape, STATES, [&query, &key, &value], sinks.as_ref(), step).unwrap();
+            let biases = AttentionBiases { sinks: sinks.as_ref(), distances: distances.as_ref() };
+            let made = backend.attention(shape, STATES, [&query, &key, &value], biases, step).unwrap();
             let made = backend.read(&made).unwrap();
             let mut heads = made.chunks_exact(shape.value_dim);
             for &s in &parts {
@@ -140,7 +149,8 @@ impl Case {
                 for row in from..total {
                     for head in 0..shape.heads {
                         let sink = logits.as_ref().map(|logits| logits[head]);
-                        let wanted = one_head(shape, &wholes[s], [row, head, total], self.kind, sink);
+                        let biases = (sink, learned.as_deref());
+                        let wanted = one_head(shape, &wholes[s], [row, head, total], self.kind, biases);
                         for (found, wanted) in heads.next().unwrap().iter().zip(wanted) {
                             let off = (f64::from(*found) - wanted).abs();
                             assert!(
@@ -182,7 +192,7 @@ fn masks_over_pages_of_both_types() {
     {
         for kind in [KvType::F32, KvType::F16] {
             for page_len in [1, 4, 64] {
-                Case { shape: shape(mask), kind, sinks: false, page_len }.run(STEPS);
+                Case { shape: shape(mask), kind, sinks: false, reach: None, page_len }.run(STEPS);
             }
         }
     }
@@ -191,7 +201,9 @@ fn masks_over_pages_of_both_types() {
 #[test]
 fn sequences_that_are_seen_whole() {
     for mask in [Mask::Bidirectional, Mask::Symmetric { size: 4 }, Mask::Symmetric { size: 7 }] {
-        Case { shape: shape(mask), kind: KvType::F32, sinks: true, page_len: 4 }.run(&[[9, 14]]);
+        for reach in [None, Some(0), Some(3), Some(40)] {
+            Case { shape: shape(mask), kind: KvType::F32, sinks: true, reach, page_len: 4 }.run(&[[9, 14]]);
+        }
     }
 }
 
@@ -208,11 +220,12 @@ fn sinks_caps_and_heads_of_other_sizes() {
             mask: Mask::Sliding { size: 6 },
             alibi: None,
         };
-        Case { shape, kind: KvType::F16, sinks: true, page_len: 4 }.run(STEPS);
+        Case { shape, kind: KvType::F16, sinks: true, reach: Some(5), page_len: 4 }.run(STEPS);
         Case {
             shape: AttentionShape { softcap: None, alibi: Some(8.0), ..shape },
             kind: KvType::F32,
             sinks: true,
+            reach: None,
             page_len: 4,
         }
         .run(STEPS);
@@ -234,7 +247,9 @@ fn a_fork_writes_its_own_pages() {
         };
         let rows = [cut(&whole.query, 48), cut(&whole.key, 16), cut(&whole.value, 16)];
         let step = StateStep { layout: &layout, states: &mut *pool };
-        let made = backend.attention(&shape, STATES, [&rows[0], &rows[1], &rows[2]], None, step).unwrap();
+        let made = backend
+            .attention(&shape, STATES, [&rows[0], &rows[1], &rows[2]], AttentionBiases::default(), step)
+            .unwrap();
         pool.advance(id, count).unwrap();
         backend.read(&made).unwrap().into_owned()
     };
@@ -253,7 +268,7 @@ fn a_fork_writes_its_own_pages() {
     for whole in [&second, &first] {
         let found = step(&mut pool, whole, whole.id, 6, 1);
         for head in 0..6 {
-            let wanted = one_head(&shape, whole, [6, head, 7], KvType::F32, None);
+            let wanted = one_head(&shape, whole, [6, head, 7], KvType::F32, (None, None));
             for (found, wanted) in found[head * 8..].iter().zip(wanted) {
                 assert!((f64::from(*found) - wanted).abs() < 2e-6, "{found} instead of {wanted}");
             }

@@ -1,6 +1,6 @@
 //! Attention with the whole row of scores in memory, in f64.
 
-use menagerie_kernels::{AttentionSequence, AttentionShape, KvRows, KvType};
+use menagerie_kernels::{AttentionBiases, AttentionSequence, AttentionShape, KvRows, KvType};
 
 /// One head's row of the cache at a position, as f32. The rows must have been checked to be there.
 pub fn cache_row(rows: &KvRows, position: usize, head: usize) -> Vec<f32> {
@@ -25,13 +25,13 @@ fn cache_element(kind: KvType, bytes: &[u8], element: usize) -> f32 {
     }
 }
 
-/// Scaled dot product attention (Vaswani et al. 2017) with grouped key-value heads, masks, soft cap and sinks:
+/// Scaled dot product attention (Vaswani et al. 2017) with grouped key-value heads, masks, soft cap, biases and sinks:
 /// see `menagerie_kernels::attention`, whose arguments these are.
 pub fn attention(
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
     q: &[f32],
-    sinks: Option<&[f32]>,
+    biases: AttentionBiases,
     out: &mut [f32],
 ) {
     for sequence in sequences {
@@ -39,7 +39,7 @@ pub fn attention(
             for head in 0..shape.heads {
                 let at = (sequence.first_row + row) * shape.heads + head;
                 let query = &q[at * shape.key_dim..(at + 1) * shape.key_dim];
-                let result = one_head(shape, sequence, row, head, query, sinks.map(|sinks| sinks[head]));
+                let result = one_head(shape, sequence, (row, head), query, biases);
                 out[at * shape.value_dim..(at + 1) * shape.value_dim].copy_from_slice(&result);
             }
         }
@@ -49,10 +49,9 @@ pub fn attention(
 fn one_head(
     shape: &AttentionShape,
     sequence: &AttentionSequence,
-    row: usize,
-    head: usize,
+    (row, head): (usize, usize),
     query: &[f32],
-    sink: Option<f32>,
+    biases: AttentionBiases,
 ) -> Vec<f32> {
     // One stored head serves all.
     let kv_head = (head / (shape.heads / shape.kv_heads)).min(sequence.keys.heads - 1);
@@ -67,10 +66,12 @@ fn one_head(
             let dot: f64 = keys.iter().zip(query).map(|(&k, &q)| f64::from(k) * f64::from(q)).sum();
             let score = dot * f64::from(shape.scale);
             let score = shape.softcap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh());
-            score - slope * position.abs_diff(key) as f64
+            let table =
+                biases.distances.map_or(0.0, |table| learned(table, shape.heads, head, (position, key)));
+            score + table - slope * position.abs_diff(key) as f64
         })
         .collect();
-    let sink = sink.map_or(f64::NEG_INFINITY, f64::from);
+    let sink = biases.sinks.map_or(f64::NEG_INFINITY, |sinks| f64::from(sinks[head]));
     let most = scores.iter().copied().fold(sink, f64::max);
     let sum = scores.iter().map(|score| (score - most).exp()).sum::<f64>() + (sink - most).exp();
     let mut result = vec![0.0; shape.value_dim];
@@ -81,6 +82,15 @@ fn one_head(
         }
     }
     result.into_iter().map(|value| value as f32).collect()
+}
+
+/// The value of a head for a key at its distance from the query, or at the largest there is on that side.
+fn learned(table: &[f32], heads: usize, head: usize, (query, key): (usize, usize)) -> f64 {
+    let own: Vec<f64> =
+        table.chunks(table.len() / heads).nth(head).unwrap_or(&[]).iter().copied().map(f64::from).collect();
+    let reach = own.len() / 2;
+    let at = if key >= query { reach + (key - query).min(reach) } else { reach - (query - key).min(reach) };
+    own[at]
 }
 
 /// The slope of a head as the paper's code has it: a geometric series where the heads are a power of two, else that of the

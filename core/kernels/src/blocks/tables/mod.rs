@@ -65,18 +65,18 @@ const fn even_masks() -> [u64; 128] {
 const TWO_BIT_LEVELS: [i8; 4] = [8, 25, 43, 0];
 
 /// IQ2_XXS: 256 groups of eight.
-pub(super) static IQ2_XXS: [u64; 256] = eights(&two_bit::IQ2_XXS, TWO_BIT_LEVELS);
+pub(crate) static IQ2_XXS: [u64; 256] = eights(&two_bit::IQ2_XXS, TWO_BIT_LEVELS);
 /// IQ2_XS: 512 groups of eight.
-pub(super) static IQ2_XS: [u64; 512] = eights(&two_bit::IQ2_XS, TWO_BIT_LEVELS);
+pub(crate) static IQ2_XS: [u64; 512] = eights(&two_bit::IQ2_XS, TWO_BIT_LEVELS);
 /// IQ2_S: 1024 groups of eight.
-pub(super) static IQ2_S: [u64; 1024] = eights(&two_bit::IQ2_S, TWO_BIT_LEVELS);
+pub(crate) static IQ2_S: [u64; 1024] = eights(&two_bit::IQ2_S, TWO_BIT_LEVELS);
 /// IQ3_XXS: 256 groups of four.
-pub(super) static IQ3_XXS: [u32; 256] = fours(&three_bit::IQ3_XXS, [4, 12, 20, 28, 36, 44, 52, 62]);
+pub(crate) static IQ3_XXS: [u32; 256] = fours(&three_bit::IQ3_XXS, [4, 12, 20, 28, 36, 44, 52, 62]);
 /// IQ3_S: 512 groups of four.
-pub(super) static IQ3_S: [u32; 512] = fours(&three_bit::IQ3_S, [1, 3, 5, 7, 9, 11, 13, 15]);
+pub(crate) static IQ3_S: [u32; 512] = fours(&three_bit::IQ3_S, [1, 3, 5, 7, 9, 11, 13, 15]);
 /// IQ1_S and IQ1_M: 2048 groups of eight, times eight so that the shift of an eighth is a whole number.
-pub(super) static IQ1_TIMES_8: [u64; 2048] = eights(&one_bit::IQ1_S, [-8, 0, 8, 0]);
+pub(crate) static IQ1_TIMES_8: [u64; 2048] = eights(&one_bit::IQ1_S, [-8, 0, 8, 0]);
 /// Masks by the lower seven bits of a sign byte.
-pub(super) static EVEN_MASKS: [u64; 128] = even_masks();
+pub(crate) static EVEN_MASKS: [u64; 128] = even_masks();
 /// Sign bytes with every bit widened to a byte.
-pub(super) static SIGN_MASKS: [u64; 256] = sign_masks();
+pub(crate) static SIGN_MASKS: [u64; 256] = sign_masks();

@@ -10,7 +10,7 @@ impl StatePool {
     /// # Errors
     /// [`crate::ModelError::State`] if the state is per token or there is no such sequence.
     pub fn read_block(&self, state: StateId, sequence: SequenceId) -> Result<Vec<f32>> {
-        self.backing.read_block(state, self.tables.block(state, sequence)?)
+        self.backings[self.set].read_block(state, self.tables.block(state, sequence)?)
     }
 
     /// Replaces the elements of a per-sequence state.
@@ -18,6 +18,6 @@ impl StatePool {
     /// # Errors
     /// As [`Self::read_block`]; another number of elements.
     pub fn write_block(&mut self, state: StateId, sequence: SequenceId, values: &[f32]) -> Result<()> {
-        self.backing.write_block(state, self.tables.block(state, sequence)?, values)
+        self.backings[self.set].write_block(state, self.tables.block(state, sequence)?, values)
     }
 }

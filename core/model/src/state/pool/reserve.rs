@@ -52,7 +52,7 @@ impl StatePool {
         for (group, table) in groups.iter_mut().zip(&mut held.tables) {
             let need = Need::of(table, group, &tokens, page_len);
             if let Some(index) = need.copied {
-                table.pages[index] = own_copy(table.pages[index], group, &mut *self.backing)?;
+                table.pages[index] = own_copy(table.pages[index], group, &mut self.backings)?;
             }
             table.pages.drain(need.pages.min(table.pages.len())..).for_each(|page| group.release(page));
             while table.pages.len() < need.pages {
@@ -86,12 +86,14 @@ impl Need {
 }
 
 /// A copy of a shared page that is this sequence's alone.
-fn own_copy(page: u32, group: &mut PageGroup, backing: &mut dyn StateBacking) -> Result<u32> {
+fn own_copy(page: u32, group: &mut PageGroup, backings: &mut [Box<dyn StateBacking>]) -> Result<u32> {
     let copy = group.take().ok_or_else(|| ModelError::State("no free page for a copy".to_owned()))?;
-    for state in &group.states {
-        if let Err(error) = backing.copy_page(*state, page, copy) {
-            group.release(copy);
-            return Err(error);
+    for backing in backings {
+        for state in &group.states {
+            if let Err(error) = backing.copy_page(*state, page, copy) {
+                group.release(copy);
+                return Err(error);
+            }
         }
     }
     group.release(page);

@@ -13,6 +13,10 @@ const SHORT: &str = "rope_factors_short";
 /// Role of the LongRoPE divisors beyond.
 const LONG: &str = "rope_factors_long";
 
+const SHARE: &str = "rope.scaling.turning_share";
+/// What a file may call its scaling.
+const UNDERSTOOD: [&str; 6] = ["none", "linear", "yarn", "llama3", "longrope", "proportional"];
+
 const TYPE: &str = "rope.scaling.type";
 const FACTOR: &str = "rope.scaling.factor";
 const LEGACY_FACTOR: &str = "rope.scale_linear";
@@ -64,6 +68,7 @@ pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Option<RopeScalin
         linear: _,
         yarn: of_yarn,
         llama3: _,
+        proportional: _,
         factors: _,
         longrope: of_longrope,
     }) = own
@@ -85,6 +90,7 @@ pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Option<RopeScalin
             RopeScaling::Factors { role: FREQS.into() }
         }
         ScalingKind::Llama3 => llama3(at)?,
+        ScalingKind::Proportional => proportional(at)?,
         ScalingKind::Yarn => {
             let own = at.force(&of_yarn)?;
             yarn(own, at)?
@@ -153,14 +159,16 @@ fn stated(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> {
         Some("linear") => Some(ScalingKind::Linear).filter(|_| factor != Some(1.0)),
         Some("yarn") => Some(ScalingKind::Yarn),
         Some("llama3") => Some(ScalingKind::Llama3),
+        Some("proportional") => Some(ScalingKind::Proportional),
         Some("longrope" | "su") => {
             let message = format!("the file says `longrope` and has no tensors {SHORT} and {LONG}");
             return at.key_fault(TYPE, message);
         }
         Some(other) => {
-            let help = crate::nearest::nearest_help(other, ["none", "linear", "yarn", "llama3", "longrope"]);
+            let help = crate::nearest::nearest_help(other, UNDERSTOOD);
             let message = format!(
-                "\"{other}\" is not a rope scaling that is understood{help}; understood: none, linear, yarn, llama3, longrope"
+                "\"{other}\" is not a rope scaling that is understood{help}; understood: {}",
+                UNDERSTOOD.join(", ")
             );
             return at.key_fault(TYPE, message);
         }
@@ -279,6 +287,14 @@ fn llama3(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
         high: high as f32,
         original_context: original? as f32,
     })
+}
+
+fn proportional(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+    plain_magnitude(at, "proportional scaling")?;
+    match needed(at, SHARE, "proportional")? {
+        share if share > 1.0 => at.key_fault(SHARE, format!("{share}; at most all pairs turn, which is 1")),
+        share => Some(RopeScaling::Proportional { share: share as f32 }),
+    }
 }
 
 /// YaRN: numbers from the file, the whole magnitude from the spec or `attn_factor * (1 + 0.1 ln factor)`.

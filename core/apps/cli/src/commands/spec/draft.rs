@@ -5,7 +5,7 @@ use crate::model_arguments::{SpecArguments, locate};
 use crate::output_file::OutputFile;
 use crate::{interrupt, output, report};
 use clap::Args;
-use menagerie::assembly::{ModelFile, open_model};
+use menagerie::assembly::{GgufModel, ModelFile};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::registry::Registry;
 use menagerie::spec::ArchSpec;
@@ -44,12 +44,12 @@ pub(crate) struct NewCommand {
 
 impl NewCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let path = locate(&self.model)?;
+        let path = locate(&self.model, &self.specs)?;
         let _at_once = interrupt::at_once()?;
-        let file = open_model(&path, true)?;
+        let file = GgufModel::open(&path, true)?;
         let registry = self.specs.registry()?;
         let id = self.id.clone().unwrap_or(file.architecture()?.to_owned());
-        let evidence = evidence(&path, &*file)?;
+        let evidence = evidence(&path, &file)?;
         let known = known(&registry, &self.hide)?;
         let kinds = registry.components().kinds()?;
         let draft = draft(&id, &evidence, &known, &kinds)
@@ -88,10 +88,10 @@ impl NewCommand {
 }
 
 /// Keys, and tensors with their shapes.
-fn evidence(path: &Path, file: &dyn ModelFile) -> Result<Evidence, Failure> {
+fn evidence(path: &Path, file: &GgufModel) -> Result<Evidence, Failure> {
     let container = GgufFile::open(path, &OpenOptions { mmap: true })?;
     let tensors = container.tensors().iter().map(|info| (info.name().to_owned(), info.dims().to_vec()));
-    Ok(Evidence::new(file.file(), file.architecture()?.to_owned(), &*file.keys()?, tensors))
+    Ok(Evidence::new(file.file(), file.architecture()?.to_owned(), &*file.canonical_keys()?, tensors))
 }
 
 /// Every known architecture but those that are hidden.

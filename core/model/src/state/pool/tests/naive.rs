@@ -9,6 +9,7 @@ const CAPACITY: usize = 96;
 const LONGEST: usize = 60;
 const STEP: usize = 10;
 const SEQUENCES: usize = 5;
+const APART: f32 = 0.25;
 const WINDOWS: [Option<usize>; 4] = [None, Some(7), None, Some(1)];
 
 /// A sequence as it should be.
@@ -35,6 +36,8 @@ struct World {
     random: u64,
     next_value: f32,
     block: Option<StateId>,
+    /// State sets: set `n` holds what the naive pool says plus [`APART`] times `n`.
+    sets: usize,
     /// Times each thing was refused, so that the test shows that it came to it.
     refused: BTreeMap<&'static str, usize>,
 }
@@ -59,7 +62,7 @@ impl Naive {
 }
 
 impl World {
-    fn new(has_block: bool) -> Self {
+    fn new(has_block: bool, sets: usize) -> Self {
         let mut specs: Vec<StateSpec> = WINDOWS.iter().map(|window| rows("rows", *window)).collect();
         let block = has_block.then_some(StateId(specs.len()));
         specs.extend(has_block.then(|| recurrent("block")));
@@ -70,6 +73,7 @@ impl World {
             max_sequence_tokens: LONGEST,
             sequences: SEQUENCES,
             step_tokens: STEP,
+            sets,
         };
         Self {
             pool: pool(specs, options),
@@ -78,6 +82,7 @@ impl World {
             random: 0x9e37_79b9_7f4a_7c15,
             next_value: 1.0,
             block,
+            sets,
             refused: BTreeMap::new(),
         }
     }
@@ -144,7 +149,7 @@ impl World {
         for (id, at, count) in parts {
             let values: Vec<f32> = (0..count).map(|index| self.next_value + index as f32).collect();
             self.next_value += count as f32;
-            store(&mut self.pool, id, at, &values).unwrap();
+            self.store(id, at, &values);
             if fails {
                 // Rows past the length do not count; a block would have to be restored.
                 self.cut_back(id);
@@ -161,8 +166,20 @@ impl World {
             if let Some(block) = self.block {
                 naive.block = values[0];
                 let place = self.pool.tables.block(block, id).unwrap();
-                self.pool.parts_mut::<Memory>().unwrap().1.fill(block, place, values[0]);
+                for set in 0..self.sets {
+                    self.pool.use_set(set).unwrap();
+                    let value = values[0] + APART * set as f32;
+                    self.pool.parts_mut::<Memory>().unwrap().1.fill(block, place, value);
+                }
             }
+        }
+    }
+
+    fn store(&mut self, id: SequenceId, at: usize, values: &[f32]) {
+        for set in 0..self.sets {
+            self.pool.use_set(set).unwrap();
+            let own: Vec<f32> = values.iter().map(|value| value + APART * set as f32).collect();
+            store(&mut self.pool, id, at, &own).unwrap();
         }
     }
 
@@ -254,31 +271,45 @@ impl World {
         naive.block = self.snapshots[index].block;
     }
 
-    fn check(&self) {
+    fn check(&mut self) {
+        for set in 0..self.sets {
+            self.pool.use_set(set).unwrap();
+            self.check_set(APART * set as f32);
+        }
+    }
+
+    fn check_set(&self, apart: f32) {
         let mut pages = vec![BTreeSet::<u32>::new(); WINDOWS.len()];
         for (&id, naive) in &self.naive {
             assert_eq!(self.pool.len(id).unwrap(), naive.rows.len());
             for (index, window) in WINDOWS.iter().enumerate() {
                 let from = naive.first_visible(*window, naive.rows.len());
-                assert_eq!(visible(&self.pool, StateId(index), id, from), naive.rows[from..], "{window:?}");
+                let wanted: Vec<f32> = naive.rows[from..].iter().map(|row| row + apart).collect();
+                assert_eq!(visible(&self.pool, StateId(index), id, from), wanted, "{window:?}");
                 let held = self.pool.tables.pages(StateId(index), id).unwrap();
                 pages[index].extend(held.pages);
             }
             if let Some(block) = self.block {
                 let place = self.pool.tables.block(block, id).unwrap();
                 let values = self.pool.parts::<Memory>().unwrap().1.read_block(block, place).unwrap();
-                assert_eq!(values, [naive.block; 3]);
+                // A block that nobody has written since it was cleared is zeros in every set.
+                let wanted = if naive.block == 0.0 { 0.0 } else { naive.block + apart };
+                assert_eq!(values, [wanted; 3]);
             }
         }
         assert_eq!(pages[0], pages[2], "states with equal windows share tables");
         let blocks = self.block.map_or(0, |_| 12 * self.naive.len());
         let used: usize = pages.iter().map(BTreeSet::len).sum();
-        assert_eq!(self.pool.bytes(), used * PAGE * 4 + blocks, "every page in use is somebody's");
+        assert_eq!(
+            self.pool.bytes(),
+            self.sets * (used * PAGE * 4 + blocks),
+            "every page in use is somebody's"
+        );
     }
 }
 
-fn run(has_block: bool) {
-    let mut world = World::new(has_block);
+fn run(has_block: bool, sets: usize) {
+    let mut world = World::new(has_block, sets);
     for _ in 0..10_000 {
         world.operate();
         world.check();
@@ -298,10 +329,24 @@ fn run(has_block: bool) {
 
 #[test]
 fn ten_thousand_operations_are_what_a_naive_pool_says() {
-    run(false);
+    run(false, 1);
 }
 
 #[test]
 fn ten_thousand_operations_with_a_recurrent_state_are_too() {
-    run(true);
+    run(true, 1);
+}
+
+#[test]
+fn ten_thousand_operations_on_two_sets_are_too() {
+    run(true, 2);
+    run(false, 2);
+}
+
+#[test]
+fn a_set_that_is_not_there_is_refused() {
+    let mut world = World::new(false, 2);
+    assert!(
+        world.pool.use_set(2).unwrap_err().to_string().contains("state set 2 is wanted and the pool has 2")
+    );
 }

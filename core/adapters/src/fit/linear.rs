@@ -1,0 +1,294 @@
+//! Linears and tables: where the rows of a module go.
+
+use super::Fitting;
+use super::slots::{Slot, SlotForm};
+use crate::error::AdapterError;
+use crate::module::{AdapterModule, LowRankPair, ModuleChange};
+use crate::place::ModulePlace;
+use crate::tensor::Tensor;
+use menagerie_model::{LinearPart, LowRank, Param, SitePart, SiteShape, TablePart, WeightShape, Whole};
+use menagerie_registry::Part;
+
+impl Fitting<'_> {
+    /// A module that is a linear, or several.
+    pub(super) fn linear(&mut self, module: &AdapterModule, place: &ModulePlace) -> Result<(), AdapterError> {
+        let Some(out) = outputs(&module.change) else { return Ok(()) };
+        if place.role == "token_embd" {
+            return self.whole_table(module, place);
+        }
+        if self.is_untrained_bias(module, place)? {
+            return Ok(());
+        }
+        let order = self.rows_of_layout(module, place, out)?;
+        let slots = self.slots(module, place, order.as_ref().map_or(out, Vec::len))?;
+        for slot in &slots {
+            // From rows of the site to rows of the role to rows of the module.
+            let rows: Vec<usize> = match &order {
+                None => slot.rows.clone(),
+                Some(order) => slot.rows.iter().map(|row| order[*row]).collect(),
+            };
+            let part = match (slot.form, &module.change) {
+                (SlotForm::Rows, ModuleChange::Linear { pair, magnitude, bias }) => {
+                    let changed =
+                        Changed { pair: pair.as_ref(), magnitude: magnitude.as_ref(), bias: bias.as_ref() };
+                    SitePart::Linear(self.linear_part(module, slot.site, &rows, &changed)?)
+                }
+                (SlotForm::Rows, ModuleChange::Whole { weight, bias }) => {
+                    SitePart::Linear(self.whole(module, slot.site, &rows, (weight, bias.as_ref()))?)
+                }
+                (_, ModuleChange::Linear { pair: Some(pair), magnitude: None, bias: None }) => {
+                    SitePart::Experts(self.of_heads(module, slot, &rows, pair)?)
+                }
+                _ => {
+                    let reason = "only plain LoRA can change this weight: latent attention computes with two forms of it";
+                    return Err(self.error(module, reason));
+                }
+            };
+            self.put(module, slot.site, part)?;
+        }
+        Ok(())
+    }
+
+    /// What is done at a plain linear; `rows` are those of the module, in the order of the site.
+    fn linear_part(
+        &self,
+        module: &AdapterModule,
+        site: usize,
+        rows: &[usize],
+        changed: &Changed,
+    ) -> Result<LinearPart, AdapterError> {
+        let shape = self.target.sites[site].shape.sizes();
+        let cut = |tensor: &Tensor| in_order(tensor, rows);
+        let low_rank =
+            changed.pair.map(|pair| self.low_rank(module, pair, cut(&pair.b), shape)).transpose()?;
+        let bias = changed.bias.map(|bias| self.bias_change(module, site, rows, bias)).transpose()?;
+        let magnitude = match (changed.magnitude, changed.pair) {
+            (Some(lengths), Some(pair)) => {
+                let pair = LowRankPair { b: cut(&pair.b), ..pair.clone() };
+                Some(self.magnitude(module, site, (lengths, rows), &pair)?)
+            }
+            _ => None,
+        };
+        Ok(LinearPart { low_rank, bias: bias.flatten(), magnitude, whole: None })
+    }
+
+    /// The matrices, taken in; they must fit the weight.
+    pub(super) fn low_rank(
+        &self,
+        module: &AdapterModule,
+        pair: &LowRankPair,
+        b: Tensor,
+        around: WeightShape,
+    ) -> Result<LowRank, AdapterError> {
+        if pair.a.shape.cols != around.cols {
+            let reason = format!(
+                "it has {} inputs, and the model's weight has {}: was the adapter trained on another model?",
+                pair.a.shape.cols, around.cols
+            );
+            return Err(self.error(module, reason));
+        }
+        let (a, b) = (self.param(module, &pair.a)?, self.param(module, &b)?);
+        LowRank::new(a, b, pair.scaling, around).map_err(self.failed(module))
+    }
+
+    /// One pair as a stack of one for each head.
+    fn of_heads(
+        &self,
+        module: &AdapterModule,
+        slot: &Slot,
+        rows: &[usize],
+        pair: &LowRankPair,
+    ) -> Result<LowRank, AdapterError> {
+        let shape = self.target.sites[slot.site].shape.sizes();
+        let (heads, rank) = (shape.count, pair.a.shape.rows);
+        let cut = pair.b.rows(rows);
+        let of_heads = WeightShape { count: heads, rows: rows.len() / heads.max(1), cols: rank };
+        let cut = cut.reshaped(of_heads).map_err(self.failed(module))?;
+        // A head's `B A` turned is `A^T B^T`.
+        let (a, b) = match slot.form {
+            SlotForm::TurnedHeads => (cut.turned(), pair.a.turned().repeated(heads)),
+            SlotForm::Rows | SlotForm::Heads => (pair.a.repeated(heads), cut),
+        };
+        let (a, b) = (self.param(module, &a)?, self.param(module, &b)?);
+        LowRank::new(a, b, pair.scaling, shape).map_err(self.failed(module))
+    }
+
+    /// A weight in the model's place.
+    fn whole(
+        &self,
+        module: &AdapterModule,
+        site: usize,
+        rows: &[usize],
+        (weight, bias): (&Tensor, Option<&Tensor>),
+    ) -> Result<LinearPart, AdapterError> {
+        let shape = self.target.sites[site].shape.sizes();
+        let cut = in_order(weight, rows);
+        if cut.shape != shape {
+            let reason =
+                format!("its weight has {} inputs, and the model's has {}", cut.shape.cols, shape.cols);
+            return Err(self.error(module, reason));
+        }
+        let bias = match bias {
+            None => self.base_bias(module, site)?,
+            Some(bias) => Some(self.values(module, &bias.columns(rows))?),
+        };
+        let vector = |bias: Vec<f32>| self.target.compute.backend.vector(&weight.name, bias);
+        let bias = bias.map(vector).transpose().map_err(self.failed(module))?;
+        let whole = Whole { weight: self.param(module, &cut)?, bias };
+        Ok(LinearPart { whole: Some(whole), ..LinearPart::default() })
+    }
+
+    /// The trained bias less the model's; none where it was not changed.
+    fn bias_change(
+        &self,
+        module: &AdapterModule,
+        site: usize,
+        rows: &[usize],
+        bias: &Tensor,
+    ) -> Result<Option<Param>, AdapterError> {
+        let Some(base) = self.base_bias(module, site)? else {
+            return Err(self.error(module, "it was trained with a bias, and the model has none there"));
+        };
+        let trained = self.values(module, &bias.columns(rows))?;
+        if trained.len() != base.len() {
+            return Err(self
+                .error(module, format!("a bias of {}, and the model's has {}", trained.len(), base.len())));
+        }
+        let change: Vec<f32> = trained.iter().zip(&base).map(|(trained, base)| trained - base).collect();
+        if change.iter().all(|change| *change == 0.0) {
+            return Ok(None);
+        }
+        self.target.compute.backend.vector(&bias.name, change).map(Some).map_err(self.failed(module))
+    }
+
+    /// The model's own bias at a site.
+    pub(super) fn base_bias(
+        &self,
+        module: &AdapterModule,
+        site: usize,
+    ) -> Result<Option<Vec<f32>>, AdapterError> {
+        let place = &self.target.sites[site].place;
+        let weights = self.target.weights;
+        let role = if place.layer.is_none() && place.role == "token_embd" { "output" } else { &place.role };
+        let Some(index) = weights.find(role, place.layer, Part::Bias) else {
+            // Of a fused weight the parts may have biases of their own.
+            let apart = ["attn_q", "attn_k", "attn_v"];
+            let apart = apart.iter().any(|role| weights.find(role, place.layer, Part::Bias).is_some());
+            if role == "attn_qkv" && apart {
+                return Err(self
+                    .error(module, "the model keeps the biases of its parts apart, which is not supported"));
+            }
+            return Ok(None);
+        };
+        let weight = weights.weight(index).map_err(self.failed(module))?;
+        let values = self.weight_values(module, &weight)?;
+        match values.get(place.rows.clone()) {
+            Some(rows) => Ok(Some(rows.to_vec())),
+            None => Err(self.error(module, "the model's bias is shorter than its weight")),
+        }
+    }
+
+    /// `bias = "all"` saves the biases of norms too: whether it is one that was not trained.
+    fn is_untrained_bias(&self, module: &AdapterModule, place: &ModulePlace) -> Result<bool, AdapterError> {
+        let ModuleChange::Linear { pair: None, bias: Some(bias), .. } = &module.change else {
+            return Ok(false);
+        };
+        let linears = self.target.sites.iter().filter(|site| matches!(site.shape, SiteShape::Linear(_)));
+        if linears.clone().any(|site| site.place.role == place.role && site.place.layer == place.layer) {
+            return Ok(false);
+        }
+        let weights = self.target.weights;
+        let Some(index) = weights.find(&place.role, place.layer, Part::Bias) else { return Ok(false) };
+        let weight = weights.weight(index).map_err(self.failed(module))?;
+        let (own, trained) = (self.weight_values(module, &weight)?, self.values(module, bias)?);
+        if own == trained {
+            return Ok(true);
+        }
+        let reason = format!(
+            "a trained bias of {}, which is no linear: only linears and the embedding take adapters; merge the adapter with PEFT",
+            place.role
+        );
+        Err(self.error(module, reason))
+    }
+
+    /// The table of tokens.
+    pub(super) fn table(
+        &mut self,
+        module: &AdapterModule,
+        place: &ModulePlace,
+        pair: &LowRankPair,
+    ) -> Result<(), AdapterError> {
+        let site = self.table_site(module, place)?;
+        let shape = self.target.sites[site].shape.sizes();
+        let (a, b) = (pair.a.shape, pair.b.shape);
+        if (a.rows, b.rows) != (shape.rows, shape.cols) {
+            let reason = format!(
+                "it is for {} tokens of {} elements, and the model has {} of {}: was the adapter trained on another model?",
+                a.rows, b.rows, shape.rows, shape.cols
+            );
+            return Err(self.error(module, reason));
+        }
+        let (a, b) = (self.param(module, &pair.a)?, self.param(module, &pair.b)?);
+        let made = LowRank::of_table(a, b, pair.scaling, shape).map_err(self.failed(module))?;
+        self.put(module, site, SitePart::Table(TablePart::LowRank(made)))
+    }
+
+    fn whole_table(&mut self, module: &AdapterModule, place: &ModulePlace) -> Result<(), AdapterError> {
+        let ModuleChange::Whole { weight, bias: None } = &module.change else {
+            return Err(self.error(
+                module,
+                "an embedding takes lora_embedding_A and lora_embedding_B, or a weight of its own",
+            ));
+        };
+        let site = self.table_site(module, place)?;
+        let shape = self.target.sites[site].shape.sizes();
+        if weight.shape != shape {
+            let reason = format!(
+                "its table is {}, and the model's is [{}, {}]: a vocabulary that grew while training needs the model it was \
+                 saved with; merge the adapter with PEFT",
+                weight.written_shape(),
+                shape.rows,
+                shape.cols
+            );
+            return Err(self.error(module, reason));
+        }
+        let table = self.param(module, weight)?;
+        self.put(module, site, SitePart::Table(TablePart::Whole(table)))
+    }
+
+    fn table_site(&self, module: &AdapterModule, place: &ModulePlace) -> Result<usize, AdapterError> {
+        let sites = &self.target.sites;
+        let is = |site: &&menagerie_model::AdapterSite| {
+            matches!(site.shape, SiteShape::Table(_)) && site.place.role == place.role
+        };
+        sites.iter().position(|site| is(&site)).ok_or_else(|| {
+            self.error(
+                module,
+                format!("{} of the model is no table of tokens that takes adapters", place.role),
+            )
+        })
+    }
+}
+
+/// What changes a linear.
+struct Changed<'a> {
+    pair: Option<&'a LowRankPair>,
+    magnitude: Option<&'a Tensor>,
+    bias: Option<&'a Tensor>,
+}
+
+/// Outputs of a linear module.
+fn outputs(change: &ModuleChange) -> Option<usize> {
+    match change {
+        ModuleChange::Linear { pair: Some(pair), .. } => Some(pair.b.shape.rows),
+        ModuleChange::Linear { bias, .. } => bias.as_ref().map(|bias| bias.shape.cols),
+        ModuleChange::Whole { weight, .. } => Some(weight.shape.rows),
+        ModuleChange::Table(_) | ModuleChange::Parameter { .. } => None,
+    }
+}
+
+/// Rows of a tensor; the bytes of the file where they are all of them in order.
+fn in_order(tensor: &Tensor, rows: &[usize]) -> Tensor {
+    let all = rows.len() == tensor.shape.rows && rows.iter().enumerate().all(|(at, row)| at == *row);
+    if all { tensor.clone() } else { tensor.rows(rows) }
+}

@@ -1,0 +1,201 @@
+//! [`fit`]: an adapter as it was read to an adapter of one model.
+
+mod experts;
+mod linear;
+mod magnitude;
+mod order;
+mod sites;
+mod slots;
+
+use crate::error::{AdapterError, about, of_module};
+use crate::file::{AdapterFile, AdapterFormat};
+use crate::module::{AdapterModule, ModuleChange};
+use crate::place::{ModulePlace, gguf_place, places};
+use crate::tensor::Tensor;
+use experts::OfExperts;
+use menagerie_assembly::WeightSource;
+use menagerie_model::{Adapter, AdapterSite, Compute, ModelError, Param, SitePart, Weight};
+use menagerie_spec::{ArchSpec, ModelConfig, SourceFormat, nearest};
+use order::RowOrder;
+pub(crate) use sites::module_sites;
+
+/// The model that an adapter is fitted to.
+#[derive(Clone, Copy)]
+pub struct FitTarget<'a> {
+    /// Its sites, in the order of their numbers.
+    pub sites: &'a [AdapterSite],
+    /// Its spec.
+    pub spec: &'a ArchSpec,
+    /// The spec resolved for it.
+    pub config: &'a ModelConfig,
+    /// Its format.
+    pub format: SourceFormat,
+    /// Its weights: DoRA's lengths and trained biases are compared with them.
+    pub weights: &'a dyn WeightSource,
+    /// Where it computes.
+    pub compute: &'a Compute,
+}
+
+/// What `file` does in a model, by number of its sites; `name` is what messages call it.
+///
+/// # Errors
+/// A module that the model does not have (the nearest is named), shapes that do not fit, what the backend refuses.
+pub fn fit(file: &AdapterFile, name: &str, target: &FitTarget) -> Result<Adapter, AdapterError> {
+    let mut fitting = Fitting::new(file, target)?;
+    for module in &file.modules {
+        fitting.module(module)?;
+    }
+    fitting.experts()?;
+    if fitting.parts.iter().all(Option::is_none) {
+        return Err(about(&file.name(), "nothing in it changes this model"));
+    }
+    Ok(Adapter::new(name, fitting.parts))
+}
+
+/// An adapter that is being fitted.
+struct Fitting<'a> {
+    file: &'a AdapterFile,
+    target: &'a FitTarget<'a>,
+    order: RowOrder<'a>,
+    parts: Vec<Option<SitePart>>,
+    /// Experts that are modules of their own, until all are known.
+    apart: OfExperts,
+}
+
+impl<'a> Fitting<'a> {
+    fn new(file: &'a AdapterFile, target: &'a FitTarget<'a>) -> Result<Self, AdapterError> {
+        let FitTarget { spec, .. } = *target;
+        if let Some(architecture) = &file.architecture
+            && !spec.gguf_names().contains(architecture)
+        {
+            return Err(about(
+                &file.name(),
+                format!("an adapter for architecture \"{architecture}\", and the model is \"{}\"", spec.id()),
+            ));
+        }
+        if file.format == AdapterFormat::Peft && spec.hf().tensors.is_empty() {
+            let reason = format!(
+                "the spec of {} has no [hf.tensors]: what its modules are called is not known; convert the adapter with \
+                 llama.cpp's convert_lora_to_gguf.py and use the GGUF adapter",
+                spec.id()
+            );
+            return Err(about(&file.name(), reason));
+        }
+        let parts = target.sites.iter().map(|_| None).collect();
+        let order = RowOrder::new(file.format, target);
+        Ok(Self { file, target, order, parts, apart: OfExperts::default() })
+    }
+
+    /// Puts a module's part to each site it has.
+    fn module(&mut self, module: &AdapterModule) -> Result<(), AdapterError> {
+        if let ModuleChange::Parameter { parameter, pair } = &module.change {
+            return self.parameter(module, parameter, pair);
+        }
+        let places = self.places_of(module)?;
+        for place in &places {
+            match &module.change {
+                ModuleChange::Linear { .. } if place.expert.is_some() => self.one_expert(module, place)?,
+                ModuleChange::Linear { .. } | ModuleChange::Whole { .. } => self.linear(module, place)?,
+                ModuleChange::Table(pair) => self.table(module, place, pair)?,
+                // Done above.
+                ModuleChange::Parameter { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a module is; one that is nowhere is an error with the nearest name.
+    fn places_of(&self, module: &AdapterModule) -> Result<Vec<ModulePlace>, AdapterError> {
+        let FitTarget { spec, sites, .. } = *self.target;
+        let found = match self.file.format {
+            AdapterFormat::Peft => places(spec, &module.name),
+            AdapterFormat::Gguf => gguf_place(spec, sites, &module.name).into_iter().collect(),
+        };
+        // A role that another kind of layer has under the same name is no place of this one.
+        let here = |place: &ModulePlace| {
+            let mut places = sites.iter().map(|site| &site.place);
+            places.any(|site| site.role == place.role && site.layer == place.layer)
+        };
+        let (own, others): (Vec<_>, Vec<_>) = found.into_iter().partition(here);
+        let found = if own.is_empty() { others } else { own };
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let known: Vec<String> = match self.file.format {
+            AdapterFormat::Peft => self.hf_names(),
+            AdapterFormat::Gguf => {
+                sites.iter().map(|site| spec.role_to_gguf_name(&site.place.role, site.place.layer)).collect()
+            }
+        };
+        let near = nearest(&module.name, known.iter().map(String::as_str));
+        let near = near.map_or_else(String::new, |near| format!("; the nearest is \"{near}\""));
+        Err(self.error(
+            module,
+            format!(
+                "{} models have no such module{near}: was the adapter trained on another model?",
+                spec.id()
+            ),
+        ))
+    }
+
+    /// What modules are called in HF, for the nearest name.
+    fn hf_names(&self) -> Vec<String> {
+        let map = self.target.spec.hf();
+        let layers = self.target.config.layers.len();
+        let names = map.tensors.iter().flat_map(|(_, tensors)| tensors).filter_map(|tensor| match tensor {
+            menagerie_spec::HfTensor::Tensor { from, .. } => Some(from.as_str()),
+            menagerie_spec::HfTensor::Config(_) => None,
+        });
+        let spelled = |name: &str| -> Vec<String> {
+            match name.strip_prefix('.') {
+                None => vec![name.to_owned()],
+                Some(rest) => {
+                    let prefix = |layer: usize| map.layer.replace("{layer}", &layer.to_string());
+                    (0..layers).map(|layer| format!("{}.{rest}", prefix(layer))).collect()
+                }
+            }
+        };
+        names.flat_map(spelled).collect()
+    }
+
+    /// A part for a site that has none yet.
+    fn put(&mut self, module: &AdapterModule, site: usize, part: SitePart) -> Result<(), AdapterError> {
+        let at = self.parts.get_mut(site);
+        match at {
+            Some(slot @ None) => {
+                *slot = Some(part);
+                Ok(())
+            }
+            _ => Err(self.error(module, "a second module that changes the same weight of the model")),
+        }
+    }
+
+    fn error(&self, module: &AdapterModule, reason: impl Into<String>) -> AdapterError {
+        of_module(&self.file.name(), &module.name, reason)
+    }
+
+    fn failed(&self, module: &AdapterModule) -> impl Fn(ModelError) -> AdapterError {
+        let (file, module) = (self.file.name(), module.name.clone());
+        move |error| of_module(&file, &module, error.to_string())
+    }
+
+    /// A tensor taken in by the backend.
+    fn param(&self, module: &AdapterModule, tensor: &Tensor) -> Result<Param, AdapterError> {
+        let compute = self.target.compute;
+        let made = tensor.weight().and_then(|weight| compute.backend.matrix(&weight, compute.arithmetic));
+        made.map_err(self.failed(module))
+    }
+
+    /// The numbers of a tensor.
+    fn values(&self, module: &AdapterModule, tensor: &Tensor) -> Result<Vec<f32>, AdapterError> {
+        tensor
+            .weight()
+            .and_then(|weight| self.target.compute.backend.values(&weight))
+            .map_err(self.failed(module))
+    }
+
+    /// The numbers of rows of a weight of the model.
+    fn weight_values(&self, module: &AdapterModule, weight: &Weight) -> Result<Vec<f32>, AdapterError> {
+        self.target.compute.backend.values(weight).map_err(self.failed(module))
+    }
+}

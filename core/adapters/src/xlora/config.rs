@@ -1,0 +1,299 @@
+//! The configuration of an X-LoRA: PEFT's `adapter_config.json` and the first publication's `xlora_config.json`.
+
+use crate::error::{AdapterError, about};
+use menagerie_model::{BetweenLinears, KeptScalings, RawScalings, ScalingSpread, XLoraMixing};
+use menagerie_spec::nearest;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// Which of the two layouts a folder has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XLoraLayout {
+    /// `adapter_config.json` with `peft_type` XLORA, and `adapter_model.safetensors`.
+    Peft,
+    /// `xlora_config.json` and `xlora_classifier.safetensors`.
+    Published,
+}
+
+/// Keys that say nothing about the arithmetic of a trained X-LoRA.
+const IGNORED: [&str; 12] = [
+    "auto_mapping",
+    "base_model_class",
+    "device",
+    "inference_mode",
+    "parent_library",
+    "peft_type",
+    "peft_version",
+    "revision",
+    "stop_token_id",
+    "task_type",
+    "xlora_dropout_p",
+    "xlora_size",
+];
+
+/// Keys that are read, for the nearest name.
+const READ: [&str; 15] = [
+    "adapters",
+    "base_model_id",
+    "base_model_name_or_path",
+    "enable_relu_and_dropout",
+    "enable_softmax",
+    "enable_softmax_topk",
+    "global_scaling_weight",
+    "hidden_size",
+    "layerwise_scalings",
+    "scaling_pass_value",
+    "softmax_temperature",
+    "top_k_lora",
+    "use_bias",
+    "use_trainable_adapters",
+    "xlora_depth",
+];
+
+/// An adapter that an X-LoRA mixes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XLoraMember {
+    /// As the configuration calls it.
+    pub name: String,
+    /// Its folder, with an `adapter_config.json`.
+    pub folder: PathBuf,
+}
+
+/// What a configuration says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct XLoraConfig {
+    /// The file.
+    pub file: PathBuf,
+    /// Its layout.
+    pub layout: XLoraLayout,
+    /// The model it was trained on, as somebody called it.
+    pub base: Option<String>,
+    /// Width of the hidden rows it reads, if it says.
+    pub hidden_size: Option<usize>,
+    /// The adapters in the order of the classifier's outputs.
+    pub members: Vec<XLoraMember>,
+    /// Linears of the classifier.
+    pub depth: usize,
+    /// What stands between them.
+    pub between: BetweenLinears,
+    /// Whether the linears have biases; absent = as the file of the classifier has.
+    pub bias: Option<bool>,
+    /// From the classifier's outputs to weights.
+    pub mixing: XLoraMixing,
+    /// Multiplies what every adapter adds.
+    pub global_weight: f32,
+}
+
+impl XLoraConfig {
+    /// Whether a folder has the configuration of an X-LoRA.
+    pub(super) fn is_at(folder: &Path) -> bool {
+        let peft = folder.join("adapter_config.json");
+        let says =
+            |file: &Path| object(file).is_ok_and(|keys| keys.get("peft_type") == Some(&"XLORA".into()));
+        folder.join("xlora_config.json").is_file() || (peft.is_file() && says(&peft))
+    }
+
+    /// Reads the configuration of a folder; `None` where it has none of an X-LoRA.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a key that nothing understands or of another type, numbers that cannot be, adapters that
+    /// are not there.
+    pub fn read(folder: &Path) -> Result<Option<Self>, AdapterError> {
+        let published = folder.join("xlora_config.json");
+        let (file, layout) = match published.exists() {
+            true => (published, XLoraLayout::Published),
+            false => (folder.join("adapter_config.json"), XLoraLayout::Peft),
+        };
+        if !file.exists() {
+            return Ok(None);
+        }
+        let keys = object(&file)?;
+        let is_xlora = layout == XLoraLayout::Published || keys.get("peft_type") == Some(&"XLORA".into());
+        if !is_xlora {
+            return Ok(None);
+        }
+        Keys { file: &file, keys: &keys }.config(folder, layout).map(Some)
+    }
+}
+
+/// A JSON object of a file.
+pub(super) fn object(file: &Path) -> Result<Map<String, Value>, AdapterError> {
+    let read = |reason: String| about(&file.display().to_string(), reason);
+    let text = std::fs::read_to_string(file).map_err(|error| read(error.to_string()))?;
+    match serde_json::from_str(&text).map_err(|error| read(error.to_string()))? {
+        Value::Object(keys) => Ok(keys),
+        _ => Err(read("a JSON object is wanted".to_owned())),
+    }
+}
+
+struct Keys<'a> {
+    file: &'a Path,
+    keys: &'a Map<String, Value>,
+}
+
+impl Keys<'_> {
+    fn config(&self, folder: &Path, layout: XLoraLayout) -> Result<XLoraConfig, AdapterError> {
+        self.check_known()?;
+        if layout == XLoraLayout::Peft && self.truth("use_trainable_adapters", false)? {
+            return Err(self.error(
+                "use_trainable_adapters",
+                "the adapters were trained on with the classifier, and the copies that PEFT saves of them lose layers; \
+                 only X-LoRAs over fixed adapters can be read from this layout",
+            ));
+        }
+        let depth = self.count("xlora_depth")?.unwrap_or(1);
+        if depth == 0 {
+            return Err(self.error("xlora_depth", "a classifier has at least one linear"));
+        }
+        let (between, bias) = match layout {
+            XLoraLayout::Peft => (BetweenLinears::Relu, Some(true)),
+            XLoraLayout::Published => (self.between()?, self.optional_truth("use_bias")?),
+        };
+        Ok(XLoraConfig {
+            file: self.file.to_owned(),
+            layout,
+            base: self.text("base_model_name_or_path")?.or(self.text("base_model_id")?),
+            hidden_size: self.count("hidden_size")?,
+            members: self.members(folder, layout)?,
+            depth,
+            between,
+            bias,
+            mixing: self.mixing()?,
+            global_weight: self.number("global_scaling_weight", 1.0)?,
+        })
+    }
+
+    fn between(&self) -> Result<BetweenLinears, AdapterError> {
+        Ok(match self.truth("enable_relu_and_dropout", true)? {
+            true => BetweenLinears::Relu,
+            false => BetweenLinears::Nothing,
+        })
+    }
+
+    fn mixing(&self) -> Result<XLoraMixing, AdapterError> {
+        let temperature = self.number("softmax_temperature", 1.0)?;
+        if temperature <= 0.0 {
+            return Err(self.error("softmax_temperature", "it divides, and must be above 0"));
+        }
+        let mixing = XLoraMixing {
+            spread: match self.truth("layerwise_scalings", false)? {
+                true => ScalingSpread::PerLayer,
+                false => ScalingSpread::SameInAll,
+            },
+            raw: match self.truth("enable_softmax", true)? {
+                true => RawScalings::Softmax { temperature },
+                false => RawScalings::AsTheyAre,
+            },
+            top_k: self.count("top_k_lora")?,
+            kept: match self.truth("enable_softmax_topk", false)? {
+                true => KeptScalings::Softmax,
+                false => KeptScalings::AsTheyAre,
+            },
+            pass_value: self.number("scaling_pass_value", 0.0)?,
+        };
+        if mixing.top_k == Some(0) {
+            return Err(self.error("top_k_lora", "0 keeps no adapter; 1 or more, or null for all"));
+        }
+        Ok(mixing)
+    }
+
+    /// The adapters in the order of the file.
+    fn members(&self, folder: &Path, layout: XLoraLayout) -> Result<Vec<XLoraMember>, AdapterError> {
+        let texts: Vec<(String, String)> = match self.keys.get("adapters") {
+            Some(Value::Object(entries)) => {
+                let text =
+                    |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
+                entries.iter().map(text).collect::<Option<_>>()
+            }
+            Some(Value::Array(names)) => {
+                let text = |value: &Value| Some((value.as_str()?.to_owned(), value.as_str()?.to_owned()));
+                names.iter().map(text).collect::<Option<_>>()
+            }
+            _ => None,
+        }
+        .ok_or_else(|| {
+            self.error(
+                "adapters",
+                "the names of the adapters in their order are wanted, perhaps with their paths",
+            )
+        })?;
+        if texts.is_empty() {
+            return Err(self.error("adapters", "there is no adapter to mix"));
+        }
+        let numbered = texts.iter().enumerate().all(|(index, (name, _))| *name == index.to_string());
+        if layout == XLoraLayout::Peft && !numbered {
+            return Err(self.error("adapters", "PEFT knows them as \"0\", \"1\" and so on, in this order"));
+        }
+        if self.keys.get("top_k_lora").and_then(Value::as_u64).is_some_and(|k| k as usize > texts.len()) {
+            let message = format!("more adapters are to be kept than the {} there are", texts.len());
+            return Err(self.error("top_k_lora", &message));
+        }
+        texts.into_iter().map(|(name, path)| self.member(folder, name, &path)).collect()
+    }
+
+    /// The adapter of a path as somebody wrote it on another machine: relative to the file, or by its last part or its name
+    /// beside it.
+    fn member(&self, folder: &Path, name: String, path: &str) -> Result<XLoraMember, AdapterError> {
+        let last = Path::new(path).components().next_back().map(|part| folder.join(part));
+        let candidates = [Some(folder.join(path)), last, Some(folder.join(&name))];
+        let is_adapter = |folder: &PathBuf| folder.join("adapter_config.json").is_file();
+        match candidates.into_iter().flatten().find(is_adapter) {
+            Some(folder) => Ok(XLoraMember { name, folder }),
+            None => Err(self.error(
+                "adapters",
+                &format!(
+                    "adapter \"{name}\" ({path}) is not on this machine: no folder of that path, of its last part or of its \
+                     name beside the file has an adapter_config.json; fetch it and put it there as a folder \"{name}\""
+                ),
+            )),
+        }
+    }
+
+    fn check_known(&self) -> Result<(), AdapterError> {
+        let known = |key: &&String| READ.contains(&key.as_str()) || IGNORED.contains(&key.as_str());
+        let Some(key) = self.keys.keys().find(|key| !known(key)) else { return Ok(()) };
+        let near = nearest(key, READ).map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
+        Err(self.error(
+            key,
+            &format!("nothing is known of this key, so that its X-LoRA may be computed otherwise{near}"),
+        ))
+    }
+
+    /// A key that is there and not null.
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.keys.get(key).filter(|value| !value.is_null())
+    }
+
+    fn optional_truth(&self, key: &str) -> Result<Option<bool>, AdapterError> {
+        let wanted = || self.error(key, "true or false is wanted");
+        self.get(key).map(|value| value.as_bool().ok_or_else(wanted)).transpose()
+    }
+
+    fn truth(&self, key: &str, absent: bool) -> Result<bool, AdapterError> {
+        Ok(self.optional_truth(key)?.unwrap_or(absent))
+    }
+
+    fn count(&self, key: &str) -> Result<Option<usize>, AdapterError> {
+        let wanted = || self.error(key, "a whole number is wanted");
+        self.get(key).map(|value| value.as_u64().map(|count| count as usize).ok_or_else(wanted)).transpose()
+    }
+
+    fn number(&self, key: &str, absent: f32) -> Result<f32, AdapterError> {
+        let Some(value) = self.get(key) else { return Ok(absent) };
+        let number = value.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
+        number.ok_or_else(|| self.error(key, "a number is wanted"))
+    }
+
+    fn text(&self, key: &str) -> Result<Option<String>, AdapterError> {
+        let wanted = || self.error(key, "a text is wanted");
+        self.get(key).map(|value| value.as_str().map(str::to_owned).ok_or_else(wanted)).transpose()
+    }
+
+    fn error(&self, key: &str, reason: &str) -> AdapterError {
+        AdapterError::Key {
+            file: self.file.display().to_string(),
+            key: key.to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+}

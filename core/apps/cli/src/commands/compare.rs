@@ -1,0 +1,209 @@
+//! `compare A B -f TEXT`: two models side by side: what they expect, how they differ, size and speed.
+
+use crate::commands::perplexity::{bits_per_byte, divergence_rows, lines};
+use crate::failure::Failure;
+use crate::model_arguments::ModelArguments;
+use crate::scored_text::{self, ScoredText};
+use crate::{interrupt, output, progress, report};
+use clap::Args;
+use indicatif::ProgressBar;
+use menagerie::pipeline::{
+    Against, BenchOptions, PerplexityOptions, PerplexityResult, Rate, TextChunks, TextPipeline, perplexity,
+};
+use serde_json::{Value, json};
+use std::time::Instant;
+
+/// Put two models side by side on a text: perplexity, divergence, size and speed
+///
+/// A is the base: the Kullback-Leibler divergence is that of B from A, token by token, if both have the same vocabulary.
+/// Bits per byte compare any two. Options hold for both models, but --quant (with --imatrix) for B alone: `compare M M
+/// --quant q4_k_m` shows what quantising M would cost.
+#[derive(Args)]
+pub(crate) struct CompareCommand {
+    #[command(flatten)]
+    model: ModelArguments,
+    /// The other model
+    other: String,
+    #[command(flatten)]
+    text: ScoredText,
+    /// Tokens of the prompt whose speed is measured; 0 = not measured
+    #[arg(short = 'p', long, default_value_t = 512)]
+    prompt: usize,
+    /// Tokens generated to measure the speed; 0 = not measured
+    #[arg(short = 'n', long, default_value_t = 64)]
+    generate: usize,
+    /// Measurements of each speed
+    #[arg(short = 'r', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repetitions: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A model that was opened, and what that took.
+struct Opened {
+    name: String,
+    pipeline: TextPipeline,
+    seconds: f64,
+}
+
+/// What is said of one model.
+struct Side {
+    name: String,
+    bytes: u64,
+    parameters: u64,
+    seconds: f64,
+    made: PerplexityResult,
+    bits: f64,
+    prompt: Option<Rate>,
+    generate: Option<Rate>,
+}
+
+impl CompareCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let text = self.text.read()?;
+        let (first, second) = self.open()?;
+        let chunks = |opened: &Opened| -> Result<TextChunks, Failure> {
+            let context = self.text.ctx_size as usize;
+            Ok(TextChunks::of_text(&**opened.pipeline.tokenizer()?, &text, context, self.text.chunks())?)
+        };
+        let own = [chunks(&first)?, chunks(&second)?];
+        let bar = progress::spinner("scoring");
+        let base = self.score(&first, &own[0], Against::Nothing, &bar);
+        // Distributions over the same tokens can be held against each other, and only those.
+        let (one, other) = (first.pipeline.engine(), second.pipeline.engine());
+        let alike = own[0] == own[1] && one.vocabulary() == other.vocabulary();
+        let against = if alike { Against::Model(one) } else { Against::Nothing };
+        let held = base.and_then(|base| Ok((base, self.score(&second, &own[1], against, &bar)?)));
+        let sides = held.and_then(|(base, held)| {
+            Ok([self.side(&first, base, &own[0], &bar)?, self.side(&second, held, &own[1], &bar)?])
+        });
+        bar.finish_and_clear();
+        let sides = sides?;
+        if !alike {
+            report::note(
+                "the vocabularies differ: there is no divergence, and bits per byte is what compares them",
+            );
+        }
+        if self.json { output::json(&json(&sides)) } else { output::write(&table(&sides)) }
+    }
+
+    /// Both models; what is quantised while loading is the second one.
+    fn open(&self) -> Result<(Opened, Opened), Failure> {
+        let longest = (self.text.ctx_size as usize).max(self.prompt).max(self.generate);
+        let open = |mut model: ModelArguments| -> Result<Opened, Failure> {
+            model.exactly(longest);
+            model.locate()?;
+            let begun = Instant::now();
+            let pipeline = model.open()?;
+            let name = match model.quant_name() {
+                Some(quant) => format!("{} as {quant}", model.model),
+                None => model.model.clone(),
+            };
+            Ok(Opened { name, pipeline, seconds: begun.elapsed().as_secs_f64() })
+        };
+        let first = open(self.model.unquantised())?;
+        let mut other = self.model.clone();
+        other.model.clone_from(&self.other);
+        let second = open(other)?;
+        Ok((first, second))
+    }
+
+    fn score<'a>(
+        &self,
+        opened: &Opened,
+        chunks: &'a TextChunks,
+        against: Against<'a>,
+        bar: &ProgressBar,
+    ) -> Result<PerplexityResult, Failure> {
+        let threads = self.model.load_options().threads;
+        let options = PerplexityOptions { threads, cancel: Some(interrupt::flag()?) };
+        let made = perplexity(opened.pipeline.engine(), chunks, against, &options, &mut |at| {
+            bar.set_message(format!("{}: {}", opened.name, scored_text::message(&at)));
+        });
+        Ok(made?)
+    }
+
+    fn side(
+        &self,
+        opened: &Opened,
+        made: PerplexityResult,
+        chunks: &TextChunks,
+        bar: &ProgressBar,
+    ) -> Result<Side, Failure> {
+        let pipeline = &opened.pipeline;
+        let options = BenchOptions {
+            prompt: self.prompt,
+            generate: self.generate,
+            depth: 0,
+            repetitions: self.repetitions as usize,
+            warm_up: true,
+            cancel: Some(interrupt::flag()?),
+        };
+        let measured = self.prompt + self.generate > 0;
+        let speed = measured.then(|| {
+            pipeline
+                .bench(&options, &mut |_| bar.set_message(format!("{}: measuring the speed", opened.name)))
+        });
+        let speed = speed.transpose()?;
+        let entries = pipeline.resolved().map(|resolved| resolved.tensors.entries()).unwrap_or_default();
+        Ok(Side {
+            name: opened.name.clone(),
+            bytes: entries.iter().map(|tensor| tensor.bytes).sum(),
+            parameters: entries.iter().map(|tensor| tensor.dims.iter().product::<u64>()).sum(),
+            seconds: opened.seconds,
+            bits: bits_per_byte(&made, chunks.scored_bytes(&**pipeline.tokenizer()?)?),
+            made,
+            prompt: speed.as_ref().and_then(|speed| speed.prompt.clone()),
+            generate: speed.and_then(|speed| speed.generate),
+        })
+    }
+}
+
+fn bits_per_weight(side: &Side) -> f64 {
+    side.bytes as f64 * 8.0 / side.parameters.max(1) as f64
+}
+
+fn json(sides: &[Side; 2]) -> Value {
+    let side = |side: &Side| {
+        json!({
+            "model": side.name, "bytes": side.bytes, "parameters": side.parameters,
+            "bits_per_weight": bits_per_weight(side), "load_seconds": side.seconds,
+            "perplexity": side.made.perplexity.value, "error": side.made.perplexity.error,
+            "nll": side.made.nll.value, "bits_per_byte": side.bits, "scored_tokens": side.made.scored,
+            "pp_tokens_per_second": side.prompt, "tg_tokens_per_second": side.generate,
+        })
+    };
+    json!({
+        "ctx_size": sides[0].made.context, "chunks": sides[0].made.chunks,
+        "a": side(&sides[0]), "b": side(&sides[1]), "divergence": sides[1].made.divergence,
+    })
+}
+
+fn table(sides: &[Side; 2]) -> String {
+    let row = |name: &str, of: &dyn Fn(&Side) -> String| {
+        let cells = sides.each_ref().map(of);
+        vec![name.to_owned(), format!("{:<24}", cells[0]), cells[1].clone()]
+    };
+    let rate =
+        |rate: Option<&Rate>| rate.map_or("-".to_owned(), |rate| format!("{:.1} tokens/s", rate.median));
+    let mut rows = vec![
+        row("", &|side| side.name.clone()),
+        row("size of the weights", &|side| output::bytes(side.bytes)),
+        row("bits per weight", &|side| format!("{:.2}", bits_per_weight(side))),
+        row("load", &|side| format!("{:.2} s", side.seconds)),
+        row("prompt", &|side| rate(side.prompt.as_ref())),
+        row("generation", &|side| rate(side.generate.as_ref())),
+        row("perplexity", &|side| {
+            format!("{:.4} \u{b1} {:.4}", side.made.perplexity.value, side.made.perplexity.error)
+        }),
+        row("bits per byte", &|side| format!("{:.4}", side.bits)),
+    ];
+    if let Some(divergence) = &sides[1].made.divergence {
+        // The perplexity of the base is above.
+        let of_second = divergence_rows(divergence).into_iter().skip(1);
+        rows.extend(of_second.map(|row| vec![row[0].clone(), format!("{:<24}", ""), row[1].clone()]));
+    }
+    let text = lines(&rows);
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}

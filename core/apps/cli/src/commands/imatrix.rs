@@ -1,0 +1,93 @@
+//! `imatrix MODEL -f TEXT -o FILE`: how large the activations are that meet each column of each weight.
+
+use crate::failure::Failure;
+use crate::model_arguments::ModelArguments;
+use crate::scored_text::{self, ScoredText};
+use crate::{interrupt, output, output_file, progress, report};
+use clap::Args;
+use menagerie::pipeline::{
+    Against, ImportanceCollector, LoadWrapper, PerplexityOptions, TextChunks, perplexity,
+};
+use menagerie::quantise::Importance;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+/// Measure an importance matrix on a text: what quantisation must keep, as llama-imatrix measures it
+///
+/// Sums the squares of what meets each column of each weight, of experts one by one, and writes them as a GGUF file that
+/// `quantize --imatrix`, `--quant TYPE --imatrix` and llama-quantize read. The text should be like what the model will be
+/// used for, some hundred thousand tokens; the model is best taken unquantised.
+#[derive(Args)]
+pub(crate) struct ImatrixCommand {
+    #[command(flatten)]
+    model: ModelArguments,
+    #[command(flatten)]
+    text: ScoredText,
+    /// The file to write
+    #[arg(short = 'o', long, value_name = "FILE")]
+    out: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+impl ImatrixCommand {
+    pub(crate) fn run(mut self) -> Result<(), Failure> {
+        let text = self.text.read()?;
+        let context = self.text.ctx_size as usize;
+        self.model.exactly(context);
+        let model = self.model.locate()?;
+        output_file::may_write(&self.out, self.force, &[&model])?;
+        if output_file::is_device(&self.out) {
+            return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
+        }
+        let slot: Arc<OnceLock<Arc<ImportanceCollector>>> = Arc::default();
+        let filled = Arc::clone(&slot);
+        let wrapper = LoadWrapper(Arc::new(move |spec| {
+            let collector = Arc::new(ImportanceCollector::new(Arc::clone(spec)));
+            Arc::clone(filled.get_or_init(|| collector)) as _
+        }));
+        let pipeline = self.model.open_wrapped(wrapper)?;
+        let chunks = TextChunks::of_text(&**pipeline.tokenizer()?, &text, context, self.text.chunks())?;
+        let options = PerplexityOptions {
+            threads: self.model.load_options().threads,
+            cancel: Some(interrupt::flag()?),
+        };
+        let bar = progress::spinner("measuring");
+        let made = perplexity(pipeline.engine(), &chunks, Against::Nothing, &options, &mut |at| {
+            bar.set_message(scored_text::message(&at));
+        });
+        bar.finish_and_clear();
+        let made = made?;
+        let collected = slot.get().map(|collector| collector.collected()).unwrap_or_default();
+        let file = self.text.file.as_ref().map(|file| file.display().to_string());
+        let importance = Importance {
+            datasets: file.into_iter().collect(),
+            chunks: made.chunks as u32,
+            chunk_tokens: self.text.ctx_size,
+            ..collected
+        };
+        output_file::may_write(&self.out, self.force, &[&model])?;
+        importance.write(&self.out)?;
+        say_unmet(&importance);
+        output::line(&format!(
+            "{}: {}, measured on {} of {context} tokens (perplexity {:.4})",
+            self.out.display(),
+            output::counted(importance.entries.len(), "tensor"),
+            output::counted(made.chunks, "chunk"),
+            made.perplexity.value
+        ))
+    }
+}
+
+/// Experts that the text did not reach are quantised as if nothing were known of them.
+fn say_unmet(importance: &Importance) {
+    let counts =
+        || importance.entries.values().filter(|entry| entry.counts.len() > 1).flat_map(|entry| &entry.counts);
+    let (unmet, all) = (counts().filter(|count| **count == 0).count(), counts().count());
+    if unmet > 0 {
+        report::note(&format!(
+            "{unmet} of {all} experts' matrices were met by no token: take a longer or more varied text"
+        ));
+    }
+}

@@ -1,0 +1,205 @@
+//! `quantize IN OUT TYPE`: a model file with its weights in other types.
+
+use crate::failure::Failure;
+use crate::model_arguments::SpecArguments;
+use crate::model_file::locate;
+use crate::{interrupt, output, output_file, report};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use menagerie::gguf::{GgmlType, GgufFile, OpenOptions};
+use menagerie::kernels::Cpu;
+use menagerie::quantise::{FileQuantiser, Importance, PlannedTensor, Policy};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// Write a model with its weights in other types, as llama-quantize does
+///
+/// TYPE is a file type: Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q3_K_M, IQ4_XS, Q4_0, F16 ... Most tensors get the type it is named
+/// after, some another one, as llama-quantize mixes them; --dry-run shows which. The model is read and written tensor by
+/// tensor. Types of less than three bits need an importance matrix, and all small ones gain from one: see `imatrix`.
+#[derive(Args)]
+pub(crate) struct QuantizeCommand {
+    /// The model: a .gguf file (of several parts: the first), or a name as elsewhere
+    input: String,
+    /// The file to write
+    out: PathBuf,
+    /// The file type, in any case
+    #[arg(value_name = "TYPE")]
+    file_type: String,
+    /// Importance matrix that `imatrix` or llama-imatrix wrote (GGUF)
+    #[arg(long, value_name = "FILE")]
+    imatrix: Option<PathBuf>,
+    /// Every tensor in one type, no mixture
+    #[arg(long)]
+    pure: bool,
+    /// Type of the head
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
+    output_tensor_type: Option<GgmlType>,
+    /// Type of the token embedding
+    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
+    token_embedding_type: Option<GgmlType>,
+    /// Type of the tensors of a role (ffn_down) or of one tensor (blk.0.ffn_down.weight); repeatable, the first that fits
+    #[arg(long, value_name = "ROLE=TYPE", value_parser = role_type)]
+    tensor_type: Vec<(String, GgmlType)>,
+    /// Round weights again that were rounded before
+    #[arg(long)]
+    allow_requantize: bool,
+    /// Only say what each tensor would get
+    #[arg(long)]
+    dry_run: bool,
+    /// Threads [default: the cores this process may use]
+    #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// Replace the file if it exists
+    #[arg(long)]
+    force: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A type of blocks by its name.
+pub(crate) fn tensor_type(text: &str) -> Result<GgmlType, String> {
+    GgmlType::from_name(text).ok_or_else(|| format!("`{text}` is no type of tensors (Q4_K, Q8_0, F16 ...)"))
+}
+
+fn role_type(text: &str) -> Result<(String, GgmlType), String> {
+    let (role, kind) =
+        text.split_once('=').ok_or_else(|| "ROLE=TYPE is wanted, as ffn_down=Q6_K".to_owned())?;
+    Ok((role.to_owned(), tensor_type(kind)?))
+}
+
+impl QuantizeCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let input = locate(&self.input, &SpecArguments::default())?;
+        if !self.dry_run {
+            let parts = GgufFile::part_paths(&input);
+            let inputs: Vec<&Path> =
+                parts.iter().map(PathBuf::as_path).chain(self.imatrix.as_deref()).collect();
+            output_file::may_write(&self.out, self.force, &inputs)?;
+            if output_file::is_device(&self.out) {
+                return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
+            }
+        }
+        if input.is_dir() {
+            return Err(Failure::about(input.display(), "is a folder, and `quantize` reads GGUF files")
+                .with_help(
+                    "`convert FOLDER OUT.gguf --quant TYPE` writes a folder as a quantised GGUF file",
+                ));
+        }
+        let policy = self.policy()?;
+        let file = GgufFile::open(&input, &OpenOptions::default())?;
+        let importance = self.imatrix.as_deref().map(Importance::open).transpose()?;
+        let name = self.imatrix.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let importance = importance.as_ref().map(|importance| (name.as_str(), importance));
+        let job = FileQuantiser::new(&file, &policy, importance, self.allow_requantize)?;
+        if !self.dry_run {
+            room(&self.out, job.bytes())?;
+            self.write(&job)?;
+        }
+        self.say(&job, &file)
+    }
+
+    fn policy(&self) -> Result<Policy, Failure> {
+        let mut policy = Policy::named(&self.file_type)?;
+        policy.pure = self.pure;
+        policy.output = self.output_tensor_type;
+        policy.embedding = self.token_embedding_type;
+        policy.tensors.clone_from(&self.tensor_type);
+        policy.importance = self.imatrix.is_some();
+        Ok(policy)
+    }
+
+    fn write(&self, job: &FileQuantiser) -> Result<(), Failure> {
+        let cancel = interrupt::flag()?;
+        let cpu = Cpu::new(self.threads.map(|threads| threads as usize))?;
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let form = "{msg}  {wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}";
+        if let Ok(style) = ProgressStyle::with_template(form) {
+            bar.set_style(style);
+        }
+        let written = job.write(&self.out, &cpu, &mut |at| {
+            bar.set_length(at.total);
+            bar.set_position(at.done);
+            bar.set_message(at.tensor.to_owned());
+            if cancel.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        bar.finish_and_clear();
+        Ok(written?)
+    }
+
+    fn say(&self, job: &FileQuantiser, file: &GgufFile) -> Result<(), Failure> {
+        let elements: u64 = file.tensors().iter().map(menagerie::gguf::TensorInfo::elements).sum();
+        let before: u64 = job.planned().iter().map(|tensor| tensor.bytes_before).sum();
+        let bits = |bytes: u64| bytes as f64 * 8.0 / elements.max(1) as f64;
+        let fell_back = job.planned().iter().filter(|tensor| tensor.choice.instead_of.is_some()).count();
+        if self.json {
+            let tensor = |tensor: &PlannedTensor| {
+                json!({
+                    "name": tensor.name, "from": tensor.from.name(), "to": tensor.choice.kind.name(),
+                    "instead_of": tensor.choice.instead_of.map(GgmlType::name), "bytes": tensor.bytes,
+                })
+            };
+            return output::json(&json!({
+                "input": self.input, "out": (!self.dry_run).then(|| self.out.display().to_string()),
+                "file_type": self.policy()?.file_type().to_string(),
+                "bytes_before": before, "bytes": job.bytes(),
+                "bits_per_weight_before": bits(before), "bits_per_weight": bits(job.bytes()),
+                "tensors": job.planned().iter().map(tensor).collect::<Vec<_>>(),
+            }));
+        }
+        if self.dry_run {
+            let row = |tensor: &PlannedTensor| {
+                let why = tensor.choice.instead_of.map(|kind| format!("rows are no whole blocks of {kind}"));
+                let cells = [tensor.from.name(), tensor.choice.kind.name()].map(str::to_owned);
+                let [from, to] = cells;
+                vec![tensor.name.clone(), from, to, output::bytes(tensor.bytes), why.unwrap_or_default()]
+            };
+            let rows: Vec<Vec<String>> = job.planned().iter().map(row).collect();
+            output::table(&["tensor", "from", "to", "size", ""], &rows)?;
+        }
+        if fell_back > 0 {
+            report::note(&format!(
+                "{} in a larger type than asked for, whose rows are no whole blocks of it (--dry-run lists them)",
+                output::counted(fell_back, "tensor")
+            ));
+        }
+        output::line(&format!(
+            "{}: {} ({:.2} bits per weight: {}), from {} ({:.2})",
+            if self.dry_run { "would be".to_owned() } else { self.out.display().to_string() },
+            output::bytes(job.bytes()),
+            bits(job.bytes()),
+            kinds(job.planned()),
+            output::bytes(before),
+            bits(before)
+        ))
+    }
+}
+
+/// `210 Q4_K, 61 F32`, the most bytes first.
+fn kinds(planned: &[PlannedTensor]) -> String {
+    let mut kinds: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    for tensor in planned {
+        let of = kinds.entry(tensor.choice.kind.name()).or_default();
+        *of = (of.0 + tensor.bytes, of.1 + 1);
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
+    kinds.iter().map(|(kind, (_, count))| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses a file that its disk has no room for.
+fn room(out: &Path, bytes: u64) -> Result<(), Failure> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match fs4::available_space(folder) {
+        Ok(free) if free < bytes => {
+            let reason =
+                format!("{} are wanted, and {} are free there", output::bytes(bytes), output::bytes(free));
+            Err(Failure::about(out.display(), reason).with_help("free some, or name a file on another disk"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,129 @@
+//! Recipes as `list` and `show` tell them.
+
+use crate::commands::list::{WIDTH, shortened};
+use crate::failure::Failure;
+use crate::output;
+use crate::report;
+use crate::style::Stream;
+use menagerie::pipeline::Ingredients;
+use menagerie::registry::{Origin, RecipeEntry, Registry};
+use menagerie::spec::{Recipe, RecipeBase};
+use serde_json::{Value, json};
+
+/// Columns of the table.
+const HEADS: [&str; 4] = ["id", "made over", "adapters", "what it is"];
+
+/// Most characters of a base and of kinds of adapters in it.
+const BASE: usize = 24;
+const KINDS: usize = 16;
+
+/// Whether it is what any model of an architecture becomes, and no model itself.
+pub(crate) fn is_form(entry: &RecipeEntry) -> bool {
+    entry.recipe().is_ok_and(|recipe| matches!(recipe.base, RecipeBase::Architecture(_)))
+}
+
+/// What it is made over, for people.
+fn base(recipe: &Recipe) -> String {
+    match &recipe.base {
+        RecipeBase::Model(model) => model.clone(),
+        RecipeBase::Architecture(architecture) => format!("any {architecture}"),
+    }
+}
+
+/// Its adapters, a few words each.
+fn adapters(recipe: &Recipe) -> String {
+    let one = |adapter: &menagerie::spec::RecipeAdapter| match &adapter.from {
+        Some(from) if adapter.weight != 1.0 => format!("{} {from} ({})", adapter.kind.name(), adapter.weight),
+        Some(from) => format!("{} {from}", adapter.kind.name()),
+        None => adapter.kind.name().to_owned(),
+    };
+    let texts: Vec<String> = recipe.adapters.iter().map(one).collect();
+    if texts.is_empty() { "-".to_owned() } else { texts.join(", ") }
+}
+
+/// A recipe as JSON.
+pub(crate) fn as_json(entry: &RecipeEntry) -> Value {
+    let (recipe, error) = match entry.recipe() {
+        Ok(recipe) => (Some(recipe), None),
+        Err(faults) => (None, Some(faults.to_string())),
+    };
+    json!({
+        "id": entry.id,
+        "kind": "recipe",
+        "summary": recipe.map(|recipe| &recipe.summary),
+        "base": recipe.map(|recipe| &recipe.base),
+        "adapters": recipe.map(|recipe| &recipe.adapters),
+        "set": recipe.map(|recipe| &recipe.set),
+        "chat_template": recipe.map(|recipe| &recipe.chat_template),
+        "origin": entry.origin.to_string(),
+        "notes": entry.notes(),
+        "error": error,
+    })
+}
+
+/// Says what a recipe is, and prints its text.
+pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failure> {
+    if as_json_text {
+        return output::json(&as_json(entry));
+    }
+    let recipe = entry.recipe().map_err(|faults| Failure::Failed(faults.to_string()))?;
+    let summary = if recipe.summary.is_empty() { String::new() } else { format!(": {}", recipe.summary) };
+    output::line(&format!("{}{summary}", entry.id))?;
+    output::line(&format!("from {}", entry.origin))?;
+    output::line(&format!("made over {}; adapters: {}", base(recipe), adapters(recipe)))?;
+    output::line(&format!("\n{}", entry.text().trim_end()))
+}
+
+/// The recipes of a registry as a table, then the faulty ones; nothing where there are none.
+pub(crate) fn table(entries: &[&RecipeEntry], registry: &Registry) -> Result<(), Failure> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    output::line("\nrecipes")?;
+    let row = |entry: &&RecipeEntry| {
+        let recipe = entry.recipe().ok()?;
+        let id = match entry.origin {
+            Origin::BuiltIn(_) => entry.id.clone(),
+            Origin::File { .. } => format!("{}*", entry.id),
+        };
+        let kinds: Vec<&str> = recipe.adapters.iter().map(|adapter| adapter.kind.name()).collect();
+        let kinds = if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") };
+        Some([id, shortened(&base(recipe), BASE), shortened(&kinds, KINDS), recipe.summary.clone()])
+    };
+    let mut rows: Vec<[String; 4]> = entries.iter().filter_map(row).collect();
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).chain([HEADS[column].len()]).max().unwrap_or(0)
+    };
+    let room = WIDTH.saturating_sub((0..3).map(|column| width(column) + 2).sum());
+    rows.iter_mut().for_each(|row| row[3] = shortened(&row[3], room));
+    output::table(&HEADS, &rows.into_iter().map(Vec::from).collect::<Vec<_>>())?;
+    let coloured = Stream::Out.is_coloured();
+    for entry in entries.iter().filter(|entry| matches!(entry.origin, Origin::File { .. })) {
+        output::line(&format!("* {}: {}", entry.id, entry.origin))?;
+    }
+    let hidden = |entry: &&&RecipeEntry| registry.entry(&entry.id).is_some();
+    for entry in entries.iter().filter(hidden) {
+        let note = format!("{} is also the name of an architecture, which `show` takes it for", entry.id);
+        output::line(&report::note_text(&note, coloured))?;
+    }
+    for note in entries.iter().flat_map(|entry| entry.notes()) {
+        output::line(&report::note_text(&note, coloured))?;
+    }
+    for entry in entries {
+        if let Err(faults) = entry.recipe() {
+            output::line(&format!("\nrecipe {} cannot be used: {}", entry.id, entry.origin))?;
+            output::write(&report::error_text(&faults.to_string(), coloured))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a recipe adds to the summary of its model.
+pub(crate) fn lines(ingredients: &Ingredients) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("recipe", ingredients.recipes.join(" over "))];
+    for adapter in &ingredients.adapters {
+        let weight = if adapter.weight == 1.0 { String::new() } else { format!(" ({})", adapter.weight) };
+        lines.push(("adapter", format!("{} {}{weight}", adapter.kind.name(), adapter.path.display())));
+    }
+    lines
+}

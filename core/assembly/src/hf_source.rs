@@ -1,0 +1,349 @@
+//! [`HfTensors`]: the tensors of a Hugging Face folder by role.
+//!
+//! Where a role's tensor is stored as it is computed with, its entry is the file's own. Where it is a stack of several, or
+//! has a layout, its entry comes after those of the file, and its bytes are made when they are asked for.
+
+mod float8;
+mod found;
+mod layout;
+mod mxfp4;
+mod stored;
+
+use crate::hf_storage::HfStorage;
+use crate::source::{Piece, Share, TensorEntry, WeightSource};
+use found::{Finder, Made};
+use menagerie_loaders::Shards;
+use menagerie_model::{ModelError, Weight, WeightGuard, WeightShape};
+use menagerie_registry::Part;
+use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfOrigin, KeySource, KeyValue, RoleSource};
+use std::collections::HashMap;
+use std::sync::Arc;
+use stored::{Stacked, Stored};
+
+/// Names of what a statically quantised activation is multiplied with: activations are not quantised that way here.
+const OF_ACTIVATIONS: [&str; 2] = [".activation_scale", ".input_scale"];
+
+/// The tensors of a folder, named by a spec.
+pub struct HfTensors {
+    shards: Arc<Shards>,
+    spec: Arc<ArchSpec>,
+    /// Names after the class's rewriting.
+    names: Vec<String>,
+    entries: Vec<TensorEntry>,
+    /// What the entries after those of the file are made of.
+    made: Vec<Made>,
+    /// Entries of main tensor and bias, by role and block.
+    roles: HashMap<(String, Option<usize>), [Option<usize>; 3]>,
+    block: Option<[usize; 2]>,
+    grouped: Vec<layout::Groups>,
+}
+
+impl HfTensors {
+    /// The tensors of `shards` as `spec` names them; `keys` are those of the config.
+    ///
+    /// # Errors
+    /// Two tensors have one name after the class's rewriting.
+    pub(crate) fn new(
+        shards: Arc<Shards>,
+        spec: &Arc<ArchSpec>,
+        class: &HfClass,
+        (keys, storage): (&HfKeys, &HfStorage),
+    ) -> Result<Self, String> {
+        let names: Vec<String> =
+            shards.tensors().map(|tensor| class.renamed(tensor.name()).into_owned()).collect();
+        let mut index = HashMap::with_capacity(names.len());
+        for (at, name) in names.iter().enumerate() {
+            if index.insert(name.as_str(), at).is_some() {
+                return Err(format!(
+                    "two tensors are \"{name}\" once prefixes are rewritten as class {} of spec {} says; mend its `rename`",
+                    class.name,
+                    spec.id()
+                ));
+            }
+        }
+        let prefix = spec.hf().layer.split("{layer}").next().unwrap_or_default();
+        let layers: Vec<Option<usize>> = names.iter().map(|name| layer_of(prefix, name)).collect();
+        let blocks = layers.iter().flatten().max().map_or(0, |last| last + 1);
+        let entries = shards.tensors().zip(&layers).map(|(tensor, layer)| TensorEntry {
+            name: tensor.name().to_owned(),
+            dims: tensor.shape().iter().rev().copied().collect(),
+            kind: tensor.dtype().to_string(),
+            bytes: tensor.bytes(),
+            layer: *layer,
+        });
+        let finder = Finder { shards: &shards, index, keys, grouped: groups(keys) };
+        let mut found = found::Found { entries: entries.collect(), ..Default::default() };
+        for layer in std::iter::once(None).chain((0..blocks).map(Some)) {
+            finder.roles_of(spec, layer, &mut found);
+        }
+        let block = match storage {
+            HfStorage::Float8 { block } => *block,
+            HfStorage::Plain | HfStorage::Mxfp4 => None,
+        };
+        let found::Found { entries, made, roles } = found;
+        let grouped = finder.grouped;
+        drop(finder.index);
+        Ok(Self { shards, spec: Arc::clone(spec), names, entries, made, roles, block, grouped })
+    }
+
+    fn made(&self, index: usize) -> Option<&Made> {
+        self.made.get(index.checked_sub(self.shards.len())?)
+    }
+
+    /// A tensor of the file as it is stored; 8-bit floats with their factors.
+    fn stored_weight(&self, pieces: &[usize]) -> Result<Stored, String> {
+        let at = *pieces.first().ok_or("no tensor")?;
+        let tensor = self.shards.tensor(at).ok_or("no such tensor")?;
+        let bytes = self.shards.data(at).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
+        let Some(&factors) = pieces.get(1) else { return Stored::of(tensor, bytes) };
+        let scale = self.shards.tensor(factors).ok_or("no such tensor")?;
+        let scale_bytes =
+            self.shards.data(factors).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
+        float8::decode((tensor, &bytes), (scale, &scale_bytes), self.block)
+    }
+
+    /// The tensor of an entry.
+    fn build(&self, index: usize) -> Result<Stacked, String> {
+        let Some(made) = self.made(index) else { return self.stored_weight(&[index]).map(Stacked::from) };
+        match made {
+            Made::List(values) => Ok(Stored::list(values).into()),
+            Made::Tensors { members, per_member, layout, group, .. } => {
+                let group = group.and_then(|group| self.grouped.get(group));
+                if let [scales, blocks] = members[..]
+                    && layout.first() == Some(&menagerie_spec::Layout::Mxfp4)
+                {
+                    let part = |at: usize| self.stored_bytes(at);
+                    let stored = mxfp4::repacked(part(blocks.tensor)?, part(scales.tensor)?)?;
+                    return layout::apply(stored, &layout[1..], group).map(Stacked::from);
+                }
+                let pieces: Vec<usize> = members.iter().map(|piece| piece.tensor).collect();
+                let parts: Result<Vec<Stored>, String> = pieces
+                    .chunks(*per_member)
+                    .map(|pieces| layout::apply(self.stored_weight(pieces)?, layout, group))
+                    .collect();
+                let mut parts = parts?;
+                match self.is_stack(index) {
+                    false if parts.len() == 1 => {
+                        parts.pop().map(Stacked::from).ok_or_else(|| "no tensor".to_owned())
+                    }
+                    _ => stored::stacked(parts),
+                }
+            }
+        }
+    }
+
+    fn is_stack(&self, index: usize) -> bool {
+        matches!(self.made(index), Some(Made::Tensors { stack: true, .. }))
+    }
+
+    /// A tensor and its bytes.
+    fn stored_bytes(
+        &self,
+        at: usize,
+    ) -> Result<(&menagerie_loaders::SafetensorsTensor, gguf_file::TensorBytes), String> {
+        let tensor = self.shards.tensor(at).ok_or("no such tensor")?;
+        let bytes = self.shards.data(at).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
+        Ok((tensor, bytes))
+    }
+}
+
+/// How many heads and key-value heads there are and how wide they are, in one block or in all.
+fn groups(keys: &HfKeys) -> Vec<layout::Groups> {
+    let count = |value: &KeyValue| match value {
+        KeyValue::Integer(count) => usize::try_from(*count).ok(),
+        _ => None,
+    };
+    let lists = |key: &str| match keys.get(key) {
+        Some(KeyValue::List(values)) => values.iter().map(count).collect(),
+        Some(value) => vec![count(&value)],
+        None => Vec::new(),
+    };
+    let heads: Vec<Option<usize>> = lists("attention.head_count");
+    let (kv_heads, dims, width) =
+        (lists("attention.head_count_kv"), lists("attention.key_length"), lists("embedding_length"));
+    let one = |key: &str| lists(key).first().copied().flatten().unwrap_or(0);
+    let experts = one("expert_count");
+    let delta = layout::Delta {
+        keys: one("ssm.group_count"),
+        key: one("ssm.state_size"),
+        values: one("ssm.inner_size"),
+    };
+    let blocks = heads.len().max(kv_heads.len()).max(1);
+    let of = |list: &[Option<usize>], at: usize| list.get(at).or(list.first()).copied().flatten();
+    let groups = (0..blocks).map(|at| {
+        let heads = of(&heads, at).unwrap_or(0);
+        let derived = || of(&width, at).and_then(|width| width.checked_div(heads));
+        layout::Groups {
+            heads,
+            kv_heads: of(&kv_heads, at).unwrap_or(heads),
+            dim: of(&dims, at).or_else(derived).unwrap_or(0),
+            experts,
+            delta,
+        }
+    });
+    groups.collect()
+}
+
+/// `model.layers.7.mlp` belongs to block 7, where blocks begin with `model.layers.`.
+fn layer_of(prefix: &str, name: &str) -> Option<usize> {
+    if prefix.is_empty() {
+        return None;
+    }
+    name.strip_prefix(prefix)?.split('.').next()?.parse().ok()
+}
+
+/// A role without its suffix, and which part of it is meant.
+fn split_role(role: &str, part: Part) -> (&str, Part) {
+    for (end, part) in [(".bias", Part::Bias), (".scale", Part::Scale)] {
+        if let Some(bare) = role.strip_suffix(end) {
+            return (bare, part);
+        }
+    }
+    (role.strip_suffix(".weight").unwrap_or(role), part)
+}
+
+impl WeightSource for HfTensors {
+    fn file(&self) -> String {
+        let first = self.shards.paths().first();
+        match (first, self.shards.paths().len()) {
+            (Some(path), 1) => path.display().to_string(),
+            (Some(path), _) => path.parent().unwrap_or(path).display().to_string(),
+            (None, _) => "the folder".to_owned(),
+        }
+    }
+
+    fn entries(&self) -> &[TensorEntry] {
+        &self.entries
+    }
+
+    fn canonical_name(&self, index: usize) -> Option<String> {
+        let of = |slot: usize| {
+            move |(_, entries): &(&(String, Option<usize>), &[Option<usize>; 3])| entries[slot] == Some(index)
+        };
+        let name = |slot: usize, suffix: &str| {
+            // One tensor may have several roles: the first by name, whatever the map's order.
+            let roles = self.roles.iter().filter(of(slot)).map(|((role, layer), _)| (role, *layer));
+            roles.min().map(|(role, layer)| format!("{}{suffix}", self.spec.role_to_gguf_name(role, layer)))
+        };
+        name(0, ".weight").or_else(|| name(1, ".bias"))
+    }
+
+    fn stored(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn made_of(&self, index: usize) -> &[Piece] {
+        match self.made(index) {
+            Some(Made::Tensors { members, .. }) => members,
+            Some(Made::List(_)) | None => &[],
+        }
+    }
+
+    fn made_bytes(&self) -> u64 {
+        let owned = |(made, entry): (&Made, &TensorEntry)| match made {
+            Made::Tensors { copied: true, .. } => {
+                let wide = if entry.kind.starts_with("F8") { 4 } else { 1 };
+                entry.bytes.saturating_mul(wide)
+            }
+            _ => 0,
+        };
+        self.made.iter().zip(self.entries.iter().skip(self.stored())).map(owned).sum()
+    }
+
+    fn ignore_table(&self) -> &'static str {
+        "[hf.ignore_tensors]"
+    }
+
+    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+        let (role, part) = split_role(role, part);
+        let found = self.roles.get(&(role.to_owned(), layer))?;
+        match part {
+            Part::Main => found[0],
+            Part::Bias => found[1],
+            Part::Scale => found[2],
+        }
+    }
+
+    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+        if let Some(entry) = self.find(role, layer, part).and_then(|index| self.entries.get(index)) {
+            return entry.name.clone();
+        }
+        let (bare, part) = split_role(role, part);
+        let suffix = match part {
+            Part::Main => ".weight",
+            Part::Bias => ".bias",
+            Part::Scale => ".weight_scale",
+        };
+        let origins = self.spec.hf_origins(role, layer);
+        match origins.first() {
+            Some(HfOrigin::Tensor { name, whole: true, .. }) => name.clone(),
+            Some(HfOrigin::Tensor { name, .. }) => {
+                format!("{}{suffix}", name.replace("{expert}", "0").replace("{head}", "0"))
+            }
+            Some(HfOrigin::Config(name)) => format!("{name} of config.json"),
+            // No name of [hf.tensors]: the role itself says what is missing.
+            None => layer.map_or_else(|| bare.to_owned(), |layer| format!("{bare} of layer {layer}")),
+        }
+    }
+
+    fn weight(&self, index: usize) -> Result<Weight, ModelError> {
+        let entry = self.entries.get(index);
+        let entry =
+            entry.ok_or_else(|| ModelError::Weights(format!("tensor {index} is not in the folder")))?;
+        let Stacked { shape, block, mut parts } = self.build(index).map_err(ModelError::Weights)?;
+        let size =
+            |back: usize| shape.len().checked_sub(back).and_then(|at| shape.get(at)).copied().unwrap_or(1);
+        let count = shape.iter().rev().skip(2).product();
+        let shape = WeightShape { count, rows: size(2), cols: size(1) };
+        match (parts.len(), parts.pop()) {
+            (1, Some(bytes)) => Weight::new(&entry.name, bytes, block, shape),
+            (_, last) => {
+                parts.extend(last);
+                Weight::apart(&entry.name, parts, block, shape)
+            }
+        }
+    }
+
+    fn ignored(&self, index: usize, layers: usize) -> Option<String> {
+        let (name, written) = (self.names.get(index)?, &self.entries.get(index)?.name);
+        if OF_ACTIVATIONS.iter().any(|ending| name.ends_with(ending)) {
+            return Some("for activations in 8-bit floats, which are not used here".to_owned());
+        }
+        let reason = self
+            .spec
+            .hf_ignored_tensor(name, layers)
+            .or_else(|| self.spec.hf_ignored_tensor(written, layers));
+        reason.map(str::to_owned)
+    }
+
+    fn guard(&self) -> Option<WeightGuard> {
+        let shards = Arc::clone(&self.shards);
+        Some(Box::new(move || match shards.poisoned() {
+            false => Ok(()),
+            true => shards.check_alive().map_err(|error| ModelError::Weights(error.to_string())),
+        }))
+    }
+}
+
+impl RoleSource for HfTensors {
+    fn has(&self, role: &str, layer: Option<usize>) -> bool {
+        self.find(role, layer, Part::Main).is_some()
+    }
+}
+
+impl Made {
+    /// What of a tensor a layout takes.
+    fn share(layout: &[menagerie_spec::Layout]) -> Share {
+        use menagerie_spec::Layout;
+        let share = layout.iter().find_map(|layout| match layout {
+            Layout::EvenRows => Some(Share::EvenRows),
+            Layout::OddRows => Some(Share::OddRows),
+            Layout::EvenColumns => Some(Share::EvenColumns),
+            Layout::OddColumns => Some(Share::OddColumns),
+            Layout::DeltaQkv => Some(Share::OnePart),
+            Layout::DeltaGate => Some(Share::OtherPart),
+            _ => None,
+        });
+        share.unwrap_or(Share::Whole)
+    }
+}

@@ -1,0 +1,125 @@
+//! Canonical keys as the metadata of a GGUF file.
+
+use gguf_file::{OwnedArray, OwnedValue};
+use menagerie_spec::KeyValue;
+
+/// Ends of canonical keys whose values are real numbers, whole or not (gguf-py/gguf/gguf_writer.py, `add_float32`).
+const REAL: [&str; 22] = [
+    "_epsilon",
+    ".epsilon",
+    ".magnitude",
+    "clamp_kqv",
+    "max_alibi_bias",
+    "output_scale",
+    "attention.scale",
+    "temperature_scale",
+    "value_scale",
+    "softcapping",
+    "embedding_scale",
+    "group_scale",
+    "weights_scale",
+    "logit_scale",
+    "residual_scale",
+    "freq_base",
+    "freq_base_swa",
+    "_factor",
+    ".factor",
+    "scaling.alpha",
+    "_multiplier",
+    "_beta",
+];
+
+/// More of them, whose ends are numbers or words.
+const REAL_WHOLE: [&str; 3] =
+    ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "kda.gate_lower_bound"];
+
+/// The value as it is written, or what it is that no value of a file can be.
+pub(crate) fn written(key: &str, value: &KeyValue) -> Result<OwnedValue, String> {
+    let real = REAL_WHOLE.contains(&key) || REAL.iter().any(|end| key.ends_with(end));
+    Ok(match value {
+        // A count that a formula gave.
+        KeyValue::Number(number)
+            if !real && number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number) =>
+        {
+            OwnedValue::U32(*number as u32)
+        }
+        KeyValue::Number(number) => OwnedValue::F32(*number as f32),
+        KeyValue::Integer(whole) if real => OwnedValue::F32(*whole as f32),
+        KeyValue::Integer(whole) => match (u32::try_from(*whole), i32::try_from(*whole)) {
+            (Ok(whole), _) => OwnedValue::U32(whole),
+            (_, Ok(whole)) => OwnedValue::I32(whole),
+            _ => OwnedValue::I64(*whole),
+        },
+        KeyValue::Bool(flag) => OwnedValue::Bool(*flag),
+        KeyValue::Text(text) => OwnedValue::String(text.clone()),
+        KeyValue::List(values) => OwnedValue::Array(list(values, real)?),
+    })
+}
+
+fn list(values: &[KeyValue], real: bool) -> Result<OwnedArray, String> {
+    let whole = |value: &KeyValue| match value {
+        KeyValue::Integer(whole) => i32::try_from(*whole).ok(),
+        _ => None,
+    };
+    let number = |value: &KeyValue| match value {
+        KeyValue::Integer(whole) => Some(*whole as f32),
+        KeyValue::Number(number) => Some(*number as f32),
+        _ => None,
+    };
+    let flag = |value: &KeyValue| match value {
+        KeyValue::Bool(flag) => Some(*flag),
+        _ => None,
+    };
+    let text = |value: &KeyValue| match value {
+        KeyValue::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    let wholes: Option<Vec<i32>> = values.iter().map(whole).collect();
+    if let Some(wholes) = wholes.filter(|_| !real) {
+        return Ok(OwnedArray::I32(wholes));
+    }
+    if let Some(numbers) = values.iter().map(number).collect() {
+        return Ok(OwnedArray::F32(numbers));
+    }
+    if let Some(flags) = values.iter().map(flag).collect() {
+        return Ok(OwnedArray::Bool(flags));
+    }
+    let texts: Option<Vec<String>> = values.iter().map(text).collect();
+    texts.map(OwnedArray::strings).ok_or_else(|| "a list of several kinds of values".to_owned())
+}
+
+/// The value as a file gives it back, for the spec to be resolved against.
+pub(crate) fn read_back(key: &str, value: &KeyValue) -> KeyValue {
+    match (written(key, value), value) {
+        (Ok(OwnedValue::F32(number)), _) => KeyValue::Number(f64::from(number)),
+        (Ok(OwnedValue::Array(OwnedArray::F32(numbers))), _) => {
+            KeyValue::List(numbers.into_iter().map(|number| KeyValue::Number(f64::from(number))).collect())
+        }
+        (Ok(OwnedValue::U32(whole)), _) => KeyValue::Integer(i64::from(whole)),
+        _ => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_have_the_types_that_readers_expect() {
+        let written = |key: &str, value: KeyValue| written(key, &value).unwrap();
+        assert_eq!(written("rope.freq_base", KeyValue::Integer(10_000)), OwnedValue::F32(10_000.0));
+        assert_eq!(
+            written("attention.layer_norm_rms_epsilon", KeyValue::Number(1e-5)),
+            OwnedValue::F32(1e-5)
+        );
+        assert_eq!(written("rope.scaling.factor", KeyValue::Integer(8)), OwnedValue::F32(8.0));
+        assert_eq!(written("block_count", KeyValue::Integer(3)), OwnedValue::U32(3));
+        assert_eq!(written("rope.dimension_count", KeyValue::Number(8.0)), OwnedValue::U32(8));
+        assert_eq!(written("rope.freq_base", KeyValue::Number(8.0)), OwnedValue::F32(8.0));
+        assert_eq!(written("rope.dimension_count", KeyValue::Integer(16)), OwnedValue::U32(16));
+        let list = KeyValue::List(vec![KeyValue::Integer(4), KeyValue::Integer(2)]);
+        assert_eq!(written("attention.head_count_kv", list), OwnedValue::Array(OwnedArray::I32(vec![4, 2])));
+        let mixed = KeyValue::List(vec![KeyValue::Integer(4), KeyValue::Text("a".to_owned())]);
+        assert!(super::written("x", &mixed).is_err());
+    }
+}

@@ -1,0 +1,276 @@
+//! Groups that are words of a code book: the scale of each group, its words, and the super-block's factor.
+//!
+//! All these formats store an odd number `n` for a group of 16 or 32 values, whose scale is `factor * n`.
+
+use std::marker::PhantomData;
+
+use half::f16;
+
+use super::book::{FindWords, Grid, Words};
+use super::levels::Levels;
+use super::one_scale::fit;
+use super::panel::{Effort, Panel, inverse};
+use crate::simd::{LANES, Simd};
+
+/// What a format of code words is to the search.
+pub(super) trait Coded {
+    /// Its book.
+    type Grid: Grid;
+    /// Its levels, for values that are in no word.
+    type Levels: Levels;
+    /// Values of a group.
+    const GROUP: usize;
+    /// The scale of a group is the stored f16 times this times an odd number.
+    const UNIT: f32;
+    /// The largest odd number.
+    const MOST: f32;
+    /// Where the search of a scale begins, beside the scale that would be best if every value had its level for itself.
+    const STARTS: &'static [f32] = &[1.0];
+    /// Times words are sought for a group's scale, which least squares improve.
+    const ROUNDS: usize = 3;
+    /// What may be added to all values of a word, at most two.
+    const SHIFTS: &'static [f32];
+    /// Values that share a shift.
+    const RUN: usize;
+}
+
+/// A super-block as it will be written.
+pub(super) struct Coding {
+    /// The stored f16.
+    pub factor: f16,
+    /// The odd number of each group.
+    pub numbers: [u8; 16],
+    /// The words of each group.
+    pub words: [[u16; 8]; 16],
+    /// A bit for each run of a group that has the second shift.
+    pub shifts: [u8; 16],
+}
+
+/// Which shifts are looked at.
+#[derive(Clone, Copy)]
+enum Shifts {
+    /// All.
+    Every,
+    /// Those that a search before has found, a bit for each run.
+    Given(u8),
+}
+
+/// The best words of a group at a scale, each run with the better of its shifts, and a bit per run that has the second.
+#[inline(always)]
+fn shifted<S: Simd, C: Coded>(
+    s: S,
+    x: &[f32],
+    w: &[f32],
+    scale: f32,
+    start: &[u16; 8],
+    shifts: Shifts,
+) -> (Words, u8) {
+    let (mut all, mut bits) = (Words { error: 0.0, ..Words::none() }, 0);
+    let count = C::RUN / C::Grid::VALUES;
+    for n in 0..C::GROUP / C::RUN {
+        let mut best = Words::none();
+        for (number, &shift) in C::SHIFTS.iter().enumerate() {
+            if matches!(shifts, Shifts::Given(bits) if usize::from(bits >> n & 1) != number) {
+                continue;
+            }
+            let (x, w) = (&x[n * C::RUN..][..C::RUN], &w[n * C::RUN..][..C::RUN]);
+            let start = &start[n * count..][..count];
+            let found = s.call(FindWords::<C::Grid> { x, w, scale, shift, start, grid: PhantomData });
+            if found.error < best.error {
+                best = found;
+                bits = bits & !(1 << n) | (number as u8) << n;
+            }
+        }
+        all.words[n * count..][..count].copy_from_slice(&best.words[..count]);
+        all.along += best.along;
+        all.square += best.square;
+        all.error += best.error;
+    }
+    (all, bits)
+}
+
+/// What the scale of each group would be if every value had its level for itself.
+#[inline(always)]
+fn first_scales<S: Simd, C: Coded>(s: S, x: &[f32; 256], w: &[f32; 256]) -> [f32; LANES] {
+    let (mut values, mut weights) = ([0.0; 512], [0.0; 512]);
+    values[..256].copy_from_slice(x);
+    weights[..256].copy_from_slice(w);
+    let scales = match C::GROUP {
+        16 => fit::<S, C::Levels, 16>(s, &Panel::weighted(s, &values, &weights), Effort::Full).0,
+        _ => fit::<S, C::Levels, 32>(s, &Panel::weighted(s, &values, &weights), Effort::Full).0,
+    };
+    s.lanes(s.abs(scales))
+}
+
+/// The best found for a group.
+#[derive(Clone, Copy)]
+struct Best {
+    scale: f32,
+    /// `sum w g^2`.
+    square: f32,
+    words: [u16; 8],
+    shifts: u8,
+}
+
+/// The scale of a group with the least error found from a first one on.
+#[inline(always)]
+fn scale_of<S: Simd, C: Coded>(s: S, x: &[f32], w: &[f32], first: f32) -> Best {
+    let mut best = Best { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
+    let (mut gain, mut start) = (0.0, [0; 8]);
+    // The first word has the lowest level throughout. Where a group is constant nothing is better, and no search gets there.
+    let (lowest, mut weight, mut sum) = (C::Grid::LEVELS[0], 0.0, 0.0);
+    for i in 0..C::GROUP {
+        weight += w[i];
+        sum += w[i] * x[i];
+    }
+    if lowest * sum > 0.0 {
+        gain = sum * (sum / weight);
+        best =
+            Best { scale: sum / weight / lowest, square: lowest * lowest * weight, words: [0; 8], shifts: 0 };
+    }
+    for &around in C::STARTS {
+        let (mut next, mut shifts, mut here) = (first * around, Shifts::Every, 0.0);
+        for _ in 0..C::ROUNDS {
+            if next <= 0.0 {
+                break;
+            }
+            let (found, bits) = shifted::<S, C>(s, x, w, next, &start, shifts);
+            (start, shifts) = (found.words, Shifts::Given(bits));
+            next = if found.square > 0.0 { found.along / found.square } else { 0.0 };
+            if found.along * next > gain {
+                gain = found.along * next;
+                best = Best { scale: next, square: found.square, words: found.words, shifts: bits };
+            }
+            if found.along * next <= here {
+                break;
+            }
+            here = found.along * next;
+        }
+    }
+    best
+}
+
+/// The factor for which `sum weight (scale - factor n)^2` with odd `n` up to `most` is least: sixteen candidates in lanes.
+#[inline(always)]
+fn factor_of<S: Simd>(s: S, scales: &[f32], weights: &[f32], most: f32) -> f32 {
+    const STEPS: [f32; LANES] =
+        [-2.4, -1.8, -1.4, -1.0, -0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.4, 1.8];
+    let largest = scales.iter().copied().fold(0.0, f32::max);
+    if largest < 1e-20 {
+        return 0.0;
+    }
+    let unit = s.mul(s.add(s.splat(most), s.load(&STEPS)), s.splat(1.0 / largest));
+    let (mut along, mut square) = (s.splat(0.0), s.splat(0.0));
+    for (&scale, &weight) in scales.iter().zip(weights) {
+        let n = odd(s, s.mul(unit, s.splat(scale)), most);
+        let wn = s.mul(n, s.splat(weight));
+        along = s.add(along, s.mul(wn, s.splat(scale)));
+        square = s.add(square, s.mul(wn, n));
+    }
+    let factor = s.mul(along, inverse(s, square));
+    let (gains, factors) = (s.lanes(s.mul(along, factor)), s.lanes(factor));
+    let (mut best, mut gain) = (largest / most, 0.0);
+    for i in 0..LANES {
+        if gains[i] > gain {
+            (best, gain) = (factors[i], gains[i]);
+        }
+    }
+    best
+}
+
+/// The nearest odd number from 1 to `most`.
+#[inline(always)]
+fn odd<S: Simd>(s: S, value: S::F, most: f32) -> S::F {
+    let half = s.round(s.mul(s.sub(value, s.splat(1.0)), s.splat(0.5)));
+    let n = s.add(s.mul(half, s.splat(2.0)), s.splat(1.0));
+    s.max(s.min(n, s.splat(most)), s.splat(1.0))
+}
+
+/// Codes a super-block of 256 values (magnitudes, where signs are stored apart) with their weights.
+#[inline(always)]
+pub(super) fn code<S: Simd, C: Coded>(s: S, x: &[f32; 256], w: &[f32; 256]) -> Coding {
+    let groups = 256 / C::GROUP;
+    let first = first_scales::<S, C>(s, x, w);
+    let none = Best { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
+    let (mut scales, mut squares, mut best) = ([0.0; 16], [0.0; 16], [none; 16]);
+    for g in 0..groups {
+        let at = g * C::GROUP..(g + 1) * C::GROUP;
+        best[g] = scale_of::<S, C>(s, &x[at.clone()], &w[at], first[g]);
+        (scales[g], squares[g]) = (best[g].scale, best[g].square);
+    }
+    let factor = factor_of(s, &scales[..groups], &squares[..groups], C::MOST);
+    let mut coding = Coding { factor: f16::ZERO, numbers: [1; 16], words: [[0; 8]; 16], shifts: [0; 16] };
+    // What f16 can hold is what the words are chosen for.
+    coding.factor = f16::from_f32(factor / C::UNIT);
+    let unit = coding.factor.to_f32() * C::UNIT;
+    if unit <= 0.0 {
+        return coding;
+    }
+    let (mut along, mut square) = (0.0, 0.0);
+    for g in 0..groups {
+        let at = g * C::GROUP..(g + 1) * C::GROUP;
+        let (x, w) = (&x[at.clone()], &w[at]);
+        let most = (C::MOST - 1.0) * 0.5;
+        let exact = ((scales[g] / unit - 1.0) * 0.5).clamp(0.0, most);
+        let (mut least, mut number) = (Words::none(), 1.0);
+        for l in [exact.floor(), exact.floor() + 1.0] {
+            // One that is further than this from the scale is never the better one, or only just.
+            if (exact - l).abs() > 0.75 || l > most {
+                continue;
+            }
+            let n = 2.0 * l + 1.0;
+            let shifts = Shifts::Given(best[g].shifts);
+            let found = shifted::<S, C>(s, x, w, unit * n, &best[g].words, shifts).0;
+            if found.error < least.error {
+                (least, number) = (found, n);
+            }
+        }
+        coding.numbers[g] = number as u8;
+        best[g].words = least.words;
+        along += number * least.along;
+        square += number * number * least.square;
+    }
+    if square > 0.0 && along > 0.0 {
+        coding.factor = f16::from_f32(along / square / C::UNIT);
+    }
+    let unit = coding.factor.to_f32() * C::UNIT;
+    for g in 0..groups {
+        let at = g * C::GROUP..(g + 1) * C::GROUP;
+        let scale = unit * f32::from(coding.numbers[g]);
+        let (x, w) = (&x[at.clone()], &w[at]);
+        let (found, shifts) = shifted::<S, C>(s, x, w, scale, &best[g].words, Shifts::Given(best[g].shifts));
+        (coding.words[g], coding.shifts[g]) = (found.words, shifts);
+    }
+    coding
+}
+
+/// Magnitudes, and for every eight values a byte of signs.
+#[inline(always)]
+pub(super) fn signs(x: &[f32], out: &mut [f32; 256]) -> [u8; 32] {
+    let mut signs = [0; 32];
+    for i in 0..256 {
+        out[i] = x[i].abs();
+        signs[i / 8] |= u8::from(x[i] < 0.0) << (i % 8);
+    }
+    signs
+}
+
+/// The same with an even number of signs per eight: where it is odd, the value whose wrong sign costs least has it, and its
+/// magnitude is negative.
+#[inline(always)]
+pub(super) fn even_signs(x: &[f32], w: &[f32; 256], out: &mut [f32; 256]) -> [u8; 32] {
+    let mut signs = signs(x, out);
+    for n in 0..32 {
+        if signs[n].count_ones().is_multiple_of(2) {
+            continue;
+        }
+        let mut least = n * 8;
+        for i in n * 8..n * 8 + 8 {
+            // w ((|x| + g)^2 - (|x| - g)^2) = 4 w |x| g
+            least = if w[i] * out[i] < w[least] * out[least] { i } else { least };
+        }
+        out[least] = -out[least];
+        signs[n] ^= 1 << (least % 8);
+    }
+    signs
+}

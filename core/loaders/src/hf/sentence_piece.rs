@@ -1,0 +1,243 @@
+//! `tokenizer.model`: sentencepiece's `ModelProto`, a protobuf message (sentencepiece_model.proto).
+
+/// A vocabulary of sentencepiece.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SentencePiece {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) algorithm: Algorithm,
+    pub(super) bos: i64,
+    pub(super) eos: i64,
+    pub(super) unknown: i64,
+    pub(super) pad: i64,
+    pub(super) dummy_prefix: bool,
+    pub(super) remove_extra_whitespaces: bool,
+    /// How characters are replaced; empty where they are not.
+    pub(super) characters: Vec<u8>,
+}
+
+/// A token.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Piece {
+    pub(super) text: String,
+    pub(super) score: f32,
+    pub(super) kind: Kind,
+}
+
+/// `SentencePiece.Type`, whose numbers GGUF has taken over but for `USER_DEFINED`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Normal,
+    Unknown,
+    Control,
+    UserDefined,
+    Unused,
+    Byte,
+}
+
+/// `TrainerSpec.ModelType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Algorithm {
+    Unigram,
+    Pairs,
+    Words,
+    Characters,
+}
+
+impl SentencePiece {
+    /// Reads the message; an error is what is wrong with it.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+        // The values of the message's own defaults.
+        let mut model = Self {
+            pieces: Vec::new(),
+            algorithm: Algorithm::Unigram,
+            bos: 1,
+            eos: 2,
+            unknown: 0,
+            pad: -1,
+            dummy_prefix: true,
+            remove_extra_whitespaces: true,
+            characters: Vec::new(),
+        };
+        each_field(bytes, |field, value| {
+            match (field, value) {
+                (1, Field::Bytes(piece)) => model.pieces.push(Piece::read(piece)?),
+                (2, Field::Bytes(trainer)) => model.trainer(trainer)?,
+                (3, Field::Bytes(normalizer)) => model.normalizer(normalizer)?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        match model.pieces.is_empty() {
+            true => Err("it holds no tokens".to_owned()),
+            false => Ok(model),
+        }
+    }
+
+    fn trainer(&mut self, bytes: &[u8]) -> Result<(), String> {
+        each_field(bytes, |field, value| {
+            match (field, value) {
+                (3, Field::Number(kind)) => {
+                    self.algorithm = match kind {
+                        1 => Algorithm::Unigram,
+                        2 => Algorithm::Pairs,
+                        3 => Algorithm::Words,
+                        4 => Algorithm::Characters,
+                        other => return Err(format!("its model type is {other}, known are 1 to 4")),
+                    }
+                }
+                (24, Field::Number(1)) => {
+                    return Err("it writes spaces after words, which is not done".to_owned());
+                }
+                // Ids are int32: negative ones are written in ten bytes.
+                (40, Field::Number(id)) => self.unknown = id as i64,
+                (41, Field::Number(id)) => self.bos = id as i64,
+                (42, Field::Number(id)) => self.eos = id as i64,
+                (43, Field::Number(id)) => self.pad = id as i64,
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    fn normalizer(&mut self, bytes: &[u8]) -> Result<(), String> {
+        each_field(bytes, |field, value| {
+            match (field, value) {
+                (2, Field::Bytes(map)) => self.characters = map.to_vec(),
+                (3, Field::Number(flag)) => self.dummy_prefix = flag != 0,
+                (4, Field::Number(flag)) => self.remove_extra_whitespaces = flag != 0,
+                (5, Field::Number(0)) => {
+                    return Err("it keeps spaces as they are, which is not done".to_owned());
+                }
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Piece {
+    fn read(bytes: &[u8]) -> Result<Self, String> {
+        let mut piece = Self { text: String::new(), score: 0.0, kind: Kind::Normal };
+        each_field(bytes, |field, value| {
+            match (field, value) {
+                (1, Field::Bytes(text)) => {
+                    let text = std::str::from_utf8(text).map_err(|_| "a token is not UTF-8".to_owned())?;
+                    piece.text = text.to_owned();
+                }
+                (2, Field::Four(score)) => piece.score = f32::from_le_bytes(score),
+                (3, Field::Number(kind)) => {
+                    piece.kind = match kind {
+                        1 => Kind::Normal,
+                        2 => Kind::Unknown,
+                        3 => Kind::Control,
+                        4 => Kind::UserDefined,
+                        5 => Kind::Unused,
+                        6 => Kind::Byte,
+                        other => return Err(format!("a token is of type {other}, known are 1 to 6")),
+                    }
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        match piece.score.is_nan() {
+            true => Err(format!("the score of {:?} is not a number", piece.text)),
+            false => Ok(piece),
+        }
+    }
+}
+
+/// A value of a message, by how it is written.
+enum Field<'b> {
+    Number(u64),
+    Bytes(&'b [u8]),
+    Four([u8; 4]),
+    /// Of eight bytes, which nothing here has.
+    Eight,
+}
+
+/// Calls `take` with each field's number and value.
+fn each_field(
+    bytes: &[u8],
+    mut take: impl FnMut(u64, Field<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut rest = bytes;
+    let cut = || "it ends in the middle of a value".to_owned();
+    while !rest.is_empty() {
+        let key = varint(&mut rest).ok_or_else(cut)?;
+        let value = match key & 7 {
+            0 => Field::Number(varint(&mut rest).ok_or_else(cut)?),
+            1 => {
+                rest = rest.get(8..).ok_or_else(cut)?;
+                Field::Eight
+            }
+            2 => {
+                let length = usize::try_from(varint(&mut rest).ok_or_else(cut)?).map_err(|_| cut())?;
+                let (own, after) = rest.split_at_checked(length).ok_or_else(cut)?;
+                rest = after;
+                Field::Bytes(own)
+            }
+            5 => {
+                let (own, after) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
+                rest = after;
+                Field::Four(*own)
+            }
+            other => {
+                return Err(format!("a value is of the wire type {other}, which this format does not use"));
+            }
+        };
+        take(key >> 3, value)?;
+    }
+    Ok(())
+}
+
+/// A number of one to ten bytes, seven bits in each, the lowest first.
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fixture() -> Vec<u8> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tok/spm/tokenizer.model");
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn a_trained_vocabulary_is_read() {
+        let model = SentencePiece::read(&fixture()).unwrap();
+        assert_eq!(model.pieces.len(), 380);
+        assert_eq!(
+            (model.algorithm, model.unknown, model.bos, model.eos, model.pad),
+            (Algorithm::Pairs, 0, 1, 2, -1)
+        );
+        assert!(model.dummy_prefix && !model.remove_extra_whitespaces && model.characters.is_empty());
+        let kinds: Vec<Kind> = model.pieces.iter().take(4).map(|piece| piece.kind).collect();
+        assert_eq!(kinds, [Kind::Unknown, Kind::Control, Kind::Control, Kind::Byte]);
+        assert_eq!(model.pieces[3].text, "<0x00>");
+    }
+
+    proptest! {
+        #[test]
+        fn damage_is_an_error_or_another_vocabulary(at in 0usize..5933, byte: u8, cut in 0usize..5933) {
+            let mut bytes = fixture();
+            bytes[at] = byte;
+            let _ = SentencePiece::read(&bytes);
+            bytes.truncate(cut);
+            let _ = SentencePiece::read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A tokenizer as a `tokenizer.json` describes it (the tokenizers crate), by the steps that it names: normalise, find the
+//! added tokens, cut, make pieces of the model's tokens. What is not done exactly is refused by its place in the file.
+
+mod added;
+mod cut;
+pub(crate) mod file;
+pub(crate) mod frame;
+mod lists;
+pub(crate) mod model;
+mod normalizer;
+pub(crate) mod part;
+mod pattern;
+mod pieces;
+pub(crate) mod pre_tokenizer;
+mod spelling;
+mod staged;
+pub(crate) mod vocabulary;
+
+use std::sync::Arc;
+
+use file::{AddedToken, File};
+pub(crate) use staged::Staged;
+
+use super::algorithm::Algorithm;
+use super::error::TokenizerError;
+use super::framing::Framing;
+use super::special::SpecialTokens;
+use super::{Parts, Tokenizer, ends};
+use crate::tables::TokenizerTables;
+
+/// What other files of a folder say about its tokenizer.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    /// Tokens that the file does not list as added, with their manners.
+    pub(crate) added: Vec<AddedToken>,
+    /// Texts that are special tokens, if the vocabulary has them.
+    pub(crate) special: Vec<String>,
+    pub(crate) bos: Option<Named>,
+    pub(crate) eos: Option<Named>,
+    /// Whether a beginning-of-sequence and an end-of-sequence token are put around a text, where that is said in words:
+    /// it then counts more than the file's template.
+    pub(crate) adds: Option<Adds>,
+    /// The unknown and the padding token, by text.
+    pub(crate) unknown: Option<String>,
+    pub(crate) pad: Option<String>,
+    /// More ids that end a generation.
+    pub(crate) ends: Vec<u32>,
+}
+
+/// A token by text or by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Named {
+    Text(String),
+    Id(u32),
+}
+
+/// What is put around a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Adds {
+    pub(crate) bos: bool,
+    pub(crate) eos: bool,
+}
+
+/// Reads the text of a `tokenizer.json`.
+///
+/// # Errors
+/// It is no JSON, or has a field that is not known.
+pub(crate) fn read(text: &str) -> Result<File, TokenizerError> {
+    let file: File = serde_json::from_str(text).map_err(|error| {
+        part::bad(format!("line {}, column {}", error.line(), error.column()), said(&error))
+    })?;
+    match file.version.as_deref() {
+        None | Some("1.0") => Ok(file),
+        Some(other) => Err(part::refused("version", format!("is {other:?}"))),
+    }
+}
+
+/// The message without the place, which stands before it already.
+fn said(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+/// Builds the tokenizer of a file and its settings.
+///
+/// # Errors
+/// A damaged file, one that asks for what is not done.
+pub(crate) fn build(
+    mut file: File,
+    settings: &Settings,
+    tables: Arc<TokenizerTables>,
+) -> Result<Tokenizer, TokenizerError> {
+    vocabulary::add(&mut file, settings)?;
+    let mut vocabulary = vocabulary::read(&file)?;
+    let size = vocabulary.len();
+    let named = |named: &Option<Named>| match named {
+        Some(Named::Text(text)) => vocabulary.id(text),
+        Some(Named::Id(id)) => Some(*id).filter(|id| (*id as usize) < size),
+        None => None,
+    };
+    let (bos, eos) = (named(&settings.bos), named(&settings.eos));
+    let mut framing = frame::read(&file.post_processor, size)?;
+    if let Some(adds) = settings.adds {
+        framing = added_framing(adds, bos, eos);
+    }
+    let stated = eos.into_iter().chain(settings.ends.iter().copied()).filter(|id| (*id as usize) < size);
+    let ends = ends::find(&mut vocabulary, stated.collect(), |_| Ok(None), &tables)?;
+    let staged = Staged::read(&file, &vocabulary)?;
+    let bos = bos.or(framing.opening.first().copied());
+    let starts = |id: u32| framing.opening.first() == Some(&id);
+    let closes = |id: u32| framing.closing.last() == Some(&id);
+    let parts = Parts {
+        add_bos: bos.is_some_and(starts),
+        add_eos: eos.is_some_and(closes),
+        special: SpecialTokens::new(&vocabulary, Default::default()),
+        algorithm: Algorithm::Staged(Box::new(staged)),
+        vocabulary,
+        tables,
+        model: model::kind(&file.model)?.to_owned(),
+        pre: None,
+        bos,
+        eos,
+        framing,
+    };
+    Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
+}
+
+/// What transformers 5 puts in the place of the file's template (`update_post_processor`).
+pub(crate) fn added_framing(adds: Adds, bos: Option<u32>, eos: Option<u32>) -> Framing {
+    let opening: Vec<u32> = bos.filter(|_| adds.bos).into_iter().collect();
+    let closing: Vec<u32> = eos.filter(|_| adds.eos).into_iter().collect();
+    Framing { between: opening.clone(), ending: closing.clone(), opening, closing }
+}

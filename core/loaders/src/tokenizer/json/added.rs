@@ -1,0 +1,125 @@
+//! Tokens that are looked for in a text before it is cut (the tokenizers crate, `tokenizer/added_vocabulary.rs`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::super::error::TokenizerError;
+use super::super::prefixes::Prefixes;
+use super::super::special;
+use super::super::splitter::is_word;
+use super::super::vocabulary::Vocabulary;
+use super::file::AddedToken;
+use super::normalizer::Normalizer;
+
+/// Tokens that are found in one form of the text: as it is, or normalised.
+#[derive(Debug, Default)]
+pub(super) struct AddedSet {
+    texts: Prefixes,
+    manners: HashMap<u32, Manner>,
+}
+
+/// What goes with a token when it is found.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    /// Only where the text there is trusted.
+    guarded: bool,
+    single_word: bool,
+    lstrip: bool,
+    rstrip: bool,
+}
+
+/// A part of a text: a token, or text that holds none.
+pub(super) type Found = (Option<u32>, Range<usize>);
+
+impl AddedSet {
+    /// The tokens that are looked for in the text as it is, and those in the normalised one.
+    ///
+    /// # Errors
+    /// A regex of the normalizer gave up.
+    pub(super) fn both(
+        tokens: &[AddedToken],
+        vocabulary: &Vocabulary,
+        normalizer: &Normalizer,
+    ) -> Result<[Self; 2], TokenizerError> {
+        let set = |normalized: bool| -> Result<Self, TokenizerError> {
+            let mut texts = Vec::new();
+            let mut manners = HashMap::new();
+            for token in tokens.iter().filter(|token| token.normalized == normalized) {
+                let Some(id) = vocabulary.id(&token.content) else {
+                    continue;
+                };
+                let text = if normalized {
+                    normalizer.apply(&token.content)?
+                } else {
+                    token.content.as_str().into()
+                };
+                texts.push((id, text.into_owned()));
+                manners.insert(
+                    id,
+                    Manner {
+                        guarded: special::is_guarded(vocabulary, id),
+                        single_word: token.single_word,
+                        lstrip: token.lstrip,
+                        rstrip: token.rstrip,
+                    },
+                );
+            }
+            Ok(Self { texts: Prefixes::new(texts.into_iter()), manners })
+        };
+        Ok([set(false)?, set(true)?])
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.manners.is_empty()
+    }
+
+    /// Whether some are found in trusted text only.
+    pub(super) fn has_guarded(&self) -> bool {
+        self.manners.values().any(|manner| manner.guarded)
+    }
+
+    /// Cuts a text at its tokens: the leftmost first, of those at one place the longest. One that is not meant there is
+    /// text as a whole.
+    pub(super) fn cut(&self, text: &str, trusted: impl Fn(&Range<usize>) -> bool) -> Vec<Found> {
+        let mut parts = Vec::new();
+        let mut done = 0;
+        let mut at = 0;
+        while at < text.len() && !self.is_empty() {
+            let Some((length, id)) = self.texts.longest(text.as_bytes().get(at..).unwrap_or_default()) else {
+                at += 1;
+                continue;
+            };
+            let found = at..at + length;
+            at = found.end;
+            let manner = self.manners.get(&id).filter(|manner| !manner.guarded || trusted(&found));
+            let Some(manner) = manner.filter(|manner| !manner.single_word || alone(text, &found)) else {
+                continue;
+            };
+            let (before, after) = (text.get(..found.start), text.get(found.end..));
+            let (mut start, mut end) = (found.start, found.end);
+            if manner.lstrip {
+                start = before.map_or(start, |before| before.trim_end().len()).max(done);
+            }
+            if manner.rstrip {
+                end += after.map_or(0, |after| after.len() - after.trim_start().len());
+            }
+            if done < start {
+                parts.push((None, done..start));
+            }
+            parts.push((Some(id), start..end));
+            done = end;
+        }
+        if done < text.len() {
+            parts.push((None, done..text.len()));
+        }
+        parts
+    }
+}
+
+/// Whether no letter touches a place.
+fn alone(text: &str, place: &Range<usize>) -> bool {
+    let before = text.get(..place.start).and_then(|before| before.chars().next_back());
+    let after = text.get(place.end..).and_then(|after| after.chars().next());
+    !before.is_some_and(is_word) && !after.is_some_and(is_word)
+}

@@ -1,0 +1,173 @@
+//! [`Cut`]: what is looked for in a text, and how it is cut there (the tokenizers crate, `NormalizedString::split`).
+
+use std::ops::Range;
+
+use super::super::char_class::CharClass;
+use super::super::error::TokenizerError;
+use super::super::finder::Finder;
+use super::super::splitter::Splitter;
+
+/// What becomes of what was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behavior {
+    Isolated,
+    Removed,
+    MergedWithPrevious,
+    MergedWithNext,
+    Contiguous,
+}
+
+impl Behavior {
+    /// By its name in a file.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "Isolated" => Self::Isolated,
+            "Removed" => Self::Removed,
+            "MergedWithPrevious" => Self::MergedWithPrevious,
+            "MergedWithNext" => Self::MergedWithNext,
+            "Contiguous" => Self::Contiguous,
+            _ => return None,
+        })
+    }
+}
+
+/// Characters that are each found alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Characters {
+    White,
+    Punctuation,
+    Numeric,
+    One(char),
+}
+
+impl Characters {
+    fn has(self, character: char) -> bool {
+        match self {
+            Self::White => character.is_whitespace(),
+            Self::Punctuation => character.is_ascii_punctuation() || CharClass::Punctuation.has(character),
+            Self::Numeric => character.is_numeric(),
+            Self::One(one) => one == character,
+        }
+    }
+}
+
+/// What is looked for.
+#[derive(Debug)]
+pub(super) enum Sought {
+    /// Isolated matches of each regex in turn.
+    Isolated(Splitter),
+    Regex(Finder),
+    Text(String),
+    Characters(Characters),
+}
+
+/// Whether what is found counts, or what lies between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counts {
+    Found,
+    Between,
+}
+
+/// A cut of every piece.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) sought: Sought,
+    pub(super) behavior: Behavior,
+    pub(super) counts: Counts,
+}
+
+impl Cut {
+    /// Finds single characters.
+    pub(super) fn of(characters: Characters, behavior: Behavior) -> Self {
+        Self { sought: Sought::Characters(characters), behavior, counts: Counts::Found }
+    }
+
+    /// The parts of a piece that stay.
+    ///
+    /// # Errors
+    /// A regex gave up.
+    pub(super) fn ranges(&self, piece: &str) -> Result<Vec<Range<usize>>, TokenizerError> {
+        let found: Vec<Range<usize>> = match &self.sought {
+            Sought::Isolated(splitter) => {
+                let mut end = 0;
+                let range = |part: &str| {
+                    end += part.len();
+                    end - part.len()..end
+                };
+                return Ok(splitter.split(piece)?.into_iter().map(range).collect());
+            }
+            Sought::Regex(finder) => finder.all(piece)?,
+            Sought::Text(text) => {
+                piece.match_indices(text.as_str()).map(|(at, text)| at..at + text.len()).collect()
+            }
+            Sought::Characters(characters) => {
+                let found = piece.char_indices().filter(|(_, character)| characters.has(*character));
+                found.map(|(at, character)| at..at + character.len_utf8()).collect()
+            }
+        };
+        Ok(self.behavior.apply(covered(&found, piece.len(), self.counts)))
+    }
+}
+
+/// What was found and what lies between, in order, and which of them counts.
+fn covered(found: &[Range<usize>], length: usize, counts: Counts) -> Vec<(Range<usize>, bool)> {
+    let mut parts = Vec::with_capacity(2 * found.len() + 1);
+    let mut done = 0;
+    for range in found {
+        if done != range.start {
+            parts.push((done..range.start, counts == Counts::Between));
+        }
+        parts.push((range.clone(), counts == Counts::Found));
+        done = range.end;
+    }
+    if done != length {
+        parts.push((done..length, counts == Counts::Between));
+    }
+    parts
+}
+
+impl Behavior {
+    fn apply(self, parts: Vec<(Range<usize>, bool)>) -> Vec<Range<usize>> {
+        match self {
+            Self::Isolated => parts.into_iter().map(|(range, _)| range).collect(),
+            Self::Removed => parts.into_iter().filter(|part| !part.1).map(|(range, _)| range).collect(),
+            Self::Contiguous => joined(
+                parts.into_iter(),
+                |counts, before| counts == before,
+                |last, range| last.end = range.end,
+            ),
+            Self::MergedWithPrevious => joined(
+                parts.into_iter(),
+                |counts, before| counts && !before,
+                |last, range| last.end = range.end,
+            ),
+            Self::MergedWithNext => {
+                let mut ranges = joined(
+                    parts.into_iter().rev(),
+                    |counts, before| counts && !before,
+                    |last, range| last.start = range.start,
+                );
+                ranges.reverse();
+                ranges
+            }
+        }
+    }
+}
+
+/// The parts, each joined to the last where that is to be by whether it and the one before count.
+fn joined(
+    parts: impl Iterator<Item = (Range<usize>, bool)>,
+    joins: impl Fn(bool, bool) -> bool,
+    join: impl Fn(&mut Range<usize>, &Range<usize>),
+) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut before = false;
+    for (range, counts) in parts {
+        match ranges.last_mut().filter(|_| joins(counts, before)) {
+            Some(last) => join(last, &range),
+            None => ranges.push(range),
+        }
+        before = counts;
+    }
+    ranges
+}

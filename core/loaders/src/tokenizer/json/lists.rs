@@ -1,0 +1,207 @@
+//! The long lists of a `tokenizer.json`: tokens and merges, their texts in one buffer each.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Texts, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    buffer: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &str) {
+        self.buffer.push_str(text);
+        self.ends.push(self.buffer.len());
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// One of them; empty past the end.
+    pub(crate) fn get(&self, at: usize) -> &str {
+        let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
+        let end = self.ends.get(at).copied().unwrap_or(start);
+        self.buffer.get(start..end).unwrap_or_default()
+    }
+}
+
+/// Reads a string to the end of the buffer.
+struct Append<'a>(&'a mut Texts);
+
+impl<'de> DeserializeSeed<'de> for Append<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Append<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.0.push(text);
+        Ok(())
+    }
+}
+
+/// Tokens with their ids (an object: text to id) or their scores (a list of pairs, whose places are the ids).
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    pub(crate) texts: Texts,
+    /// One for each text.
+    pub(crate) ids: Vec<u64>,
+    /// One for each text, or none.
+    pub(crate) scores: Vec<f64>,
+}
+
+impl<'de> Deserialize<'de> for Tokens {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TokensVisitor)
+    }
+}
+
+struct TokensVisitor;
+
+impl<'de> Visitor<'de> for TokensVisitor {
+    type Value = Tokens;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tokens with ids, or a list of tokens with scores")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tokens, A::Error> {
+        let mut tokens = Tokens::default();
+        while map.next_key_seed(Append(&mut tokens.texts))?.is_some() {
+            tokens.ids.push(map.next_value()?);
+        }
+        Ok(tokens)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tokens, A::Error> {
+        let mut tokens = Tokens::default();
+        while let Some(score) = list.next_element_seed(Scored(&mut tokens.texts))? {
+            tokens.ids.push(tokens.ids.len() as u64);
+            tokens.scores.push(score);
+        }
+        Ok(tokens)
+    }
+}
+
+/// A token with its score.
+struct Scored<'a>(&'a mut Texts);
+
+impl<'de> DeserializeSeed<'de> for Scored<'_> {
+    type Value = f64;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<f64, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Scored<'_> {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a token and its score")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<f64, A::Error> {
+        let short = || A::Error::custom("a token and its score were expected");
+        pair.next_element_seed(Append(self.0))?.ok_or_else(short)?;
+        let score = pair.next_element()?.ok_or_else(short)?;
+        match pair.next_element::<serde::de::IgnoredAny>()? {
+            None => Ok(score),
+            Some(_) => Err(A::Error::custom("a token and its score were expected, and there is more")),
+        }
+    }
+}
+
+/// Merges in their order: two texts each, written `"a b"` or `["a", "b"]`.
+#[derive(Debug, Default)]
+pub(crate) struct Merges {
+    texts: Texts,
+}
+
+impl Merges {
+    /// The two parts of each merge.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        (0..self.texts.len() / 2).map(|at| (self.texts.get(2 * at), self.texts.get(2 * at + 1)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Merges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(MergesVisitor)
+    }
+}
+
+struct MergesVisitor;
+
+impl<'de> Visitor<'de> for MergesVisitor {
+    type Value = Merges;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of merges")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Merges, A::Error> {
+        let mut merges = Merges::default();
+        while list.next_element_seed(Merge(&mut merges.texts))?.is_some() {}
+        Ok(merges)
+    }
+}
+
+/// One merge.
+struct Merge<'a>(&'a mut Texts);
+
+impl<'de> DeserializeSeed<'de> for Merge<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Merge<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a merge: \"a b\" or [\"a\", \"b\"]")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        // The first line of the merges.txt that the list was once.
+        if text.starts_with("#version") {
+            return Ok(());
+        }
+        match text.split_once(' ').filter(|(_, right)| !right.contains(' ')) {
+            Some((left, right)) => {
+                self.0.push(left);
+                self.0.push(right);
+                Ok(())
+            }
+            None => Err(E::custom(format!("the merge {text:?} is not two parts with a space between"))),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<(), A::Error> {
+        let wrong = || A::Error::custom("a merge has two parts");
+        pair.next_element_seed(Append(self.0))?.ok_or_else(wrong)?;
+        pair.next_element_seed(Append(self.0))?.ok_or_else(wrong)?;
+        match pair.next_element::<serde::de::IgnoredAny>()? {
+            None => Ok(()),
+            Some(_) => Err(wrong()),
+        }
+    }
+}

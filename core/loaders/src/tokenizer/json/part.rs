@@ -1,0 +1,129 @@
+//! [`Part`]: one object of a `tokenizer.json` (a normalizer, a pre-tokenizer), read field by field, so that a field that
+//! nobody reads is refused by name.
+
+use std::cell::RefCell;
+
+use serde_json::{Map, Value};
+
+use super::super::error::TokenizerError;
+
+/// An object with a `type`, and where it stands.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) place: String,
+    fields: &'a Map<String, Value>,
+    read: RefCell<Vec<&'static str>>,
+}
+
+impl<'a> Part<'a> {
+    /// The object at a place.
+    ///
+    /// # Errors
+    /// It is no object.
+    pub(super) fn new(place: impl Into<String>, value: &'a Value) -> Result<Self, TokenizerError> {
+        let place = place.into();
+        match value {
+            Value::Object(fields) => Ok(Self { place, fields, read: RefCell::default() }),
+            other => Err(bad(place, format!("an object was expected, found {}", kind(other)))),
+        }
+    }
+
+    /// What its `type` says.
+    pub(super) fn kind(&self) -> Result<&'a str, TokenizerError> {
+        self.text("type")?.ok_or_else(|| bad(&self.place, "it has no `type`"))
+    }
+
+    fn get(&self, field: &'static str) -> Option<&'a Value> {
+        self.read.borrow_mut().push(field);
+        self.fields.get(field).filter(|value| !value.is_null())
+    }
+
+    /// A text, if the field is there.
+    pub(super) fn text(&self, field: &'static str) -> Result<Option<&'a str>, TokenizerError> {
+        self.typed(field, "a string", Value::as_str)
+    }
+
+    /// A flag, if the field is there.
+    pub(super) fn flag(&self, field: &'static str) -> Result<Option<bool>, TokenizerError> {
+        self.typed(field, "true or false", Value::as_bool)
+    }
+
+    /// A count, if the field is there.
+    pub(super) fn count(&self, field: &'static str) -> Result<Option<u64>, TokenizerError> {
+        self.typed(field, "a whole number", Value::as_u64)
+    }
+
+    /// A value that must be there.
+    pub(super) fn value(&self, field: &'static str) -> Result<&'a Value, TokenizerError> {
+        self.get(field).ok_or_else(|| self.bad(format!("it has no `{field}`")))
+    }
+
+    /// The objects of a list that must be there.
+    pub(super) fn parts(&self, field: &'static str) -> Result<Vec<Self>, TokenizerError> {
+        let list = self.typed(field, "a list", Value::as_array)?;
+        let list = list.ok_or_else(|| self.bad(format!("it has no `{field}`")))?;
+        let part = |(at, value)| Self::new(format!("{}.{field}[{at}]", self.place), value);
+        list.iter().enumerate().map(part).collect()
+    }
+
+    /// A field that changes nothing here.
+    pub(super) fn skip(&self, field: &'static str) {
+        self.read.borrow_mut().push(field);
+    }
+
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// A field that was not read.
+    pub(super) fn finish(&self) -> Result<(), TokenizerError> {
+        let read = self.read.borrow();
+        match self.fields.keys().find(|field| *field != "type" && !read.contains(&field.as_str())) {
+            None => Ok(()),
+            Some(field) => Err(self.refused(format!("has the unknown field `{field}`"))),
+        }
+    }
+
+    fn typed<T>(
+        &self,
+        field: &'static str,
+        expected: &str,
+        convert: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, TokenizerError> {
+        let Some(value) = self.get(field) else {
+            return Ok(None);
+        };
+        let found = || self.bad(format!("`{field}` is {}, {expected} was expected", kind(value)));
+        convert(value).map(Some).ok_or_else(found)
+    }
+
+    /// The part is damaged.
+    pub(super) fn bad(&self, problem: impl Into<String>) -> TokenizerError {
+        bad(&self.place, problem)
+    }
+
+    /// The part asks for something that is not done; `what` goes on after the name of the place.
+    pub(super) fn refused(&self, what: impl Into<String>) -> TokenizerError {
+        refused(&self.place, what)
+    }
+}
+
+/// A place of the file is damaged.
+pub(super) fn bad(place: impl Into<String>, problem: impl Into<String>) -> TokenizerError {
+    TokenizerError::BadJson { place: place.into(), problem: problem.into() }
+}
+
+/// A place of the file asks for something that is not done.
+pub(crate) fn refused(place: impl Into<String>, what: impl Into<String>) -> TokenizerError {
+    TokenizerError::UnsupportedJson { place: place.into(), what: what.into() }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,55 @@
+//! [`Pieces`]: a text that is being cut.
+
+use std::ops::Range;
+
+/// A text and the parts of it that are left, in order.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    pub(super) text: String,
+    pub(super) ranges: Vec<Range<usize>>,
+    /// Whether the first of them begins where the whole text begins.
+    pub(super) at_start: bool,
+}
+
+impl Pieces {
+    /// One piece; none of an empty text, which normalising can leave.
+    pub(super) fn new(text: &str, at_start: bool) -> Self {
+        let whole = Some(0..text.len()).filter(|range| !range.is_empty());
+        Self { text: text.to_owned(), ranges: whole.into_iter().collect(), at_start }
+    }
+
+    /// The pieces.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.ranges.iter().map(|range| self.text.get(range.clone()).unwrap_or_default())
+    }
+
+    /// Cuts each piece into ranges of it; empty ones are left out.
+    pub(super) fn cut<E>(
+        &mut self,
+        mut cut: impl FnMut(&str) -> Result<Vec<Range<usize>>, E>,
+    ) -> Result<(), E> {
+        let mut ranges = Vec::with_capacity(self.ranges.len());
+        for range in &self.ranges {
+            let inside = cut(self.text.get(range.clone()).unwrap_or_default())?;
+            let whole = inside.into_iter().map(|part| range.start + part.start..range.start + part.end);
+            ranges.extend(whole.filter(|part| !part.is_empty()));
+        }
+        let begins = |ranges: &[Range<usize>]| ranges.first().map(|range| range.start);
+        self.at_start &= begins(&ranges) == begins(&self.ranges);
+        self.ranges = ranges;
+        Ok(())
+    }
+
+    /// Writes each piece anew; `write` gets it, whether it begins the whole text, and where it goes.
+    pub(super) fn rewrite(&mut self, write: impl Fn(&str, bool, &mut String)) {
+        let mut text = String::with_capacity(self.text.len() + self.text.len() / 2);
+        let mut ranges = Vec::with_capacity(self.ranges.len());
+        for (at, piece) in self.iter().enumerate() {
+            let start = text.len();
+            write(piece, at == 0 && self.at_start, &mut text);
+            ranges.push(start..text.len());
+        }
+        self.text = text;
+        self.ranges = ranges;
+    }
+}

@@ -1,0 +1,262 @@
+//! How a text is cut before the model sees it (the tokenizers crate, `pre_tokenizers/`).
+
+use serde_json::Value;
+
+use super::super::byte_letters;
+use super::super::error::TokenizerError;
+use super::super::finder::Finder;
+use super::super::splitter::Splitter;
+use super::cut::{Behavior, Characters, Counts, Cut, Sought};
+use super::part::Part;
+use super::pattern::translated;
+use super::pieces::Pieces;
+
+/// The regex of `ByteLevel` (`pre_tokenizers/byte_level.rs`).
+const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+
+/// Steps, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct PreTokenizer {
+    steps: Vec<Step>,
+    /// The isolated regexes, where there is nothing else but letters for bytes at the end.
+    listed: Option<Vec<String>>,
+}
+
+#[derive(Debug)]
+enum Step {
+    Cut(Cut),
+    /// A space before each piece that begins with none.
+    SpaceFirst,
+    /// Bytes become GPT-2's letters.
+    Letters,
+    /// Spaces become this character, and one is put first.
+    Spaces {
+        by: char,
+        first: First,
+    },
+}
+
+/// Before which pieces a space is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum First {
+    Never,
+    Always,
+    AtTheStart,
+}
+
+impl PreTokenizer {
+    /// Reads the `pre_tokenizer` of a file.
+    ///
+    /// # Errors
+    /// A pre-tokenizer that is not done, a damaged one.
+    pub(crate) fn read(value: &Value) -> Result<Self, TokenizerError> {
+        let mut reading = Reading::default();
+        if !value.is_null() {
+            reading.part(&Part::new("pre_tokenizer", value)?)?;
+        }
+        reading.end_regexes()?;
+        let lettered = matches!(reading.steps.last(), Some(Step::Letters));
+        let listed = Some(reading.listed).filter(|_| lettered && !reading.has_others);
+        Ok(Self { steps: reading.steps, listed })
+    }
+
+    /// The regexes that cut a text, each what the one before it left, where a byte-level pre-tokenizer is only that.
+    pub(crate) fn listed(&self) -> Option<&[String]> {
+        self.listed.as_deref()
+    }
+
+    /// Whether tokens are spelled in GPT-2's letters.
+    pub(super) fn spells_letters(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Letters))
+    }
+
+    /// Whether what it does depends on where the whole text begins.
+    pub(super) fn asks_for_the_start(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Spaces { first: First::AtTheStart, .. }))
+    }
+
+    /// The pieces of a text.
+    ///
+    /// # Errors
+    /// A regex gave up.
+    pub(super) fn apply(&self, text: &str, at_start: bool) -> Result<Pieces, TokenizerError> {
+        let mut pieces = Pieces::new(text, at_start);
+        for step in &self.steps {
+            match step {
+                Step::Cut(cut) => pieces.cut(|piece| cut.ranges(piece))?,
+                Step::SpaceFirst => pieces.rewrite(|piece, _, out| {
+                    if !piece.starts_with(' ') {
+                        out.push(' ');
+                    }
+                    out.push_str(piece);
+                }),
+                Step::Letters => {
+                    pieces.rewrite(|piece, _, out| out.extend(piece.bytes().map(byte_letters::letter)));
+                }
+                Step::Spaces { by, first } => pieces.rewrite(|piece, at_start, out| {
+                    let wanted = match first {
+                        First::Never => false,
+                        First::Always => true,
+                        First::AtTheStart => at_start,
+                    };
+                    if wanted && !piece.starts_with([' ', *by]) {
+                        out.push(*by);
+                    }
+                    out.extend(piece.chars().map(|it| if it == ' ' { *by } else { it }));
+                }),
+            }
+        }
+        Ok(pieces)
+    }
+}
+
+/// A pre-tokenizer that is being read.
+#[derive(Default)]
+struct Reading {
+    steps: Vec<Step>,
+    /// Isolated ones, which are one splitter.
+    regexes: Vec<String>,
+    /// All isolated ones, as they are written.
+    listed: Vec<String>,
+    /// Whether there is something else.
+    has_others: bool,
+}
+
+impl Reading {
+    fn part(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+        match part.kind()? {
+            "Sequence" => {
+                for inner in part.parts("pretokenizers")? {
+                    self.part(&inner)?;
+                }
+            }
+            "ByteLevel" => {
+                part.skip("trim_offsets");
+                if part.flag("add_prefix_space")?.unwrap_or(true) {
+                    self.push(Step::SpaceFirst)?;
+                }
+                if part.flag("use_regex")?.unwrap_or(true) {
+                    self.regexes.push(BYTE_LEVEL.to_owned());
+                    self.listed.push(BYTE_LEVEL.to_owned());
+                }
+                self.has_others |= self.steps.iter().any(|step| matches!(step, Step::Letters));
+                self.push(Step::Letters)?;
+            }
+            "Split" => self.split(part)?,
+            "Metaspace" => self.metaspace(part)?,
+            "Digits" => {
+                let alone = part.flag("individual_digits")?.unwrap_or(false);
+                let (behavior, regex) = match alone {
+                    true => (Behavior::Isolated, r"\p{N}"),
+                    false => (Behavior::Contiguous, r"\p{N}+"),
+                };
+                self.listed.push(regex.to_owned());
+                let others = self.has_others;
+                self.push(Step::Cut(Cut::of(Characters::Numeric, behavior)))?;
+                self.has_others = others;
+            }
+            "Punctuation" => {
+                let behavior = behavior(part)?.unwrap_or(Behavior::Isolated);
+                self.push(Step::Cut(Cut::of(Characters::Punctuation, behavior)))?;
+            }
+            "Whitespace" => {
+                let finder = Finder::new(r"\w+|[^\w\s]+").map_err(|problem| part.bad(problem))?;
+                let (sought, counts) = (Sought::Regex(finder), Counts::Between);
+                self.push(Step::Cut(Cut { sought, behavior: Behavior::Removed, counts }))?;
+            }
+            "WhitespaceSplit" => self.push(Step::Cut(Cut::of(Characters::White, Behavior::Removed)))?,
+            "BertPreTokenizer" => {
+                self.push(Step::Cut(Cut::of(Characters::White, Behavior::Removed)))?;
+                self.push(Step::Cut(Cut::of(Characters::Punctuation, Behavior::Isolated)))?;
+            }
+            other => return Err(part.refused(format!("is a `{other}`"))),
+        }
+        part.finish()
+    }
+
+    fn push(&mut self, step: Step) -> Result<(), TokenizerError> {
+        self.end_regexes()?;
+        self.has_others |= !matches!(step, Step::Letters);
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Makes a splitter of the regexes that were collected.
+    fn end_regexes(&mut self) -> Result<(), TokenizerError> {
+        if !self.regexes.is_empty() {
+            let regexes = std::mem::take(&mut self.regexes);
+            let splitter = Splitter::new(&regexes)
+                .map_err(|(regex, problem)| TokenizerError::PreRegex { regex, problem })?;
+            let sought = Sought::Isolated(splitter);
+            let cut = Cut { sought, behavior: Behavior::Isolated, counts: Counts::Found };
+            self.steps.push(Step::Cut(cut));
+        }
+        Ok(())
+    }
+
+    fn split(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+        let behavior = behavior(part)?.ok_or_else(|| part.bad("it has no `behavior`"))?;
+        let counts = if part.flag("invert")?.unwrap_or(false) { Counts::Between } else { Counts::Found };
+        let pattern = Part::new(format!("{}.pattern", part.place), part.value("pattern")?)?;
+        let sought = match (pattern.text("String")?, pattern.text("Regex")?) {
+            (Some(text), None) if !text.is_empty() => Sought::Text(text.to_owned()),
+            (None, Some(source)) => {
+                let refused =
+                    |problem: String| pattern.refused(format!("is the regex {source:?} with {problem}"));
+                let regex = translated(source).map_err(refused)?;
+                if behavior == Behavior::Isolated {
+                    self.regexes.push(regex);
+                    self.listed.push(source.to_owned());
+                    return pattern.finish();
+                }
+                Sought::Regex(Finder::new(&regex).map_err(refused)?)
+            }
+            _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
+        };
+        pattern.finish()?;
+        self.push(Step::Cut(Cut { sought, behavior, counts }))
+    }
+
+    fn metaspace(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+        part.skip("str_rep");
+        let by = replacement(part)?;
+        let first = match (scheme(part)?, part.flag("add_prefix_space")?) {
+            (None | Some("never"), Some(false)) | (Some("never"), _) => First::Never,
+            (Some(scheme), Some(false)) => {
+                return Err(
+                    part.bad(format!("`add_prefix_space` is false and `prepend_scheme` is `{scheme}`"))
+                );
+            }
+            (None | Some("always"), _) => First::Always,
+            (Some("first"), _) => First::AtTheStart,
+            (Some(other), _) => return Err(part.refused(format!("has the `prepend_scheme` `{other}`"))),
+        };
+        self.push(Step::Spaces { by, first })?;
+        if part.flag("split")?.unwrap_or(true) {
+            self.push(Step::Cut(Cut::of(Characters::One(by), Behavior::MergedWithNext)))?;
+        }
+        Ok(())
+    }
+}
+
+/// The character that stands for a space.
+pub(super) fn replacement(part: &Part<'_>) -> Result<char, TokenizerError> {
+    let text = part.text("replacement")?.unwrap_or("\u{2581}");
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(one), None) => Ok(one),
+        _ => Err(part.bad(format!("`replacement` is {text:?}, one character was expected"))),
+    }
+}
+
+/// Where a space is put first.
+pub(super) fn scheme<'a>(part: &Part<'a>) -> Result<Option<&'a str>, TokenizerError> {
+    part.text("prepend_scheme")
+}
+
+fn behavior(part: &Part<'_>) -> Result<Option<Behavior>, TokenizerError> {
+    let Some(name) = part.text("behavior")? else {
+        return Ok(None);
+    };
+    Behavior::named(name).map(Some).ok_or_else(|| part.refused(format!("has the `behavior` `{name}`")))
+}

@@ -1,0 +1,170 @@
+//! [`Staged`]: the stages of a `tokenizer.json`, one after the other.
+
+use std::ops::Range;
+
+use super::super::algorithm::Leading;
+use super::super::error::TokenizerError;
+use super::super::special::Trust;
+use super::super::vocabulary::Vocabulary;
+use super::added::AddedSet;
+use super::file::File;
+use super::model::Pieced;
+use super::normalizer::Normalizer;
+use super::part::refused;
+use super::pre_tokenizer::PreTokenizer;
+use super::spelling::Spelling;
+
+/// What a file says about how text becomes tokens.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    as_written: AddedSet,
+    normalised: AddedSet,
+    normalizer: Normalizer,
+    pre_tokenizer: PreTokenizer,
+    model: Pieced,
+    spelling: Spelling,
+}
+
+impl Staged {
+    /// Reads all stages of a file.
+    ///
+    /// # Errors
+    /// A stage that is not done, a damaged one.
+    pub(super) fn read(file: &File, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
+        let normalizer = Normalizer::read(&file.normalizer)?;
+        let pre_tokenizer = PreTokenizer::read(&file.pre_tokenizer)?;
+        if pre_tokenizer.asks_for_the_start() && normalizer.may_drop_the_start() {
+            return Err(refused(
+                "pre_tokenizer",
+                "looks for the start of a text, which the normalizer may drop",
+            ));
+        }
+        let [as_written, normalised] = AddedSet::both(&file.added_tokens, vocabulary, &normalizer)?;
+        let spelling = Spelling::read(&file.decoder, pre_tokenizer.spells_letters())?;
+        let model = Pieced::read(&file.model, vocabulary)?;
+        Ok(Self { as_written, normalised, normalizer, pre_tokenizer, model, spelling })
+    }
+
+    /// Appends the ids of a text; `trust` says which of it may name special tokens.
+    ///
+    /// # Errors
+    /// A character that the vocabulary cannot express, a regex that gives up.
+    pub(crate) fn encode(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &str,
+        trust: Trust<'_>,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
+        for (token, range) in self.as_written.cut(text, |range| trust.covers(range)) {
+            match token {
+                Some(id) => out.push(id),
+                None => self.part(vocabulary, Within { text, range, trust }, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn part(
+        &self,
+        vocabulary: &Vocabulary,
+        within: Within<'_>,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
+        let own = within.text.get(within.range.clone()).unwrap_or_default();
+        let text = self.normalizer.apply(own)?;
+        let starts = within.range.start == 0;
+        if self.normalised.is_empty() {
+            return self.pieces(vocabulary, &text, starts, out);
+        }
+        let trusted = self.trusted(&within, &text)?;
+        let trust = match &trusted {
+            Some(ranges) => Trust::Ranges(ranges),
+            None => within.trust,
+        };
+        for (token, range) in self.normalised.cut(&text, |range| trust.covers(range)) {
+            match token {
+                Some(id) => out.push(id),
+                None => {
+                    let piece = text.get(range.clone()).unwrap_or_default();
+                    self.pieces(vocabulary, piece, starts && range.start == 0, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pieces(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &str,
+        at_start: bool,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
+        for piece in self.pre_tokenizer.apply(text, at_start)?.iter() {
+            self.model.encode(vocabulary, piece, out)?;
+        }
+        Ok(())
+    }
+
+    /// The trusted ranges of a part as ranges of its normalised text; `None` where all or nothing is trusted. A range is
+    /// found again by normalising what stands before its borders; where a border is inside of what normalising joined, it
+    /// is not trusted.
+    fn trusted(
+        &self,
+        within: &Within<'_>,
+        normal: &str,
+    ) -> Result<Option<Vec<Range<usize>>>, TokenizerError> {
+        let Trust::Ranges(ranges) = within.trust else {
+            return Ok(None);
+        };
+        if !self.normalised.has_guarded() {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for range in ranges {
+            let start = range.start.max(within.range.start);
+            let end = range.end.min(within.range.end);
+            if start >= end {
+                continue;
+            }
+            if let (Some(start), Some(end)) =
+                (self.place(within, start, normal)?, self.place(within, end, normal)?)
+            {
+                found.push(start..end);
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// The place in the normalised text of a part for a place in the text.
+    fn place(&self, within: &Within<'_>, at: usize, normal: &str) -> Result<Option<usize>, TokenizerError> {
+        if self.normalizer.is_empty() || at == within.range.start {
+            return Ok(Some(at - within.range.start));
+        }
+        if at == within.range.end {
+            return Ok(Some(normal.len()));
+        }
+        let before = within.text.get(within.range.start..at).unwrap_or_default();
+        let before = self.normalizer.apply(before)?;
+        Ok(normal.starts_with(before.as_ref()).then_some(before.len()))
+    }
+
+    /// The bytes that an ordinary token's text stands for.
+    pub(crate) fn bytes(&self, text: &str) -> Vec<u8> {
+        self.spelling.bytes(text)
+    }
+
+    /// What happens to spaces at the start of a text.
+    pub(crate) fn leading(&self) -> Leading {
+        self.spelling.leading()
+    }
+}
+
+/// A part of a whole text.
+#[derive(Debug, Clone)]
+struct Within<'t> {
+    text: &'t str,
+    range: Range<usize>,
+    trust: Trust<'t>,
+}

@@ -1,0 +1,104 @@
+//! The tokens of a `tokenizer.json` in the order of their ids.
+
+use super::super::error::TokenizerError;
+use super::super::kind::TokenKind;
+use super::super::vocabulary::Vocabulary;
+use super::Settings;
+use super::file::{AddedToken, File};
+use super::part::bad;
+
+/// How many ids may lie between those that are used: a list of them is made.
+const MOST_HOLES: u64 = 1 << 20;
+
+/// Adds the tokens that other files of the folder name to those of the file, as transformers does when it opens a folder.
+///
+/// # Errors
+/// The same text under two ids.
+pub(crate) fn add(file: &mut File, settings: &Settings) -> Result<(), TokenizerError> {
+    let tokens = &file.model.vocab;
+    let id_in_model = |text: &str| {
+        let at = (0..tokens.texts.len()).find(|at| tokens.texts.get(*at) == text)?;
+        tokens.ids.get(at).copied()
+    };
+    for token in &settings.added {
+        match file.added_tokens.iter().find(|known| known.content == token.content) {
+            Some(known) if known.id != token.id => {
+                return Err(bad(
+                    "added_tokens",
+                    format!(
+                        "{:?} has the id {}, and {} in tokenizer_config.json",
+                        token.content, known.id, token.id
+                    ),
+                ));
+            }
+            Some(_) => {}
+            None => file.added_tokens.push(token.clone()),
+        }
+    }
+    for text in &settings.special {
+        let known = file.added_tokens.iter().any(|token| token.content == *text);
+        if !known && let Some(id) = id_in_model(text) {
+            file.added_tokens.push(AddedToken {
+                id,
+                content: text.clone(),
+                single_word: false,
+                lstrip: false,
+                rstrip: false,
+                normalized: false,
+                special: true,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The vocabulary: the model's tokens, and the added ones over them. Ids that nothing has are unused.
+///
+/// # Errors
+/// Two texts with one id, two ids for one text, an id far past all others.
+pub(crate) fn read(file: &File) -> Result<Vocabulary, TokenizerError> {
+    let tokens = &file.model.vocab;
+    let listed = tokens.ids.iter().enumerate().map(|(at, id)| (*id, tokens.texts.get(at)));
+    let added = file.added_tokens.iter().map(|token| (token.id, token.content.as_str()));
+    let count = (tokens.ids.len() + file.added_tokens.len()) as u64;
+    let size =
+        listed.clone().chain(added.clone()).map(|(id, _)| id.saturating_add(1)).max().unwrap_or_default();
+    if size > count + MOST_HOLES {
+        let problem = format!("the id {} with {count} tokens in all: most ids would be of nothing", size - 1);
+        return Err(bad("model.vocab", problem));
+    }
+    let mut places: Vec<Option<&str>> = vec![None; usize::try_from(size).unwrap_or_default()];
+    for (id, text) in listed.chain(added) {
+        let place = usize::try_from(id).ok().and_then(|id| places.get_mut(id));
+        match place {
+            Some(Some(known)) if *known != text => {
+                let problem = format!("the id {id} is of {known:?} and of {text:?}");
+                return Err(bad("model.vocab", problem));
+            }
+            Some(place) => *place = Some(text),
+            None => {}
+        }
+    }
+    let mut vocabulary = Vocabulary::of(&places).map_err(|(first, second, text)| {
+        bad("model.vocab", format!("{text:?} has the ids {first} and {second}"))
+    })?;
+    set_kinds(file, &mut vocabulary);
+    Ok(vocabulary)
+}
+
+fn set_kinds(file: &File, vocabulary: &mut Vocabulary) {
+    let model = &file.model;
+    if model.byte_fallback == Some(true) {
+        for byte in 0..=u8::MAX {
+            if let Some(id) = vocabulary.id(&format!("<0x{byte:02X}>")) {
+                vocabulary.set_kind(id, TokenKind::Byte);
+            }
+        }
+    }
+    for token in &file.added_tokens {
+        let kind = if token.special { TokenKind::Control } else { TokenKind::UserDefined };
+        if let Some(id) = vocabulary.id(&token.content) {
+            vocabulary.set_kind(id, kind);
+        }
+    }
+}

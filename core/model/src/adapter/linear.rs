@@ -1,0 +1,150 @@
+//! [`AdaptedLinear`]: a linear that adapter sets add to.
+
+use super::chosen::{Chosen, Factors};
+use super::part::{LinearPart, Whole};
+use super::set::{AdapterSet, Member};
+use crate::Result;
+use crate::activated::Activated;
+use crate::backend::Product;
+use crate::context::TransformContext;
+use crate::linear::{Linear, exactly};
+use crate::rows::Rows;
+
+/// A linear and its number.
+pub(super) struct AdaptedLinear {
+    inner: Box<dyn Linear>,
+    site: usize,
+}
+
+impl AdaptedLinear {
+    pub(super) fn new(inner: Box<dyn Linear>, site: usize) -> Self {
+        Self { inner, site }
+    }
+
+    /// The product of rows of one set, with what its adapters add.
+    fn adapt_rows(
+        &self,
+        mut y: Rows,
+        x: &Activated,
+        set: &AdapterSet,
+        chosen: &Chosen,
+        context: &TransformContext,
+    ) -> Result<Rows> {
+        let compute = context.compute;
+        let (selected, own);
+        let inputs = match chosen {
+            Chosen::All => x,
+            Chosen::Some(rows) => {
+                selected = compute.backend.select(x.rows(), rows)?;
+                own = Activated::new(&selected);
+                &own
+            }
+        };
+        let parts = || {
+            let members = set.members().iter().enumerate();
+            members.filter_map(|(index, member)| Some((index, member, member.adapter.linear(self.site)?)))
+        };
+        let down: Vec<Product> = parts()
+            .filter_map(|(.., part)| part.low_rank.as_ref())
+            .map(|low_rank| Product { weight: &low_rank.a, bias: None })
+            .collect();
+        let narrow = match down.is_empty() {
+            true => Vec::new(),
+            false => compute.backend.products(&down, inputs, compute.arithmetic)?,
+        };
+        let mut narrow = narrow.into_iter();
+        for (index, member, part) in parts() {
+            let low = match part.low_rank.as_ref().and_then(|low_rank| Some((low_rank, narrow.next()?))) {
+                None => None,
+                Some((low_rank, rank)) => {
+                    let origins = chosen.rows(x.rows().rows()).map(|row| x.origin(row));
+                    let constant = member.weight * low_rank.scaling;
+                    let factors = Factors::of(set, (index, self.site), constant, origins, context);
+                    let rank = factors.multiply(rank, context)?;
+                    let up = Product { weight: &low_rank.b, bias: part.bias.as_ref() };
+                    let made = compute.backend.products(&[up], &Activated::new(&rank), compute.arithmetic)?;
+                    let [low] = exactly(made)?;
+                    Some(low)
+                }
+            };
+            y = self.take(y, (member, part), low, (inputs, chosen), context)?;
+        }
+        Ok(y)
+    }
+
+    /// What one adapter makes of a product, given its low-rank product.
+    fn take(
+        &self,
+        y: Rows,
+        (member, part): (&Member, &LinearPart),
+        low: Option<Rows>,
+        (inputs, chosen): (&Activated, &Chosen),
+        context: &TransformContext,
+    ) -> Result<Rows> {
+        let backend = &context.compute.backend;
+        if let Some(whole) = &part.whole {
+            return replace(y, whole, inputs, chosen, context);
+        }
+        let Some(mut low) = low else {
+            let Some(bias) = &part.bias else { return Ok(y) };
+            let nothing = backend.scale(chosen.copy(&y, context)?, 0.0)?;
+            return chosen.add(y, &backend.add_vector(nothing, bias)?, context);
+        };
+        if let Some(stretch) = member.stretch(self.site) {
+            let mut more = backend.multiply_vector(chosen.copy(&y, context)?, &stretch.more)?;
+            if let Some(bias) = &stretch.bias {
+                more = backend.add_vector(more, bias)?;
+            }
+            low = backend.add(backend.multiply_vector(low, &stretch.factor)?, &more)?;
+        }
+        chosen.add(y, &low, context)
+    }
+}
+
+/// The product with a weight that takes the place of the model's.
+fn replace(
+    y: Rows,
+    whole: &Whole,
+    inputs: &Activated,
+    chosen: &Chosen,
+    context: &TransformContext,
+) -> Result<Rows> {
+    let compute = context.compute;
+    let product = Product { weight: &whole.weight, bias: whole.bias.as_ref() };
+    let [own] = exactly(compute.backend.products(&[product], inputs, compute.arithmetic)?)?;
+    match chosen {
+        Chosen::All => Ok(own),
+        Chosen::Some(_) => {
+            let less = compute.backend.scale(chosen.copy(&y, context)?, -1.0)?;
+            chosen.add(y, &compute.backend.add(own, &less)?, context)
+        }
+    }
+}
+
+impl Linear for AdaptedLinear {
+    fn in_features(&self) -> usize {
+        self.inner.in_features()
+    }
+
+    fn out_features(&self) -> usize {
+        self.inner.out_features()
+    }
+
+    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
+        self.adapt(self.inner.forward(x, context)?, x, context)
+    }
+
+    fn plain(&self) -> Option<Product<'_>> {
+        self.inner.plain()
+    }
+
+    fn adapt(&self, product: Rows, x: &Activated, context: &TransformContext) -> Result<Rows> {
+        let mut y = product;
+        for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
+            if let Some(chosen) = Chosen::of(index, x.rows().rows(), |row| x.origin(row), context) {
+                y = self.adapt_rows(y, x, set, &chosen, context)?;
+            }
+        }
+        Ok(y)
+    }
+}

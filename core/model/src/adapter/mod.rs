@@ -1,0 +1,32 @@
+//! Adapters around linears: low-rank products added to those of a model that never changes.
+//!
+//! A model that is to take adapters is assembled with [`AdapterSites`] as its wrapper, which numbers every linear, stack
+//! of experts and table. An [`Adapter`] says by number what it adds where; an [`AdapterSet`] is some adapters with their
+//! weights. A step's [`crate::TransformContext::adapters`] lists sets, and each sequence of its layout names one, or none:
+//! sites look neither names nor maps up. Where no sequence of a step has a set, a site costs one look at an empty list.
+//!
+//! Formulas: LoRA `y = W x + w s B A x` (Hu et al., 2021); DoRA `y = m / |W + w s B A| (W + w s B A) x` with the norm of
+//! each row (Liu et al., 2024), several at once one after the other as PEFT does; X-LoRA's weights per row, layer and
+//! adapter ([`crate::Scalings`]) multiply `A x`, which is the same as multiplying `x` (Buehler and Buehler, 2024).
+
+mod chosen;
+mod experts;
+mod linear;
+mod low_rank;
+mod magnitude;
+mod part;
+mod set;
+mod sites;
+mod table;
+mod xlora;
+mod xlora_classifier;
+mod xlora_mixing;
+
+pub use low_rank::LowRank;
+pub use magnitude::Magnitude;
+pub use part::{Adapter, LinearPart, SitePart, TablePart, Whole};
+pub use set::{AdapterSet, ScalingLayers};
+pub use sites::{AdapterSite, AdapterSites, SiteShape};
+pub use xlora::XLoraModel;
+pub use xlora_classifier::{BetweenLinears, XLoraClassifier};
+pub use xlora_mixing::{KeptScalings, RawScalings, ScalingSpread, XLoraMixing};

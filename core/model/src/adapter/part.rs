@@ -1,0 +1,99 @@
+//! [`Adapter`]: what an adapter adds at each site of one model.
+
+use super::low_rank::LowRank;
+use super::magnitude::Magnitude;
+use crate::param::Param;
+
+/// An adapter as a model takes it: by number of the site what it does there. Immutable.
+#[derive(Debug)]
+pub struct Adapter {
+    name: String,
+    parts: Vec<Option<SitePart>>,
+}
+
+/// What an adapter does at a site.
+// One for each site of a model: nearly all are linears, and a box would be one look more in each of their products.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Debug)]
+pub enum SitePart {
+    /// At a linear.
+    Linear(LinearPart),
+    /// At a stack of experts.
+    Experts(LowRank),
+    /// At a table of tokens.
+    Table(TablePart),
+}
+
+/// What an adapter does at a linear; each where it has it.
+#[derive(Clone, Debug, Default)]
+pub struct LinearPart {
+    /// Added to the product.
+    pub low_rank: Option<LowRank>,
+    /// Trained bias less that of the model, `[out]`: added once, whatever the adapter's weight.
+    pub bias: Option<Param>,
+    /// DoRA's lengths.
+    pub magnitude: Option<Magnitude>,
+    /// A weight of its own in place of the model's (PEFT's `modules_to_save`), whatever the adapter's weight.
+    pub whole: Option<Whole>,
+}
+
+/// A weight and a bias in place of the model's.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// `[out, in]`.
+    pub weight: Param,
+    /// `[out]`.
+    pub bias: Option<Param>,
+}
+
+/// What an adapter does at a table of tokens.
+#[derive(Clone, Debug)]
+pub enum TablePart {
+    /// Added to the rows.
+    LowRank(LowRank),
+    /// A table of its own, `[V, D]`.
+    Whole(Param),
+}
+
+impl Adapter {
+    /// An adapter with its parts in the order of the sites.
+    pub fn new(name: &str, parts: Vec<Option<SitePart>>) -> Self {
+        Self { name: name.to_owned(), parts }
+    }
+
+    /// As it is called in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it does at a site.
+    pub fn part(&self, site: usize) -> Option<&SitePart> {
+        self.parts.get(site)?.as_ref()
+    }
+
+    /// By number of the site what it does there.
+    pub fn parts(&self) -> &[Option<SitePart>] {
+        &self.parts
+    }
+
+    pub(super) fn linear(&self, site: usize) -> Option<&LinearPart> {
+        match self.part(site) {
+            Some(SitePart::Linear(part)) => Some(part),
+            _ => None,
+        }
+    }
+
+    pub(super) fn experts(&self, site: usize) -> Option<&LowRank> {
+        match self.part(site) {
+            Some(SitePart::Experts(part)) => Some(part),
+            _ => None,
+        }
+    }
+
+    pub(super) fn table(&self, site: usize) -> Option<&TablePart> {
+        match self.part(site) {
+            Some(SitePart::Table(part)) => Some(part),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! [`AdaptedTable`]: a table of tokens that adapter sets add to.
+
+use super::chosen::Chosen;
+use super::low_rank::LowRank;
+use super::part::TablePart;
+use crate::Result;
+use crate::activated::Activated;
+use crate::backend::Product;
+use crate::context::TransformContext;
+use crate::linear::exactly;
+use crate::rows::Rows;
+use crate::table::Table;
+
+/// A table and its number.
+pub(super) struct AdaptedTable {
+    inner: Box<dyn Table>,
+    site: usize,
+}
+
+impl AdaptedTable {
+    pub(super) fn new(inner: Box<dyn Table>, site: usize) -> Self {
+        Self { inner, site }
+    }
+}
+
+/// What a low-rank adapter adds to the rows of ids, `[ids, D]`.
+fn low_rank_rows(low_rank: &LowRank, weight: f32, ids: &[u32], context: &TransformContext) -> Result<Rows> {
+    let compute = context.compute;
+    let rank = compute.backend.lookup(&low_rank.a, ids)?;
+    let rank = compute.backend.scale(rank, weight * low_rank.scaling)?;
+    let up = Product { weight: &low_rank.b, bias: None };
+    let made = compute.backend.products(&[up], &Activated::new(&rank), compute.arithmetic)?;
+    let [rows] = exactly(made)?;
+    Ok(rows)
+}
+
+impl Table for AdaptedTable {
+    fn rows(&self) -> usize {
+        self.inner.rows()
+    }
+
+    fn width(&self) -> usize {
+        self.inner.width()
+    }
+
+    fn lookup(&self, ids: &[u32], context: &TransformContext) -> Result<Rows> {
+        let mut y = self.inner.lookup(ids, context)?;
+        let backend = &context.compute.backend;
+        for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
+            let Some(chosen) = Chosen::of(index, ids.len(), |row| row, context) else { continue };
+            let own: Vec<u32> = chosen.rows(ids.len()).map(|row| ids[row]).collect();
+            for member in set.members() {
+                let more = match member.adapter.table(self.site) {
+                    None => continue,
+                    Some(TablePart::LowRank(low_rank)) => {
+                        low_rank_rows(low_rank, member.weight, &own, context)?
+                    }
+                    Some(TablePart::Whole(table)) => {
+                        let less = backend.scale(chosen.copy(&y, context)?, -1.0)?;
+                        backend.add(backend.lookup(table, &own)?, &less)?
+                    }
+                };
+                y = chosen.add(y, &more, context)?;
+            }
+        }
+        Ok(y)
+    }
+}

@@ -1,0 +1,118 @@
+//! [`XLoraModel`]: a model whose adapters are weighted for every row and layer by a classifier over its own hidden rows.
+
+use super::set::AdapterSet;
+use super::xlora_classifier::XLoraClassifier;
+use super::xlora_mixing::XLoraMixing;
+use crate::context::{Scalings, TransformContext};
+use crate::executor::Executor;
+use crate::layout::SequenceLayout;
+use crate::rows::Rows;
+use crate::stage::{ModelShape, WholeModel};
+use crate::state::StateSpec;
+use crate::{ModelError, Result};
+use std::sync::Arc;
+
+/// The state set of the pass whose logits are given.
+const TRUE_PASS: usize = 0;
+
+/// The state set of the pass that feeds the classifier.
+const SCALING_PASS: usize = 1;
+
+/// Runs every step twice (Buehler and Buehler, 2024): first with the same weight for all adapters; the classifier makes the
+/// weights of the second pass out of its rows after the final norm. Each pass has its own state, so that a sequence is
+/// computed step by step like any other. The model below is the one without X-LoRA.
+pub struct XLoraModel {
+    model: WholeModel,
+    /// One set, multiplied by the step's scalings.
+    sets: [Arc<AdapterSet>; 1],
+    classifier: XLoraClassifier,
+    mixing: XLoraMixing,
+    layers: usize,
+}
+
+impl XLoraModel {
+    /// `set` is multiplied by scalings ([`AdapterSet::with_scalings`]) of `layers` layers.
+    pub fn new(
+        model: WholeModel,
+        set: AdapterSet,
+        classifier: XLoraClassifier,
+        mixing: XLoraMixing,
+        layers: usize,
+    ) -> Self {
+        Self { model, sets: [Arc::new(set)], classifier, mixing, layers }
+    }
+
+    fn numbers(&self) -> [usize; 2] {
+        [self.layers, self.sets[0].adapters().count()]
+    }
+
+    /// The weights of the step's rows.
+    fn scaling_pass(&self, context: &mut TransformContext, layout: &SequenceLayout) -> Result<Scalings> {
+        let [layers, adapters] = self.numbers();
+        let constant = self.mixing.of_pass(layout.rows(), layers, adapters);
+        let bare = layout.with_adapters(None);
+        let mut pass = match &constant {
+            None => context.pass(&bare),
+            Some(constant) => {
+                TransformContext { adapters: &self.sets, scalings: Some(constant), ..context.pass(layout) }
+            }
+        };
+        pass.states.use_set(SCALING_PASS)?;
+        let hidden = self.model.hidden(&mut pass)?;
+        let normed = self.model.head.norm(hidden, &pass)?;
+        let outputs = self.classifier.forward(normed, &pass)?;
+        self.mixing.scalings(&pass.compute.backend.read(&outputs)?, layers, adapters)
+    }
+}
+
+impl Executor for XLoraModel {
+    fn shape(&self) -> &ModelShape {
+        self.model.shape()
+    }
+
+    fn states(&self) -> &[StateSpec] {
+        self.model.states()
+    }
+
+    fn state_sets(&self) -> usize {
+        2
+    }
+
+    fn scaling_shape(&self) -> Option<[usize; 2]> {
+        Some(self.numbers())
+    }
+
+    fn vocabulary(&self) -> usize {
+        Executor::vocabulary(&self.model)
+    }
+
+    fn logits_width(&self) -> usize {
+        self.model.logits_width()
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.model.looks_ahead()
+    }
+
+    fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
+        if let Some(part) = context.layout.sequences().iter().find(|part| part.adapters.is_some()) {
+            return Err(ModelError::Unsupported(format!(
+                "sequence {} wants adapters of its own, and X-LoRA mixes those it was trained with",
+                part.sequence
+            )));
+        }
+        let layout = context.layout.with_adapters(Some(0));
+        let scalings = self.scaling_pass(context, &layout);
+        // Whatever comes next reads and writes the first set.
+        context.states.use_set(TRUE_PASS)?;
+        let scalings = scalings?;
+        for hook in context.hooks {
+            hook.scalings(&scalings, context.layout)?;
+        }
+        let kept = self.mixing.kept(&scalings);
+        let hooks = context.hooks;
+        let mut pass =
+            TransformContext { adapters: &self.sets, scalings: Some(&kept), hooks, ..context.pass(&layout) };
+        self.model.execute(&mut pass)
+    }
+}

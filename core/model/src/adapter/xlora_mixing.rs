@@ -1,0 +1,197 @@
+//! [`XLoraMixing`]: from what the classifier gives to the weights of adapters (Buehler and Buehler, 2024).
+
+use crate::context::Scalings;
+use crate::{ModelError, Result};
+use std::borrow::Cow;
+
+/// What the classifier's outputs are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScalingSpread {
+    /// A weight for each layer and adapter, layer after layer (`layerwise_scalings`).
+    PerLayer,
+    /// A weight for each adapter, the same in all layers.
+    SameInAll,
+}
+
+/// What is made of the outputs for a layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RawScalings {
+    /// Nothing.
+    AsTheyAre,
+    /// Softmax over the adapters (`enable_softmax`).
+    Softmax {
+        /// Divides the outputs first; above 0.
+        temperature: f32,
+    },
+}
+
+/// What is made of the weights that are kept in a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptScalings {
+    /// Nothing.
+    AsTheyAre,
+    /// Softmax over those of a row that are not 0 (`enable_softmax_topk`).
+    Softmax,
+}
+
+/// How adapters are weighted, row by row and layer by layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct XLoraMixing {
+    /// What the outputs are made of.
+    pub spread: ScalingSpread,
+    /// What is made of them.
+    pub raw: RawScalings,
+    /// Weights kept in a layer, the largest by value; the others become 0. Absent = all (`top_k_lora`).
+    pub top_k: Option<usize>,
+    /// What is made of the kept ones.
+    pub kept: KeptScalings,
+    /// Weight of every adapter in the pass that feeds the classifier (`scaling_pass_value`).
+    pub pass_value: f32,
+}
+
+impl XLoraMixing {
+    /// The weights `[T, layers, adapters]` that the classifier's outputs `[T, outputs]` stand for.
+    ///
+    /// # Errors
+    /// [`ModelError::Scalings`] names a weight that is no number; [`ModelError::Shape`] for another number of outputs.
+    pub fn scalings(&self, outputs: &[f32], layers: usize, adapters: usize) -> Result<Scalings> {
+        let width = self.outputs(layers, adapters);
+        if width == 0 || !outputs.len().is_multiple_of(width) {
+            return Err(ModelError::Shape {
+                what: "outputs of the X-LoRA classifier".to_owned(),
+                expected: format!("rows of {width}"),
+                found: format!("{} values", outputs.len()),
+            });
+        }
+        let mut values = match self.spread {
+            ScalingSpread::PerLayer => outputs.to_vec(),
+            ScalingSpread::SameInAll => {
+                outputs.chunks_exact(adapters).flat_map(|row| row.repeat(layers)).collect()
+            }
+        };
+        if let RawScalings::Softmax { temperature } = self.raw {
+            for row in values.chunks_exact_mut(adapters) {
+                row.iter_mut().for_each(|value| *value /= temperature);
+                softmax(row.iter_mut());
+            }
+        }
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            let (row, rest) = (at / (layers * adapters), at % (layers * adapters));
+            return Err(ModelError::Scalings(format!(
+                "the weight of adapter {} in layer {} is {} at row {row} of the step: the classifier or what it reads is \
+                 broken (check the files' checksums)",
+                rest % adapters,
+                rest / adapters,
+                values[at]
+            )));
+        }
+        Ok(Scalings { layers, adapters, values })
+    }
+
+    /// Outputs of a classifier for so many layers and adapters.
+    pub fn outputs(&self, layers: usize, adapters: usize) -> usize {
+        match self.spread {
+            ScalingSpread::PerLayer => layers * adapters,
+            ScalingSpread::SameInAll => adapters,
+        }
+    }
+
+    /// What adapters are multiplied by: the kept weights of each row and layer.
+    pub fn kept<'a>(&self, scalings: &'a Scalings) -> Cow<'a, Scalings> {
+        let some = self.top_k.filter(|&k| k < scalings.adapters);
+        if some.is_none() && self.kept == KeptScalings::AsTheyAre {
+            return Cow::Borrowed(scalings);
+        }
+        let mut kept = scalings.clone();
+        let mut order: Vec<usize> = Vec::with_capacity(kept.adapters);
+        for row in kept.values.chunks_exact_mut(kept.adapters.max(1)) {
+            if let Some(k) = some {
+                order.clear();
+                order.extend(0..row.len());
+                order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+                order[k..].iter().for_each(|&index| row[index] = 0.0);
+            }
+            if self.kept == KeptScalings::Softmax {
+                softmax(row.iter_mut().filter(|value| **value != 0.0));
+            }
+        }
+        Cow::Owned(kept)
+    }
+
+    /// The weights of the pass that feeds the classifier; none where no adapter acts in it.
+    pub(super) fn of_pass(&self, rows: usize, layers: usize, adapters: usize) -> Option<Scalings> {
+        if self.pass_value == 0.0 {
+            return None;
+        }
+        let values = vec![self.pass_value; rows * layers * adapters];
+        Some(self.kept(&Scalings { layers, adapters, values }).into_owned())
+    }
+}
+
+fn softmax<'a>(values: impl Iterator<Item = &'a mut f32>) {
+    let mut values: Vec<&mut f32> = values.collect();
+    let largest = values.iter().fold(f32::NEG_INFINITY, |largest, value| largest.max(**value));
+    values.iter_mut().for_each(|value| **value = (**value - largest).exp());
+    let sum: f32 = values.iter().map(|value| **value).sum();
+    values.iter_mut().for_each(|value| **value /= sum);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: XLoraMixing = XLoraMixing {
+        spread: ScalingSpread::PerLayer,
+        raw: RawScalings::AsTheyAre,
+        top_k: None,
+        kept: KeptScalings::AsTheyAre,
+        pass_value: 0.0,
+    };
+
+    /// `torch.softmax(torch.tensor([1., 2., 3.]) / 0.5, -1)`.
+    #[test]
+    fn temperature_divides_before_the_softmax() {
+        let soft = XLoraMixing { raw: RawScalings::Softmax { temperature: 0.5 }, ..PLAIN };
+        let made = soft.scalings(&[1.0, 2.0, 3.0], 1, 3).unwrap();
+        for (value, wanted) in made.values.iter().zip([0.015_876, 0.117_310, 0.866_814]) {
+            assert!((value - wanted).abs() < 1e-6, "{value} {wanted}");
+        }
+    }
+
+    #[test]
+    fn outputs_are_layer_after_layer_or_the_same_in_all() {
+        let each = PLAIN.scalings(&[1.0, 2.0, 3.0, 4.0], 2, 2).unwrap();
+        assert_eq!((each.at(0, 0), each.at(0, 1)), (Some(&[1.0, 2.0][..]), Some(&[3.0, 4.0][..])));
+        let same = XLoraMixing { spread: ScalingSpread::SameInAll, ..PLAIN };
+        let made = same.scalings(&[1.0, 2.0, 3.0, 4.0], 2, 2).unwrap();
+        assert_eq!((made.at(0, 1), made.at(1, 0)), (Some(&[1.0, 2.0][..]), Some(&[3.0, 4.0][..])));
+        assert!(PLAIN.scalings(&[1.0; 3], 2, 2).unwrap_err().to_string().contains("rows of 4"));
+    }
+
+    #[test]
+    fn the_largest_are_kept_by_value_and_renormalised_per_row() {
+        let two = XLoraMixing { top_k: Some(2), ..PLAIN };
+        let raw = two.scalings(&[-5.0, 1.0, 0.5, 0.0, -1.0, -2.0], 2, 3).unwrap();
+        assert_eq!(two.kept(&raw).values, [0.0, 1.0, 0.5, 0.0, -1.0, 0.0]);
+        let soft = XLoraMixing { kept: KeptScalings::Softmax, ..two };
+        let kept = soft.kept(&raw).into_owned().values;
+        let half = 1.0 / (1.0 + (-0.5_f32).exp());
+        assert!((kept[1] - half).abs() < 1e-6 && (kept[1] + kept[2] - 1.0).abs() < 1e-6);
+        assert_eq!(kept[3..], [0.0, 1.0, 0.0], "a kept 0 has no part in the softmax");
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_named() {
+        let error = PLAIN.scalings(&[0.0, 1.0, 2.0, f32::NAN], 1, 2).unwrap_err().to_string();
+        assert!(error.contains("adapter 1 in layer 0 is NaN at row 1"), "{error}");
+    }
+
+    #[test]
+    fn no_adapter_acts_in_a_pass_of_value_0() {
+        assert_eq!(PLAIN.of_pass(2, 2, 2), None);
+        let half = XLoraMixing { pass_value: 0.5, ..PLAIN };
+        assert_eq!(half.of_pass(1, 2, 2).unwrap().values, [0.5; 4]);
+        let soft = XLoraMixing { kept: KeptScalings::Softmax, ..half };
+        assert_eq!(soft.of_pass(1, 1, 2).unwrap().values, [0.5, 0.5]);
+    }
+}

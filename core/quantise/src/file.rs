@@ -1,0 +1,251 @@
+//! [`FileQuantiser`]: a GGUF file to another one with its tensors in other types.
+
+use crate::error::QuantiseError;
+use crate::importance::Importance;
+use crate::policy::{Choice, ModelFacts, Policy, PolicyTensor};
+use crate::tensor::TensorSource;
+use gguf_file::{GgmlType, GgufFile, GgufWriter, Metadata, OwnedValue, TensorInfo};
+use menagerie_kernels::Cpu;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Version of the block formats that is written beside them (`GGML_QNT_VERSION`).
+const FORMATS: u32 = 2;
+/// Bytes of a tensor that is not changed, copied at a time.
+const COPIED: usize = 1 << 22;
+
+/// Where a job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProgress<'a> {
+    /// The tensor that is worked on.
+    pub tensor: &'a str,
+    /// Bytes of the source that are done.
+    pub done: u64,
+    /// Bytes of the source in all.
+    pub total: u64,
+}
+
+/// What becomes of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedTensor {
+    /// Its name.
+    pub name: String,
+    /// The type it has.
+    pub from: GgmlType,
+    /// What it gets.
+    pub choice: Choice,
+    /// Bytes it has.
+    pub bytes_before: u64,
+    /// Bytes it gets.
+    pub bytes: u64,
+}
+
+/// A file that is to be quantised, with what becomes of each tensor.
+pub struct FileQuantiser<'a> {
+    file: &'a GgufFile,
+    policy: &'a Policy,
+    importance: Option<(&'a str, &'a Importance)>,
+    planned: Vec<PlannedTensor>,
+}
+
+impl<'a> FileQuantiser<'a> {
+    /// Plans the job. `importance` comes with the name of its file.
+    ///
+    /// # Errors
+    /// Quantised tensors that would be quantised again, unless `requantise`; types without importance that need it; an
+    /// importance matrix of another model; rows that no type fits.
+    pub fn new(
+        file: &'a GgufFile,
+        policy: &'a Policy,
+        importance: Option<(&'a str, &'a Importance)>,
+        requantise: bool,
+    ) -> Result<Self, QuantiseError> {
+        let tensors: Vec<PolicyTensor> = file.tensors().iter().map(policy_tensor).collect();
+        let choices = policy.choose(&tensors, &facts_of(file.metadata()))?;
+        let planned = file.tensors().iter().zip(choices).map(|(info, choice)| {
+            let rows = info.dims().iter().skip(1).product::<u64>();
+            let row = choice.kind.row_bytes(info.dims().first().copied().unwrap_or(0));
+            let bytes = row.and_then(|row| row.checked_mul(rows)).filter(|_| choice.kind != info.kind());
+            let planned = PlannedTensor {
+                name: info.name().to_owned(),
+                from: info.kind(),
+                choice,
+                bytes_before: info.bytes(),
+                bytes: bytes.unwrap_or(info.bytes()),
+            };
+            check(&planned, policy, requantise).map(|()| planned)
+        });
+        let planned = planned.collect::<Result<Vec<_>, _>>()?;
+        let job = Self { file, policy, importance, planned };
+        job.check_importance()?;
+        Ok(job)
+    }
+
+    /// What becomes of each tensor, in the order of the file.
+    pub fn planned(&self) -> &[PlannedTensor] {
+        &self.planned
+    }
+
+    /// Bytes of all tensors in the new file.
+    pub fn bytes(&self) -> u64 {
+        self.planned.iter().map(|tensor| tensor.bytes).sum()
+    }
+
+    fn check_importance(&self) -> Result<(), QuantiseError> {
+        let Some((file, importance)) = self.importance else {
+            let needy = self.planned.iter().find(|tensor| tensor.choice.needs_importance);
+            return needy.map_or(Ok(()), |tensor| Err(starved(tensor, self.policy)));
+        };
+        let known = |name: &String| self.file.tensor(name).is_some();
+        if !importance.entries.keys().any(known) {
+            return Err(importance.foreign(file));
+        }
+        for (tensor, info) in self.planned.iter().zip(self.file.tensors()) {
+            let (count, _, cols) = sizes(info)?;
+            let has =
+                tensor.name.starts_with("token_embd") || importance.of(&tensor.name, count, cols)?.is_some();
+            if tensor.choice.needs_importance && tensor.from != tensor.choice.kind && !has {
+                return Err(starved(tensor, self.policy));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the file, tensor by tensor over the threads of `cpu`; it appears whole or not at all. `progress` may end it.
+    ///
+    /// # Errors
+    /// What a tensor cannot be read or encoded for, with its name; the system's; [`QuantiseError::Cancelled`].
+    pub fn write(
+        &self,
+        path: &Path,
+        cpu: &Cpu,
+        progress: &mut dyn FnMut(FileProgress) -> ControlFlow<()>,
+    ) -> Result<(), QuantiseError> {
+        let mut writer = self.metadata()?;
+        for (tensor, info) in self.planned.iter().zip(self.file.tensors()) {
+            writer.declare(&tensor.name, info.dims(), tensor.choice.kind)?;
+        }
+        let mut stream = writer.begin(path)?;
+        let (mut done, total) = (0, self.planned.iter().map(|tensor| tensor.bytes_before).sum());
+        for (tensor, info) in self.planned.iter().zip(self.file.tensors()) {
+            let mut failed = None;
+            let written = stream.tensor_with(&tensor.name, |out| {
+                let mut ended = || progress(FileProgress { tensor: &tensor.name, done, total }).is_break();
+                self.tensor(tensor, info, cpu, &mut |bytes| {
+                    if ended() {
+                        return Err(QuantiseError::Cancelled);
+                    }
+                    out.write_all(bytes).map_err(|error| QuantiseError::Write(error.to_string()))
+                })
+                .map_err(|error| {
+                    failed = Some(error);
+                    io::Error::other("stopped")
+                })
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            written?;
+            done += tensor.bytes_before;
+        }
+        self.file.check_alive()?;
+        Ok(stream.commit()?)
+    }
+
+    /// The keys of the source, with the new type.
+    fn metadata(&self) -> Result<GgufWriter, QuantiseError> {
+        let mut writer = GgufWriter::new();
+        let replaced = ["general.file_type", "general.quantization_version"];
+        let left = |key: &str| {
+            key.starts_with("split.") || key.starts_with("quantize.imatrix.") || replaced.contains(&key)
+        };
+        for (key, value) in self.file.metadata().iter().filter(|(key, _)| !left(key)) {
+            writer.metadata(key, OwnedValue::from(value))?;
+        }
+        writer.metadata("general.quantization_version", FORMATS)?;
+        writer.metadata("general.file_type", self.policy.file_type().id())?;
+        if let Some((file, importance)) = self.importance {
+            writer.metadata("quantize.imatrix.file", file)?;
+            if let Some(dataset) = importance.datasets.first() {
+                writer.metadata("quantize.imatrix.dataset", dataset.as_str())?;
+            }
+            writer.metadata("quantize.imatrix.entries_count", importance.entries.len() as u32)?;
+            writer.metadata("quantize.imatrix.chunks_count", importance.chunks)?;
+        }
+        Ok(writer)
+    }
+
+    fn tensor(
+        &self,
+        tensor: &PlannedTensor,
+        info: &TensorInfo,
+        cpu: &Cpu,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), QuantiseError>,
+    ) -> Result<(), QuantiseError> {
+        let bytes = self.file.data(info)?;
+        if tensor.from == tensor.choice.kind {
+            return bytes.chunks(COPIED).try_for_each(take);
+        }
+        let (count, rows, cols) = sizes(info)?;
+        let source = TensorSource { name: &tensor.name, kind: tensor.from, bytes: &bytes, count, rows, cols };
+        let importance = match self.importance {
+            Some((_, importance)) => importance.of(&tensor.name, count, cols)?,
+            None => None,
+        };
+        source.encode(cpu, tensor.choice.kind, importance.as_deref(), take)
+    }
+}
+
+fn policy_tensor(info: &TensorInfo) -> PolicyTensor {
+    PolicyTensor { name: info.name().to_owned(), dims: info.dims().to_vec(), kind: info.kind() }
+}
+
+/// Matrices, rows and columns of a tensor.
+fn sizes(info: &TensorInfo) -> Result<(usize, usize, usize), QuantiseError> {
+    let size = |at: usize| info.dims().get(at).map_or(Ok(1), |dim| usize::try_from(*dim));
+    let too_large =
+        || QuantiseError::Write(format!("tensor \"{}\" is past this machine's address space", info.name()));
+    match (size(0), size(1), size(2), size(3)) {
+        (Ok(cols), Ok(rows), Ok(third), Ok(fourth)) => Ok((third.saturating_mul(fourth), rows, cols)),
+        _ => Err(too_large()),
+    }
+}
+
+/// Whether a tensor of this type has been rounded to blocks.
+pub fn is_rounded(kind: GgmlType) -> bool {
+    kind.block_len().is_some_and(|block| block > 1)
+}
+
+fn check(tensor: &PlannedTensor, policy: &Policy, requantise: bool) -> Result<(), QuantiseError> {
+    let PlannedTensor { name, from, choice, .. } = tensor;
+    if *from != choice.kind && is_rounded(*from) && !requantise {
+        return Err(QuantiseError::Requantised {
+            tensor: name.clone(),
+            from: *from,
+            file: policy.file_type(),
+        });
+    }
+    Ok(())
+}
+
+fn starved(tensor: &PlannedTensor, policy: &Policy) -> QuantiseError {
+    QuantiseError::Starved { tensor: tensor.name.clone(), kind: tensor.choice.kind, file: policy.file_type() }
+}
+
+/// What a policy asks of a model, read off the keys of its architecture.
+fn facts_of(keys: &Metadata) -> ModelFacts {
+    let architecture = keys.get("general.architecture").and_then(|value| value.as_str()).unwrap_or_default();
+    let number = |key: &str| {
+        let value = keys.get(&format!("{architecture}.{key}"))?;
+        let first = || value.as_array()?.integers()?.next().and_then(|value| u64::try_from(value).ok());
+        value.as_u64().or_else(first).and_then(|value| usize::try_from(value).ok())
+    };
+    let heads = number("attention.head_count").unwrap_or(0);
+    ModelFacts {
+        blocks: number("block_count").unwrap_or(0),
+        heads,
+        kv_heads: number("attention.head_count_kv").unwrap_or(heads),
+        experts: number("expert_count").unwrap_or(0),
+    }
+}

@@ -1,0 +1,197 @@
+//! [`Importance`]: how large the activations are that meet each column of a weight, as llama.cpp's `imatrix` measures it.
+
+use crate::error::QuantiseError;
+use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedArray, OwnedValue, TensorInfo};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const SUMS: &str = ".in_sum2";
+const COUNTS: &str = ".counts";
+const DATASETS: &str = "imatrix.datasets";
+const CHUNKS: &str = "imatrix.chunk_count";
+const CHUNK: &str = "imatrix.chunk_size";
+
+/// What met one weight.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InputSquares {
+    /// Sums of the squares of the activations, `[matrices, columns]`.
+    pub sums: Vec<f32>,
+    /// Rows of activations that met each matrix, `[matrices]`.
+    pub counts: Vec<u64>,
+}
+
+/// Squares of activations by tensor, in the file format of llama.cpp's `llama-imatrix`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Importance {
+    /// By name of the tensor in a GGUF file.
+    pub entries: BTreeMap<String, InputSquares>,
+    /// The texts it was measured on.
+    pub datasets: Vec<String>,
+    /// Chunks of text.
+    pub chunks: u32,
+    /// Tokens of a chunk.
+    pub chunk_tokens: u32,
+}
+
+fn fault(path: &Path, problem: impl std::fmt::Display) -> QuantiseError {
+    QuantiseError::ImportanceFile { file: path.display().to_string(), problem: problem.to_string() }
+}
+
+impl Importance {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`QuantiseError::ImportanceFile`]: it cannot be read, or is no importance matrix.
+    pub fn open(path: &Path) -> Result<Self, QuantiseError> {
+        let file = GgufFile::open(path, &OpenOptions::default());
+        let file = file.map_err(|error| QuantiseError::ImportanceFile {
+            file: path.display().to_string(),
+            problem: format!(
+                "{error} (files of the older format, `.dat`, are not read: write it again as GGUF)"
+            ),
+        })?;
+        let keys = file.metadata();
+        let number =
+            |key: &str| keys.get(key).and_then(|value| value.as_u64()).and_then(|n| u32::try_from(n).ok());
+        let (Some(chunks), Some(chunk_tokens)) = (number(CHUNKS), number(CHUNK)) else {
+            return Err(fault(
+                path,
+                "not an importance matrix: it says nothing of its chunks; make one with `imatrix`",
+            ));
+        };
+        let datasets = keys.get(DATASETS).and_then(|value| value.as_array());
+        let datasets =
+            datasets.and_then(|list| Some(list.strings()?.map(str::to_owned).collect())).unwrap_or_default();
+        let mut entries = BTreeMap::new();
+        for tensor in file.tensors() {
+            let Some(name) = tensor.name().strip_suffix(SUMS) else { continue };
+            let counts = file.tensor(&format!("{name}{COUNTS}"));
+            let counts = counts.ok_or_else(|| fault(path, format!("{name} has sums and no counts")))?;
+            let entry = InputSquares {
+                sums: floats(&file, tensor, path)?,
+                counts: floats(&file, counts, path)?.iter().map(|count| count.round() as u64).collect(),
+            };
+            if entry.counts.is_empty() || !entry.sums.len().is_multiple_of(entry.counts.len()) {
+                let (sums, counts) = (entry.sums.len(), entry.counts.len());
+                return Err(fault(path, format!("{name} has {sums} sums for {counts} matrices")));
+            }
+            entries.insert(name.to_owned(), entry);
+        }
+        if entries.is_empty() {
+            return Err(fault(
+                path,
+                "no tensor ends in .in_sum2: it is no importance matrix; make one with `imatrix`",
+            ));
+        }
+        Ok(Self { entries, datasets, chunks, chunk_tokens })
+    }
+
+    /// Writes a file, whole or not at all.
+    ///
+    /// # Errors
+    /// [`QuantiseError::File`]: the system's.
+    pub fn write(&self, path: &Path) -> Result<(), QuantiseError> {
+        let mut writer = GgufWriter::new();
+        writer.metadata("general.type", "imatrix")?;
+        writer.metadata(DATASETS, OwnedValue::Array(OwnedArray::strings(&self.datasets)))?;
+        writer.metadata(CHUNKS, self.chunks)?;
+        writer.metadata(CHUNK, self.chunk_tokens)?;
+        for (name, InputSquares { sums, counts }) in &self.entries {
+            let matrices = counts.len() as u64;
+            let cols = (sums.len() as u64).checked_div(matrices).unwrap_or(0);
+            let sums = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect();
+            let counts = counts.iter().flat_map(|count| (*count as f32).to_le_bytes()).collect();
+            writer.tensor(&format!("{name}{SUMS}"), &[cols, matrices], GgmlType::F32, sums)?;
+            writer.tensor(&format!("{name}{COUNTS}"), &[1, matrices], GgmlType::F32, counts)?;
+        }
+        Ok(writer.write(path)?)
+    }
+
+    /// The error of a matrix that has none of a model's tensors; `file` is its own.
+    pub fn foreign(&self, file: &str) -> QuantiseError {
+        let problem = "none of its tensors is in the model: it was measured with another one".to_owned();
+        QuantiseError::ImportanceFile { file: file.to_owned(), problem }
+    }
+
+    /// The mean squares for a weight `[count, rows, cols]`, `[count * cols]`; 1 for a matrix that nothing met. `None` where
+    /// the weight was not measured.
+    ///
+    /// # Errors
+    /// [`QuantiseError::ImportanceShape`]: it was measured for a weight of another shape.
+    pub fn of(&self, name: &str, count: usize, cols: usize) -> Result<Option<Vec<f32>>, QuantiseError> {
+        let Some(InputSquares { sums, counts }) = self.entries.get(name) else { return Ok(None) };
+        let wrong = || QuantiseError::ImportanceShape {
+            tensor: name.to_owned(),
+            found: sums.len(),
+            wanted: count.saturating_mul(cols),
+        };
+        if sums.len() != count * cols || !(counts.len() == count || counts.len() == 1) {
+            return Err(wrong());
+        }
+        let width = sums.len() / counts.len();
+        let mean = |(at, sum): (usize, &f32)| match counts[at / width.max(1)] {
+            0 => 1.0,
+            met => sum / met as f32,
+        };
+        Ok(Some(sums.iter().enumerate().map(mean).collect()))
+    }
+}
+
+fn floats(file: &GgufFile, tensor: &TensorInfo, path: &Path) -> Result<Vec<f32>, QuantiseError> {
+    if tensor.kind() != GgmlType::F32 {
+        return Err(fault(path, format!("{} is {}, not F32", tensor.name(), tensor.kind())));
+    }
+    let bytes = file.data(tensor)?;
+    let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect();
+    match values.iter().position(|value| !(value.is_finite() && *value >= 0.0)) {
+        Some(at) => {
+            Err(fault(path, format!("value {at} of {} is {}: measure it again", tensor.name(), values[at])))
+        }
+        None => Ok(values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured() -> Importance {
+        let dense = InputSquares { sums: vec![4.0, 8.0, 2.0], counts: vec![4] };
+        let experts = InputSquares { sums: vec![6.0, 3.0, 5.0, 5.0], counts: vec![3, 0] };
+        let entries =
+            [("blk.0.attn_q.weight".to_owned(), dense), ("blk.0.ffn_up_exps.weight".to_owned(), experts)];
+        Importance {
+            entries: entries.into(),
+            datasets: vec!["a.txt".to_owned()],
+            chunks: 2,
+            chunk_tokens: 512,
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("i.gguf");
+        measured().write(&path).unwrap();
+        assert_eq!(Importance::open(&path).unwrap(), measured());
+        GgufWriter::new().write(&path).unwrap();
+        let error = Importance::open(&path).unwrap_err().to_string();
+        assert!(error.contains("i.gguf") && error.contains("not an importance matrix"), "{error}");
+        std::fs::write(&path, [1, 0, 0, 0, 4]).unwrap();
+        let error = Importance::open(&path).unwrap_err().to_string();
+        assert!(error.contains(".dat"), "{error}");
+    }
+
+    #[test]
+    fn means_are_those_of_each_matrix_and_one_where_nothing_was_met() {
+        let of = |name: &str, count, cols| measured().of(name, count, cols);
+        assert_eq!(of("blk.0.attn_q.weight", 1, 3).unwrap(), Some(vec![1.0, 2.0, 0.5]));
+        assert_eq!(of("blk.0.ffn_up_exps.weight", 2, 2).unwrap(), Some(vec![2.0, 1.0, 1.0, 1.0]));
+        assert_eq!(of("token_embd.weight", 1, 3).unwrap(), None);
+        let error = of("blk.0.attn_q.weight", 1, 4).unwrap_err().to_string();
+        assert!(
+            error.contains("blk.0.attn_q.weight") && error.contains('3') && error.contains('4'),
+            "{error}"
+        );
+    }
+}

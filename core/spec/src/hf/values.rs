@@ -1,0 +1,163 @@
+//! Values of `[hf.config]`: expressions over the names of a config, per layer where they vary.
+
+use super::config::Names;
+use crate::expression::{Expression, Scope, explain};
+use crate::resolve::MOST_PARTS;
+use crate::source::KeyValue;
+use crate::spec::{HfValue, Literal};
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind};
+use std::collections::BTreeMap;
+
+/// A canonical key's value; `None` where the config does not say it.
+pub(super) struct Computed {
+    pub(super) value: Option<KeyValue>,
+    /// Names it is computed from, whether the config has them or not.
+    pub(super) mentions: Vec<String>,
+}
+
+/// The value that a line of `[hf.config]` gives; `blocks` is how long a list per layer is, 0 where that is not known.
+///
+/// # Errors
+/// What is wrong with the expression or what it gave.
+pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<Computed, String> {
+    let text = match line {
+        HfValue::Literal(literal) => {
+            return Ok(Computed { value: Some(of_literal(literal)), mentions: Vec::new() });
+        }
+        HfValue::Expression(text) => text,
+    };
+    let expression = Expression::parse(text, Scope::Config)?;
+    let mentions: Vec<String> = expression.names.iter().map(|used| used.name.clone()).collect();
+    let listed =
+        |name: &String| matches!(names.get(name), Some(KeyValue::List(list)) if list.len() == blocks);
+    let varies = blocks > 0 && (expression.layer || mentions.iter().any(listed));
+    let value = if varies { per_layer(&expression, names, blocks)? } else { once(&expression, names, None)? };
+    Ok(Computed { value, mentions })
+}
+
+fn per_layer(expression: &Expression, names: &Names, blocks: usize) -> Result<Option<KeyValue>, String> {
+    let values: Result<Vec<_>, String> =
+        (0..blocks).map(|layer| once(expression, names, Some((layer, blocks)))).collect();
+    let values = values?;
+    let given = values.iter().filter(|value| value.is_some()).count();
+    if given == 0 {
+        return Ok(None);
+    }
+    if given < blocks {
+        let layer = values.iter().position(Option::is_none).unwrap_or(0);
+        return Err(format!("`{}` gives nothing in layer {layer}, and something in others", expression.text));
+    }
+    Ok(Some(KeyValue::List(values.into_iter().flatten().collect())))
+}
+
+/// The value in one layer of so many, or in the whole model.
+fn once(
+    expression: &Expression,
+    names: &Names,
+    layer: Option<(usize, usize)>,
+) -> Result<Option<KeyValue>, String> {
+    let missing = expression.names.iter().any(|used| !names.contains_key(&used.name));
+    match expression.evaluate(root(expression, names, layer)) {
+        Ok(value) => of_value(&value, &expression.text),
+        Err(error) if missing && is_undefined(&error) => Ok(None),
+        Err(error) => Err(explain(&error, &expression.text)),
+    }
+}
+
+/// Whether an error is that of a name the config does not have.
+fn is_undefined(error: &Error) -> bool {
+    error.kind() == ErrorKind::UndefinedError
+        || error.detail().is_some_and(|detail| detail.contains("undefined"))
+}
+
+/// What an expression sees: the names it mentions, as tables in tables.
+fn root(expression: &Expression, names: &Names, layer: Option<(usize, usize)>) -> Value {
+    let mut root = Space::default();
+    for used in expression.names.iter().filter(|used| used.name.matches('.').count() < MOST_PARTS) {
+        let mut parts: Vec<&str> = used.name.split('.').collect();
+        let Some(last) = parts.pop() else { continue };
+        let space =
+            parts.into_iter().fold(&mut root, |at, part| at.inner.entry(part.to_owned()).or_default());
+        let value = names.get(&used.name).map(|value| match (value, layer) {
+            (KeyValue::List(list), Some((layer, blocks))) if list.len() == blocks => to_value(&list[layer]),
+            (value, _) => to_value(value),
+        });
+        if let Some(value) = value {
+            space.values.insert(last.to_owned(), value);
+        }
+    }
+    if let Some((layer, _)) = layer {
+        root.values.insert("layer".to_owned(), Value::from(layer));
+    }
+    root.close()
+}
+
+#[derive(Default)]
+struct Space {
+    values: BTreeMap<String, Value>,
+    inner: BTreeMap<String, Space>,
+}
+
+impl Space {
+    fn close(self) -> Value {
+        let mut values = self.values;
+        for (name, space) in self.inner {
+            values.insert(name, space.close());
+        }
+        Value::from(values)
+    }
+}
+
+fn to_value(value: &KeyValue) -> Value {
+    match value {
+        KeyValue::Number(number) => Value::from(*number),
+        KeyValue::Integer(number) => Value::from(*number),
+        KeyValue::Bool(truth) => Value::from(*truth),
+        KeyValue::Text(text) => Value::from(text.as_str()),
+        KeyValue::List(values) => Value::from(values.iter().map(to_value).collect::<Vec<_>>()),
+    }
+}
+
+fn of_value(value: &Value, text: &str) -> Result<Option<KeyValue>, String> {
+    Ok(Some(match value.kind() {
+        ValueKind::Undefined => return Ok(None),
+        ValueKind::Bool => KeyValue::Bool(value.is_true()),
+        ValueKind::Number => match value.as_i64().filter(|_| value.is_integer()) {
+            Some(whole) => KeyValue::Integer(whole),
+            None => {
+                KeyValue::Number(f64::try_from(value.clone()).map_err(|error| format!("`{text}`: {error}"))?)
+            }
+        },
+        ValueKind::String => KeyValue::Text(value.as_str().unwrap_or_default().to_owned()),
+        ValueKind::Seq => {
+            let items = value.try_iter().map_err(|error| explain(&error, text))?;
+            let items: Result<Vec<_>, String> = items.map(|item| of_value(&item, text)).collect();
+            KeyValue::List(items?.into_iter().flatten().collect())
+        }
+        other => return Err(format!("`{text}` is a {other}; a number, a truth, a text or a list is wanted")),
+    }))
+}
+
+pub(super) fn of_literal(literal: &Literal) -> KeyValue {
+    match literal {
+        Literal::Integer(value) => KeyValue::Integer(*value),
+        Literal::Number(value) => KeyValue::Number(*value),
+        Literal::Bool(value) => KeyValue::Bool(*value),
+        Literal::Text(value) => KeyValue::Text(value.clone()),
+        Literal::List(values) => KeyValue::List(values.iter().map(of_literal).collect()),
+    }
+}
+
+/// Whether a value is the one that is expected; whole numbers and others are compared as numbers.
+pub(super) fn is_expected(found: &KeyValue, wanted: &KeyValue) -> bool {
+    match (found, wanted) {
+        (KeyValue::Integer(a), KeyValue::Number(b)) | (KeyValue::Number(b), KeyValue::Integer(a)) => {
+            *a as f64 == *b
+        }
+        (KeyValue::List(a), KeyValue::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_expected(a, b))
+        }
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,219 @@
+//! X-LoRA in the layout of the first publication, with an ordering, in a step of several sequences, and broken.
+#![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
+
+use menagerie::pipeline::{
+    Arithmetic, GivenAdapter, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, TextPipeline, Wanted,
+};
+use menagerie::spec::AdapterKind;
+use menagerie_conformance::{Reference, distance, fixtures, options, rows};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+type Tensors = BTreeMap<String, (Vec<usize>, Vec<u8>)>;
+
+const CLASSIFIER: &str = "base_model.internal_xlora_classifier.layers";
+
+fn variant(name: &str) -> PathBuf {
+    fixtures().join("lora/llama/xlora").join(name)
+}
+
+fn open(xlora: &Path) -> Result<TextPipeline, String> {
+    let model = fixtures().join("base/llama/model-f32.gguf");
+    let adapter = GivenAdapter { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
+    let options = LoadOptions { adapters: vec![adapter], ..options(Arithmetic::Fast) };
+    TextPipeline::open(&model, &options).map_err(|error| error.to_string())
+}
+
+fn prompt(name: &str) -> (Reference, Vec<u32>) {
+    let reference = Reference::open(&variant(name).join("reference.safetensors"));
+    let tokens = reference.ids("tokens_prompt");
+    (reference, tokens)
+}
+
+/// A copy of an X-LoRA with other tensors, another configuration, or other names of files.
+fn changed(from: &str, names: [&str; 2], change: &dyn Fn(&mut Tensors, &mut Value)) -> tempfile::TempDir {
+    let bytes = std::fs::read(variant(from).join("adapter_model.safetensors")).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let of = |(name, view): (String, TensorView<'_>)| (name, (view.shape().to_vec(), view.data().to_vec()));
+    let mut tensors: Tensors = file.tensors().into_iter().map(of).collect();
+    let config = std::fs::read(variant(from).join("adapter_config.json")).unwrap();
+    let mut config: Value = serde_json::from_slice(&config).unwrap();
+    for path in config["adapters"].as_object_mut().unwrap().values_mut() {
+        *path = json!(variant(from).join(path.as_str().unwrap()));
+    }
+    change(&mut tensors, &mut config);
+    let folder = tempfile::tempdir().unwrap();
+    let views = tensors.iter().map(|(name, (shape, data))| {
+        (name.clone(), TensorView::new(Dtype::F32, shape.clone(), data).unwrap())
+    });
+    let written = safetensors::serialize(views.collect::<Vec<_>>(), None).unwrap();
+    std::fs::write(folder.path().join(names[1]), written).unwrap();
+    std::fs::write(folder.path().join(names[0]), config.to_string()).unwrap();
+    folder
+}
+
+const PEFT: [&str; 2] = ["adapter_config.json", "adapter_model.safetensors"];
+const PUBLISHED: [&str; 2] = ["xlora_config.json", "xlora_classifier.safetensors"];
+
+/// `inner` has places for ReLU and dropout between its linears, `last` has none.
+fn published(tensors: &mut Tensors, config: &mut Value) {
+    for (name, tensor) in std::mem::take(tensors) {
+        let (index, part) = name.strip_prefix(CLASSIFIER).unwrap()[1..].split_once('.').unwrap();
+        let module = if index == "0" { "inner.0" } else { "last" };
+        tensors.insert(format!("{module}.{part}"), tensor);
+    }
+    let adapters = config["adapters"].take();
+    let named =
+        adapters.as_object().unwrap().iter().map(|(name, path)| (format!("adapter_{name}"), path.clone()));
+    *config = json!({
+        "base_model_id": "base/llama", "hidden_size": 64, "adapters": named.collect::<serde_json::Map<_, _>>(),
+        "enable_softmax": true, "enable_softmax_topk": false, "layerwise_scalings": true, "xlora_depth": 2,
+        "xlora_size": 24, "enable_relu_and_dropout": true, "use_bias": true, "xlora_dropout_p": 0.2,
+        "stop_token_id": null, "use_trainable_adapters": false, "softmax_temperature": 1, "top_k_lora": null,
+        "scaling_pass_value": 0, "global_scaling_weight": 1,
+    });
+}
+
+/// The numbers of the modules of the fixture's adapters, in another order of blocks than the spec's if `turned`.
+fn ordering(turned: bool) -> Value {
+    let mut layers = serde_json::Map::new();
+    for (number, name) in ["q_proj", "k_proj", "v_proj", "o_proj"].iter().cycle().take(12).enumerate() {
+        let block = if turned { 2 - number / 4 } else { number / 4 };
+        layers.insert(format!("model.layers.{block}.self_attn.{name}"), json!(number));
+    }
+    json!({ "order": ["adapter_0", "adapter_1", "adapter_2"], "layers": layers, "base_model_id": "base/llama" })
+}
+
+#[test]
+fn the_first_publications_layout_is_the_same_model() {
+    let (reference, tokens) = prompt("depth2_softmax");
+    let folder = changed("depth2_softmax", PUBLISHED, &published);
+    let whole = LogitsOptions::default();
+    let logits = rows(&open(folder.path()).unwrap(), &tokens, &whole);
+    assert!(distance(&logits, &reference.values("logits_prompt")) < 1e-4);
+    // An ordering says what the spec says, or something else.
+    let write =
+        |value: Value| std::fs::write(folder.path().join("ordering.json"), value.to_string()).unwrap();
+    write(ordering(false));
+    assert_eq!(rows(&open(folder.path()).unwrap(), &tokens, &whole), logits);
+    write(ordering(true));
+    assert!(distance(&rows(&open(folder.path()).unwrap(), &tokens, &whole), &logits.concat()) > 0.1);
+    let mut short = ordering(false);
+    short["layers"].as_object_mut().unwrap().remove("model.layers.2.self_attn.o_proj");
+    write(short);
+    expect(&folder, &["model.layers.2.self_attn.o_proj", "the ordering has no number for it"]);
+    let mut other = ordering(false);
+    other["order"] = json!(["adapter_1", "adapter_0", "adapter_2"]);
+    write(other);
+    expect(&folder, &["ordering.json", "which output of the classifier is whose"]);
+}
+
+#[test]
+fn sequences_of_a_step_do_not_see_each_other_and_prefixes_are_kept() {
+    let pipeline = open(&variant("depth2_topk2")).unwrap();
+    let (reference, tokens) = prompt("depth2_topk2");
+    let other = reference.ids("tokens_long")[..20].to_vec();
+    let whole = LogitsOptions::default();
+    let room = SchedulerOptions { sequences: 2, capacity_tokens: 256, step_tokens: 256 };
+    let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
+    let (mut first, mut second) = (scheduler.create().unwrap(), scheduler.create().unwrap());
+    scheduler.begin(&mut first, &tokens, Wanted::All).unwrap();
+    scheduler.begin(&mut second, &other, Wanted::All).unwrap();
+    let step = scheduler.step(&mut [&mut first, &mut second], None);
+    let values = step.values().unwrap();
+    for part in &step.parts {
+        let own = part.result.as_ref().unwrap();
+        let alone = rows(&pipeline, [&tokens, &other][part.index], &whole);
+        let together: Vec<f32> = values[own.start * step.width..own.end * step.width].to_vec();
+        assert!(distance(&alone, &together) < 1e-5, "sequence {}", part.index);
+    }
+    let changed = [&tokens[..40], &other[..]].concat();
+    scheduler.begin(&mut first, &changed, Wanted::Last).unwrap();
+    assert_eq!(first.cached(), 40);
+    let mut last = Vec::new();
+    scheduler
+        .feed(&mut first, None, &mut |_, logits| {
+            last.extend_from_slice(logits);
+            Ok(())
+        })
+        .unwrap();
+    let alone = rows(&pipeline, &changed, &whole);
+    assert!(distance(&alone[alone.len() - 1..], &last) < 1e-4, "a kept prefix");
+}
+
+fn expect(folder: &tempfile::TempDir, parts: &[&str]) {
+    let said = open(folder.path()).err().unwrap_or_else(|| panic!("it was opened: {parts:?}"));
+    for part in parts {
+        assert!(said.contains(part), "`{part}` is missing: {said}");
+    }
+}
+
+#[test]
+fn what_is_broken_or_does_not_fit_is_named() {
+    let refused = |change: &dyn Fn(&mut Tensors, &mut Value), parts: &[&str]| {
+        expect(&changed("depth2_softmax", PEFT, change), parts);
+    };
+    let last = |name: &str| format!("{CLASSIFIER}.2.{name}");
+    let cut = |tensors: &mut Tensors, rows: usize| {
+        for (name, width) in [("weight", 24 * 4), ("bias", 4)] {
+            let (shape, data) = tensors.get_mut(&last(name)).unwrap();
+            shape[0] = rows;
+            data.truncate(rows * width);
+        }
+    };
+    refused(
+        &|tensors, _| cut(tensors, 33),
+        &[
+            "rows of the last linear: expected 36, found 33",
+            "12 layers with adapters, and there are 3 adapters",
+        ],
+    );
+    refused(
+        &|_, config| config["hidden_size"] = json!(32),
+        &["hidden_size", "for rows of 32, and the model's have 64"],
+    );
+    refused(&|_, config| config["xlora_depth"] = json!(3), &["it holds 2 linears", "xlora_depth is 3"]);
+    refused(
+        &|tensors, _| tensors.retain(|name, _| !name.contains(".2.")),
+        &["it holds 1 linears", "PEFT 0.21"],
+    );
+    refused(&|tensors, _| drop(tensors.remove(&last("bias"))), &["linear 1 has no bias"]);
+    refused(
+        &|_, config| config["adapters"]["1"] = json!("nowhere/a1"),
+        &["adapter \"1\" (nowhere/a1)", "fetch it"],
+    );
+    refused(&|_, config| config["adapters"] = json!({}), &["there is no adapter to mix"]);
+    refused(
+        &|_, config| config["top_k_lora"] = json!(4),
+        &["top_k_lora", "more adapters are to be kept than the 3"],
+    );
+    refused(&|_, config| config["softmax_temperature"] = json!(0), &["softmax_temperature", "above 0"]);
+    refused(&|_, config| config["use_trainable_adapters"] = json!(true), &["use_trainable_adapters"]);
+    refused(&|_, config| config["top_k_lor"] = json!(1), &["top_k_lor", "the nearest is `top_k_lora`"]);
+    let equal = |config: &mut Value| {
+        config["scaling_pass_value"] = json!(0.5);
+        config["top_k_lora"] = json!(2);
+    };
+    refused(&|_, config| equal(config), &["scaling_pass_value", "which ones is left to chance"]);
+    let head = fixtures().join("lora/llama/adapters/a3");
+    refused(&|_, config| config["adapters"]["2"] = json!(head), &["lm_head", "X-LoRA cannot mix"]);
+    let nan = |tensors: &mut Tensors| {
+        tensors.get_mut(&last("bias")).unwrap().1[..4].copy_from_slice(&f32::NAN.to_le_bytes())
+    };
+    refused(&|tensors, _| nan(tensors), &["NaN", "the file is damaged"]);
+    let lora = fixtures().join("lora/llama/adapters/a0");
+    assert!(open(&lora).err().unwrap().contains("no X-LoRA: there is no xlora_config.json"));
+    // Numbers that overflow are found when they are computed.
+    let huge = changed("depth1_nosoftmax", PEFT, &|tensors, _| {
+        let (_, data) = tensors.get_mut(&format!("{CLASSIFIER}.0.weight")).unwrap();
+        data.chunks_exact_mut(4).for_each(|value| value.copy_from_slice(&3e38_f32.to_le_bytes()));
+    });
+    let (_, tokens) = prompt("depth1_nosoftmax");
+    let error =
+        open(huge.path()).unwrap().logits(&tokens, &LogitsOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("scalings of X-LoRA: the weight of adapter"), "{error}");
+}
