@@ -87,30 +87,9 @@ impl<'a> Conversion<'a> {
             plan.tensors.push(self.stored(claim, differences, kind)?);
         }
         if let Types::Mixture(policy) = types {
-            plan.choose(policy, &self.facts())?;
+            plan.choose(policy, &ModelFacts::of(|key| self.keys.get(key)?.first_count()))?;
         }
         Ok(plan)
-    }
-
-    /// What a mixture of types asks of a model.
-    fn facts(&self) -> ModelFacts {
-        let number = |key: &str| {
-            let value = match self.keys.get(key) {
-                Some(KeyValue::List(values)) => values.first().cloned(),
-                other => other,
-            };
-            match value {
-                Some(KeyValue::Integer(value)) => usize::try_from(value).ok(),
-                _ => None,
-            }
-        };
-        let heads = number("attention.head_count").unwrap_or(0);
-        ModelFacts {
-            blocks: number("block_count").unwrap_or(0),
-            heads,
-            kv_heads: number("attention.head_count_kv").unwrap_or(heads),
-            experts: number("expert_count").unwrap_or(0),
-        }
     }
 
     fn lost(&self, what: String) -> ConvertError {

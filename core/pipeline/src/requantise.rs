@@ -12,7 +12,7 @@ use menagerie_quantise::{
     Choice, Importance, ModelFacts, Policy, PolicyTensor, QuantiseError, TensorSource, is_rounded,
 };
 use menagerie_registry::Part;
-use menagerie_spec::{KeySource, KeyValue, RoleSource};
+use menagerie_spec::RoleSource;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +74,8 @@ impl QuantisedTensors {
         let keys = resolved.file.keys(&resolved.spec)?;
         let mut policy = quantisation.policy.clone();
         policy.importance = quantisation.importance.is_some();
-        let choices = policy.choose(&tensors, &facts_of(&*keys)).map_err(about)?;
+        let facts = ModelFacts::of(|key| keys.get(key)?.first_count());
+        let choices = policy.choose(&tensors, &facts).map_err(about)?;
         check_model(&tensors, quantisation).map_err(about)?;
         for (tensor, choice) in tensors.iter().zip(&choices) {
             check(tensor, *choice, quantisation).map_err(about)?;
@@ -264,25 +265,4 @@ fn check(
         return Err(QuantiseError::Starved { tensor: tensor.name.clone(), kind: choice.kind, file });
     }
     Ok(())
-}
-
-/// What a policy asks of a model, by canonical keys.
-fn facts_of(keys: &dyn KeySource) -> ModelFacts {
-    let number = |key: &str| {
-        let value = match keys.get(key) {
-            Some(KeyValue::List(values)) => values.first().cloned(),
-            other => other,
-        };
-        match value {
-            Some(KeyValue::Integer(value)) => usize::try_from(value).ok(),
-            _ => None,
-        }
-    };
-    let heads = number("attention.head_count").unwrap_or(0);
-    ModelFacts {
-        blocks: number("block_count").unwrap_or(0),
-        heads,
-        kv_heads: number("attention.head_count_kv").unwrap_or(heads),
-        experts: number("expert_count").unwrap_or(0),
-    }
 }

@@ -241,11 +241,5 @@ fn facts_of(keys: &Metadata) -> ModelFacts {
         let first = || value.as_array()?.integers()?.next().and_then(|value| u64::try_from(value).ok());
         value.as_u64().or_else(first).and_then(|value| usize::try_from(value).ok())
     };
-    let heads = number("attention.head_count").unwrap_or(0);
-    ModelFacts {
-        blocks: number("block_count").unwrap_or(0),
-        heads,
-        kv_heads: number("attention.head_count_kv").unwrap_or(heads),
-        experts: number("expert_count").unwrap_or(0),
-    }
+    ModelFacts::of(number)
 }

@@ -23,6 +23,19 @@ pub struct ModelFacts {
     pub experts: usize,
 }
 
+impl ModelFacts {
+    /// The facts by canonical keys, as `number` knows them; of a list per layer the first.
+    pub fn of(number: impl Fn(&str) -> Option<usize>) -> Self {
+        let heads = number("attention.head_count").unwrap_or(0);
+        Self {
+            blocks: number("block_count").unwrap_or(0),
+            heads,
+            kv_heads: number("attention.head_count_kv").unwrap_or(heads),
+            experts: number("expert_count").unwrap_or(0),
+        }
+    }
+}
+
 /// A tensor as a policy sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyTensor {

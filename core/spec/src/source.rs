@@ -63,6 +63,17 @@ pub enum KeyValue {
     List(Vec<KeyValue>),
 }
 
+impl KeyValue {
+    /// A count, of a list the first; nothing where it is none.
+    pub fn first_count(&self) -> Option<usize> {
+        match self {
+            KeyValue::Integer(value) => usize::try_from(*value).ok(),
+            KeyValue::List(values) => values.first()?.first_count(),
+            _ => None,
+        }
+    }
+}
+
 /// The metadata of a model, by canonical key.
 pub trait KeySource {
     /// Value of a canonical key: a GGUF key without its architecture prefix, e.g. `attention.head_count`; where there is
