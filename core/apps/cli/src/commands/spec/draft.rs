@@ -5,7 +5,7 @@ use crate::model_arguments::{SpecArguments, locate};
 use crate::output_file::OutputFile;
 use crate::{interrupt, output, report};
 use clap::Args;
-use menagerie::assembly::{GgufModel, ModelFile};
+use menagerie::assembly::{GgufModel, HfModel, ModelFile};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::registry::Registry;
 use menagerie::spec::ArchSpec;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// `# ?`: answer these with the model's source at hand, and compare logits (`check MODEL --spec FILE --reference F`).
 #[derive(Args)]
 pub(crate) struct NewCommand {
-    /// A model, as `run` takes it
+    /// A GGUF file, or any name of one that `run` takes
     model: String,
     /// Write the draft to this file instead of standard output; it must be called ID.toml
     #[arg(long, value_name = "FILE")]
@@ -46,6 +46,10 @@ impl NewCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let path = locate(&self.model, &self.specs)?;
         let _at_once = interrupt::at_once()?;
+        if HfModel::folder_of(&path).is_some() {
+            return Err(Failure::about(path.display(), "drafts are made of GGUF files only")
+                .with_help("convert it with the model's usual converter, or write [hf] by hand (docs/add-an-architecture.md)"));
+        }
         let file = GgufModel::open(&path, true)?;
         let registry = self.specs.registry()?;
         let id = self.id.clone().unwrap_or(file.architecture()?.to_owned());
