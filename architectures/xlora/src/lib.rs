@@ -6,43 +6,17 @@
 
 use menagerie_registry::{BuiltInRecipe, register};
 
-register!(BuiltInRecipe {
-    name: "XLoraGemma",
-    text: include_str!("../recipes/XLoraGemma.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
-register!(BuiltInRecipe {
-    name: "XLoraGemma2",
-    text: include_str!("../recipes/XLoraGemma2.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
-register!(BuiltInRecipe {
-    name: "XLoraLlama",
-    text: include_str!("../recipes/XLoraLlama.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
-register!(BuiltInRecipe {
-    name: "XLoraPhi2",
-    text: include_str!("../recipes/XLoraPhi2.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
-register!(BuiltInRecipe {
-    name: "XLoraPhi3",
-    text: include_str!("../recipes/XLoraPhi3.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
-register!(BuiltInRecipe {
-    name: "XLoraQwen2",
-    text: include_str!("../recipes/XLoraQwen2.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
-register!(BuiltInRecipe {
-    name: "XLoraQwen3",
-    text: include_str!("../recipes/XLoraQwen3.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
-register!(BuiltInRecipe {
-    name: "XLoraStarcoder2",
-    text: include_str!("../recipes/XLoraStarcoder2.recipe.toml"),
-    registered_by: env!("CARGO_PKG_NAME"),
-});
+/// Registers `recipes/<name>.recipe.toml` for each name.
+macro_rules! built_in {
+    ($($name:literal)*) => {
+        $(register!(BuiltInRecipe {
+            name: $name,
+            text: include_str!(concat!("../recipes/", $name, ".recipe.toml")),
+            registered_by: env!("CARGO_PKG_NAME"),
+        });)*
+    };
+}
+
+built_in! {
+    "XLoraGemma" "XLoraGemma2" "XLoraLlama" "XLoraPhi2" "XLoraPhi3" "XLoraQwen2" "XLoraQwen3" "XLoraStarcoder2"
+}

@@ -1,5 +1,7 @@
 //! `tokenizer.model`: sentencepiece's `ModelProto`, a protobuf message (sentencepiece_model.proto).
 
+use crate::tokenizer::TokenKind;
+
 /// A vocabulary of sentencepiece.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SentencePiece {
@@ -20,18 +22,8 @@ pub(super) struct SentencePiece {
 pub(super) struct Piece {
     pub(super) text: String,
     pub(super) score: f32,
-    pub(super) kind: Kind,
-}
-
-/// `SentencePiece.Type`, whose numbers GGUF has taken over but for `USER_DEFINED`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Normal,
-    Unknown,
-    Control,
-    UserDefined,
-    Unused,
-    Byte,
+    /// `SentencePiece.Type`, whose numbers GGUF has taken over.
+    pub(super) kind: TokenKind,
 }
 
 /// `TrainerSpec.ModelType`.
@@ -117,7 +109,7 @@ impl SentencePiece {
 
 impl Piece {
     fn read(bytes: &[u8]) -> Result<Self, String> {
-        let mut piece = Self { text: String::new(), score: 0.0, kind: Kind::Normal };
+        let mut piece = Self { text: String::new(), score: 0.0, kind: TokenKind::Normal };
         each_field(bytes, |field, value| {
             match (field, value) {
                 (1, Field::Bytes(text)) => {
@@ -126,15 +118,10 @@ impl Piece {
                 }
                 (2, Field::Four(score)) => piece.score = f32::from_le_bytes(score),
                 (3, Field::Number(kind)) => {
-                    piece.kind = match kind {
-                        1 => Kind::Normal,
-                        2 => Kind::Unknown,
-                        3 => Kind::Control,
-                        4 => Kind::UserDefined,
-                        5 => Kind::Unused,
-                        6 => Kind::Byte,
-                        other => return Err(format!("a token is of type {other}, known are 1 to 6")),
-                    }
+                    let known = i64::try_from(kind).ok().filter(|kind| *kind != 0);
+                    piece.kind = known
+                        .and_then(TokenKind::from_id)
+                        .ok_or_else(|| format!("a token is of type {kind}, known are 1 to 6"))?;
                 }
                 _ => {}
             }
@@ -225,8 +212,8 @@ mod tests {
             (Algorithm::Pairs, 0, 1, 2, -1)
         );
         assert!(model.dummy_prefix && !model.remove_extra_whitespaces && model.characters.is_empty());
-        let kinds: Vec<Kind> = model.pieces.iter().take(4).map(|piece| piece.kind).collect();
-        assert_eq!(kinds, [Kind::Unknown, Kind::Control, Kind::Control, Kind::Byte]);
+        let kinds: Vec<TokenKind> = model.pieces.iter().take(4).map(|piece| piece.kind).collect();
+        assert_eq!(kinds, [TokenKind::Unknown, TokenKind::Control, TokenKind::Control, TokenKind::Byte]);
         assert_eq!(model.pieces[3].text, "<0x00>");
     }
 

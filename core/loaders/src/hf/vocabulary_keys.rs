@@ -3,7 +3,7 @@
 
 use gguf_file::{OwnedArray, OwnedValue};
 
-use super::sentence_piece::{Algorithm, Kind, SentencePiece};
+use super::sentence_piece::{Algorithm, SentencePiece};
 use crate::tables::{self, TokenizerTables};
 use crate::tokenizer::TokenKind;
 use crate::tokenizer::json::file::AddedToken;
@@ -30,15 +30,7 @@ impl Lists {
     pub(super) fn new(model: &SentencePiece, added: &[AddedToken], size: usize) -> Result<Self, String> {
         let mut lists = Self::default();
         for piece in &model.pieces {
-            let kind = match piece.kind {
-                Kind::Normal => TokenKind::Normal,
-                Kind::Unknown => TokenKind::Unknown,
-                Kind::Control => TokenKind::Control,
-                Kind::UserDefined => TokenKind::UserDefined,
-                Kind::Unused => TokenKind::Unused,
-                Kind::Byte => TokenKind::Byte,
-            };
-            lists.push(piece.text.clone(), piece.score, kind);
+            lists.push(piece.text.clone(), piece.score, piece.kind);
         }
         let most = size.max(lists.texts.len()) + added.len();
         for token in added {
