@@ -11,7 +11,8 @@ use syn::visit::{self, Visit};
 const FUNCTION_LINES: usize = 60;
 const FILE_LINES: usize = 500;
 const ARGUMENTS: usize = 6;
-const UNSAFE_FOLDERS: [&str; 2] = ["core/kernels/", "core/gguf/"];
+const UNSAFE_FOLDERS: [&str; 5] =
+    ["core/kernels/", "core/gguf/", "core/plugin/", "core/plugin-host/", "plugins/"];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "common", "misc"];
 
 struct Source {
@@ -170,7 +171,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
 
     fn visit_expr_unsafe(&mut self, block: &'ast syn::ExprUnsafe) {
         if !UNSAFE_FOLDERS.iter().any(|folder| self.source.inside.starts_with(folder)) {
-            self.fault(block.span(), "`unsafe` outside kernels and gguf".to_owned());
+            self.fault(block.span(), "`unsafe` outside kernels, gguf and plugins".to_owned());
         }
         visit::visit_expr_unsafe(self, block);
     }
