@@ -87,7 +87,7 @@ fn block(
         gate: weights.linear(INNER, WIDTH)?,
         up: weights.linear(INNER, WIDTH)?,
         down: weights.linear(WIDTH, INNER)?,
-        gating: Gating::Plain(Activation::Silu),
+        gating: Gating::Plain(Activation::Silu).into(),
         inner_norm: None,
     };
     Ok(TransformerBlock::new(

@@ -104,6 +104,8 @@ pub use menagerie_kernels as kernels;
 pub use menagerie_loaders as loaders;
 pub use menagerie_model as model;
 pub use menagerie_pipeline as pipeline;
+#[cfg(feature = "plugins")]
+pub use menagerie_plugin_host as plugin_host;
 pub use menagerie_quantise as quantise;
 pub use menagerie_registry as registry;
 pub use menagerie_spec as spec;

@@ -47,9 +47,10 @@ fn converted(folder: &Path, kind: &str, out: &Path) -> Result<Vec<String>, Conve
         resolution: &resolved.resolution,
         tensors: &*resolved.tensors,
         claims: &claims,
-        texts: &HfTexts::open(folder).unwrap(),
+        texts: Some(&HfTexts::open(folder).unwrap()),
         tables: &TokenizerTables::built_in().unwrap(),
         compute: &compute,
+        importance: None,
     };
     let plan = conversion.plan(&types)?;
     plan.write(out, &Cpu::new(Some(1)).unwrap(), &mut |_| ControlFlow::Continue(()))?;

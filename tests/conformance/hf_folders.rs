@@ -92,12 +92,45 @@ fn a_folder_gives_what_its_gguf_gives() {
 /// Weights packed as they are published, against transformers on what its own functions unpack.
 #[test]
 fn packed_weights_are_the_numbers_of_transformers() {
-    for name in ["fp8-blocks", "fp8-tensors", "mxfp4"] {
+    let compressed = ["compressed-channels", "compressed-tensor", "compressed-blocks"];
+    for name in ["fp8-blocks", "fp8-tensors", "mxfp4"].into_iter().chain(compressed) {
         let folder = fixtures().join("packed").join(name);
         let reference = Reference::open(&folder.join("reference.safetensors"));
         let off = distance(&logits_of(&folder, &reference.ids("tokens")), &reference.values("logits"));
         assert!(off <= 1e-4, "{name}: {off:e}");
     }
+}
+
+/// Factors that do not fit, or are no numbers, are told with the tensor.
+#[test]
+fn factors_that_do_not_fit_are_refused() {
+    let changed = |name: &str, shape: Vec<usize>, value: f32| {
+        let folder = copied("packed/compressed-channels");
+        let path = folder.path().join("model.safetensors");
+        let bytes = std::fs::read(&path).unwrap();
+        let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+        let other: Vec<u8> = (0..shape.iter().product()).flat_map(|_| value.to_le_bytes()).collect();
+        let other = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape, &other).unwrap();
+        let mut tensors = file.tensors();
+        for (known, view) in &mut tensors {
+            if known == name {
+                *view = other.clone();
+            }
+        }
+        safetensors::serialize_to_file(tensors, None, &path).unwrap();
+        TextPipeline::open(folder.path(), &options(Arithmetic::Exact)).err().map(|error| error.to_string())
+    };
+    let name = "model.layers.1.mlp.up_proj.weight_scale";
+    assert_eq!(changed(name, vec![96, 1], 0.5), None);
+    let short = changed(name, vec![95, 1], 0.5).unwrap();
+    assert!(
+        short.contains("up_proj.weight") && short.contains("fit neither the tensor, nor its 96 rows"),
+        "{short}"
+    );
+    let blocks = changed(name, vec![6, 2], 0.5).unwrap();
+    assert!(blocks.contains("fit neither"), "{blocks}");
+    let nan = changed(name, vec![96, 1], f32::NAN).unwrap();
+    assert!(nan.contains("hold NaN"), "{nan}");
 }
 
 /// A copy of a fixture's folder.

@@ -1,8 +1,10 @@
 //! X-LoRA in the layout of the first publication, with an ordering, in a step of several sequences, and broken.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
+use menagerie::adapters::places;
 use menagerie::pipeline::{
     Arithmetic, GivenAdapter, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, TextPipeline, Wanted,
+    registry,
 };
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
@@ -216,4 +218,45 @@ fn what_is_broken_or_does_not_fit_is_named() {
     let error =
         open(huge.path()).unwrap().logits(&tokens, &LogitsOptions::default()).unwrap_err().to_string();
     assert!(error.contains("scalings of X-LoRA: the weight of adapter"), "{error}");
+}
+
+/// Specs say in which order transformers registers the linears of a block (`reference/adapter_order.py` asked it): an X-LoRA
+/// numbers its layers so.
+#[test]
+fn layers_are_in_the_order_of_transformers() {
+    let text = std::fs::read(fixtures().join("lora/order.json")).unwrap();
+    let classes: BTreeMap<String, Vec<Vec<String>>> = serde_json::from_slice(&text).unwrap();
+    assert!(classes.len() > 80, "{}", classes.len());
+    let registry = registry(&LoadOptions::default()).unwrap();
+    let (mut faults, mut numbered) = (Vec::new(), 0);
+    for (class, blocks) in &classes {
+        for (_, spec) in registry.of_class(class).unwrap_or_else(|error| panic!("{class}: {error}")) {
+            let order = spec.adapter_order();
+            // Its checkpoints fuse what its modules have apart: an X-LoRA of it is refused, module by module.
+            if spec.id() == "hrm_text" {
+                assert!(order.is_empty());
+                continue;
+            }
+            for block in blocks {
+                let mut last = None;
+                for module in block {
+                    let name = format!("{}.{module}", spec.hf().layer.replace("{layer}", "0"));
+                    let roles: Vec<String> =
+                        places(&spec, &name).into_iter().map(|place| place.role).collect();
+                    // A module that the spec does not know is refused by name.
+                    if roles.is_empty() {
+                        continue;
+                    }
+                    let rank =
+                        roles.iter().filter_map(|role| order.iter().position(|known| known == role)).min();
+                    if rank.is_none() || rank <= last {
+                        faults.push(format!("{} ({class}): {module} is {roles:?} in {order:?}", spec.id()));
+                    }
+                    (last, numbered) = (rank, numbered + 1);
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(numbered > 600, "{numbered} modules were compared");
 }

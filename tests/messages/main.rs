@@ -22,6 +22,7 @@ mod hub;
 mod kinds;
 mod models;
 mod pipeline;
+mod plugins;
 mod quantise;
 mod written;
 

@@ -32,6 +32,10 @@ fn model() {
         ModelError::State("sequence 0: 2 tokens cannot be truncated to 3".to_owned()),
         ModelError::Unsupported("short-conv has no form on device candle".to_owned()),
         ModelError::Cancelled,
+        ModelError::Component {
+            component: "acme/norms:tanh".to_owned(),
+            reason: "value 2 of row 0 of its output is NaN".to_owned()
+        },
         ModelError::Layer { layer: 3, source: Box::new(inner()) },
         ModelError::Weights("tensor 7 is not in the file".to_owned()),
         ModelError::Scalings("the weight of adapter 1 in layer 3 is NaN at row 5 of the step".to_owned()),

@@ -27,6 +27,10 @@ fn open() {
             device: "cuda:9".to_owned(),
             reason: "this machine has 1; use cuda:0".to_owned()
         },
+        LoadError::Mixture {
+            file: file(),
+            reason: "there is no gate; train one: menagerie train-gate RECIPE DATA".to_owned(),
+        },
         LoadError::Recipe {
             file: "mine.recipe.toml".to_owned(),
             reason: "base: there is no ./m.gguf; paths are relative to the recipe".to_owned(),
@@ -111,6 +115,10 @@ fn sampling() {
         SamplingError::Range { option: "--top-p", value: "1.5".to_owned(), range: "from 0 to 1" },
         SamplingError::BiasToken { id: 9999, vocabulary: 262 },
         SamplingError::NotANumber { id: 3, logit: f32::NAN },
+        SamplingError::Sampler {
+            name: "acme/steps:cut".to_owned(),
+            message: "dropped every token".to_owned()
+        },
         SamplingError::NothingLeft,
     ];
     insta::assert_snapshot!(said);

@@ -46,8 +46,10 @@ fn tokenizer() {
         },
         TokenizerError::UnsupportedJson {
             place: "pre_tokenizer.pretokenizers[1]".to_owned(),
-            what: "is a `UnicodeScripts`".to_owned(),
+            what: "is a `Sudachi`".to_owned(),
         },
+        TokenizerError::CodecMissing { model: "rwkv7".to_owned(), name: "acme/rwkv:trie".to_owned() },
+        TokenizerError::Codec { name: "acme/rwkv:trie".to_owned(), message: "no token for 0xFF".to_owned() },
         TokenizerError::UnsupportedModel {
             model: "rwkv".to_owned(),
             what: Some("a trie of RWKV".to_owned()),

@@ -224,7 +224,7 @@ def gguf_module():
     import gguf; return gguf
 
 KEPT_F32 = ("norm", ".bias", "conv", "ffn_gate_inp", "position_embd", "token_types", "time_mix")    # as the converter keeps them in an f16 file
-def half_gguf(src, dst):
+def half_gguf(src, dst, kept=KEPT_F32):
     """An f32 GGUF with its matrices as f16, where f16 holds them exactly: what the converter computed may stay f32."""
     gguf = gguf_module(); r = gguf.GGUFReader(src); w = gguf.GGUFWriter(dst, r.fields["general.architecture"].contents())
     for k, f in r.fields.items():
@@ -232,7 +232,7 @@ def half_gguf(src, dst):
         t = f.types[0]; v = 1 if k == "general.file_type" else f.contents()
         w.add_key_value(k, v, t, sub_type=f.types[-1] if t == gguf.GGUFValueType.ARRAY else None)
     exact = lambda x: np.array_equal(x.astype(np.float16).astype(np.float32), x)
-    matrices = [t for t in r.tensors if len(t.shape) >= 2 and t.data.dtype == np.float32 and not any(k in t.name for k in KEPT_F32)]
+    matrices = [t for t in r.tensors if len(t.shape) >= 2 and t.data.dtype == np.float32 and not any(k in t.name for k in kept)]
     half = {t.name for t in matrices if exact(t.data)}
     assert 2 * len(half) >= len(matrices), "weights were not rounded to f16 before logits were computed: " + ", ".join(t.name for t in matrices if t.name not in half)
     for t in r.tensors: w.add_tensor(t.name, t.data.astype(np.float16) if t.name in half else np.array(t.data))

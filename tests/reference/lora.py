@@ -17,6 +17,7 @@ T = 24
 
 def base_model(base):
     if base == "gpt2": return gpt2()
+    if base in ZOO: return zoo(base)
     folder = os.path.join(BASES, base)
     model = AutoModelForCausalLM.from_pretrained(os.path.join(folder, "hf"), dtype=torch.float32, attn_implementation="eager").eval()
     return model, load_file(os.path.join(folder, "reference.safetensors"))["tokens_prompt"][:T]
@@ -40,6 +41,18 @@ def gpt2():
         state["transformer." + block + hf + "." + kind] = value.T.contiguous() if hf.split(".")[-1].startswith("c_") and kind == "weight" else value
     missing, unexpected = model.load_state_dict(state, strict=False)
     assert not unexpected and all("lm_head" in m or ".attn.bias" in m or "masked_bias" in m for m in missing), (missing, unexpected)
+    ref = load_file(os.path.join(folder, "reference.safetensors"))
+    assert (logits(model, ref["tokens_prompt"]) - ref["logits_prompt"]).abs().max() < 1e-4
+    return model, ref["tokens_prompt"][:T]
+
+ZOO = ("deepseek2-lite", "deepseek2-v3", "gpt-oss", "llama4", "qwen3next")
+def zoo(name):
+    """A model of the zoo: its HF directory made again from its GGUF, held against its reference first."""
+    import tempfile, hf_tensors
+    folder = os.path.join(HERE, "..", "fixtures", "zoo", name)
+    with tempfile.TemporaryDirectory() as made:
+        hf_tensors.directory(folder, made)
+        model = AutoModelForCausalLM.from_pretrained(made, dtype=torch.float32, attn_implementation="eager").eval()
     ref = load_file(os.path.join(folder, "reference.safetensors"))
     assert (logits(model, ref["tokens_prompt"]) - ref["logits_prompt"]).abs().max() < 1e-4
     return model, ref["tokens_prompt"][:T]
@@ -176,6 +189,20 @@ def mixtral_experts():
     json.dump(config, open(os.path.join(other, "adapter_config.json"), "w"), indent=1, sort_keys=True)
     put("mixtral", "modules", model, tokens, {"one": logits(model, tokens)})
 
+MLA = ["kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]
+@case
+def deepseek_mla():
+    """Latent attention, whose `kv_b_proj` a GGUF holds as two stacks of heads; the experts' parameters beside it."""
+    one("deepseek2-lite", "mla", target_modules=["q_proj", *MLA], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])
+    one("deepseek2-v3", "mla", target_modules=["q_a_proj", "q_b_proj", *MLA])
+@case
+def gpt_oss_experts(): one("gpt-oss", "experts", target_modules=["q_proj", "v_proj"], target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])
+@case
+def llama4_experts():
+    """PEFT takes the stored `[E, in, out]` for `[E, out, in]`: its A meets the outputs."""
+    one("llama4", "experts", target_modules=["k_proj", "shared_expert.up_proj"], target_parameters=["feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"])
+@case
+def qwen3next_delta(): one("qwen3next", "delta", target_modules=["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "o_proj"])
 @case
 def gguf():
     """llama.cpp's converter; without rsLoRA and patterns, which it drops."""

@@ -2,12 +2,15 @@
 """make_packed.py: fixtures/packed, Hugging Face folders whose weights are 8-bit floats or MXFP4, as they are published.
 
 `fp8-blocks`: factors for blocks (DeepSeek-V3, `weight_scale_inv`); `fp8-tensors`: one factor per tensor and one for
-activations (Ministral 3); `mxfp4`: experts of gpt-oss (`_blocks`, `_scales`). Logits are those of transformers in float32
-on the weights that transformers' own functions give back: `Fp8Dequantize`, `convert_moe_packed_tensors`.
+activations (Ministral 3); `mxfp4`: experts of gpt-oss (`_blocks`, `_scales`); `compressed-channels`, `compressed-tensor`, `compressed-blocks`:
+8-bit floats of compressed-tensors, the last with factors that are powers of two. Logits are those of transformers in float32
+on the weights that transformers' own functions give back, or compressed-tensors' (`dequantize`): `Fp8Dequantize`, `convert_moe_packed_tensors`.
+
+make_packed.py [NAME ...] makes those alone.
 
 Variables: FIXTURES as for make.py.
 """
-import json, os, shutil
+import json, os, shutil, sys
 import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, GptOssConfig, LlamaConfig
@@ -101,8 +104,45 @@ def gpt_oss():
     write("mxfp4", model, state, {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]})
 
 
+def compressed(name, strategy):
+    """Linears as llm-compressor leaves them: `weight` in e4m3, `weight_scale`, and for static activations `input_scale`."""
+    from compressed_tensors.quantization import QuantizationArgs
+    from compressed_tensors.quantization.lifecycle.forward import dequantize
+    model = model_of(LlamaConfig(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                 vocab_size=VOCAB, max_position_embeddings=256, tie_word_embeddings=True, rope_theta=10000.0))
+    high, wide = 16, 32
+    args = QuantizationArgs(num_bits=8, type="float", strategy=strategy, symmetric=True, dynamic=False, block_structure=[high, wide] if strategy == "block" else None)
+    state = {}
+    for key, p in model.state_dict().items():
+        if key == "lm_head.weight": continue
+        if not key.endswith("_proj.weight"):
+            state[key] = p.to(torch.bfloat16)
+            p.copy_(state[key].float())
+            continue
+        rows, cols = p.shape
+        if strategy == "tensor": scale = (p.abs().max() / 448).reshape(1).to(torch.bfloat16)
+        elif strategy == "channel": scale = (p.abs().amax(1, keepdim=True) / 448).to(torch.bfloat16)
+        else: scale = torch.exp2(torch.ceil(torch.log2(p.reshape(rows // high, high, cols // wide, wide).abs().amax((1, 3)) / 448)))
+        full = scale.float() if strategy != "block" else scale.repeat_interleave(high, 0).repeat_interleave(wide, 1)
+        w = (p / full).clamp(-448, 448).to(torch.float8_e4m3fn)
+        state[key], state[key + "_scale"] = w, scale
+        if strategy == "tensor": state[key.replace(".weight", ".input_scale")] = torch.tensor([0.25], dtype=torch.bfloat16)
+        p.copy_(dequantize(w, scale.float(), args=args, dtype=torch.float32))
+    activations = dict(num_bits=8, type="float", strategy="tensor" if strategy == "tensor" else "token", symmetric=True, dynamic=strategy != "tensor")
+    group = dict(targets=["Linear"], weights=json.loads(args.model_dump_json()), input_activations=activations, output_activations=None)
+    write(name, model, state, dict(quant_method="compressed-tensors", format="float-quantized", quantization_status="compressed", ignore=["lm_head"],
+                                   kv_cache_scheme=None, global_compression_ratio=1.5, config_groups=dict(group_0=group)))
+
+
+MAKERS = {
+    "fp8-blocks": lambda: llama("fp8-blocks", (16, 32)),
+    "fp8-tensors": lambda: llama("fp8-tensors", None),
+    "mxfp4": gpt_oss,
+    "compressed-channels": lambda: compressed("compressed-channels", "channel"),
+    "compressed-tensor": lambda: compressed("compressed-tensor", "tensor"),
+    "compressed-blocks": lambda: compressed("compressed-blocks", "block"),
+}
+
 if __name__ == "__main__":
     with torch.no_grad():
-        llama("fp8-blocks", (16, 32))
-        llama("fp8-tensors", None)
-        gpt_oss()
+        for name in sys.argv[1:] or MAKERS: MAKERS[name]()

@@ -76,9 +76,16 @@ impl AdapterFile {
 
     /// Numbers in all its tensors.
     pub fn parameters(&self) -> u64 {
+        self.sum(&crate::Tensor::elements)
+    }
+
+    /// Bytes of all its tensors, as the file has them.
+    pub fn bytes(&self) -> u64 {
+        self.sum(&|tensor| tensor.elements().saturating_mul(tensor.block.block_bytes().unwrap_or(1) as u64))
+    }
+
+    fn sum(&self, size: &dyn Fn(&crate::Tensor) -> u64) -> u64 {
         use crate::module::ModuleChange;
-        let size =
-            |tensor: &crate::Tensor| (tensor.shape.count * tensor.shape.rows * tensor.shape.cols) as u64;
         let pair = |pair: &crate::LowRankPair| size(&pair.a) + size(&pair.b);
         let of = |module: &AdapterModule| match &module.change {
             ModuleChange::Linear { pair: matrices, magnitude, bias } => {

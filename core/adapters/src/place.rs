@@ -21,7 +21,8 @@ pub struct ModulePlace {
 /// spec does not know none.
 pub fn places(spec: &ArchSpec, module: &str) -> Vec<ModulePlace> {
     let renamed = spec.hf_classes().iter().map(|class| class.renamed(module));
-    let names = std::iter::once(Cow::Borrowed(module)).chain(renamed);
+    let unwrapped = std::iter::once(menagerie_spec::unwrapped(module));
+    let names = std::iter::once(Cow::Borrowed(module)).chain(renamed).chain(unwrapped);
     let found = names.map(|name| exact(spec, &name)).find(|places| !places.is_empty());
     found.unwrap_or_default()
 }

@@ -53,6 +53,12 @@ impl Tensor {
         }
     }
 
+    /// How many numbers there are.
+    pub fn elements(&self) -> u64 {
+        let WeightShape { count, rows, cols } = self.shape;
+        (count * rows * cols) as u64
+    }
+
     /// As a weight that a backend takes in.
     ///
     /// # Errors

@@ -7,14 +7,15 @@ use crate::options::{AssembleOptions, Purpose};
 use crate::source::WeightSource;
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
-    Backend, DenseExperts, DenseLinear, ExpertLinear, Linear, LinearSite, Param, SiteForm, StateDeclarations,
-    Weight,
+    Backend, DenseExperts, DenseLinear, ExpertLinear, Linear, LinearSite, LinearWrapper, ModelError, Param,
+    SiteForm, SlotDeclarations, StateDeclarations, Weight,
 };
 use menagerie_registry::Part;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::BiasRule;
 use menagerie_spec::kind::Dim;
 use menagerie_spec::nearest;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// A place in the model that wants a tensor.
@@ -40,10 +41,15 @@ pub(crate) struct Assembler<'a> {
     pub(crate) faults: AssemblyFaults,
     pub(crate) claims: Claims,
     pub(crate) states: StateDeclarations,
+    pub(crate) slots: SlotDeclarations,
     pub(crate) ropes: RopeDeclarations,
     /// The token embedding, once it was taken in.
     pub(crate) token_table: Option<Param>,
+    /// What is put around linears now.
+    pub(crate) wrapper: Option<&'a dyn LinearWrapper>,
     missing: Vec<Missing>,
+    /// What multiplies the rows of matrices that were taken without it, by role and layer.
+    factors: HashMap<(String, Option<usize>), Vec<f32>>,
 }
 
 impl<'a> Assembler<'a> {
@@ -59,9 +65,12 @@ impl<'a> Assembler<'a> {
             faults: AssemblyFaults::new(source.file(), &config.architecture),
             claims: Claims::new(source.entries().len()),
             states: StateDeclarations::default(),
+            slots: SlotDeclarations::default(),
             ropes: RopeDeclarations::default(),
             token_table: None,
+            wrapper: options.wrapper,
             missing: Vec::new(),
+            factors: HashMap::new(),
         }
     }
 
@@ -93,6 +102,42 @@ impl<'a> Assembler<'a> {
 
     /// The tensor of a site, claimed and of the right shape, as weight.
     pub(crate) fn take(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<Weight> {
+        if part == Part::Main {
+            self.factors.remove(&(site.role.to_owned(), site.layer));
+        }
+        let index = self.checked(site, part, expected)?;
+        let made = self.source.weight_on(index, self.backend());
+        self.made(site, index, made)
+    }
+
+    /// The matrix of a linear: what multiplies its rows may be kept for the products instead.
+    pub(crate) fn take_linear(&mut self, site: Site, expected: &[Dim]) -> Option<Weight> {
+        // Another source may have had factors for the same place.
+        self.factors.remove(&(site.role.to_owned(), site.layer));
+        let index = self.checked(site, Part::Main, expected)?;
+        let Some(apart) = self.source.rows_apart(index, self.backend()) else {
+            let made = self.source.weight_on(index, self.backend());
+            return self.made(site, index, made);
+        };
+        let (weight, factors) = self.made(site, index, apart)?;
+        self.factors.insert((site.role.to_owned(), site.layer), factors);
+        Some(weight)
+    }
+
+    /// What was made of an entry.
+    fn made<T>(&mut self, site: Site, index: usize, made: Result<T, ModelError>) -> Option<T> {
+        match made {
+            Ok(made) => Some(made),
+            Err(error) => {
+                let name = self.source.entries().get(index).map_or("", |entry| entry.name.as_str());
+                self.fault(site.layer, &format!("tensor \"{name}\": {error}"));
+                None
+            }
+        }
+    }
+
+    /// The entry of a site, claimed and of the right shape.
+    fn checked(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<usize> {
         let Some(index) = self.source.find(site.role, site.layer, part) else {
             let name = self.source.name_of(site.role, site.layer, part);
             self.missing.push(Missing { name, layer: site.layer });
@@ -113,13 +158,7 @@ impl<'a> Assembler<'a> {
             self.fault(site.layer, &text);
             return None;
         }
-        match self.source.weight(index) {
-            Ok(weight) => Some(weight),
-            Err(error) => {
-                self.fault(site.layer, &format!("tensor \"{}\": {error}", entry.name));
-                None
-            }
-        }
+        Some(index)
     }
 
     /// A weight taken in by the backend.
@@ -156,12 +195,64 @@ impl<'a> Assembler<'a> {
     /// a fault.
     #[allow(clippy::option_option)]
     fn scales(&mut self, site: Site, count: usize) -> Option<Option<Vec<f32>>> {
-        let index = self.source.find(site.role, site.layer, Part::Scale);
-        let entry = index.and_then(|index| self.source.entries().get(index));
-        if entry.is_none_or(|entry| entry.dims.iter().product::<u64>() != count as u64) {
+        if self.scale_count(site) != Some(count as u64) {
             return Some(None);
         }
         self.values(site, Part::Scale, &[of("scales", count)]).map(Some)
+    }
+
+    /// How many numbers multiply the products of a site.
+    fn scale_count(&self, site: Site) -> Option<u64> {
+        let index = self.source.find(site.role, site.layer, Part::Scale)?;
+        Some(self.source.entries().get(index)?.dims.iter().product())
+    }
+
+    /// A linear with what multiplies its products: one number, or one for each row of the stored weight.
+    fn scaled(&mut self, linear: DenseLinear, place: &LinearSite, site: Site) -> Option<DenseLinear> {
+        let factors = self.factors.get(&(site.role.to_owned(), site.layer));
+        let factors = factors.map(|all| all.get(place.rows.clone()).unwrap_or_default().to_vec());
+        let scales = self.row_scales(place, site)?;
+        let own = match (factors, scales) {
+            (None, None) => return Some(linear),
+            (Some(own), None) | (None, Some(own)) => own,
+            (Some(own), Some(more)) => own.iter().zip(more).map(|(one, other)| one * other).collect(),
+        };
+        match own.first() {
+            Some(first) if own.iter().all(|value| value == first) => Some(linear.with_scale(*first)),
+            _ => {
+                let scales = self.vector(site, own)?;
+                let scaled = linear.with_row_scales(scales);
+                self.ok(site.layer, scaled)
+            }
+        }
+    }
+
+    /// What the source says that products are multiplied with, one number for each row of a linear; the outer `None` is a
+    /// fault.
+    #[allow(clippy::option_option)]
+    fn row_scales(&mut self, place: &LinearSite, site: Site) -> Option<Option<Vec<f32>>> {
+        // The embedding's number multiplies what is looked up in it; as a head it has the head's.
+        let site = if site.role == "token_embd" { Site { role: "output", layer: None } } else { site };
+        if let Some(scale) = self.scales(site, 1)? {
+            return Some(Some(vec![scale.first().copied()?; place.rows.len()]));
+        }
+        let rows = self.dims(site).and_then(|dims| dims.get(1)).copied();
+        let Some(rows) = rows.filter(|rows| self.scale_count(site) == Some(*rows)) else {
+            return Some(None);
+        };
+        if place.form != SiteForm::Stored {
+            let text = format!("{}: rows with numbers of their own in a form that mixes them", site.role);
+            self.fault(site.layer, &text);
+            return None;
+        }
+        let values = self.scales(site, usize::try_from(rows).ok()?)??;
+        Some(Some(values.get(place.rows.clone())?.to_vec()))
+    }
+
+    /// What multiplies the rows of a table, where the source says it; the outer `None` is a fault.
+    #[allow(clippy::option_option)]
+    pub(crate) fn table_scale(&mut self, site: Site) -> Option<Option<f32>> {
+        Some(self.scales(site, 1)?.and_then(|scale| scale.first().copied()))
     }
 
     /// The one place that makes linears: over rows of a stored weight, with a bias, and whatever is put around it.
@@ -187,12 +278,9 @@ impl<'a> Assembler<'a> {
             Some(bias) => Some(self.vector(site, bias)?),
             None => None,
         };
-        let mut linear = self.ok(site.layer, DenseLinear::new(weight, bias))?;
-        if let Some(scale) = self.scales(site, 1)? {
-            linear = linear.with_scale(scale.first().copied()?);
-        }
-        let linear: Box<dyn Linear> = Box::new(linear);
-        Some(match self.options.wrapper {
+        let linear = self.ok(site.layer, DenseLinear::new(weight, bias))?;
+        let linear: Box<dyn Linear> = Box::new(self.scaled(linear, &place, site)?);
+        Some(match self.wrapper {
             Some(wrapper) => wrapper.linear(&place, linear),
             None => linear,
         })
@@ -228,7 +316,7 @@ impl<'a> Assembler<'a> {
             experts = self.ok(site.layer, scaled)?;
         }
         let experts: Box<dyn ExpertLinear> = Box::new(experts);
-        Some(match self.options.wrapper {
+        Some(match self.wrapper {
             Some(wrapper) => wrapper.experts(&place, experts),
             None => experts,
         })

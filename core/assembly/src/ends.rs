@@ -42,10 +42,11 @@ impl Assembler<'_> {
         let positions = where_given(positions.as_ref().map(|role| self.table(whole(role), "context")));
         let token_types = where_given(token_types.as_ref().map(|role| self.table(whole(role), "types")));
         let norm = self.site_norm(norm.as_ref(), None);
+        let times = self.table_scale(whole("token_embd"))?;
         let beside = where_given(per_layer.as_ref().map(|config| self.per_layer(config)));
         let stream = Box::new(TableEmbedding {
             table: table?,
-            scale: *scale,
+            scale: scale * times.unwrap_or(1.0),
             positions: positions?,
             token_types: token_types?,
             norm: norm?,
@@ -106,7 +107,7 @@ impl Assembler<'_> {
     fn wrapped_table(&self, table: Param) -> Box<dyn Table> {
         let rows = 0..table.shape().rows;
         let table: Box<dyn Table> = Box::new(StoredTable(table));
-        match self.options.wrapper {
+        match self.wrapper {
             Some(wrapper) => wrapper.table(&linear_site(whole("token_embd"), rows), table),
             None => table,
         }

@@ -1,13 +1,13 @@
 //! [`HfModel`]: a Hugging Face folder as a [`ModelFile`].
 
-use crate::hf_source::HfTensors;
+use crate::hf_source::{HfTensors, set_numbers};
 use crate::hf_storage::HfStorage;
 use crate::model_file::{ModelFile, ModelTensors};
 use menagerie_loaders::{
     ChatTemplate, HfTexts, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions,
 };
 use menagerie_model::{ModelError, WeightGuard};
-use menagerie_spec::{ArchSpec, HfConfig, KeySource, SourceFormat, SpecFaults};
+use menagerie_spec::{ArchSpec, HfConfig, HfKeys, KeySource, SourceFormat, SpecFaults};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl HfModel {
         let path = folder.join(CONFIG);
         let text = std::fs::read_to_string(&path).map_err(|error| no_model(folder, &path, &error))?;
         let config = HfConfig::parse(&path.display().to_string(), &text).map_err(faulty)?;
-        let class = config.class().map_err(faulty)?.to_owned();
+        let class = config.text_class().map_err(faulty)?.to_owned();
         let storage = HfStorage::of(&config).map_err(|problem| not_a_model(&path, problem))?;
         let shards = Arc::new(Shards::open(folder, mmap)?);
         let texts = Arc::new(HfTexts::open(folder)?);
@@ -68,6 +68,15 @@ impl HfModel {
     /// Its config.json.
     pub fn config(&self) -> &HfConfig {
         &self.config
+    }
+
+    /// Its canonical keys, those that are tensors included.
+    fn hf_keys(&self, spec: &ArchSpec) -> Result<HfKeys, LoadError> {
+        let mut keys = spec.hf_keys(&self.config).map_err(faulty)?;
+        let class = spec.hf_class_of(&self.config);
+        let set = set_numbers(&mut keys, spec, &class, &self.shards);
+        set.map_err(|problem| not_a_model(&self.folder, problem))?;
+        Ok(keys)
     }
 }
 
@@ -134,12 +143,12 @@ impl ModelFile for HfModel {
     }
 
     fn keys(&self, spec: &ArchSpec) -> Result<Box<dyn KeySource>, LoadError> {
-        Ok(Box::new(spec.hf_keys(&self.config).map_err(faulty)?))
+        Ok(Box::new(self.hf_keys(spec)?))
     }
 
     fn tensors(&self, spec: Arc<ArchSpec>) -> Result<Arc<dyn ModelTensors>, LoadError> {
-        let keys = spec.hf_keys(&self.config).map_err(faulty)?;
-        let class = spec.hf_class(&self.class).cloned().unwrap_or_default();
+        let keys = self.hf_keys(&spec)?;
+        let class = spec.hf_class_of(&self.config);
         let tensors = HfTensors::new(Arc::clone(&self.shards), &spec, &class, (&keys, &self.storage));
         let tensors = tensors.map_err(|problem| not_a_model(&self.folder, problem))?;
         Ok(Arc::new(tensors))

@@ -4,18 +4,22 @@
 //! has a layout, its entry comes after those of the file, and its bytes are made when they are asked for.
 
 mod float8;
+mod floats;
 mod found;
 mod layout;
 mod mxfp4;
+mod numbers;
 mod stored;
 
 use crate::hf_storage::HfStorage;
-use crate::source::{Piece, Share, TensorEntry, WeightSource};
+use crate::source::{Piece, Share, StoredNumbers, TensorEntry, WeightSource};
+use float8::Float8;
 use found::{Finder, Made};
 use menagerie_loaders::Shards;
-use menagerie_model::{ModelError, Weight, WeightGuard, WeightShape};
+use menagerie_model::{Backend, ModelError, Weight, WeightGuard, WeightShape};
 use menagerie_registry::Part;
-use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfOrigin, KeySource, KeyValue, RoleSource};
+use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfMap, HfOrigin, KeySource, KeyValue, RoleSource};
+pub(crate) use numbers::set_numbers;
 use std::collections::HashMap;
 use std::sync::Arc;
 use stored::{Stacked, Stored};
@@ -27,6 +31,7 @@ const OF_ACTIVATIONS: [&str; 2] = [".activation_scale", ".input_scale"];
 pub struct HfTensors {
     shards: Arc<Shards>,
     spec: Arc<ArchSpec>,
+    class: HfClass,
     /// Names after the class's rewriting.
     names: Vec<String>,
     entries: Vec<TensorEntry>,
@@ -49,8 +54,10 @@ impl HfTensors {
         class: &HfClass,
         (keys, storage): (&HfKeys, &HfStorage),
     ) -> Result<Self, String> {
-        let names: Vec<String> =
-            shards.tensors().map(|tensor| class.renamed(tensor.name()).into_owned()).collect();
+        let names = counted_on(
+            shards.tensors().map(|tensor| class.renamed(tensor.name()).into_owned()).collect(),
+            spec.hf(),
+        );
         let mut index = HashMap::with_capacity(names.len());
         for (at, name) in names.iter().enumerate() {
             if index.insert(name.as_str(), at).is_some() {
@@ -75,6 +82,7 @@ impl HfTensors {
         let mut found = found::Found { entries: entries.collect(), ..Default::default() };
         for layer in std::iter::once(None).chain((0..blocks).map(Some)) {
             finder.roles_of(spec, layer, &mut found);
+            finder.times_of(spec, layer, &mut found)?;
         }
         let block = match storage {
             HfStorage::Float8 { block } => *block,
@@ -83,7 +91,17 @@ impl HfTensors {
         let found::Found { entries, made, roles } = found;
         let grouped = finder.grouped;
         drop(finder.index);
-        Ok(Self { shards, spec: Arc::clone(spec), names, entries, made, roles, block, grouped })
+        Ok(Self {
+            shards,
+            spec: Arc::clone(spec),
+            class: class.clone(),
+            names,
+            entries,
+            made,
+            roles,
+            block,
+            grouped,
+        })
     }
 
     fn made(&self, index: usize) -> Option<&Made> {
@@ -91,7 +109,7 @@ impl HfTensors {
     }
 
     /// A tensor of the file as it is stored; 8-bit floats with their factors.
-    fn stored_weight(&self, pieces: &[usize]) -> Result<Stored, String> {
+    fn stored_weight(&self, pieces: &[usize], backend: Option<&dyn Backend>) -> Result<Stored, String> {
         let at = *pieces.first().ok_or("no tensor")?;
         let tensor = self.shards.tensor(at).ok_or("no such tensor")?;
         let bytes = self.shards.data(at).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
@@ -99,12 +117,33 @@ impl HfTensors {
         let scale = self.shards.tensor(factors).ok_or("no such tensor")?;
         let scale_bytes =
             self.shards.data(factors).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
-        float8::decode((tensor, &bytes), (scale, &scale_bytes), self.block)
+        Float8::new((tensor, &bytes), (scale, &scale_bytes), self.block)?.multiplied(backend)
+    }
+
+    /// The numbers of an entry of 8-bit floats without the factors of its rows, and these, where its form has no part in that.
+    fn apart(&self, index: usize, backend: &dyn Backend) -> Option<Result<(Stored, Vec<f32>), String>> {
+        let Made::Tensors { members, per_member: 2, layout, stack: false, .. } = self.made(index)? else {
+            return None;
+        };
+        let ([weight, scale], []) = (&members[..], &layout[..]) else { return None };
+        let pair = self
+            .stored_bytes(weight.tensor)
+            .and_then(|weight| Ok((weight, self.stored_bytes(scale.tensor)?)));
+        let ((tensor, bytes), (scale, scale_bytes)) = match pair {
+            Ok(pair) => pair,
+            Err(error) => return Some(Err(error)),
+        };
+        match Float8::new((tensor, &bytes), (scale, &scale_bytes), self.block) {
+            Ok(float8) => float8.apart(Some(backend)),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// The tensor of an entry.
-    fn build(&self, index: usize) -> Result<Stacked, String> {
-        let Some(made) = self.made(index) else { return self.stored_weight(&[index]).map(Stacked::from) };
+    fn build(&self, index: usize, backend: Option<&dyn Backend>) -> Result<Stacked, String> {
+        let Some(made) = self.made(index) else {
+            return self.stored_weight(&[index], backend).map(Stacked::from);
+        };
         match made {
             Made::List(values) => Ok(Stored::list(values).into()),
             Made::Tensors { members, per_member, layout, group, .. } => {
@@ -119,7 +158,7 @@ impl HfTensors {
                 let pieces: Vec<usize> = members.iter().map(|piece| piece.tensor).collect();
                 let parts: Result<Vec<Stored>, String> = pieces
                     .chunks(*per_member)
-                    .map(|pieces| layout::apply(self.stored_weight(pieces)?, layout, group))
+                    .map(|pieces| layout::apply(self.stored_weight(pieces, backend)?, layout, group))
                     .collect();
                 let mut parts = parts?;
                 match self.is_stack(index) {
@@ -132,8 +171,34 @@ impl HfTensors {
         }
     }
 
+    /// The weight of an entry, as it was made.
+    fn weight_of(&self, index: usize, made: Result<Stacked, String>) -> Result<Weight, ModelError> {
+        let entry = self.entries.get(index);
+        let entry =
+            entry.ok_or_else(|| ModelError::Weights(format!("tensor {index} is not in the folder")))?;
+        let Stacked { shape, block, mut parts } = made.map_err(ModelError::Weights)?;
+        let size =
+            |back: usize| shape.len().checked_sub(back).and_then(|at| shape.get(at)).copied().unwrap_or(1);
+        let count = shape.iter().rev().skip(2).product();
+        let shape = WeightShape { count, rows: size(2), cols: size(1) };
+        match (parts.len(), parts.pop()) {
+            (1, Some(bytes)) => Weight::new(&entry.name, bytes, block, shape),
+            (_, last) => {
+                parts.extend(last);
+                Weight::apart(&entry.name, parts, block, shape)
+            }
+        }
+    }
+
     fn is_stack(&self, index: usize) -> bool {
         matches!(self.made(index), Some(Made::Tensors { stack: true, .. }))
+    }
+
+    /// Whether the factors of a matrix are of whole rows, or of all of it.
+    fn has_row_factors(&self, made: &Made) -> bool {
+        let Made::Tensors { members, per_member: 2, layout, stack: false, .. } = made else { return false };
+        let scale = members.get(1).and_then(|scale| self.shards.tensor(scale.tensor));
+        layout.is_empty() && scale.is_some_and(|scale| matches!(scale.shape(), [] | [_] | [_, 1]))
     }
 
     /// A tensor and its bytes.
@@ -182,6 +247,25 @@ fn groups(keys: &HfKeys) -> Vec<layout::Groups> {
         }
     });
     groups.collect()
+}
+
+/// Names whose blocks of further stacks are counted on from the last one of the stacks before them.
+fn counted_on(mut names: Vec<String>, map: &HfMap) -> Vec<String> {
+    let start = |prefix: &str| prefix.strip_suffix("{layer}").unwrap_or(prefix).to_owned();
+    let first = start(&map.layer);
+    for after in map.layer_after.iter().map(|prefix| start(prefix)) {
+        let before = names.iter().filter_map(|name| layer_of(&first, name)).max().map_or(0, |last| last + 1);
+        for name in &mut names {
+            let moved = layer_of(&after, name).and_then(|layer| {
+                let rest = name.strip_prefix(&after)?.split_once('.').map_or("", |(_, rest)| rest);
+                Some(format!("{first}{}.{rest}", layer.checked_add(before)?))
+            });
+            if let Some(moved) = moved {
+                *name = moved;
+            }
+        }
+    }
+    names
 }
 
 /// `model.layers.7.mlp` belongs to block 7, where blocks begin with `model.layers.`.
@@ -239,10 +323,46 @@ impl WeightSource for HfTensors {
         }
     }
 
+    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        let about = |reason: String| {
+            let name = self.entries.get(index).map_or("", |entry| &entry.name);
+            ModelError::Weights(format!("tensor \"{name}\": {reason}"))
+        };
+        let plain = |tensor: usize| self.shards.tensor(tensor).is_some_and(|it| it.dtype().block().is_some());
+        let coded = || {
+            about(
+                "it is stored in 8 or 4 bits with factors beside it, and cannot be written back; write a .gguf file, or \
+                 get the model in BF16"
+                    .to_owned(),
+            )
+        };
+        match self.made(index) {
+            None if plain(index) => Ok(vec![StoredNumbers { tensor: index, numbers: None }]),
+            Some(Made::List(_)) => Err(about("it is a list of config.json".to_owned())),
+            Some(Made::Tensors { members, per_member: 1, layout, group, .. })
+                if members.iter().all(|piece| plain(piece.tensor)) =>
+            {
+                let group = group.and_then(|group| self.grouped.get(group));
+                let of = |piece: &Piece| {
+                    let tensor = self.shards.tensor(piece.tensor).ok_or("no such tensor")?;
+                    let numbers = layout::numbers(stored::shape_of(tensor)?, layout, group)?;
+                    Ok(StoredNumbers { tensor: piece.tensor, numbers })
+                };
+                members.iter().map(of).collect::<Result<_, String>>().map_err(about)
+            }
+            _ => Err(coded()),
+        }
+    }
+
     fn made_bytes(&self) -> u64 {
         let owned = |(made, entry): (&Made, &TensorEntry)| match made {
             Made::Tensors { copied: true, .. } => {
-                let wide = if entry.kind.starts_with("F8") { 4 } else { 1 };
+                // Numbers with factors of whole rows are f16, others f32 but for factors that are powers of two.
+                let wide = match (entry.kind.starts_with("F8"), self.has_row_factors(made)) {
+                    (true, true) => 2,
+                    (true, false) => 4,
+                    (false, _) => 1,
+                };
                 entry.bytes.saturating_mul(wide)
             }
             _ => 0,
@@ -287,21 +407,22 @@ impl WeightSource for HfTensors {
     }
 
     fn weight(&self, index: usize) -> Result<Weight, ModelError> {
-        let entry = self.entries.get(index);
-        let entry =
-            entry.ok_or_else(|| ModelError::Weights(format!("tensor {index} is not in the folder")))?;
-        let Stacked { shape, block, mut parts } = self.build(index).map_err(ModelError::Weights)?;
-        let size =
-            |back: usize| shape.len().checked_sub(back).and_then(|at| shape.get(at)).copied().unwrap_or(1);
-        let count = shape.iter().rev().skip(2).product();
-        let shape = WeightShape { count, rows: size(2), cols: size(1) };
-        match (parts.len(), parts.pop()) {
-            (1, Some(bytes)) => Weight::new(&entry.name, bytes, block, shape),
-            (_, last) => {
-                parts.extend(last);
-                Weight::apart(&entry.name, parts, block, shape)
-            }
-        }
+        self.weight_of(index, self.build(index, None))
+    }
+
+    fn weight_on(&self, index: usize, backend: &dyn Backend) -> Result<Weight, ModelError> {
+        self.weight_of(index, self.build(index, Some(backend)))
+    }
+
+    fn rows_apart(
+        &self,
+        index: usize,
+        backend: &dyn Backend,
+    ) -> Option<Result<(Weight, Vec<f32>), ModelError>> {
+        Some(match self.apart(index, backend)? {
+            Ok((stored, factors)) => self.weight_of(index, Ok(stored.into())).map(|weight| (weight, factors)),
+            Err(error) => Err(ModelError::Weights(error)),
+        })
     }
 
     fn ignored(&self, index: usize, layers: usize) -> Option<String> {
@@ -309,10 +430,14 @@ impl WeightSource for HfTensors {
         if OF_ACTIVATIONS.iter().any(|ending| name.ends_with(ending)) {
             return Some("for activations in 8-bit floats, which are not used here".to_owned());
         }
+        if let Some(key) = self.spec.hf_number(name) {
+            return Some(format!("a number, which is read as the key {key}"));
+        }
         let reason = self
             .spec
             .hf_ignored_tensor(name, layers)
-            .or_else(|| self.spec.hf_ignored_tensor(written, layers));
+            .or_else(|| self.spec.hf_ignored_tensor(written, layers))
+            .or_else(|| self.class.beside_text(name));
         reason.map(str::to_owned)
     }
 
@@ -340,8 +465,8 @@ impl Made {
             Layout::OddRows => Some(Share::OddRows),
             Layout::EvenColumns => Some(Share::EvenColumns),
             Layout::OddColumns => Some(Share::OddColumns),
-            Layout::DeltaQkv => Some(Share::OnePart),
-            Layout::DeltaGate => Some(Share::OtherPart),
+            Layout::DeltaQkv | Layout::QkvBehindGate => Some(Share::OnePart),
+            Layout::DeltaGate | Layout::GateOfQkv => Some(Share::OtherPart),
             _ => None,
         });
         share.unwrap_or(Share::Whole)

@@ -1,5 +1,7 @@
 //! [`HfStorage`]: what `quantization_config` of a config.json says about how the weights are stored.
 
+mod compressed_tensors;
+
 use menagerie_spec::HfConfig;
 use serde_json::{Map, Value};
 
@@ -42,7 +44,8 @@ impl HfStorage {
         };
         let method = table.get("quant_method").and_then(Value::as_str).unwrap_or("without a quant_method");
         let storage = match method {
-            "fp8" => Self::Float8 { block: block(table)? },
+            "fp8" => Self::Float8 { block: stated_block(table)? },
+            "compressed-tensors" => return compressed_tensors::of(table),
             "mxfp4" => Self::Mxfp4,
             other => return Err(refused(other)),
         };
@@ -63,19 +66,24 @@ impl HfStorage {
     }
 }
 
-/// `weight_block_size`: two counts.
-fn block(table: &Map<String, Value>) -> Result<Option<[usize; 2]>, String> {
-    let Some(stated) = table.get("weight_block_size").filter(|value| !value.is_null()) else {
-        return Ok(None);
-    };
+/// `weight_block_size`, if it is stated.
+fn stated_block(table: &Map<String, Value>) -> Result<Option<[usize; 2]>, String> {
+    let stated = table.get("weight_block_size").filter(|value| !value.is_null());
+    stated.map(|stated| block("weight_block_size", stated)).transpose()
+}
+
+/// Two counts, rows and columns of a block.
+fn block(name: &str, stated: &Value) -> Result<[usize; 2], String> {
     let counts: Option<Vec<usize>> = stated.as_array().and_then(|list| {
         list.iter()
             .map(|value| value.as_u64().and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0))
             .collect()
     });
     match counts.as_deref() {
-        Some([rows, cols]) => Ok(Some([*rows, *cols])),
-        _ => Err(format!("key quantization_config.weight_block_size: {stated}; two counts are wanted")),
+        Some([rows, cols]) => Ok([*rows, *cols]),
+        _ => Err(format!(
+            "key quantization_config.{name}: {stated}; two counts are wanted; get the model in BF16 or as GGUF"
+        )),
     }
 }
 
@@ -84,13 +92,12 @@ fn refused(method: &str) -> String {
         "bitsandbytes" => "weights packed by bitsandbytes",
         "gptq" => "weights packed by GPTQ",
         "awq" => "weights packed by AWQ",
-        "compressed-tensors" => "weights packed by compressed-tensors",
         "without a quant_method" => "weights packed in a way the config does not name",
         _ => "weights packed in a way that is not known here",
     };
     format!(
         "key quantization_config.quant_method: {what} ({method}) are not read; get the model as it was published before that, \
-         and quantise it here, or get a GGUF file of it. Understood are fp8 (e4m3) and mxfp4"
+         and quantise it here, or get a GGUF file of it. Understood are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
     )
 }
 

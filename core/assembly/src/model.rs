@@ -165,6 +165,7 @@ impl Assembler<'_> {
         let head = (ends && !encoder).then(|| self.head()).flatten();
         let pooling = (ends && encoder).then(|| self.pooling()).flatten();
         let blocks = blocks.into_iter().collect::<Option<Vec<_>>>()?;
+        self.check_slots(position)?;
         let mut stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
         if let Some(guard) = self.source.guard() {
             stack = stack.with_guard(guard);
@@ -183,6 +184,20 @@ impl Assembler<'_> {
             StagePosition::Middle => AssembledModel::Middle(MiddleStage { body }),
             StagePosition::Last => AssembledModel::Last(LastStage { body, head: head? }),
         })
+    }
+
+    /// A boundary between stages carries the stream alone; whether it cuts between who writes a slot and who reads it, a
+    /// stage that asks for the slot cannot know.
+    fn check_slots(&mut self, position: StagePosition) -> Option<()> {
+        let Some(slot) = self.slots.specs().first().filter(|_| position != StagePosition::Only) else {
+            return Some(());
+        };
+        let text = format!(
+            "layers of this model hand rows to later ones (slot `{}`), which stages do not send: it cannot be split into stages",
+            slot.name
+        );
+        self.fault(None, &text);
+        None
     }
 
     fn makes_vectors(&self) -> bool {
@@ -221,7 +236,7 @@ impl Assembler<'_> {
             self.branch(mixer_branch, part, layer)
         });
         let feed_forward = where_given(feed_forward.as_ref().map(|config| {
-            let part = self.feed_forward(config, layer);
+            let part = self.wrapped_feed_forward(config, layer);
             self.branch(feed_forward_branch, part, layer)
         }));
         let beside = where_given(beside.as_ref().map(|config| self.beside(config, layer)));
@@ -272,7 +287,7 @@ impl Assembler<'_> {
         self.values(site, Part::Main, &[of("1", 1)])?.first().copied()
     }
 
-    fn feed_forward(&mut self, config: &Config, layer: usize) -> Option<Box<dyn FeedForward>> {
+    pub(crate) fn feed_forward(&mut self, config: &Config, layer: usize) -> Option<Box<dyn FeedForward>> {
         match self.factory(config) {
             Some(Build::FeedForward(build)) => build(config, &mut Place::of_block(self, layer, config)),
             _ => self.no_factory(config, Some(layer)),
@@ -304,7 +319,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn factory(&self, config: &Config) -> Option<Build> {
+    pub(crate) fn factory(&self, config: &Config) -> Option<Build> {
         self.options.components.get(config.kind()).map(|component| component.build)
     }
 

@@ -1,6 +1,7 @@
-//! [`AssembleOptions`]: which part of a model to assemble, for which backend, with what around its linears.
+//! [`AssembleOptions`]: which part of a model to assemble, for which backend, with what around its linears and
+//! feed-forwards.
 
-use menagerie_model::{Compute, LinearWrapper, StagePosition};
+use menagerie_model::{Compute, FeedForwardWrapper, LinearWrapper, StagePosition};
 use menagerie_registry::Components;
 use std::ops::Range;
 
@@ -27,6 +28,8 @@ pub struct AssembleOptions<'a> {
     pub components: &'a Components,
     /// What is put around every linear.
     pub wrapper: Option<&'a dyn LinearWrapper>,
+    /// What is put around feed-forwards; the linears of those it changes get no wrapper.
+    pub feed_forwards: Option<&'a dyn FeedForwardWrapper>,
     /// What the model is for.
     pub purpose: Purpose,
 }
@@ -40,6 +43,7 @@ impl<'a> AssembleOptions<'a> {
             compute,
             components,
             wrapper: None,
+            feed_forwards: None,
             purpose: Purpose::AsWritten,
         }
     }

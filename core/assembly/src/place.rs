@@ -2,14 +2,15 @@
 
 use crate::assembler::{Assembler, Site};
 use crate::dims::{of, solve};
-use menagerie_model::components::RopeDeclarations;
+use menagerie_model::components::{RopeDeclarations, RopeFrequencies};
 use menagerie_model::{
-    Backend, ExpertLinear, Linear, LinearSite, Norm, Param, SequenceMixer, SiteForm, StateDeclarations,
-    Weight,
+    Backend, ElementWise, ExpertLinear, Linear, LinearSite, Norm, Param, SequenceMixer, SiteForm,
+    SlotDeclarations, StateDeclarations, Weight,
 };
 use menagerie_registry::{Build, NormPlace, Part, Parts};
 use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, Tensor, WantedRole};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One component at one place of the model: its wanted roles, and the sizes its tensors have bound so far.
 pub(crate) struct Place<'p, 'a> {
@@ -90,14 +91,27 @@ impl<'p, 'a> Place<'p, 'a> {
 
     /// The weight of a row of the table.
     fn weight_of(&mut self, row: &WantedRole) -> Option<Weight> {
+        let expected = self.bound(row);
+        let site = Site { role: &row.role, layer: self.layer_of(row) };
+        self.assembler.take(site, Part::Main, &expected)
+    }
+
+    /// The weight of a row of the table that is a linear, or several linears after each other.
+    fn linear_weight(&mut self, row: &WantedRole) -> Option<Weight> {
+        let expected = self.bound(row);
+        let site = Site { role: &row.role, layer: self.layer_of(row) };
+        self.assembler.take_linear(site, &expected)
+    }
+
+    /// The dims of a row of the table, those bound that its tensor says.
+    fn bound(&mut self, row: &WantedRole) -> Vec<Dim> {
         let layer = self.layer_of(row);
         let site = Site { role: &row.role, layer };
         let expected = self.known(&row.dims);
         if let Some(found) = self.assembler.dims(site) {
             self.bind(&expected, found);
         }
-        let expected = self.known(&row.dims);
-        self.assembler.take(site, Part::Main, &expected)
+        self.known(&row.dims)
     }
 
     /// The bias of a row of the table, as its rule says.
@@ -140,6 +154,10 @@ impl Parts for Place<'_, '_> {
         self.layer
     }
 
+    fn layers(&self) -> usize {
+        self.assembler.config.blocks()
+    }
+
     fn width(&self) -> usize {
         self.assembler.width()
     }
@@ -163,7 +181,7 @@ impl Parts for Place<'_, '_> {
 
     fn linear(&mut self, role: &str) -> Option<Box<dyn Linear>> {
         let row = self.row(role, Part::Main, false)?;
-        let weight = self.weight_of(&row);
+        let weight = self.linear_weight(&row);
         let bias = self.bias(&row);
         let (weight, bias) = (weight?, bias?);
         let layer = self.layer_of(&row);
@@ -179,7 +197,7 @@ impl Parts for Place<'_, '_> {
         bias_roles: &[&str],
     ) -> Option<Vec<Box<dyn Linear>>> {
         let row = self.row(role, Part::Main, true)?;
-        let weight = self.weight_of(&row);
+        let weight = self.linear_weight(&row);
         let fused = self.has(role, Part::Bias);
         let apart = bias_roles.iter().any(|role| self.has(role, Part::Bias));
         let biases = if apart && !fused {
@@ -283,8 +301,30 @@ impl Parts for Place<'_, '_> {
         self.assembler.mixer(config, self.layer?)
     }
 
+    fn activation(&mut self, config: &Config) -> Option<Arc<dyn ElementWise>> {
+        let layer = self.layer?;
+        match self.assembler.factory(config) {
+            Some(Build::Activation(build)) => {
+                build(config, &mut Place::of_block(self.assembler, layer, config))
+            }
+            _ => self.assembler.no_factory(config, self.layer),
+        }
+    }
+
+    fn rope_frequencies(&mut self, config: &Config) -> Option<Box<dyn RopeFrequencies>> {
+        let layer = self.layer?;
+        match self.assembler.factory(config) {
+            Some(Build::Rope(build)) => build(config, &mut Place::of_block(self.assembler, layer, config)),
+            _ => self.assembler.no_factory(config, self.layer),
+        }
+    }
+
     fn states(&mut self) -> &mut StateDeclarations {
         &mut self.assembler.states
+    }
+
+    fn slots(&mut self) -> &mut SlotDeclarations {
+        &mut self.assembler.slots
     }
 
     fn name(&self, suffix: &str) -> String {

@@ -1,7 +1,7 @@
 //! [`WeightSource`]: the tensors of a model by role.
 
 use gguf_file::GgmlType;
-use menagerie_model::{Compute, ModelError, Weight, WeightGuard};
+use menagerie_model::{Backend, Compute, ModelError, Weight, WeightGuard};
 use menagerie_registry::Part;
 
 /// What the directory says of a tensor.
@@ -66,6 +66,15 @@ impl Share {
     }
 }
 
+/// Which numbers of a tensor of the file are those of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredNumbers {
+    /// The tensor's index.
+    pub tensor: usize,
+    /// For each number of the entry, in order, which of the tensor's it is; absent = the same one.
+    pub numbers: Option<Vec<u32>>,
+}
+
 /// The tensors of a model by role, whatever the file format.
 pub trait WeightSource {
     /// The file, for messages.
@@ -92,6 +101,27 @@ pub trait WeightSource {
     /// A type that cannot be computed with, or bytes that cannot be read.
     fn weight(&self, index: usize) -> Result<Weight, ModelError>;
 
+    /// The same, made over the threads of a backend where it has to be made.
+    ///
+    /// # Errors
+    /// As [`WeightSource::weight`].
+    fn weight_on(&self, index: usize, _backend: &dyn Backend) -> Result<Weight, ModelError> {
+        self.weight(index)
+    }
+
+    /// A matrix without what multiplies each of its rows, and these numbers, where the file keeps them apart and it is smaller
+    /// so; [`WeightSource::weight`] has them multiplied into it.
+    ///
+    /// # Errors
+    /// As [`WeightSource::weight`].
+    fn rows_apart(
+        &self,
+        _index: usize,
+        _backend: &dyn Backend,
+    ) -> Option<Result<(Weight, Vec<f32>), ModelError>> {
+        None
+    }
+
     /// How many of the entries, from the first on, are tensors of the file; those after them are made of these.
     fn stored(&self) -> usize {
         self.entries().len()
@@ -100,6 +130,14 @@ pub trait WeightSource {
     /// The tensors of the file that an entry is made of; of none, where it is a tensor of the file itself.
     fn made_of(&self, _index: usize) -> &[Piece] {
         &[]
+    }
+
+    /// Where the numbers of an entry lie in the file: in one tensor, or in one for each matrix of a stack.
+    ///
+    /// # Errors
+    /// [`ModelError::Weights`]: they are not those of the file, but made of them.
+    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        Ok(vec![StoredNumbers { tensor: index, numbers: None }])
     }
 
     /// Bytes of memory of what does not lie in the file as it is computed with.

@@ -7,11 +7,13 @@ use config::tiny_config;
 use gguf_file::{GgmlType, GgufFile, GgufWriter};
 use menagerie_assembly::{
     AssembleOptions, AssembledModel, Assembly, AssemblyFaults, GgufSource, PlainNames, TensorNaming,
-    WeightSource, assemble,
+    WeightSource, assemble, assemble_feed_forwards,
 };
+use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 use menagerie_model::{
-    Arithmetic, Compute, InferenceStep, KvType, PoolOptions, RopeRegime, Rows, SequenceId, SequenceLayout,
-    SequenceRows, StagePosition, StatePool, StepInput, TransformContext,
+    Arithmetic, Compute, DenseLinear, FeedForwardWrapper, InferenceStep, KvType, PoolOptions, RopeRegime,
+    Rows, SequenceId, SequenceLayout, SequenceRows, StagePosition, StatePool, StepInput, TransformContext,
+    Weight, WeightShape,
 };
 use menagerie_registry::Components;
 use menagerie_spec::ModelConfig;
@@ -40,17 +42,27 @@ fn tokens(count: usize) -> Vec<u32> {
 }
 
 fn assembled(model: &TinyModel, config: &ModelConfig, part: Part) -> Result<Assembly, AssemblyFaults> {
+    assembled_around(model, config, part, None)
+}
+
+fn assembled_around(
+    model: &TinyModel,
+    config: &ModelConfig,
+    part: Part,
+    around: Option<&dyn FeedForwardWrapper>,
+) -> Result<Assembly, AssemblyFaults> {
     let file = GgufFile::from_bytes("tiny.gguf", model.to_gguf().unwrap()).unwrap();
-    assemble_part(config, &GgufSource::new(Arc::new(file), &PlainNames), part)
+    assemble_part(config, &GgufSource::new(Arc::new(file), &PlainNames), part, around)
 }
 
 fn assemble_part(
     config: &ModelConfig,
     source: &dyn WeightSource,
     part: Part,
+    around: Option<&dyn FeedForwardWrapper>,
 ) -> Result<Assembly, AssemblyFaults> {
     let (compute, components) = (compute(), Components::linked().unwrap());
-    let options = AssembleOptions::whole(&compute, &components);
+    let options = AssembleOptions { feed_forwards: around, ..AssembleOptions::whole(&compute, &components) };
     let options = match part {
         Some((position, layers)) => options.stage(position, layers),
         None => options,
@@ -101,9 +113,15 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(model: &TinyModel, position: StagePosition, layers: std::ops::Range<usize>) -> Self {
+    fn new(
+        model: &TinyModel,
+        position: StagePosition,
+        layers: std::ops::Range<usize>,
+        around: Option<&dyn FeedForwardWrapper>,
+    ) -> Self {
         let part = Some((position, layers));
-        let assembly = assembled(model, &tiny_config(model), part).unwrap_or_else(|error| panic!("{error}"));
+        let assembly = assembled_around(model, &tiny_config(model), part, around);
+        let assembly = assembly.unwrap_or_else(|error| panic!("{error}"));
         let specs = assembly.body().stack.states().to_vec();
         let options = PoolOptions::one_sequence(KvType::F32, 64);
         let mut states = StatePool::new(&*compute().backend, specs, options).unwrap();
@@ -137,13 +155,13 @@ impl Stage {
     }
 }
 
-#[test]
-fn stages_are_the_whole() {
+/// The logits of stages, computed in two steps, are bit for bit those of the whole model.
+fn expect_stages_to_be_the_whole(around: Option<&dyn FeedForwardWrapper>) -> Vec<f32> {
     let (model, tokens) = (tiny(), tokens(12));
     let mut stages = [
-        Stage::new(&model, StagePosition::First, 0..1),
-        Stage::new(&model, StagePosition::Middle, 1..2),
-        Stage::new(&model, StagePosition::Last, 2..3),
+        Stage::new(&model, StagePosition::First, 0..1, around),
+        Stage::new(&model, StagePosition::Middle, 1..2, around),
+        Stage::new(&model, StagePosition::Last, 2..3, around),
     ];
     let mut found = Vec::new();
     for part in [&tokens[..7], &tokens[7..]] {
@@ -153,12 +171,59 @@ fn stages_are_the_whole() {
         }
         found.extend_from_slice(&compute().backend.read(&hidden.unwrap()).unwrap());
     }
-    let built = whole(&model, &tiny_config(&model)).into_executor().unwrap();
+    let built =
+        assembled_around(&model, &tiny_config(&model), None, around).unwrap().into_executor().unwrap();
     let mut session = Session::exact(&*built, 1, 64, 64).unwrap();
     let sequence = session.states.create().unwrap();
     let mut expected = session.feed(sequence, &tokens[..7]).unwrap();
     expected.extend(session.feed(sequence, &tokens[7..]).unwrap());
     assert_equal_bits("stages", &found, &expected.concat());
+    found
+}
+
+#[test]
+fn stages_are_the_whole() {
+    let bare = expect_stages_to_be_the_whole(None);
+    let mixed = expect_stages_to_be_the_whole(Some(&mixtures(&[0, 2])));
+    assert_ne!(bare, mixed);
+}
+
+/// In these layers the feed-forwards of another model beside the own ones; rows choose by two directions.
+fn mixtures(layers: &[usize]) -> Mixtures {
+    let other = TinyModel::new(TinyShape::default(), 8);
+    let file = GgufFile::from_bytes("other.gguf", other.to_gguf().unwrap()).unwrap();
+    let (compute, components) = (compute(), Components::linked().unwrap());
+    let options = AssembleOptions::whole(&compute, &components);
+    let source = GgufSource::new(Arc::new(file), &PlainNames);
+    let made = assemble_feed_forwards(&tiny_config(&other), &source, &options, layers);
+    let made = made.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(made.claims.len(), 3 * layers.len());
+    let cols = tiny_config(&other).embedding_length;
+    let shape = WeightShape { count: 1, rows: 2, cols };
+    let values: Vec<f32> = (0..2 * cols).map(|at| if at % 2 == at / cols { 1.0 } else { -1.0 }).collect();
+    let weight = Weight::from_f32("gate", &values, shape).unwrap();
+    let product =
+        DenseLinear::new(compute.backend.matrix(&weight, compute.arithmetic).unwrap(), None).unwrap();
+    let joined = made.parts.into_iter().map(|(layer, part)| {
+        let gate = MixtureGate::Learned { product: product.clone(), by: ChooseBy::Token };
+        (layer, LayerMixture { others: vec![Arc::from(part)], gate })
+    });
+    Mixtures::new(joined.collect())
+}
+
+/// A layer that the other model does not have, and one whose tensor is not there.
+#[test]
+fn feed_forwards_that_are_not_there_are_named() {
+    let mut other = tiny();
+    other.tensors.remove("blk.1.ffn_up.weight").unwrap();
+    let file = GgufFile::from_bytes("other.gguf", other.to_gguf().unwrap()).unwrap();
+    let (compute, components) = (compute(), Components::linked().unwrap());
+    let options = AssembleOptions::whole(&compute, &components);
+    let source = GgufSource::new(Arc::new(file), &PlainNames);
+    let made = assemble_feed_forwards(&tiny_config(&tiny()), &source, &options, &[0, 1, 5]);
+    let error = made.err().expect("it was made").to_string();
+    assert!(error.contains("other.gguf") && error.contains("layer 5, no feed-forward"), "{error}");
+    assert!(error.contains("layer 1, tensor \"blk.1.ffn_up.weight\": missing"), "{error}");
 }
 
 #[test]
@@ -254,7 +319,7 @@ fn ignored_tensors_are_listed_with_their_reason() {
     model.tensors.insert("extra.weight".to_owned(), (vec![3], vec![0.0; 3]));
     let file = Arc::new(GgufFile::from_bytes("tiny.gguf", model.to_gguf().unwrap()).unwrap());
     let source = GgufSource::new(file, &IgnoresExtra);
-    let assembly = assemble_part(&tiny_config(&model), &source, None).unwrap_or_else(|e| panic!("{e}"));
+    let assembly = assemble_part(&tiny_config(&model), &source, None, None).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(assembly.ignored.len(), 1);
     assert_eq!(
         (&*assembly.ignored[0].tensor.name, &*assembly.ignored[0].reason),
@@ -282,7 +347,7 @@ fn types_that_cannot_be_computed_with_are_refused() {
     }
     let file = GgufFile::from_bytes("tiny.gguf", writer.to_bytes().unwrap()).unwrap();
     let source = GgufSource::new(Arc::new(file), &PlainNames);
-    let error = assemble_part(&tiny_config(&model), &source, None).err().unwrap().to_string();
+    let error = assemble_part(&tiny_config(&model), &source, None, None).err().unwrap().to_string();
     assert!(error.contains("\"blk.0.ffn_up.weight\": type I8 cannot be computed with"), "{error}");
 }
 

@@ -10,6 +10,7 @@ mod change;
 mod conversion;
 mod error;
 mod keys;
+mod placing;
 mod plan;
 mod tensor;
 

@@ -1,14 +1,24 @@
 //! [`Plan`]: a file before it is written.
 
-use crate::change::Change;
+use crate::change::{Change, Unit};
 use crate::error::ConvertError;
 use gguf_file::{GgmlType, GgufWriter, OwnedValue};
 use menagerie_assembly::WeightSource;
-use menagerie_kernels::Cpu;
-use menagerie_model::Compute;
-use menagerie_quantise::{Encoder, ModelFacts, Policy, PolicyTensor};
-use std::ops::ControlFlow;
+use menagerie_kernels::{BlockType, Cpu, dequantise};
+use menagerie_model::{Compute, ModelError, Weight, WeightShape};
+use menagerie_quantise::{
+    Choice, Encoder, Importance, ModelFacts, PlannedTensor, Policy, PolicyTensor, QuantiseError,
+};
+use std::io;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
+use std::sync::Mutex;
+
+/// Numbers that are held as f32 at a time: a tensor never is.
+const PART: usize = 1 << 24;
+
+/// Numbers that one thread reads before it takes more.
+const PIECE: usize = 1 << 15;
 
 /// How far a file is written.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +39,7 @@ pub struct Plan<'a> {
     pub(crate) tensors: Vec<Stored>,
     pub(crate) source: &'a dyn WeightSource,
     pub(crate) compute: &'a Compute,
+    pub(crate) importance: Option<(&'a str, &'a Importance)>,
 }
 
 /// A tensor of the file.
@@ -36,39 +47,59 @@ pub(crate) struct Stored {
     name: String,
     dims: Vec<u64>,
     kind: GgmlType,
+    /// What it gets of a mixture, and what it had before.
+    choice: Option<(Choice, GgmlType)>,
     from: From,
 }
 
 enum From {
-    /// A tensor of the folder, and what is done to it.
-    Tensor(usize, Change),
+    Tensor(Tensor),
     Values(Vec<f32>),
+}
+
+/// A tensor of the folder, and what is done to it.
+struct Tensor {
+    index: usize,
+    /// What its rows, or all of them, are multiplied with first.
+    times: Option<usize>,
+    change: Change,
 }
 
 impl Stored {
     pub(crate) fn of_values(name: String, values: Vec<f32>) -> Self {
-        Self { name, dims: vec![values.len() as u64], kind: GgmlType::F32, from: From::Values(values) }
+        Self {
+            name,
+            dims: vec![values.len() as u64],
+            kind: GgmlType::F32,
+            choice: None,
+            from: From::Values(values),
+        }
     }
 
     pub(crate) fn of_tensor(
         name: String,
         dims: Vec<u64>,
         kind: GgmlType,
-        index: usize,
+        (index, times): (usize, Option<usize>),
         change: Change,
     ) -> Self {
-        Self { name, dims, kind, from: From::Tensor(index, change) }
+        Self { name, dims, kind, choice: None, from: From::Tensor(Tensor { index, times, change }) }
     }
 
     fn bytes(&self) -> u64 {
-        let (length, bytes) = (self.kind.block_len().unwrap_or(1), self.kind.block_bytes().unwrap_or(4));
+        self.bytes_in(self.kind)
+    }
+
+    fn bytes_in(&self, kind: GgmlType) -> u64 {
+        let (length, bytes) = (kind.block_len().unwrap_or(1), kind.block_bytes().unwrap_or(4));
         self.dims.iter().product::<u64>() / length as u64 * bytes as u64
     }
 }
 
 impl<'a> Plan<'a> {
     pub(crate) fn new(source: &'a dyn WeightSource, compute: &'a Compute) -> Self {
-        Self { notes: Vec::new(), metadata: Vec::new(), tensors: Vec::new(), source, compute }
+        let (notes, metadata, tensors) = (Vec::new(), Vec::new(), Vec::new());
+        Self { notes, metadata, tensors, source, compute, importance: None }
     }
 
     /// Gives each tensor the type that a policy has for it.
@@ -84,20 +115,27 @@ impl<'a> Plan<'a> {
             })
             .collect();
         let choices = policy.choose(&seen, facts)?;
-        if let Some((tensor, choice)) = self.tensors.iter().zip(&choices).find(|(_, it)| it.needs_importance)
+        for (tensor, choice) in
+            self.tensors.iter().zip(&choices).filter(|(_, choice)| choice.needs_importance)
         {
-            let problem = format!(
-                "{} is nothing without an importance matrix; convert without --quant, then use quantize with --imatrix",
-                choice.kind
-            );
-            return Err(ConvertError::Tensor {
-                folder: "the folder".into(),
-                tensor: tensor.name.clone(),
-                problem,
-            });
+            let shape =
+                |from: usize| usize::try_from(tensor.dims.iter().skip(from).product::<u64>()).unwrap_or(0);
+            let cols = usize::try_from(tensor.dims.first().copied().unwrap_or(1)).unwrap_or(0);
+            let measured = match self.importance {
+                Some((_, importance)) => {
+                    tensor.name.starts_with("token_embd")
+                        || importance.of(&tensor.name, shape(2), cols)?.is_some()
+                }
+                None => false,
+            };
+            if !measured {
+                let (kind, file) = (choice.kind, policy.file_type());
+                return Err(QuantiseError::Starved { tensor: tensor.name.clone(), kind, file }.into());
+            }
         }
         for (tensor, choice) in self.tensors.iter_mut().zip(choices) {
-            tensor.kind = choice.kind;
+            let before = std::mem::replace(&mut tensor.kind, choice.kind);
+            tensor.choice = Some((choice, before));
         }
         Ok(())
     }
@@ -110,6 +148,25 @@ impl<'a> Plan<'a> {
     /// Names of the tensors, with their dimensions (the contiguous one first) and types.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &[u64], GgmlType)> {
         self.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice(), tensor.kind))
+    }
+
+    /// What each tensor gets of a mixture, as of a file.
+    pub fn planned(&self) -> Vec<PlannedTensor> {
+        let planned = self.tensors.iter().map(|tensor| {
+            let usual =
+                || (Choice { kind: tensor.kind, instead_of: None, needs_importance: false }, tensor.kind);
+            let (choice, from) = tensor.choice.unwrap_or_else(usual);
+            let (name, elements) = (tensor.name.clone(), tensor.dims.iter().product());
+            PlannedTensor {
+                name,
+                from,
+                choice,
+                elements,
+                bytes_before: tensor.bytes_in(from),
+                bytes: tensor.bytes(),
+            }
+        });
+        planned.collect()
     }
 
     /// The keys and their values.
@@ -138,34 +195,170 @@ impl<'a> Plan<'a> {
         let mut stream = writer.begin(path)?;
         let (mut done, total) = (0, self.bytes());
         for tensor in &self.tensors {
-            let progress = Progress { tensor: &tensor.name, done, total };
-            if watch(progress).is_break() {
-                return Err(ConvertError::Stopped);
+            let mut failed = None;
+            let written = stream.tensor_with(&tensor.name, |out| {
+                let mut take = |bytes: &[u8]| match watch(Progress { tensor: &tensor.name, done, total }) {
+                    ControlFlow::Break(()) => Err(Halt::Error(ConvertError::Stopped)),
+                    ControlFlow::Continue(()) => {
+                        done += bytes.len() as u64;
+                        out.write_all(bytes).map_err(Halt::Write)
+                    }
+                };
+                self.encode(tensor, cpu, &mut take).map_err(|halt| match halt {
+                    Halt::Write(error) => error,
+                    Halt::Error(error) => {
+                        failed = Some(error);
+                        io::Error::other("stopped")
+                    }
+                })
+            });
+            if let Some(error) = failed {
+                return Err(error);
             }
-            stream.tensor(&tensor.name, &self.encoded(tensor, cpu)?)?;
-            done += tensor.bytes();
+            written?;
         }
         stream.commit()?;
         Ok(())
     }
 
-    fn encoded(&self, tensor: &Stored, cpu: &Cpu) -> Result<Vec<u8>, ConvertError> {
-        let cols = usize::try_from(tensor.dims.first().copied().unwrap_or(1)).unwrap_or(1);
-        let values = match &tensor.from {
-            From::Values(values) => values.clone(),
-            From::Tensor(index, change) => {
-                let weight = self.source.weight(*index)?;
-                let values = self.compute.backend.values(&weight)?;
-                // A vector is a row of its own for each number.
-                change.apply(values, if tensor.dims.len() < 2 { 1 } else { cols })
-            }
+    /// Encodes a tensor part by part: of a large one only some rows are in memory as f32.
+    fn encode(
+        &self,
+        tensor: &Stored,
+        cpu: &Cpu,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        let cols = usize::try_from(tensor.dims.first().copied().unwrap_or(1)).unwrap_or(1).max(1);
+        let rows = usize::try_from(tensor.dims.iter().skip(1).product::<u64>()).unwrap_or(usize::MAX);
+        let count = usize::try_from(tensor.dims.iter().skip(2).product::<u64>()).unwrap_or(1).max(1);
+        let Tensor { index, times, change } = match &tensor.from {
+            From::Values(values) => return encoded(tensor.kind, (values, cols), None, cpu, take),
+            From::Tensor(tensor) => tensor,
         };
-        if tensor.kind == GgmlType::F32 {
-            return Ok(values.iter().flat_map(|value| value.to_le_bytes()).collect());
+        let importance = match self.importance {
+            Some((_, importance)) if tensor.kind != GgmlType::F32 => {
+                importance.of(&tensor.name, count, cols)?
+            }
+            _ => None,
+        };
+        let weight = self.source.weight(*index)?;
+        let times = match times {
+            Some(times) => self.compute.backend.values(&self.source.weight(*times)?)?,
+            None => Vec::new(),
+        };
+        let shape = weight.shape();
+        let times = Times { numbers: &times, rows: shape.count * shape.rows, cols: shape.cols };
+        if change.unit == Unit::Number || change.turned.is_some() {
+            let mut values = self.compute.backend.values(&weight)?;
+            times.multiply(&mut values, Some);
+            let own = if change.unit == Unit::Number { 1 } else { weight.shape().cols };
+            return encoded(
+                tensor.kind,
+                (&change.of_all(values, own), cols),
+                importance.as_deref(),
+                cpu,
+                take,
+            );
         }
-        let encoder = Encoder::new(tensor.kind, cpu)?;
-        let mut blocks = vec![0; encoder.bytes(values.len() / cols.max(1), cols)?];
-        encoder.encode(&values, cols, None, &mut blocks)?;
-        Ok(blocks)
+        // Importance is that of one matrix of a stack.
+        let matrix = if importance.is_some() { rows / count } else { rows };
+        let together = (PART / cols).max(1);
+        for start in (0..rows).step_by(matrix.max(1)) {
+            let at = start / matrix.max(1) * cols;
+            let own = importance.as_ref().and_then(|all| all.get(at..at + cols));
+            for first in (start..start + matrix).step_by(together) {
+                let part = first..(first + together).min(start + matrix);
+                let mut values = rows_of(&weight, change, part.clone(), cpu)?;
+                times.multiply(&mut values, |row| change.row(part.start + row));
+                let values = change.finish(values, weight.shape().cols);
+                encoded(tensor.kind, (&values, cols), own, cpu, take)?;
+            }
+        }
+        Ok(())
     }
+}
+
+/// What the rows of a weight are multiplied with: a number for each of as many equal parts of them as there are numbers.
+struct Times<'a> {
+    numbers: &'a [f32],
+    rows: usize,
+    cols: usize,
+}
+
+impl Times<'_> {
+    /// Multiplies rows of values; `source` says which row of the weight each is.
+    fn multiply(&self, values: &mut [f32], source: impl Fn(usize) -> Option<usize>) {
+        let part = (self.rows / self.numbers.len().max(1)).max(1);
+        for (row, values) in values.chunks_mut(self.cols.max(1)).enumerate() {
+            if let Some(number) = source(row).and_then(|row| self.numbers.get(row / part)) {
+                values.iter_mut().for_each(|value| *value *= number);
+            }
+        }
+    }
+}
+
+/// What ends the writing of a tensor.
+enum Halt {
+    Error(ConvertError),
+    Write(io::Error),
+}
+
+impl<E: Into<ConvertError>> std::convert::From<E> for Halt {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// Rows of numbers as blocks of a type.
+fn encoded(
+    kind: GgmlType,
+    (values, cols): (&[f32], usize),
+    importance: Option<&[f32]>,
+    cpu: &Cpu,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), Halt>,
+) -> Result<(), Halt> {
+    if kind == GgmlType::F32 {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        return take(&bytes);
+    }
+    let encoder = Encoder::new(kind, cpu)?;
+    let mut blocks = vec![0; encoder.bytes(values.len() / cols, cols)?];
+    encoder.encode(values, cols, importance, &mut blocks)?;
+    take(&blocks)
+}
+
+/// Rows of a weight as f32, those that a change puts at these places.
+fn rows_of(weight: &Weight, change: &Change, part: Range<usize>, cpu: &Cpu) -> Result<Vec<f32>, Halt> {
+    let WeightShape { count, rows, cols } = weight.shape();
+    let unreadable = || QuantiseError::Unreadable { kind: weight.block() };
+    let block = BlockType::from_ggml_id(weight.block().id()).ok_or_else(unreadable)?;
+    let row_bytes = block.row_bytes(cols).ok_or_else(unreadable)?;
+    let matrices = (0..count).map(|index| weight.matrix(index)).collect::<Result<Vec<_>, _>>()?;
+    let mut values = vec![0.0; part.len() * cols];
+    let failed = Mutex::new(None);
+    let many = (PIECE / cols).max(1);
+    cpu.pool()
+        .run_chunks(&mut values, many * cols, &|piece, out| {
+            for (at, row) in out.chunks_exact_mut(cols).enumerate() {
+                let source = change.row(part.start + piece * many + at);
+                let bytes = source.and_then(|source| {
+                    let start = source % rows * row_bytes;
+                    matrices.get(source / rows)?.get(start..start + row_bytes)
+                });
+                let read = bytes.map(|bytes| dequantise(block, bytes, row));
+                if !matches!(read, Some(Ok(())))
+                    && let Ok(mut failed) = failed.lock()
+                {
+                    failed.get_or_insert(source.unwrap_or_default());
+                }
+            }
+        })
+        .map_err(QuantiseError::from)?;
+    if let Ok(Some(row)) = failed.into_inner() {
+        return Err(
+            ModelError::Weights(format!("row {row} of tensor \"{}\" cannot be read", weight.name())).into()
+        );
+    }
+    weight.expect_finite(&values)?;
+    Ok(values)
 }

@@ -4,7 +4,7 @@ use crate::error::ConvertError;
 use gguf_file::{FileType, GgmlType};
 use menagerie_assembly::WeightSource;
 use menagerie_quantise::Policy;
-use menagerie_spec::config::RopeConfig;
+use menagerie_spec::config::{RopeConfig, RopeScaling};
 use menagerie_spec::{KeySource, KeyValue};
 use std::collections::BTreeMap;
 
@@ -88,4 +88,13 @@ pub(crate) fn llama3_factors(rope: &RopeConfig, keys: &dyn KeySource) -> Option<
         (1.0 / ((1.0 - smooth) / factor + smooth)) as f32
     };
     Some((0..rope.dims / 2).map(one).collect())
+}
+
+/// What each frequency is divided by where only a share of them turns: 1, and 1e30 for those that stand (llama.cpp's
+/// converter of such models).
+pub(crate) fn proportional_factors(rope: &RopeConfig) -> Option<Vec<f32>> {
+    let RopeScaling::Proportional { share } = rope.scaling else { return None };
+    let pairs = rope.dims / 2;
+    let turning = (share * pairs as f32) as usize;
+    Some((0..pairs).map(|at| if at < turning { 1.0 } else { 1e30 }).collect())
 }

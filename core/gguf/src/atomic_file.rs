@@ -74,7 +74,7 @@ impl AtomicFile {
     }
 }
 
-fn failed(path: &Path, action: &'static str, source: io::Error) -> GgufError {
+pub(crate) fn failed(path: &Path, action: &'static str, source: io::Error) -> GgufError {
     GgufError::new(path.display().to_string(), GgufErrorKind::io(action, source))
 }
 
@@ -84,12 +84,12 @@ fn reason(target: &Path, error: &io::Error) -> io::Error {
 }
 
 /// The folder of a file.
-fn folder(target: &Path) -> &Path {
+pub(crate) fn folder(target: &Path) -> &Path {
     target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(unix)]
-fn sync_folder(target: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(target: &Path) -> io::Result<()> {
     match File::open(folder(target))?.sync_all() {
         // Some file systems cannot sync folders.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
@@ -98,7 +98,7 @@ fn sync_folder(target: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn sync_folder(_target: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(_target: &Path) -> io::Result<()> {
     Ok(())
 }
 

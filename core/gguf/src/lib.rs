@@ -31,6 +31,7 @@
 mod advice;
 mod array;
 mod atomic_file;
+mod atomic_folder;
 mod cursor;
 mod directory;
 mod error;
@@ -53,6 +54,7 @@ mod writer;
 pub use advice::Advice;
 pub use array::ArrayView;
 pub use atomic_file::AtomicFile;
+pub use atomic_folder::AtomicFolder;
 pub use error::{GgufError, GgufErrorKind};
 pub use file::{GgufFile, OpenOptions};
 pub use file_type::FileType;

@@ -137,6 +137,7 @@ mod error;
 mod isa;
 mod kv;
 mod linear_attention;
+mod low_rank;
 mod matmul;
 mod memory;
 mod norm;
@@ -163,6 +164,7 @@ pub use kv::{KvRows, KvType, load_rows, store_rows};
 pub use linear_attention::{
     KeySharing, LinearAttention, LinearAttentionRows, LogDecay, StateUpdate, linear_attention,
 };
+pub use low_rank::{LowRankSum, LowRankTerm, add_low_rank};
 pub use matmul::{Arithmetic, ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
 pub use memory::{Zero, Zeroed};
 pub use norm::{LayerNorm, layer_norm, rms_norm};

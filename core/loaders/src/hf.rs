@@ -4,6 +4,7 @@ mod document;
 mod generation;
 mod gguf_keys;
 mod names;
+mod ranked_files;
 mod sentence_piece;
 mod templates;
 mod vocabulary_keys;
@@ -23,6 +24,7 @@ use vocabulary_keys::Lists;
 use crate::loader::{LoadError, SamplingDefaults};
 use crate::tables::TokenizerTables;
 use crate::template::ChatTemplate;
+use crate::tokenizer::json::file::File;
 use crate::tokenizer::json::{self, Named, Settings};
 use crate::tokenizer::keys;
 use crate::tokenizer::{Tokenizer, TokenizerOptions};
@@ -35,6 +37,8 @@ pub struct HfTexts {
     folder: PathBuf,
     paths: Vec<PathBuf>,
     settings: Settings,
+    /// `tokenizer_class` of tokenizer_config.json.
+    class: Option<String>,
     templates: Vec<(String, String)>,
     sampling: SamplingDefaults,
 }
@@ -60,9 +64,10 @@ impl HfTexts {
             .map(|document| document.path().to_owned())
             .collect();
         paths.extend(templates.paths);
-        let vocabulary = ["tokenizer.json", "tokenizer.model"].map(|name| folder.join(name));
-        paths.extend(vocabulary.into_iter().find(|path| path.is_file()));
-        Ok(Self { folder: folder.to_owned(), paths, settings, templates: templates.sources, sampling })
+        let vocabulary = ["tokenizer.json", ranked_files::TEKKEN, "tiktoken.model", "tokenizer.model"];
+        paths.extend(vocabulary.map(|name| folder.join(name)).into_iter().find(|path| path.is_file()));
+        let class = tokenizer.get("tokenizer_class").and_then(serde_json::Value::as_str).map(str::to_owned);
+        Ok(Self { folder: folder.to_owned(), paths, settings, class, templates: templates.sources, sampling })
     }
 
     /// The files that were found.
@@ -75,17 +80,37 @@ impl HfTexts {
     /// # Errors
     /// There is none, or it cannot be built exactly.
     pub fn tokenizer(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError> {
-        let path = self.folder.join("tokenizer.json");
-        if !path.exists() {
-            return self.sentence_piece(options);
-        }
-        let failed = |source| LoadError::Tokenizer { file: path.display().to_string(), source };
         let tables = match &options.tables {
             Some(tables) => tables.clone(),
-            None => TokenizerTables::built_in().map_err(|error| failed(error.into()))?,
+            None => TokenizerTables::built_in().map_err(|error| {
+                let file = self.folder.display().to_string();
+                LoadError::Tokenizer { file, source: error.into() }
+            })?,
         };
-        let file = json::read(&document::text(&path)?).map_err(failed)?;
-        json::build(file, &self.settings, tables).map_err(failed)
+        match self.stages(&tables)? {
+            None => self.sentence_piece(options),
+            Some((path, file)) => json::build(file, &self.settings, tables)
+                .map_err(|source| LoadError::Tokenizer { file: path.display().to_string(), source }),
+        }
+    }
+
+    /// What a `tokenizer.json` says, or would say of a vocabulary of bytes; `None` where there is none of these.
+    fn stages(&self, tables: &TokenizerTables) -> Result<Option<(PathBuf, File)>, LoadError> {
+        let path = self.folder.join("tokenizer.json");
+        if path.exists() {
+            let failed = |source| LoadError::Tokenizer { file: path.display().to_string(), source };
+            let file = json::read(&document::text(&path)?).map_err(failed)?;
+            return Ok(Some((path, file)));
+        }
+        let path = self.folder.join(ranked_files::TEKKEN);
+        if path.exists() {
+            let file = ranked_files::read_tekken(&path, tables)?;
+            return Ok(Some((path, file)));
+        }
+        let class = self.class.as_deref();
+        let Some(path) = ranked_files::tiktoken(&self.folder, class, tables) else { return Ok(None) };
+        let file = ranked_files::read_tiktoken(&path, (class, &self.settings.added), tables)?;
+        Ok(Some((path, file)))
     }
 
     /// The tokenizer of a `tokenizer.model`, as a GGUF file that was made of it has it.
@@ -152,12 +177,7 @@ impl HfTexts {
     }
 
     fn no_tokenizer(&self) -> LoadError {
-        let others = [
-            ("tekken.json", "a Tekken vocabulary"),
-            ("tiktoken.model", "a tiktoken vocabulary"),
-            ("vocab.json", "a vocabulary without its stages"),
-            ("vocab.txt", "a list of words"),
-        ];
+        let others = [("vocab.json", "a vocabulary without its stages"), ("vocab.txt", "a list of words")];
         let found = others.iter().find(|(name, _)| self.folder.join(name).exists());
         let problem = match found {
             Some((name, what)) => format!("no tokenizer.json, only {name} ({what}), which is not read"),

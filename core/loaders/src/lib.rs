@@ -27,5 +27,6 @@ pub use segment::Segment;
 pub use tables::{ReasoningPair, TableError, TableFault, TokenizerTables};
 pub use template::{ChatTemplate, RenderOptions, TemplateError};
 pub use tokenizer::{
-    Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer, TokenizerError, TokenizerOptions,
+    CodecKind, CodecToken, CodecVocabulary, Special, TextCodec, TextDecoder, TextDecoderOptions, TokenKind,
+    Tokenizer, TokenizerError, TokenizerOptions, add_codec, added_codecs,
 };

@@ -9,18 +9,21 @@ mod read;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::tokenizer::CodecKind;
 pub use entries::ReasoningPair;
-pub(crate) use entries::{Algorithm, FillIn, NotEnd, PreTokenizer, StripAfter, VocabularyKind};
+pub(crate) use entries::{Algorithm, FillIn, NotEnd, PreTokenizer, RankedKind, StripAfter, VocabularyKind};
 pub use error::{TableError, TableFault};
 use merge::Merge;
 use read::Source;
 
 /// The files of `specs/tokenizers/`, which `tables` of this package links to, so that the package is whole.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("specs/tokenizers/pre.toml", include_str!("../tables/pre.toml")),
     ("specs/tokenizers/vocabularies.toml", include_str!("../tables/vocabularies.toml")),
+    ("specs/tokenizers/ranked.toml", include_str!("../tables/ranked.toml")),
     ("specs/tokenizers/ends.toml", include_str!("../tables/ends.toml")),
     ("specs/tokenizers/reasoning.toml", include_str!("../tables/reasoning.toml")),
     ("specs/tokenizers/chats.toml", include_str!("../tables/chats.toml")),
@@ -39,6 +42,8 @@ pub struct TokenizerTables {
     /// The first name of each of their entries.
     usual_pre: Vec<String>,
     vocabularies: BTreeMap<String, Held<VocabularyKind>>,
+    /// By `tokenizer_class`, or by the file's name.
+    ranked: BTreeMap<String, Held<RankedKind>>,
     /// Text and file.
     end: BTreeMap<String, usize>,
     steering: BTreeMap<String, usize>,
@@ -47,6 +52,17 @@ pub struct TokenizerTables {
     strip_after: Vec<StripAfter>,
     reasoning: Vec<Held<ReasoningPair>>,
     templates: BTreeMap<String, Held<String>>,
+    codecs: Codecs,
+}
+
+/// Registered tokenizers by name.
+#[derive(Clone, Default)]
+struct Codecs(BTreeMap<String, Arc<dyn CodecKind>>);
+
+impl fmt::Debug for Codecs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
 }
 
 /// An entry and the number of the file that it is from.
@@ -89,6 +105,15 @@ impl TokenizerTables {
         Merge { tables: &mut tables, source, file: number, allow_shadow }.run(written)?;
         *self = tables;
         Ok(())
+    }
+
+    /// Adds a tokenizer that entries may name as their algorithm; names are those of plugins, which are unique.
+    pub fn register(&mut self, codec: Arc<dyn CodecKind>) {
+        self.codecs.0.insert(codec.name().to_owned(), codec);
+    }
+
+    pub(crate) fn codec(&self, name: &str) -> Option<&Arc<dyn CodecKind>> {
+        self.codecs.0.get(name)
     }
 
     /// The files that were added to the built-in ones, in the order they were added.
@@ -137,6 +162,15 @@ impl TokenizerTables {
         self.vocabularies.get(name).map(|held| &held.value)
     }
 
+    pub(crate) fn ranked(&self, name: &str) -> Option<&RankedKind> {
+        self.ranked.get(name).map(|held| &held.value)
+    }
+
+    /// Names of classes whose vocabularies of bytes are known, and of files.
+    pub(crate) fn ranked_names(&self) -> impl Iterator<Item = &str> {
+        self.ranked.keys().map(String::as_str)
+    }
+
     /// The value of `tokenizer.ggml.model` for an algorithm, where no pre-tokenizer goes with the name.
     pub(crate) fn vocabulary_of(&self, wanted: Algorithm) -> Option<&str> {
         let fits = |held: &Held<VocabularyKind>| matches!(&held.value, VocabularyKind::Known { algorithm, pre: None } if *algorithm == wanted);
@@ -145,7 +179,9 @@ impl TokenizerTables {
 
     /// Values of `tokenizer.ggml.model` that can be used.
     pub(crate) fn usable_vocabularies(&self) -> impl Iterator<Item = &str> {
-        let usable = |held: &Held<VocabularyKind>| matches!(held.value, VocabularyKind::Known { .. });
+        let usable = |held: &Held<VocabularyKind>| {
+            matches!(held.value, VocabularyKind::Known { .. } | VocabularyKind::Codec { .. })
+        };
         self.vocabularies.iter().filter(move |(_, held)| usable(held)).map(|(name, _)| name.as_str())
     }
 

@@ -7,6 +7,7 @@ mod byte_letters;
 mod char_class;
 mod character_map;
 mod cheapest;
+mod codec;
 mod decoder;
 mod ends;
 mod error;
@@ -36,6 +37,7 @@ use std::sync::Arc;
 
 use gguf_file::Metadata;
 
+pub use codec::{CodecKind, CodecToken, CodecVocabulary, TextCodec, add_codec, added_codecs};
 pub use decoder::{TextDecoder, TextDecoderOptions};
 pub use error::TokenizerError;
 pub use kind::TokenKind;
@@ -255,14 +257,17 @@ impl Tokenizer {
     /// The bytes that a token stands for, special tokens by name; unused places give none.
     ///
     /// # Errors
-    /// An id past the vocabulary.
+    /// An id past the vocabulary, or what a registered tokenizer reports.
     pub fn token_bytes(&self, id: u32) -> Result<Vec<u8>, TokenizerError> {
         let text = self.token_text(id)?;
         Ok(match self.parts.vocabulary.kind(id) {
             TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined => text.as_bytes().to_vec(),
             TokenKind::Unused => Vec::new(),
             TokenKind::Byte => byte_of(text).map_or_else(|| text.as_bytes().to_vec(), |byte| vec![byte]),
-            TokenKind::Normal => self.parts.algorithm.bytes(text),
+            TokenKind::Normal => match &self.parts.algorithm {
+                Algorithm::Codec(codec) => codec.bytes(id)?,
+                algorithm => algorithm.bytes(text),
+            },
         })
     }
 

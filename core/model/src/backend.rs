@@ -1,6 +1,7 @@
 //! [`Backend`]: where a forward computes; one method per operation.
 
 use crate::activated::Activated;
+use crate::adapter::LowRank;
 use crate::attention_shape::{AttentionBiases, AttentionShape};
 use crate::compute::Arithmetic;
 use crate::experts::{ExpertPlan, Packing, Weighted};
@@ -25,6 +26,28 @@ pub struct Product<'a> {
     pub weight: &'a Param,
     /// `[out]`, or `[E, out]`.
     pub bias: Option<&'a Param>,
+}
+
+/// The second product of a low-rank pair, on its way to rows.
+#[derive(Clone, Copy, Debug)]
+pub struct LowRankSum<'a> {
+    /// Which rows of several it is added to.
+    pub to: usize,
+    /// What the first product gave, `[T, rank]`, times its factors.
+    pub narrow: &'a Rows,
+    /// The pair.
+    pub pair: &'a LowRank,
+    /// The row that each narrow row is added to, no row twice; absent = the same one.
+    pub rows: Option<&'a [u32]>,
+}
+
+/// What goes into [`Backend::product_between`].
+#[derive(Clone, Copy)]
+pub enum HostOperand<'a> {
+    /// Rows of the backend.
+    Rows(&'a Activated<'a>),
+    /// Rows in host memory, one after the other.
+    Values(&'a [f32]),
 }
 
 /// Where keys and values of an attention lie.
@@ -110,6 +133,21 @@ pub trait Backend: Send + Sync {
     /// `[values.len() / cols, cols]` rows of these values.
     fn upload(&self, values: Vec<f32>, cols: usize) -> Result<Rows>;
 
+    /// `[rows, cols]` rows whose values `write` gives, all of them; what it finds there is of no meaning.
+    ///
+    /// # Errors
+    /// What `write` returns.
+    fn written(
+        &self,
+        rows: usize,
+        cols: usize,
+        write: &mut dyn FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<Rows> {
+        let mut values = vec![0.0; rows * cols];
+        write(&mut values)?;
+        self.upload(values, cols)
+    }
+
     /// The values of rows, row after row; borrowed where they are in host memory.
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>>;
 
@@ -133,6 +171,28 @@ pub trait Backend: Send + Sync {
     /// `y_i = W_i x + b_i` over the same rows, `[T, out_i]` each.
     fn products(&self, products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Result<Vec<Rows>>;
 
+    /// Takes in the second matrix of a low-rank pair in the form that [`Backend::add_low_rank`] likes, where there is one;
+    /// `turned` is `[rank, out]`, of plain floats.
+    fn low_rank_up(&self, _turned: &Weight) -> Result<Option<Param>> {
+        Ok(None)
+    }
+
+    /// `ys` with the second products of low-rank pairs added, sum after sum.
+    fn add_low_rank(&self, ys: Vec<Rows>, sums: &[LowRankSum], arithmetic: Arithmetic) -> Result<Vec<Rows>> {
+        let mut ys: Vec<Option<Rows>> = ys.into_iter().map(Some).collect();
+        for sum in sums {
+            let up = Product { weight: &sum.pair.b, bias: None };
+            let made = self.products(&[up], &Activated::new(sum.narrow), arithmetic)?;
+            let (Some(y), Some(more)) = (ys.get_mut(sum.to), made.first()) else { continue };
+            *y = match (y.take(), sum.rows) {
+                (Some(y), None) => Some(self.add(y, more)?),
+                (Some(y), Some(rows)) => Some(self.add_rows(y, rows, more)?),
+                (None, _) => None,
+            };
+        }
+        Ok(ys.into_iter().flatten().collect())
+    }
+
     /// Products of several stacks of equal shape with the rows of their experts, packed, `[packed rows, out]` each.
     fn expert_products(
         &self,
@@ -148,6 +208,35 @@ pub trait Backend: Send + Sync {
 
     /// Adds the packed outputs `[packed rows, D]` of every token up, best choice first, `[T, D]`.
     fn combine(&self, packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Result<Rows>;
+
+    /// `y = W x + b` for rows in host memory, which lie one after the other, into `y`, which has as many. `x` is rows of this
+    /// backend where there are any: what is prepared for their products is prepared once.
+    fn product_between(
+        &self,
+        product: &Product,
+        x: HostOperand<'_>,
+        y: &mut [f32],
+        arithmetic: Arithmetic,
+    ) -> Result<()> {
+        let uploaded;
+        let activated;
+        let x = match x {
+            HostOperand::Rows(x) => x,
+            HostOperand::Values(values) => {
+                uploaded = self.upload(values.to_vec(), product.weight.shape().cols)?;
+                activated = Activated::new(&uploaded);
+                &activated
+            }
+        };
+        let [rows] = crate::linear::exactly(self.products(&[*product], x, arithmetic)?)?;
+        let values = self.read(&rows)?;
+        if values.len() != y.len() {
+            let [expected, found] = [values.len(), y.len()].map(|len| format!("{len} values"));
+            return Err(ModelError::Shape { what: "where a product is written".to_owned(), expected, found });
+        }
+        y.copy_from_slice(&values);
+        Ok(())
+    }
 
     // Norms.
 
@@ -294,6 +383,22 @@ pub trait Backend: Send + Sync {
 
     /// Gate and up projection as one.
     fn gated(&self, gate: Rows, up: &Rows, gating: Gating) -> Result<Rows>;
+
+    // Work on the host.
+
+    /// Threads of [`Backend::parallel`], at least 1.
+    fn host_threads(&self) -> usize {
+        1
+    }
+
+    /// Calls `job(i)` for every `i` below `tasks` on the threads that this backend has on the host; inside a job inline.
+    ///
+    /// # Errors
+    /// A job that panicked.
+    fn parallel(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<()> {
+        (0..tasks).for_each(job);
+        Ok(())
+    }
 
     // State.
 

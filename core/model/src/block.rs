@@ -319,6 +319,11 @@ pub trait Layer: Send + Sync {
     fn reads_embedding(&self) -> bool {
         false
     }
+
+    /// Whether a prompt must be computed in one step ([`FeedForward::takes_whole_prompts`]).
+    fn takes_whole_prompts(&self) -> bool {
+        false
+    }
 }
 
 impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A, F> {
@@ -365,6 +370,10 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
         self.embedding_scale.is_some()
     }
 
+    fn takes_whole_prompts(&self) -> bool {
+        self.feed_forward.as_ref().is_some_and(|branch| branch.part.takes_whole_prompts())
+    }
+
     fn looks_ahead(&self) -> bool {
         self.mixer.as_ref().is_some_and(|branch| branch.part.looks_ahead())
     }
@@ -381,5 +390,9 @@ impl<L: Layer + ?Sized> Layer for Box<L> {
 
     fn reads_embedding(&self) -> bool {
         (**self).reads_embedding()
+    }
+
+    fn takes_whole_prompts(&self) -> bool {
+        (**self).takes_whole_prompts()
     }
 }

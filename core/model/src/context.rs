@@ -7,6 +7,7 @@ use crate::hook::{Checkpoint, LayerHook};
 use crate::layout::SequenceLayout;
 use crate::rope_tables::RopeTables;
 use crate::rows::Rows;
+use crate::slots::Slots;
 use crate::state::StatePool;
 use crate::{ModelError, Result};
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub struct TransformContext<'a> {
     pub held: Option<Rows>,
     /// Rows that layers get beside the stream, `[T * layers, width]`, token after token; set by the embedding.
     pub per_layer: Option<Rows>,
+    /// Rows that layers hand to later layers of the step.
+    pub slots: Slots,
     /// Rope tables of this step, by the id a rope component got at assembly.
     pub(crate) rope_tables: RopeTables,
 }
@@ -94,6 +97,7 @@ impl<'a> TransformContext<'a> {
             embedded: None,
             held: None,
             per_layer: None,
+            slots: Slots::default(),
             rope_tables: RopeTables::default(),
         }
     }

@@ -36,6 +36,14 @@ pub enum ModelError {
     /// The caller asked the forward to stop.
     #[error("cancelled")]
     Cancelled,
+    /// A component that somebody else made reports it, or was found to do what it must not.
+    #[error("component `{component}`: {reason}")]
+    Component {
+        /// Its name in specs.
+        component: String,
+        /// What went wrong.
+        reason: String,
+    },
     /// Inside a layer.
     #[error("layer {layer}: {source}")]
     Layer {

@@ -33,6 +33,12 @@ pub trait Executor: Send + Sync {
     /// Whether a sequence must be computed in one step (a layer sees later tokens).
     fn looks_ahead(&self) -> bool;
 
+    /// Whether a prompt must be computed in one step, though tokens may follow it one by one (a mixture that chooses for a
+    /// whole prompt).
+    fn takes_whole_prompts(&self) -> bool {
+        false
+    }
+
     /// Logits `[T', V]` of the rows of the step that want them.
     ///
     /// Appends to the state of the sequences but does not advance their length: the caller does, in one place.
@@ -61,6 +67,10 @@ impl Executor for WholeModel {
 
     fn looks_ahead(&self) -> bool {
         self.body.stack.looks_ahead()
+    }
+
+    fn takes_whole_prompts(&self) -> bool {
+        self.body.stack.takes_whole_prompts()
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {

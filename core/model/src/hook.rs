@@ -76,6 +76,15 @@ pub trait LayerHook: Send + Sync {
         Ok(())
     }
 
+    /// In a layer whose feed-forward is a mixture of whole ones: what its gate reads, `[T, D]`, and the expert of each row.
+    ///
+    /// # Errors
+    /// An error ends the forward.
+    fn chosen(&self, layer: usize, input: &Rows, experts: &[u32], compute: &Compute) -> Result<()> {
+        let _ = (layer, input, experts, compute);
+        Ok(())
+    }
+
     /// Before the layers of a step, where the model weights its adapters row by row (X-LoRA): look, do not touch.
     ///
     /// # Errors

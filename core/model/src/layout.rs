@@ -62,6 +62,11 @@ impl Positions {
         self.axes
     }
 
+    /// The positions, row after row, `[T, axes]`.
+    pub fn values(&self) -> &[u32] {
+        &self.values
+    }
+
     /// T.
     pub fn rows(&self) -> usize {
         self.values.len().checked_div(self.axes).unwrap_or(0)

@@ -34,6 +34,7 @@ mod classifier;
 pub mod components;
 mod compute;
 mod context;
+mod element_wise;
 mod error;
 mod executor;
 mod experts;
@@ -47,6 +48,7 @@ mod recurrence;
 mod rope_tables;
 mod router;
 mod rows;
+mod slots;
 mod stack;
 mod stage;
 mod state;
@@ -58,18 +60,21 @@ mod wrapper;
 
 pub use activated::Activated;
 pub use adapter::{
-    Adapter, AdapterSet, AdapterSite, AdapterSites, BetweenLinears, KeptScalings, LinearPart, LowRank,
-    Magnitude, RawScalings, ScalingLayers, ScalingSpread, SitePart, SiteShape, TablePart, Whole,
-    XLoraClassifier, XLoraMixing, XLoraModel,
+    AdaptedFeedForward, Adapter, AdapterSet, AdapterSite, AdapterSites, Adaption, BetweenLinears,
+    KeptScalings, LinearPart, LowRank, LowRankTerm, Magnitude, RawScalings, ScalingLayers, ScalingSpread,
+    SitePart, SiteShape, TablePart, Whole, XLoraClassifier, XLoraMixing, XLoraModel,
 };
 pub use attention_shape::{AttentionBiases, AttentionShape, Mask};
-pub use backend::{AttentionStates, Backend, Operation, Product, RopeTable, Rotation, StateStep};
+pub use backend::{
+    AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
+};
 pub use block::{
     Beside, BesideReads, Branch, DynBlock, Entry, Holds, Layer, PreNorm, Reads, TransformerBlock,
 };
 pub use classifier::{Classifier, ClassifierActivation, ClassifierScores};
 pub use compute::{Arithmetic, Compute};
 pub use context::{Scalings, StepInput, TransformContext};
+pub use element_wise::{ActivationForm, ElementWise, GateForm};
 pub use error::ModelError;
 pub use executor::Executor;
 pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
@@ -86,6 +91,7 @@ pub use router::{
     GroupScore, GroupSelection, RouterRule, RouterScore, RouterWeights, Routing, SelectBy, route,
 };
 pub use rows::Rows;
+pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
 pub use stack::{BlockStack, WeightGuard};
 pub use stage::{
     EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, StageBody, StagePosition, WholeModel,
@@ -98,7 +104,7 @@ pub use step::{InferenceStep, RopeRegime};
 pub use table::{StoredTable, Table};
 pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
 pub use weight::{Weight, WeightBytes};
-pub use wrapper::{HeadRows, LinearSite, LinearWrapper, SiteForm};
+pub use wrapper::{FeedForwardWrapper, HeadRows, LinearSite, LinearWrapper, SiteForm};
 
 /// Result of everything in this crate.
 pub type Result<T, E = ModelError> = std::result::Result<T, E>;

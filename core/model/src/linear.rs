@@ -1,6 +1,7 @@
 //! [`Linear`]: everything that multiplies; [`DenseLinear`] is the plain one.
 
 use crate::activated::Activated;
+use crate::adapter::{Adaption, adapted_products};
 use crate::backend::Product;
 use crate::context::TransformContext;
 use crate::param::{Param, WeightShape};
@@ -25,6 +26,18 @@ pub trait Linear: Send + Sync {
     /// products over the same rows at once.
     fn plain(&self) -> Option<Product<'_>>;
 
+    /// What [`Linear::adapt`] does in this step, so that a caller that has several products over the same rows can do it to
+    /// all at once; by default nobody knows.
+    fn adaption<'a>(&'a self, _x: &Activated, _context: &'a TransformContext) -> Adaption<'a> {
+        Adaption::Other
+    }
+
+    /// The stored weight, if [`Linear::forward`] is its product and nothing else in this step: lets a caller have the product
+    /// written where it wants it.
+    fn alone(&self, _context: &TransformContext) -> Option<Product<'_>> {
+        None
+    }
+
     /// What comes after the product of [`Linear::plain`], `[T, out]` to `[T, out]`: what adapters add. Nothing by default.
     ///
     /// # Errors
@@ -34,12 +47,21 @@ pub trait Linear: Send + Sync {
     }
 }
 
+/// What multiplies products, before the bias.
+#[derive(Clone, Debug)]
+enum Scale {
+    /// All of them.
+    All(f32),
+    /// Each row's its own, `[out]`.
+    Rows(Param),
+}
+
 /// `y = s W x + b` over a stored weight.
 #[derive(Clone, Debug)]
 pub struct DenseLinear {
     weight: Param,
     bias: Option<Param>,
-    scale: Option<f32>,
+    scale: Option<Scale>,
 }
 
 impl DenseLinear {
@@ -64,8 +86,18 @@ impl DenseLinear {
 
     /// Multiplies the product, before the bias (BitNet, NVFP4).
     pub fn with_scale(mut self, scale: f32) -> Self {
-        self.scale = Some(scale);
+        self.scale = Some(Scale::All(scale));
         self
+    }
+
+    /// Multiplies the product of each row with a number of its own `[out]`, before the bias.
+    ///
+    /// # Errors
+    /// [`ModelError::Shape`] if there are not as many as rows.
+    pub fn with_row_scales(mut self, scales: Param) -> Result<Self> {
+        scales.expect_len(self.weight.shape().rows, "scales of rows")?;
+        self.scale = Some(Scale::Rows(scales));
+        Ok(self)
     }
 }
 
@@ -84,8 +116,11 @@ impl Linear for DenseLinear {
         let within = bias.filter(|_| self.scale.is_none());
         let product = Product { weight: &self.weight, bias: within };
         let [rows] = exactly(compute.backend.products(&[product], x, compute.arithmetic)?)?;
-        let Some(scale) = self.scale else { return Ok(rows) };
-        let rows = compute.backend.scale(rows, scale)?;
+        let rows = match &self.scale {
+            None => return Ok(rows),
+            Some(Scale::All(scale)) => compute.backend.scale(rows, *scale)?,
+            Some(Scale::Rows(scales)) => compute.backend.multiply_vector(rows, scales)?,
+        };
         match bias {
             Some(bias) => compute.backend.add_vector(rows, bias),
             None => Ok(rows),
@@ -95,6 +130,10 @@ impl Linear for DenseLinear {
     fn plain(&self) -> Option<Product<'_>> {
         let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
         self.scale.is_none().then_some(product)
+    }
+
+    fn alone(&self, _context: &TransformContext) -> Option<Product<'_>> {
+        self.plain()
     }
 }
 
@@ -109,10 +148,7 @@ pub fn linear_many<const N: usize>(
 ) -> Result<[Rows; N]> {
     let plain: Vec<Product> = linears.iter().filter_map(|linear| linear.plain()).collect();
     if plain.len() == N {
-        let compute = context.compute;
-        let made = compute.backend.products(&plain, x, compute.arithmetic)?.into_iter();
-        let adapted = linears.iter().zip(made).map(|(linear, product)| linear.adapt(product, x, context));
-        return exactly(adapted.collect::<Result<Vec<_>>>()?);
+        return exactly(adapted_products(&linears, plain, x, context)?);
     }
     exactly(linears.iter().map(|linear| linear.forward(x, context)).collect::<Result<Vec<_>>>()?)
 }

@@ -175,7 +175,7 @@ fn softplus(x: f32) -> f32 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
-fn softmax(logits: impl Iterator<Item = f32> + Clone) -> Vec<f32> {
+pub(crate) fn softmax(logits: impl Iterator<Item = f32> + Clone) -> Vec<f32> {
     let highest = logits.clone().fold(f32::NEG_INFINITY, f32::max);
     let mut out: Vec<f32> = logits.map(|x| (x - highest).exp()).collect();
     let sum: f32 = out.iter().sum();

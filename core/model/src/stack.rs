@@ -52,13 +52,23 @@ impl<L: Layer> BlockStack<L> {
         Ok(hidden)
     }
 
-    /// A layer that sees later tokens needs all of them in one step.
+    /// A layer that sees later tokens needs all of them in one step; one that takes whole prompts, those of the prompt.
     fn check_whole(&self, context: &TransformContext) -> Result<()> {
         let Some(part) = context.layout.sequences().iter().find(|part| !part.is_whole()) else {
             return Ok(());
         };
         if !self.looks_ahead() {
-            return Ok(());
+            let cut = context.layout.sequences().iter().find(|part| !part.is_whole() && part.rows.len() > 1);
+            return match cut.filter(|_| self.takes_whole_prompts()) {
+                None => Ok(()),
+                Some(part) => Err(ModelError::Layout(format!(
+                    "a mixture of this model chooses for a whole prompt, which must be computed in one step; sequence {:?} \
+                     gives {} rows from position {}",
+                    part.sequence,
+                    part.rows.len(),
+                    part.first_position
+                ))),
+            };
         }
         Err(ModelError::Layout(format!(
             "layers of this model see later tokens, so a sequence must be computed in one step; sequence {:?} gives {} \
@@ -81,6 +91,10 @@ impl<L: Layer> LayerStack for BlockStack<L> {
 
     fn looks_ahead(&self) -> bool {
         self.layers.iter().any(Layer::looks_ahead)
+    }
+
+    fn takes_whole_prompts(&self) -> bool {
+        self.layers.iter().any(Layer::takes_whole_prompts)
     }
 
     fn transform(&self, mut hidden: Rows, context: &mut TransformContext) -> Result<Rows> {

@@ -30,10 +30,15 @@ pub trait LayerStack: Send + Sync {
     /// Whether a layer sees tokens after a query, so that a sequence must be computed in one step (encoders).
     fn looks_ahead(&self) -> bool;
 
+    /// Whether a prompt must be computed in one step, though tokens may follow it ([`FeedForward::takes_whole_prompts`]).
+    fn takes_whole_prompts(&self) -> bool {
+        false
+    }
+
     /// `[T, D]` to `[T, D]`.
     ///
     /// # Errors
-    /// What a layer returns, with its index; a chunk of a sequence where a layer looks ahead.
+    /// What a layer returns, with its index; a chunk of a sequence where a layer looks ahead or takes whole prompts.
     fn transform(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows>;
 }
 
@@ -109,6 +114,12 @@ pub trait FeedForward: Send + Sync {
     /// # Errors
     /// A weight that does not fit.
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows>;
+
+    /// Whether the rows of a prompt depend on each other here, so that it must be computed in one step; tokens that follow
+    /// it are steps of their own.
+    fn takes_whole_prompts(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Norm + ?Sized> Norm for Box<T> {
@@ -130,5 +141,9 @@ impl<T: SequenceMixer + ?Sized> SequenceMixer for Box<T> {
 impl<T: FeedForward + ?Sized> FeedForward for Box<T> {
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         (**self).forward(x, raw, context)
+    }
+
+    fn takes_whole_prompts(&self) -> bool {
+        (**self).takes_whole_prompts()
     }
 }

@@ -1,8 +1,11 @@
-//! [`LinearWrapper`]: what is put around linears and tables when a model is assembled.
+//! [`LinearWrapper`]: what is put around linears and tables when a model is assembled; [`FeedForwardWrapper`]: around
+//! feed-forwards.
 
+use crate::Result;
 use crate::experts::ExpertLinear;
 use crate::linear::Linear;
 use crate::table::Table;
+use crate::traits::FeedForward;
 use std::ops::Range;
 
 /// How the weight of a site was made of the stored one.
@@ -51,4 +54,16 @@ pub trait LinearWrapper: Send + Sync {
     fn table(&self, _site: &LinearSite, table: Box<dyn Table>) -> Box<dyn Table> {
         table
     }
+}
+
+/// Puts something around the feed-forwards of layers: other experts beside them.
+pub trait FeedForwardWrapper: Send + Sync {
+    /// Whether it changes that of a layer, on whose linears a [`LinearWrapper`] then does not act.
+    fn changes(&self, layer: usize) -> bool;
+
+    /// The feed-forward to use in a layer.
+    ///
+    /// # Errors
+    /// What is put around does not fit.
+    fn feed_forward(&self, layer: usize, part: Box<dyn FeedForward>) -> Result<Box<dyn FeedForward>>;
 }

@@ -182,7 +182,7 @@ fn inner_norms_stand_before_the_last_product() {
         gate: linear(&gate),
         up: linear(&up),
         down: linear(&down),
-        gating: Gating::Plain(Activation::Silu),
+        gating: Gating::Plain(Activation::Silu).into(),
         inner_norm: Some(Box::new(norm())),
     };
     let found = in_a_step(StateDeclarations::default(), |x, context| {

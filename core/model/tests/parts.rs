@@ -148,7 +148,7 @@ fn moe(weights: &MoeWeights, weighted: Weighted) -> MoeFeedForward {
         gate: linear(gate, F, D),
         up: linear(up, F, D),
         down: linear(down, D, F),
-        gating: Gating::Plain(Activation::Silu),
+        gating: Gating::Plain(Activation::Silu).into(),
         inner_norm: None,
     };
     let router = Router {
@@ -165,7 +165,7 @@ fn moe(weights: &MoeWeights, weighted: Weighted) -> MoeFeedForward {
             down: stack(&weights.down, D, F, Some(&weights.down_bias)),
             form: ExpertForm::Gated {
                 gate: stack(&weights.gate, F, D, None),
-                gating: Gating::Plain(Activation::Silu),
+                gating: Gating::Plain(Activation::Silu).into(),
             },
             latent: None,
         },

@@ -1,9 +1,12 @@
 //! [`LoadedAdapters`]: adapters of one model, loaded and unloaded while it runs.
 
 use crate::load_error::LoadError;
+use crate::mixture::MixtureRoles;
+use crate::options::GivenAdapter;
 use crate::resolve::ResolvedFile;
 use menagerie_adapters::{AdapterFile, FitTarget, XLora, fit};
 use menagerie_model::{Adapter, AdapterSet, AdapterSite, Compute, WholeModel, XLoraModel};
+use menagerie_spec::AdapterKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -24,13 +27,40 @@ pub enum Adapted {
 /// began with, whatever is unloaded meanwhile.
 pub struct LoadedAdapters {
     sites: Arc<[AdapterSite]>,
+    /// Where none may act: parts of a mixture.
+    mixture: MixtureRoles,
     loaded: RwLock<BTreeMap<String, Arc<Adapter>>>,
 }
 
 impl LoadedAdapters {
     /// None, for a model with these sites; without sites it takes none.
     pub(crate) fn new(sites: Vec<AdapterSite>) -> Self {
-        Self { sites: sites.into(), loaded: RwLock::default() }
+        Self { sites: sites.into(), mixture: MixtureRoles::default(), loaded: RwLock::default() }
+    }
+
+    /// For a model whose feed-forwards are partly a mixture, on whose parts no adapter acts.
+    pub(crate) fn beside(self, mixture: MixtureRoles) -> Self {
+        Self { mixture, ..self }
+    }
+
+    /// Whether the model has a mixture.
+    pub(crate) fn has_mixture(&self) -> bool {
+        !self.mixture.is_empty()
+    }
+
+    /// An adapter of one feed-forward says nothing about the others beside it.
+    fn check_mixture(&self, file: &AdapterFile, resolved: &ResolvedFile) -> Result<(), LoadError> {
+        for module in &file.modules {
+            if let Some(layer) = self.mixture.layer_of(file, module, &resolved.spec) {
+                let reason = format!(
+                    "module \"{}\" changes the feed-forward of layer {layer}, which is a mixture; make the adapter one of its \
+                     experts ([[mixture.experts]] adapter = ..), or leave the layer out of the mixture",
+                    module.name
+                );
+                return Err(LoadError::Mixture { file: file.name(), reason });
+            }
+        }
+        Ok(())
     }
 
     /// The places of the model where adapters may act, in the order of their numbers.
@@ -66,6 +96,7 @@ impl LoadedAdapters {
         resolved: &ResolvedFile,
         compute: &Compute,
     ) -> Result<Adapter, LoadError> {
+        self.check_mixture(file, resolved)?;
         Ok(with_target(&self.sites, resolved, compute, |target| fit(file, name, target))?)
     }
 
@@ -114,7 +145,7 @@ impl LoadedAdapters {
 }
 
 /// Shows `use_it` the model that adapters are fitted to.
-fn with_target<T>(
+pub(crate) fn with_target<T>(
     sites: &[AdapterSite],
     resolved: &ResolvedFile,
     compute: &Compute,
@@ -130,7 +161,56 @@ fn with_target<T>(
     })
 }
 
-/// The model with the X-LoRA of a folder around it.
+/// The LoRA adapters that a model is opened with, read and named, before they are fitted to it.
+pub(crate) struct GivenFiles(Vec<(String, AdapterFile, f32)>);
+
+impl GivenFiles {
+    /// Reads them; each is called as its file, with a number where two have one name.
+    ///
+    /// # Errors
+    /// What is wrong with one of them.
+    pub(crate) fn read(given: &[GivenAdapter]) -> Result<Self, LoadError> {
+        let mut read: Vec<(String, AdapterFile, f32)> = Vec::new();
+        for GivenAdapter { path, weight, .. } in given.iter().filter(|one| one.kind == AdapterKind::Lora) {
+            let stem = path
+                .file_stem()
+                .map_or_else(|| "adapter".to_owned(), |stem| stem.to_string_lossy().into_owned());
+            let taken = |name: &str| read.iter().any(|(known, ..)| known == name);
+            let mut names = (1..).map(|n| if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
+            let name = names.find(|name| !taken(name)).unwrap_or_else(|| stem.clone());
+            read.push((name, AdapterFile::open(path)?, *weight));
+        }
+        Ok(Self(read))
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.iter().map(|(_, file, _)| file.bytes()).sum()
+    }
+
+    /// Fits them to the model, and gives the set of all; none where none was given.
+    ///
+    /// # Errors
+    /// What does not fit the model, or cannot act together.
+    pub(crate) fn fit(
+        self,
+        adapters: &LoadedAdapters,
+        resolved: &ResolvedFile,
+        compute: &Compute,
+    ) -> Result<Option<Arc<AdapterSet>>, LoadError> {
+        for (name, file, _) in &self.0 {
+            adapters.insert(Arc::new(adapters.fitted(name, file, resolved, compute)?));
+        }
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let named: Vec<(&str, f32)> =
+            self.0.iter().map(|(name, _, weight)| (name.as_str(), *weight)).collect();
+        adapters.set(&named, compute).map(Some)
+    }
+}
+
+/// The model with the X-LoRA of a folder around it, and the bytes of the X-LoRA.
 ///
 /// # Errors
 /// What is wrong with the X-LoRA, or does not fit the model.
@@ -139,7 +219,8 @@ pub(crate) fn mixed(
     model: WholeModel,
     (resolved, sites): (&ResolvedFile, &[AdapterSite]),
     compute: &Compute,
-) -> Result<XLoraModel, LoadError> {
+) -> Result<(XLoraModel, u64), LoadError> {
     let xlora = XLora::open(folder)?;
-    Ok(with_target(sites, resolved, compute, |target| xlora.fit(model, target))?)
+    let model = with_target(sites, resolved, compute, |target| xlora.fit(model, target))?;
+    Ok((model, xlora.bytes()))
 }

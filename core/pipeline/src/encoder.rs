@@ -43,7 +43,7 @@ impl EmbeddingPipeline {
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
         let (path, options) = applied(path, registry, options)?;
         let (path, options) = (&*path, &*options);
-        let Loaded { resolved, assembly, sites: _, compute, text, weights, free } =
+        let Loaded { resolved, assembly, sites: _, compute, text, weights, free, mixture: _, guard } =
             load(path, registry, options, Purpose::Vectors)?;
         let file = resolved.file_name();
         let AssembledModel::Encoder(model) = assembly.model else {
@@ -68,7 +68,7 @@ impl EmbeddingPipeline {
             compute,
             context: memory.context,
             step_tokens: options.chunk,
-            guard: Some(Arc::new(resolved.file.guard())),
+            guard: Some(guard),
         };
         let (name, tokenizer) = (resolved.name(), text.tokenizer);
         Ok(Self { name, engine, tokenizer, resolved, notices, memory })

@@ -60,6 +60,11 @@ impl Engine {
         RopeRegime::for_length(total, self.model.shape().rope_regime_limit)
     }
 
+    /// Whether a prompt must be computed in one step.
+    pub(crate) fn takes_whole_prompts(&self) -> bool {
+        self.model.looks_ahead() || self.model.takes_whole_prompts()
+    }
+
     /// Refuses tokens that the model cannot embed.
     ///
     /// # Errors

@@ -81,8 +81,9 @@ pub enum GenerateError {
     },
     /// A model that needs a prompt in one step would get it in chunks.
     #[error(
-        "the prompt has {tokens} tokens, but a step has at most {chunk}: layers of this model see later tokens, so that a \
-         prompt cannot be computed in chunks; allow larger steps (--chunk {tokens}) or shorten it"
+        "the prompt has {tokens} tokens, but a step has at most {chunk}: layers of this model see later tokens, or \
+         choose an expert for a whole prompt, so that it cannot be computed in chunks; allow larger steps (--chunk {tokens}), \
+         shorten it, or let a mixture choose by token"
     )]
     Chunked {
         /// Tokens of the prompt.

@@ -75,6 +75,7 @@ impl<'a> Generation<'a> {
     /// Notes where the sequence stands once its prompt has begun.
     pub(crate) fn begin(&mut self, sequence: &Sequence) {
         self.reprefills_before = sequence.reprefills();
+        self.chain.begin(sequence.prompt);
         self.statistics.prompt_tokens = sequence.prompt;
         self.statistics.cached_tokens = sequence.cached();
     }

@@ -32,6 +32,7 @@ mod load_error;
 mod logits;
 mod memory;
 mod merge;
+mod mixture;
 mod notice;
 mod open;
 mod options;
@@ -74,7 +75,11 @@ pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
 pub use memory::{MemoryEstimate, available as available_memory};
 pub use menagerie_kernels::HalfPrompts;
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
-pub use merge::Merge;
+pub use merge::{Merge, MergeProgress, MergedTensors};
+pub use mixture::{
+    GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
+    GivenMixture, LayerGate,
+};
 pub use notice::Notice;
 pub use options::{
     DEFAULT_CHUNK, DEFAULT_CONTEXT, GivenAdapter, GivenTemplate, KeyOptions, LoadOptions, LoadWrapper,
@@ -88,7 +93,10 @@ pub use recipe::{FilesOnly, Ingredients, Locate, is_recipe};
 pub use requantise::{LoadProgress, LoadQuantisation};
 pub use request::{Event, Outcome, Request, StopReason, TokenLogprob};
 pub use resolve::ResolvedFile;
-pub use sampling::{SamplingError, SamplingOptions};
+pub use sampling::{
+    Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions, add_sampler,
+    added_samplers,
+};
 pub use scalings::ScalingLog;
 pub use scheduler::{OnStep, Scheduler, SchedulerOptions};
 pub use sequence::{Sequence, Wanted};

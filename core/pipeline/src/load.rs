@@ -6,16 +6,17 @@ use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
 use crate::device::DeviceOptions;
 use crate::load_error::LoadError;
 use crate::memory::{MemoryEstimate, available};
+use crate::mixture::{LoadedMixture, MixtureBase, MixtureRoles};
 use crate::notice::Notice;
 use crate::options::{DEFAULT_CONTEXT, GivenAdapter, LoadOptions, LoadWrapper};
 use crate::requantise::QuantisedTensors;
-use crate::resolve::ResolvedFile;
+use crate::resolve::{Around, ResolvedFile};
 use crate::tables::tokenizer_tables;
 use crate::text::{FileTokenizer, TemplateFormat};
 use menagerie_assembly::{Assembly, Purpose, bytes_on_disk, open_model};
 use menagerie_kernels::HalfPrompts;
 use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions};
-use menagerie_model::{AdapterSite, Arithmetic, Compute};
+use menagerie_model::{AdapterSite, Arithmetic, Compute, FeedForwardWrapper, WeightGuard};
 use menagerie_registry::{Registry, RegistryOptions, SpecFolder};
 use menagerie_spec::AdapterKind;
 use std::path::Path;
@@ -42,6 +43,10 @@ pub(crate) struct Loaded {
     pub(crate) weights: u64,
     /// Bytes that can be taken, where that is known.
     pub(crate) free: Option<u64>,
+    /// The tensors that are parts of a mixture.
+    pub(crate) mixture: MixtureRoles,
+    /// Fails once a file is not what was opened.
+    pub(crate) guard: Arc<WeightGuard>,
 }
 
 /// Tokenizer and chat format, or why they are missing.
@@ -86,17 +91,18 @@ pub(crate) fn load(
     let quantised = quantised(&mut resolved, options)?;
     let weights = weights_taken(&resolved, quantised.as_deref(), &compute, free)?;
     let wrapper = options.wrapper.as_ref().map(|LoadWrapper(make)| make(&resolved.spec));
+    let base = MixtureBase { resolved: &resolved, registry, options, compute: &compute };
+    let mixture = options.mixture.as_ref().map(|given| LoadedMixture::load(given, base)).transpose()?;
+    let feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
+    let around = Around { linears: wrapper.as_deref().map(|wrapper| wrapper as _), feed_forwards };
     let (assembly, text) = std::thread::scope(|scope| {
         let text = std::thread::Builder::new()
             .name("menagerie-tokenizer".to_owned())
             .spawn_scoped(scope, || Text::read(&resolved, registry, options));
-        let assembly = match (&wrapper, purpose) {
-            (Some(wrapper), _) => {
-                resolved.assemble_around(&compute, purpose, Some(&**wrapper)).map(|made| (made, Vec::new()))
-            }
-            (None, Purpose::AsWritten) => resolved.assemble_adaptable(&compute),
-            (None, Purpose::Vectors) => {
-                resolved.assemble_for(&compute, purpose).map(|assembly| (assembly, Vec::new()))
+        let assembly = match purpose {
+            Purpose::AsWritten => resolved.assemble_with_sites(&compute, around),
+            Purpose::Vectors => {
+                resolved.assemble_around(&compute, purpose, around).map(|made| (made, Vec::new()))
             }
         };
         let text = match text {
@@ -112,7 +118,18 @@ pub(crate) fn load(
         }
     }
     let (assembly, sites) = assembly?;
-    Ok(Loaded { resolved, assembly, sites, compute, text, weights, free })
+    let mut guards = vec![resolved.file.guard()];
+    let mut roles = MixtureRoles::default();
+    let mut weights = weights;
+    if let Some(mixture) = mixture {
+        resolved.loading.push(mixture.notice);
+        weights = weights.saturating_add(mixture.bytes);
+        guards.extend(mixture.guards);
+        roles = mixture.roles;
+    }
+    let guard: WeightGuard = Box::new(move || guards.iter().try_for_each(|guard| guard()));
+    let guard = Arc::new(guard);
+    Ok(Loaded { resolved, assembly, sites, compute, text, weights, free, mixture: roles, guard })
 }
 
 /// Puts tensors in the types asked for before those of the file.
@@ -141,6 +158,14 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
         }
         LoadOptions { adapters, .. } if !mixes_alone(adapters) => {
             "X-LoRA mixes the adapters it was trained with, and no others: give --xlora alone, and once"
+        }
+        LoadOptions { mixture: Some(_), adapters, .. }
+            if adapters.iter().any(|one| one.kind == AdapterKind::XLora) =>
+        {
+            "X-LoRA mixes its adapters over the model they were trained on, which a recipe's [mixture] changes: use one of them"
+        }
+        LoadOptions { mixture: Some(_), wrapper: Some(_), .. } => {
+            "an importance matrix is measured on one model, and this recipe has a [mixture]: name its base instead"
         }
         _ => return Ok(()),
     };
@@ -178,7 +203,7 @@ fn weights_taken(
     check_fits(&resolved.file_name(), estimate, 0).map(|()| taken)
 }
 
-fn check_fits(file: &str, estimate: MemoryEstimate, fitting: usize) -> Result<(), LoadError> {
+pub(crate) fn check_fits(file: &str, estimate: MemoryEstimate, fitting: usize) -> Result<(), LoadError> {
     if estimate.fits() {
         return Ok(());
     }

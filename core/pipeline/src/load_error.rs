@@ -50,6 +50,14 @@ pub enum LoadError {
         /// Why, and what to do.
         reason: String,
     },
+    /// A mixture's file is wrong, or does not fit the model.
+    #[error("mixture: {file}: {reason}")]
+    Mixture {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The device cannot be had.
     #[error("device {device}: {reason}")]
     Device {

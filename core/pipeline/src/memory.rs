@@ -8,6 +8,8 @@ use std::path::Path;
 pub struct MemoryEstimate {
     /// The weights: the size of the file, or what the device takes of its own.
     pub weights: u64,
+    /// The adapters that the model is opened with.
+    pub adapters: u64,
     /// Keys, values and other state for the whole context.
     pub state: u64,
     /// Activations of a prompt chunk, logits and tokenizer; a rough figure.
@@ -25,12 +27,14 @@ impl MemoryEstimate {
     /// Adds up what is known of a model: bytes of its weights, of the state of `context` tokens (see
     /// [`menagerie_model::PoolOptions::memory`]), and of what a step works with.
     pub fn new(weights: u64, state: u64, context: usize, working: u64) -> Self {
-        Self { weights, state, working: working.saturating_add(CONSTANT), context, available: None }
+        let working = working.saturating_add(CONSTANT);
+        Self { weights, state, working, context, ..Self::default() }
     }
 
     /// Bytes in all.
     pub fn total(&self) -> u64 {
-        self.weights.saturating_add(self.state).saturating_add(self.working)
+        let held = self.weights.saturating_add(self.adapters);
+        held.saturating_add(self.state).saturating_add(self.working)
     }
 
     /// Whether it fits into what is available; true if that is not known.
@@ -43,7 +47,11 @@ impl fmt::Display for MemoryEstimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (weights, state, working) = (size(self.weights), size(self.state), size(self.working));
         let total = size(self.total());
-        write!(f, "{total} (weights {weights}, state of {} tokens {state}, working {working})", self.context)
+        write!(f, "{total} (weights {weights}, ")?;
+        if self.adapters > 0 {
+            write!(f, "adapters {}, ", size(self.adapters))?;
+        }
+        write!(f, "state of {} tokens {state}, working {working})", self.context)
     }
 }
 
@@ -128,9 +136,19 @@ mod tests {
 
     #[test]
     fn an_estimate_is_compared_with_what_is_there() {
-        let state =
-            MemoryEstimate { weights: 100, state: 1000, working: 50, context: 100, available: Some(1149) };
+        let state = MemoryEstimate {
+            weights: 100,
+            state: 1000,
+            working: 50,
+            context: 100,
+            available: Some(1149),
+            adapters: 0,
+        };
         assert_eq!((state.total(), state.fits()), (1150, false));
+        assert!(!state.to_string().contains("adapters"), "{state}");
+        let adapted = MemoryEstimate { adapters: 7, ..state };
+        assert_eq!(adapted.total(), 1157);
+        assert!(adapted.to_string().contains("(weights 100 B, adapters 7 B, state"), "{adapted}");
         assert!(MemoryEstimate { available: Some(1150), ..state }.fits());
         assert!(MemoryEstimate { available: None, ..state }.fits());
     }

@@ -1,6 +1,6 @@
 //! [`TextPipeline::open`]: from a path to a language model.
 
-use crate::adapters::{LoadedAdapters, mixed};
+use crate::adapters::{GivenFiles, LoadedAdapters, mixed};
 use crate::engine::Engine;
 use crate::load::{Loaded, Text, fitting, load, registry};
 use crate::load_error::LoadError;
@@ -38,22 +38,24 @@ impl TextPipeline {
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
         let (path, options) = applied(path, registry, options)?;
-        let mut pipeline = finish(load(&path, registry, &options, Purpose::AsWritten)?, &options)?;
-        pipeline.adapt_as_given(&options.adapters)?;
-        Ok(pipeline)
+        let loaded = load(&path, registry, &options, Purpose::AsWritten)?;
+        finish(loaded, GivenFiles::read(&options.adapters)?, &options)
     }
 }
 
 /// Chooses cache type and context, compares with memory, and puts the pipeline together.
-fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
-    let Loaded { resolved, assembly, sites, compute, text, weights, free } = loaded;
+fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
+    let Loaded { resolved, assembly, sites, compute, text, weights, free, mixture, guard } = loaded;
     let mut notices = said_at_load(&resolved, &text, &compute, options);
     let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(&assembly, options.arithmetic));
     let file = resolved.file_name();
     let whole = whole_model(&resolved, assembly)?;
-    let model: Arc<dyn Executor> = match xlora(options) {
-        Some(folder) => Arc::new(mixed(folder, whole, (&resolved, &sites), &compute)?),
-        None => Arc::new(whole),
+    let (model, adapters): (Arc<dyn Executor>, u64) = match xlora(options) {
+        Some(folder) => {
+            let (model, bytes) = mixed(folder, whole, (&resolved, &sites), &compute)?;
+            (Arc::new(model), bytes)
+        }
+        None => (Arc::new(whole), given.bytes()),
     };
     let working = working_bytes(&*model, options.chunk);
     let states = model.states();
@@ -64,7 +66,7 @@ fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadErr
         let snapshots = snapshot_bytes(states).saturating_mul(model.state_sets() as u64);
         let state = room.memory(states).map_err(unfit)?.saturating_add(snapshots);
         let memory = MemoryEstimate::new(weights, state, context, working);
-        Ok(MemoryEstimate { available: free, ..memory })
+        Ok(MemoryEstimate { adapters, available: free, ..memory })
     };
     let memory = fitting(&file, model.shape().max_seq_len, options.context, &estimate, &mut notices)?;
     let sampling = sampling(&resolved, &mut notices)?;
@@ -76,16 +78,10 @@ fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadErr
         context = memory.context,
         "model opened"
     );
-    let guard = Some(Arc::new(resolved.file.guard()));
-    let engine = Engine {
-        model,
-        compute,
-        kv_type,
-        context: memory.context,
-        chunk: options.chunk,
-        guard,
-        adapters: None,
-    };
+    let loaded = LoadedAdapters::new(sites).beside(mixture);
+    let adapters = given.fit(&loaded, &resolved, &compute)?;
+    let (context, chunk, guard) = (memory.context, options.chunk, Some(guard));
+    let engine = Engine { model, compute, kv_type, context, chunk, guard, adapters };
     // A cache type that the device has no form of is found out now instead of at the first word.
     let tiny = PoolOptions::one_sequence(kv_type, 1);
     engine.pool(tiny).map_err(|source| LoadError::State { file, source })?;
@@ -95,7 +91,7 @@ fn finish(loaded: Loaded, options: &LoadOptions) -> Result<TextPipeline, LoadErr
         tokenizer: text.tokenizer,
         chat_format: text.chat_format,
         resolved: Some(resolved),
-        adapters: LoadedAdapters::new(sites),
+        adapters: loaded,
         notices,
         memory,
         sampling,

@@ -1,6 +1,7 @@
 //! [`LoadOptions`]: how a model file is opened.
 
 use crate::device::Device;
+use crate::mixture::GivenMixture;
 use crate::requantise::LoadQuantisation;
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, KvType, LinearWrapper};
@@ -45,6 +46,8 @@ pub struct LoadOptions {
     pub set: BTreeMap<String, KeyValue>,
     /// Adapters put around the model's linears.
     pub adapters: Vec<GivenAdapter>,
+    /// What the model's feed-forwards become.
+    pub mixture: Option<GivenMixture>,
     /// Names of the recipes that these options are from, outermost first.
     pub recipes: Vec<String>,
     /// Bytes that may be used, instead of what the device or the system says is free.
@@ -122,6 +125,7 @@ impl Default for LoadOptions {
             accept_unread: Vec::new(),
             set: BTreeMap::new(),
             adapters: Vec::new(),
+            mixture: None,
             recipes: Vec::new(),
             memory_limit: None,
             chat_template: None,

@@ -12,13 +12,12 @@ use crate::logits::{Logits, LogitsOptions, logits};
 use crate::memory::MemoryEstimate;
 use crate::merge::Merge;
 use crate::notice::Notice;
-use crate::options::GivenAdapter;
 use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::session::Session;
 use menagerie_model::{Adapter, AdapterSet, Compute, KvType, LayerHook};
-use menagerie_spec::{AdapterKind, ModelConfig};
+use menagerie_spec::ModelConfig;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -179,33 +178,6 @@ impl TextPipeline {
         self.adapters.set(members, &self.engine.compute)
     }
 
-    /// Loads the adapters that the model is opened with, under the names of their files, and uses them together.
-    pub(crate) fn adapt_as_given(&mut self, given: &[GivenAdapter]) -> Result<(), LoadError> {
-        let mut members: Vec<(String, f32)> = Vec::new();
-        for GivenAdapter { path, weight, .. } in given.iter().filter(|one| one.kind == AdapterKind::Lora) {
-            let name = path
-                .file_stem()
-                .map_or_else(|| "adapter".to_owned(), |stem| stem.to_string_lossy().into_owned());
-            let taken = |name: &str| members.iter().any(|(known, _)| known == name);
-            let name = match (1..)
-                .map(|n| if n == 1 { name.clone() } else { format!("{name}-{n}") })
-                .find(|name| !taken(name))
-            {
-                Some(free) => free,
-                None => name,
-            };
-            self.load_adapter(&name, path)?;
-            members.push((name, *weight));
-        }
-        if members.is_empty() {
-            return Ok(());
-        }
-        let named: Vec<(&str, f32)> = members.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
-        let set = self.adapter_set(&named)?;
-        self.adapt(Some(set));
-        Ok(())
-    }
-
     /// The model's file with adapters in its weights, to be written.
     ///
     /// # Errors
@@ -214,6 +186,11 @@ impl TextPipeline {
         let Some(resolved) = &self.resolved else {
             return Err(LoadError::Options("a model that was built in code has no file".to_owned()));
         };
+        if self.adapters.has_mixture() {
+            let reason =
+                "the model is a mixture, which no single file holds; merge into the base's file".to_owned();
+            return Err(LoadError::Merge { file: resolved.file_name(), reason });
+        }
         Merge::new(resolved, self.adapters.sites(), adapters, &self.engine.compute)
     }
 

@@ -1,10 +1,14 @@
 //! [`Ingredients`]: a recipe and what it is made over, down to the files of a model.
 
 use crate::load_error::LoadError;
+use crate::mixture::{GivenExpert, GivenGate, GivenMixture};
 use crate::options::{GivenAdapter, GivenTemplate, LoadOptions};
 use crate::tables::tokenizer_tables;
 use menagerie_registry::{FolderKind, Origin, RecipeEntry, Registry};
-use menagerie_spec::{AdapterKind, KeyValue, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, nearest};
+use menagerie_spec::{
+    AdapterKind, KeyValue, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert, RecipeMixture,
+    nearest,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,6 +48,8 @@ pub struct Ingredients {
     pub base: PathBuf,
     /// Adapters, those of the innermost recipe first.
     pub adapters: Vec<GivenAdapter>,
+    /// What the model's feed-forwards become; one recipe alone may say it.
+    pub mixture: Option<GivenMixture>,
     /// Canonical keys set by the recipes; outer ones win.
     pub set: BTreeMap<String, KeyValue>,
     /// The chat template of the outermost recipe that has one: what it says, and the folder of the recipe.
@@ -77,6 +83,7 @@ impl Ingredients {
             recipes: Vec::new(),
             base: PathBuf::new(),
             adapters: Vec::new(),
+            mixture: None,
             set: BTreeMap::new(),
             chat_template: None,
         };
@@ -113,6 +120,13 @@ impl Ingredients {
         }
         adapters.append(&mut self.adapters);
         self.adapters = adapters;
+        if let Some(mixture) = &recipe.mixture {
+            if self.mixture.is_some() {
+                let reason = format!("{}: a mixture over a mixture; keep one", self.recipes.join(" over "));
+                return Err(place.error(reason));
+            }
+            self.mixture = Some(place.mixture(mixture, locate)?);
+        }
         for (key, value) in &recipe.set {
             self.set.entry(key.clone()).or_insert_with(|| value.clone());
         }
@@ -131,7 +145,7 @@ impl Ingredients {
         Ok(None)
     }
 
-    /// X-LoRA mixes the adapters it was trained with and no others.
+    /// X-LoRA mixes the adapters it was trained with and no others, in a model that is as it was then.
     fn check(&self, outermost: &RecipeEntry) -> Result<(), LoadError> {
         let mixes = self.adapters.iter().any(|adapter| adapter.kind == AdapterKind::XLora);
         if mixes && self.adapters.len() > 1 {
@@ -152,6 +166,9 @@ impl Ingredients {
             options.set.entry(key.clone()).or_insert_with(|| value.clone());
         }
         options.adapters.splice(0..0, self.adapters.iter().cloned());
+        if options.mixture.is_none() {
+            options.mixture.clone_from(&self.mixture);
+        }
         options.recipes.splice(0..0, self.recipes.iter().cloned());
         if options.chat_template.is_none() {
             options.chat_template = self.template(registry)?;
@@ -215,7 +232,7 @@ impl Place {
                 folder: path.parent().unwrap_or(Path::new("")).to_owned(),
                 file: path.clone(),
             },
-            Origin::BuiltIn(_) => {
+            Origin::BuiltIn(_) | Origin::Plugin(_) => {
                 Self { name: entry.id.clone(), file: PathBuf::from(&entry.id), folder: PathBuf::new() }
             }
         }
@@ -244,6 +261,24 @@ impl Place {
         let from = from.as_deref().unwrap_or_default();
         let path = self.find("adapters", from, locate)?;
         Ok(GivenAdapter { kind: *kind, path, weight: *weight as f32 })
+    }
+
+    fn mixture(&self, mixture: &RecipeMixture, locate: &dyn Locate) -> Result<GivenMixture, LoadError> {
+        let RecipeMixture { layers, gate, choose, experts } = mixture;
+        let expert = |expert: &RecipeExpert| match expert {
+            RecipeExpert::From(from) => self.find("mixture.experts", from, locate).map(GivenExpert::Model),
+            RecipeExpert::Adapter { from, modules } => {
+                let path = self.find("mixture.experts", from, locate)?;
+                Ok(GivenExpert::Adapter { path, modules: modules.clone() })
+            }
+        };
+        Ok(GivenMixture {
+            layers: layers.clone(),
+            experts: experts.iter().map(expert).collect::<Result<_, _>>()?,
+            // The gate need not be there yet.
+            gate: GivenGate::File(self.folder.join(gate)),
+            choose: *choose,
+        })
     }
 
     /// A file beside the recipe, else whatever `locate` finds.

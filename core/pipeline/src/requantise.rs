@@ -5,7 +5,7 @@ use crate::memory::size;
 use crate::notice::Notice;
 use crate::resolve::ResolvedFile;
 use gguf_file::GgmlType;
-use menagerie_assembly::{ModelTensors, Piece, TensorEntry, WeightSource};
+use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_kernels::Cpu;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightGuard, WeightShape};
 use menagerie_quantise::{
@@ -177,6 +177,10 @@ impl WeightSource for QuantisedTensors {
 
     fn made_of(&self, index: usize) -> &[Piece] {
         self.inner.made_of(index)
+    }
+
+    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        self.inner.lies_at(index)
     }
 
     fn made_bytes(&self) -> u64 {

@@ -4,7 +4,10 @@ use crate::load_error::LoadError;
 use crate::notice::Notice;
 use crate::options::KeyOptions;
 use menagerie_assembly::{AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, assemble};
-use menagerie_model::{AdapterSite, AdapterSites, Compute, LinearWrapper};
+use menagerie_model::{
+    AdapterSite, AdapterSites, Compute, ExpertLinear, FeedForwardWrapper, Linear, LinearSite, LinearWrapper,
+    Table,
+};
 use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Registry, RegistryError};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
 use std::fmt;
@@ -29,6 +32,15 @@ pub struct ResolvedFile {
     pub resolution: Resolution,
     /// What loading did that must be said.
     pub loading: Vec<Notice>,
+}
+
+/// What is put around the parts of a model when it is assembled.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Around<'a> {
+    /// Around every linear.
+    pub(crate) linears: Option<&'a dyn LinearWrapper>,
+    /// Around feed-forwards.
+    pub(crate) feed_forwards: Option<&'a dyn FeedForwardWrapper>,
 }
 
 impl ResolvedFile {
@@ -109,30 +121,46 @@ impl ResolvedFile {
     /// # Errors
     /// As [`Self::assemble`].
     pub fn assemble_for(&self, compute: &Compute, purpose: Purpose) -> Result<Assembly, LoadError> {
-        self.assemble_around(compute, purpose, None)
+        self.assemble_around(compute, purpose, Around::default())
     }
 
     /// The whole model with every linear wrapped so that adapters may act there, and its sites in the order of their
-    /// numbers.
+    /// numbers; `inside` is put between a linear and its adapters.
     ///
     /// # Errors
     /// As [`Self::assemble`].
-    pub fn assemble_adaptable(&self, compute: &Compute) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
+    pub fn assemble_adaptable(
+        &self,
+        compute: &Compute,
+        inside: Option<&dyn LinearWrapper>,
+    ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
+        self.assemble_with_sites(compute, Around { linears: inside, feed_forwards: None })
+    }
+
+    /// [`Self::assemble_adaptable`] with something around feed-forwards too.
+    pub(crate) fn assemble_with_sites(
+        &self,
+        compute: &Compute,
+        around: Around,
+    ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
         let sites = AdapterSites::default();
-        let assembly = self.assemble_around(compute, Purpose::AsWritten, Some(&sites))?;
+        let both = around.linears.map(|inside| Wrapped { inside, outside: &sites });
+        let wrapper: &dyn LinearWrapper = both.as_ref().map_or(&sites, |both| both);
+        let around = Around { linears: Some(wrapper), ..around };
+        let assembly = self.assemble_around(compute, Purpose::AsWritten, around)?;
         Ok((assembly, sites.into_sites()))
     }
 
-    /// [`Self::assemble_for`] with something around every linear.
+    /// [`Self::assemble_for`] with something around linears and feed-forwards.
     pub(crate) fn assemble_around(
         &self,
         compute: &Compute,
         purpose: Purpose,
-        wrapper: Option<&dyn LinearWrapper>,
+        around: Around,
     ) -> Result<Assembly, LoadError> {
         let components = Components::linked().map_err(LoadError::Registry)?;
         let mut how = AssembleOptions::whole(compute, &components).with_purpose(purpose);
-        how.wrapper = wrapper;
+        (how.wrapper, how.feed_forwards) = (around.linears, around.feed_forwards);
         assemble(self.config(), &*self.tensors, &how).map_err(LoadError::Tensors)
     }
 
@@ -146,10 +174,30 @@ impl ResolvedFile {
             (None, origin @ Origin::File { .. }) => {
                 Some(Notice::DroppedIn { id, origin: origin.to_string() })
             }
-            (None, Origin::BuiltIn(_)) => None,
+            (None, Origin::BuiltIn(_) | Origin::Plugin(_)) => None,
         };
         let warnings = self.notes.iter().chain(&self.resolution.warnings).cloned().map(Notice::Note);
         dropped_in.into_iter().chain(warnings).chain(self.loading.iter().cloned()).collect()
+    }
+}
+
+/// One wrapper within another.
+struct Wrapped<'a> {
+    inside: &'a dyn LinearWrapper,
+    outside: &'a dyn LinearWrapper,
+}
+
+impl LinearWrapper for Wrapped<'_> {
+    fn linear(&self, site: &LinearSite, linear: Box<dyn Linear>) -> Box<dyn Linear> {
+        self.outside.linear(site, self.inside.linear(site, linear))
+    }
+
+    fn experts(&self, site: &LinearSite, experts: Box<dyn ExpertLinear>) -> Box<dyn ExpertLinear> {
+        self.outside.experts(site, self.inside.experts(site, experts))
+    }
+
+    fn table(&self, site: &LinearSite, table: Box<dyn Table>) -> Box<dyn Table> {
+        self.outside.table(site, self.inside.table(site, table))
     }
 }
 

@@ -162,7 +162,7 @@ impl Scheduler {
         wanted: Wanted,
     ) -> Result<(), GenerateError> {
         self.engine.check_prompt(prompt)?;
-        let whole = self.engine.model.looks_ahead();
+        let whole = self.engine.takes_whole_prompts();
         if whole && prompt.len() > self.step_tokens {
             return Err(GenerateError::Chunked { tokens: prompt.len(), chunk: self.step_tokens });
         }
@@ -180,7 +180,7 @@ impl Scheduler {
     /// sequence over the limit of the short rope regime, the keys get the long one, as in HF transformers.
     ///
     /// # Errors
-    /// A full context, a token past the vocabulary, a model that looks ahead.
+    /// A full context, a token past the vocabulary, a model that looks ahead, a regime that wants more in one step than it has.
     pub fn push(&mut self, sequence: &mut Sequence, token: u32) -> Result<bool, GenerateError> {
         self.engine.check_tokens(&[token])?;
         let total = sequence.tokens.len() + 1;
@@ -192,6 +192,9 @@ impl Scheduler {
         }
         let regime = self.engine.regime_of(total);
         let again = regime != sequence.regime && sequence.held > 0;
+        if again && total > self.step_tokens && self.engine.takes_whole_prompts() {
+            return Err(GenerateError::Chunked { tokens: total, chunk: self.step_tokens });
+        }
         sequence.regime = regime;
         if again {
             let tokens = std::mem::take(&mut sequence.tokens);
@@ -285,7 +288,7 @@ impl Scheduler {
     fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
         let count = sequences.len();
         let order = || (0..count).map(|index| (index + self.turn) % count);
-        let whole = self.engine.model.looks_ahead();
+        let whole = self.engine.takes_whole_prompts();
         let (mut rows, mut left) = (vec![0; count], self.step_tokens);
         for index in order().filter(|&index| sequences[index].pending() == 1) {
             rows[index] = left.min(1);

@@ -1,7 +1,7 @@
 //! [`tokenizer_tables`]: the tables of vocabularies and chats that are part of the program, with those of spec folders.
 
 use crate::notice::Notice;
-use menagerie_loaders::{TableError, TableFault, TokenizerTables};
+use menagerie_loaders::{TableError, TableFault, TokenizerTables, added_codecs};
 use menagerie_registry::{FolderKind, Registry, TableFile};
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use std::sync::Arc;
 /// A faulty file. One of a project folder, which is read unasked, is left out with a notice.
 pub fn tokenizer_tables(registry: &Registry) -> Result<(Arc<TokenizerTables>, Vec<Notice>), TableError> {
     let built_in = TokenizerTables::built_in()?;
-    if registry.tables().is_empty() {
+    let codecs = added_codecs();
+    if registry.tables().is_empty() && codecs.is_empty() {
         return Ok((built_in, Vec::new()));
     }
     let mut tables = TokenizerTables::clone(&built_in);
+    codecs.into_iter().for_each(|codec| tables.register(codec));
     let mut notices = Vec::new();
     for file in registry.tables() {
         let name = format!("{} ({})", file.path.display(), file.folder.name());

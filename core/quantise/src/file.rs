@@ -35,6 +35,8 @@ pub struct PlannedTensor {
     pub from: GgmlType,
     /// What it gets.
     pub choice: Choice,
+    /// Numbers in it.
+    pub elements: u64,
     /// Bytes it has.
     pub bytes_before: u64,
     /// Bytes it gets.
@@ -71,6 +73,7 @@ impl<'a> FileQuantiser<'a> {
                 name: info.name().to_owned(),
                 from: info.kind(),
                 choice,
+                elements: info.elements(),
                 bytes_before: info.bytes(),
                 bytes: bytes.unwrap_or(info.bytes()),
             };

@@ -1,11 +1,14 @@
 //! [`Component`], what a crate registers for a kind, and [`Components`], the look-up.
 
 use crate::error::RegistryError;
+use crate::extension::{self, Extension};
 use crate::parts::Parts;
-use menagerie_model::{FeedForward, Norm, SequenceMixer};
+use menagerie_model::components::RopeFrequencies;
+use menagerie_model::{ElementWise, FeedForward, Norm, SequenceMixer};
 use menagerie_spec::kind::{Component as Config, Definition, Family, Kind, Kinds};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Makes a mixer from its config; `None` has noted a fault.
 pub type BuildMixer<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn SequenceMixer>>;
@@ -16,6 +19,12 @@ pub type BuildFeedForward<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn FeedForw
 /// Makes a norm from its config, with its tensors at a role, over rows of a width; `None` has noted a fault.
 pub type BuildNorm<C> = fn(&C, &mut dyn Parts, &NormPlace) -> Option<Box<dyn Norm>>;
 
+/// Makes an activation from its config; `None` has noted a fault.
+pub type BuildActivation<C> = fn(&C, &mut dyn Parts) -> Option<Arc<dyn ElementWise>>;
+
+/// Makes what gives the frequencies of a rope from its config; `None` has noted a fault.
+pub type BuildRope<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn RopeFrequencies>>;
+
 /// Where a norm stands.
 #[derive(Clone, Copy, Debug)]
 pub struct NormPlace<'a> {
@@ -25,15 +34,34 @@ pub struct NormPlace<'a> {
     pub width: usize,
 }
 
-/// How a component of a kind is made.
+/// A factory of mixers; `None` has noted a fault.
+pub type MixerFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> + Send + Sync;
+
+/// A factory of feed-forwards; `None` has noted a fault.
+pub type FeedForwardFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Box<dyn FeedForward>> + Send + Sync;
+
+/// A factory of norms; `None` has noted a fault.
+pub type NormFactory = dyn Fn(&Config, &mut dyn Parts, &NormPlace) -> Option<Box<dyn Norm>> + Send + Sync;
+
+/// A factory of activations; `None` has noted a fault.
+pub type ActivationFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Arc<dyn ElementWise>> + Send + Sync;
+
+/// A factory of what gives a rope's frequencies; `None` has noted a fault.
+pub type RopeFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Box<dyn RopeFrequencies>> + Send + Sync;
+
+/// How a component of a kind is made: by a factory that lasts as long as the process.
 #[derive(Clone, Copy)]
 pub enum Build {
     /// A mixer.
-    Mixer(BuildMixer<Config>),
+    Mixer(&'static MixerFactory),
     /// A feed-forward.
-    FeedForward(BuildFeedForward<Config>),
+    FeedForward(&'static FeedForwardFactory),
     /// A norm.
-    Norm(BuildNorm<Config>),
+    Norm(&'static NormFactory),
+    /// An activation.
+    Activation(&'static ActivationFactory),
+    /// The frequencies of a rope.
+    Rope(&'static RopeFactory),
 }
 
 /// A kind and how it is made, as a crate registers it with [`crate::component!`].
@@ -43,8 +71,14 @@ pub struct Component {
     pub kind: &'static Kind,
     /// How it is made.
     pub build: Build,
-    /// The crate that registers it, for listings.
+    /// The crate, or the plugin, that registers it, for listings.
     pub registered_by: &'static str,
+}
+
+impl fmt::Debug for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {}", self.kind, self.registered_by)
+    }
 }
 
 inventory::collect!(Component);
@@ -62,25 +96,38 @@ pub fn config_of<'a, C: Definition>(config: &'a Config, parts: &mut dyn Parts) -
 }
 
 /// Registers a component: `component!(mixer AttentionConfig, build)`, `component!(feed_forward ..)`,
-/// `component!(norm ..)`, where `build` is a [`BuildMixer`], [`BuildFeedForward`] or [`BuildNorm`] of the config's type.
+/// `component!(norm ..)`, `component!(activation ..)`, `component!(rope ..)`, where `build` is a [`BuildMixer`],
+/// [`BuildFeedForward`], [`BuildNorm`], [`BuildActivation`] or [`BuildRope`] of the config's type.
 #[macro_export]
 macro_rules! component {
     (mixer $config:ty, $build:path) => {
-        $crate::component!(@ $config, Mixer(|config, parts| {
+        $crate::component!(@ $config, Mixer(&|config, parts| {
             let build: $crate::BuildMixer<$config> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts)
         }));
     };
     (feed_forward $config:ty, $build:path) => {
-        $crate::component!(@ $config, FeedForward(|config, parts| {
+        $crate::component!(@ $config, FeedForward(&|config, parts| {
             let build: $crate::BuildFeedForward<$config> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts)
         }));
     };
     (norm $config:ty, $build:path) => {
-        $crate::component!(@ $config, Norm(|config, parts, place| {
+        $crate::component!(@ $config, Norm(&|config, parts, place| {
             let build: $crate::BuildNorm<$config> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts, place)
+        }));
+    };
+    (activation $config:ty, $build:path) => {
+        $crate::component!(@ $config, Activation(&|config, parts| {
+            let build: $crate::BuildActivation<$config> = $build;
+            build($crate::config_of::<$config>(config, parts)?, parts)
+        }));
+    };
+    (rope $config:ty, $build:path) => {
+        $crate::component!(@ $config, Rope(&|config, parts| {
+            let build: $crate::BuildRope<$config> = $build;
+            build($crate::config_of::<$config>(config, parts)?, parts)
         }));
     };
     (@ $config:ty, $family:ident($build:expr)) => {
@@ -101,13 +148,19 @@ pub struct Components {
 }
 
 impl Components {
-    /// The components that crates registered.
+    /// The components that crates registered, and those of [`crate::extend`].
     ///
     /// # Errors
     /// [`RegistryError::KindTwice`] if two crates register one name, [`RegistryError::KindFamily`] if a factory does not
     /// make what its kind is.
     pub fn linked() -> Result<Self, RegistryError> {
-        Self::of(inventory::iter::<Component>.into_iter().copied())
+        Self::with(&extension::all())
+    }
+
+    /// The components that crates registered, and those of these extensions.
+    pub(crate) fn with(added: &[Extension]) -> Result<Self, RegistryError> {
+        let added = added.iter().flat_map(|extension| extension.components.iter().copied());
+        Self::of(inventory::iter::<Component>.into_iter().copied().chain(added))
     }
 
     /// These components.
@@ -166,6 +219,8 @@ impl Build {
             Self::Mixer(_) => Family::Mixer,
             Self::FeedForward(_) => Family::FeedForward,
             Self::Norm(_) => Family::Norm,
+            Self::Activation(_) => Family::Activation,
+            Self::Rope(_) => Family::Rope,
         }
     }
 }

@@ -26,6 +26,8 @@ pub enum FolderKind {
     Flag,
     /// `MENAGERIE_SPEC_DIR`.
     Environment,
+    /// No folder: a plugin brings it.
+    Plugin,
     /// `menagerie/specs` in the user's XDG data folder.
     Data,
     /// `menagerie.d`: may only add architectures.
@@ -39,6 +41,7 @@ impl FolderKind {
             Self::File => "--spec",
             Self::Flag => "--spec-dir",
             Self::Environment => SPEC_DIR_VARIABLE,
+            Self::Plugin => "plugin",
             Self::Data => "data folder",
             Self::Project => "project folder",
         }

@@ -7,18 +7,22 @@
 mod architecture;
 mod component;
 mod error;
+mod extension;
 mod folder;
 mod parts;
 mod recipe_file;
 mod registry;
+mod sources;
 mod table_file;
 mod text_file;
 
 pub use architecture::{Architecture, GGUFArchitecture};
 pub use component::{
-    Build, BuildFeedForward, BuildMixer, BuildNorm, Component, Components, NormPlace, config_of,
+    ActivationFactory, Build, BuildActivation, BuildFeedForward, BuildMixer, BuildNorm, BuildRope, Component,
+    Components, FeedForwardFactory, MixerFactory, NormFactory, NormPlace, RopeFactory, config_of,
 };
 pub use error::RegistryError;
+pub use extension::{AddedTable, Extension, extend};
 pub use folder::{FolderKind, SpecFolder};
 pub use inventory;
 pub use menagerie_spec as spec;

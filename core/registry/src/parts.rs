@@ -1,10 +1,12 @@
 //! [`Parts`]: what a component is built from: tensors by role, states, the backend.
 
-use menagerie_model::components::RopeDeclarations;
+use menagerie_model::components::{RopeDeclarations, RopeFrequencies};
 use menagerie_model::{
-    Backend, ExpertLinear, Linear, Norm, Operation, Param, SequenceMixer, SiteForm, StateDeclarations, Weight,
+    Backend, ElementWise, ExpertLinear, Linear, Norm, Operation, Param, SequenceMixer, SiteForm,
+    SlotDeclarations, StateDeclarations, Weight,
 };
 use menagerie_spec::kind::Component as Config;
+use std::sync::Arc;
 
 /// Which tensor of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +27,9 @@ pub enum Part {
 pub trait Parts {
     /// The block, or none for the whole model.
     fn layer(&self) -> Option<usize>;
+
+    /// Blocks of the whole model.
+    fn layers(&self) -> usize;
 
     /// D: width of the residual stream, in elements.
     fn width(&self) -> usize;
@@ -89,8 +94,17 @@ pub trait Parts {
     /// A mixer inside this one, in the same place.
     fn mixer(&mut self, config: &Config) -> Option<Box<dyn SequenceMixer>>;
 
+    /// The activation of a registered component.
+    fn activation(&mut self, config: &Config) -> Option<Arc<dyn ElementWise>>;
+
+    /// What gives the frequencies of a rope: a registered component.
+    fn rope_frequencies(&mut self, config: &Config) -> Option<Box<dyn RopeFrequencies>>;
+
     /// Where states are declared; `name("k")` names one after the place (`blk.3.k`).
     fn states(&mut self) -> &mut StateDeclarations;
+
+    /// Where rows that layers hand to later layers of a step are declared, by a name that is the model's.
+    fn slots(&mut self) -> &mut SlotDeclarations;
 
     /// A name for a state or an error, after the place: `blk.3.k`.
     fn name(&self, suffix: &str) -> String;

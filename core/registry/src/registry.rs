@@ -1,17 +1,17 @@
 //! [`Registry`]: every architecture that can be run now, by the name it has in files.
 
-use crate::architecture::{Architecture, GGUFArchitecture};
+use crate::architecture::GGUFArchitecture;
 use crate::component::Components;
 use crate::error::RegistryError;
+use crate::extension::{self, AddedTable, Extension};
 use crate::folder::{FolderKind, SpecFolder};
 use crate::recipe_file::{self, RecipeEntry};
+use crate::sources::{Sources, built_in_texts, place, read};
 use crate::table_file::TableFile;
-use crate::text_file::read_text;
-use menagerie_spec::kind::Kinds;
-use menagerie_spec::{ArchSpec, Heading, SpecLookup, SpecSource};
+use menagerie_spec::{ArchSpec, Heading, wrapping_classes};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 /// Which folders are read and what they may do.
@@ -29,6 +29,8 @@ pub struct RegistryOptions {
 pub enum Origin {
     /// Registered by this crate.
     BuiltIn(&'static str),
+    /// Added by this plugin.
+    Plugin(&'static str),
     /// A file in a spec folder.
     File {
         /// The file.
@@ -42,6 +44,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn(by) => write!(f, "built-in ({by})"),
+            Self::Plugin(by) => f.write_str(by),
             Self::File { path, folder } => write!(f, "{} ({})", path.display(), folder.name()),
         }
     }
@@ -132,54 +135,6 @@ pub struct Registry {
     notes: Vec<String>,
 }
 
-/// All texts, and the kinds they are parsed with.
-#[derive(Debug)]
-struct Sources {
-    texts: Vec<Text>,
-    kinds: Kinds,
-}
-
-/// A spec's text before it is parsed: `extends` looks through all of them.
-#[derive(Debug)]
-struct Text {
-    id: String,
-    source: SpecSource,
-    origin: Origin,
-    shadows: Option<Origin>,
-    passed_over: Vec<Origin>,
-    refused: Option<RegistryError>,
-}
-
-/// What `extends` sees from one file: itself excluded, so that a shadowing spec may extend what it shadows.
-struct Others<'a> {
-    texts: &'a [Text],
-    own: usize,
-}
-
-impl SpecLookup for Others<'_> {
-    fn find(&self, id: &str) -> Option<SpecSource> {
-        let usable =
-            |(index, text): &(usize, &Text)| *index != self.own && text.id == id && text.refused.is_none();
-        let built_in_only = matches!(self.texts[self.own].origin, Origin::BuiltIn(_));
-        let mut found: Vec<&Text> =
-            self.texts.iter().enumerate().filter(usable).map(|(_, text)| text).collect();
-        found.retain(|text| !built_in_only || matches!(text.origin, Origin::BuiltIn(_)));
-        found.last().map(|text| text.source.clone())
-    }
-
-    /// A built-in spec that a file of its id replaces.
-    fn find_replaced(&self, id: &str, replacing: &SpecSource) -> Option<SpecSource> {
-        let replaces = |text: &&Text| text.source == *replacing && text.shadows.is_some();
-        self.texts.iter().find(replaces)?;
-        let built_in = |text: &&Text| text.id == id && matches!(text.origin, Origin::BuiltIn(_));
-        self.texts.iter().find(built_in).map(|text| text.source.clone())
-    }
-
-    fn ids(&self) -> Vec<String> {
-        self.texts.iter().map(|text| text.id.clone()).collect()
-    }
-}
-
 impl Registry {
     /// The built-in architectures alone.
     ///
@@ -199,10 +154,16 @@ impl Registry {
     /// # Errors
     /// Nothing linked in, a name registered twice by crates, or a folder that was asked for and cannot be read.
     pub fn load(options: &RegistryOptions) -> Result<Self, RegistryError> {
-        let components = Components::linked()?;
+        Self::load_with(options, &extension::all())
+    }
+
+    /// The same with these extensions in place of those that were added.
+    pub(crate) fn load_with(options: &RegistryOptions, added: &[Extension]) -> Result<Self, RegistryError> {
+        let components = Components::with(added)?;
         let kinds = components.kinds()?;
-        let mut texts = built_in_texts()?;
-        let mut tables = Vec::new();
+        let mut texts = built_in_texts(added)?;
+        let mut tables: Vec<TableFile> =
+            added.iter().flat_map(|one| &one.tables).map(AddedTable::as_file).collect();
         let mut notes = Vec::new();
         let mut recipes = recipe_file::built_in()?;
         for folder in &options.folders {
@@ -251,7 +212,7 @@ impl Registry {
                     Origin::File { path, .. } => {
                         RegistryError::NameTaken { path: path.clone(), name: name.clone(), by }
                     }
-                    Origin::BuiltIn(second) => RegistryError::Duplicate {
+                    Origin::BuiltIn(second) | Origin::Plugin(second) => RegistryError::Duplicate {
                         name: name.clone(),
                         first: by,
                         second: (*second).to_owned(),
@@ -334,7 +295,8 @@ impl Registry {
             found = vec![named];
         }
         if found.is_empty() {
-            let known: Vec<String> = self.entries.iter().flat_map(Entry::classes).collect();
+            let own = self.entries.iter().flat_map(Entry::classes);
+            let known: Vec<String> = own.chain(wrapping_classes().map(str::to_owned)).collect();
             let shown: String = class.chars().take(64).collect();
             let name = shown.escape_debug().to_string();
             return Err(RegistryError::UnknownClass { nearest: nearest(&name, known.iter()), name });
@@ -377,79 +339,6 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Vec<Strin
     scored.into_iter().filter(|(score, _)| *score > 0.7).take(3).map(|(_, other)| other.clone()).collect()
 }
 
-fn built_in_texts() -> Result<Vec<Text>, RegistryError> {
-    let mut architectures: Vec<&Architecture> = inventory::iter::<Architecture>.into_iter().collect();
-    if architectures.is_empty() {
-        return Err(RegistryError::Empty);
-    }
-    architectures.sort_by(|a, b| a.name.cmp(&b.name));
-    if let Some(pair) = architectures.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        return Err(RegistryError::Duplicate {
-            name: pair[0].name.to_string(),
-            first: pair[0].registered_by.to_owned(),
-            second: pair[1].registered_by.to_owned(),
-        });
-    }
-    let text = |architecture: &&Architecture| Text {
-        id: architecture.name.to_string(),
-        source: SpecSource {
-            name: format!("specs/{}.toml", architecture.name),
-            text: architecture.spec.to_owned(),
-        },
-        origin: Origin::BuiltIn(architecture.registered_by),
-        shadows: None,
-        passed_over: Vec::new(),
-        refused: None,
-    };
-    Ok(architectures.iter().map(text).collect())
-}
-
-fn read(path: &Path, folder: FolderKind) -> Text {
-    let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let (text, refused) = match read_text(path) {
-        Ok(text) => (text, None),
-        Err(none) => {
-            let faults = none.fault(path);
-            (String::new(), Some(RegistryError::Faulty { id: id.clone(), faults }))
-        }
-    };
-    Text {
-        id,
-        source: SpecSource { name: path.display().to_string(), text },
-        origin: Origin::File { path: path.to_owned(), folder },
-        shadows: None,
-        passed_over: Vec::new(),
-        refused,
-    }
-}
-
-/// Adds a file to those of more important folders. The last text of an id is the one that is used.
-fn place(texts: &mut Vec<Text>, mut file: Text, allow_shadow: bool) {
-    let project = matches!(file.origin, Origin::File { folder: FolderKind::Project, .. });
-    match texts.iter_mut().rfind(|text| text.id == file.id) {
-        None => texts.push(file),
-        Some(used) if allow_shadow && !project && matches!(used.origin, Origin::BuiltIn(_)) => {
-            file.shadows = Some(used.origin.clone());
-            texts.push(file);
-        }
-        Some(used) => used.passed_over.push(file.origin),
-    }
-}
-
-impl Sources {
-    fn parse(&self, own: usize) -> Result<Arc<ArchSpec>, RegistryError> {
-        let Sources { texts, kinds } = self;
-        let text = &texts[own];
-        if let Some(refused) = &text.refused {
-            return Err(refused.clone());
-        }
-        ArchSpec::parse(&text.source, &Others { texts, own }, kinds)
-            .map_err(|faults| RegistryError::Faulty { id: text.id.clone(), faults: faults.to_string() })
-            .and_then(|spec| named_as_file(spec, &text.id, &text.source.name))
-            .map(Arc::new)
-    }
-}
-
 fn entry(sources: &Arc<Sources>, own: usize) -> Entry {
     let text = &sources.texts[own];
     Entry {
@@ -461,16 +350,4 @@ fn entry(sources: &Arc<Sources>, own: usize) -> Entry {
         sources: Arc::clone(sources),
         own,
     }
-}
-
-/// `specs/<id>.toml`: a file whose id differs from its name could not be found by `extends`.
-fn named_as_file(spec: ArchSpec, id: &str, file: &str) -> Result<ArchSpec, RegistryError> {
-    if spec.id() == id {
-        return Ok(spec);
-    }
-    let faults = format!(
-        "{file}: architecture.id is `{}`; rename the file to {0}.toml, or the id to `{id}`",
-        spec.id()
-    );
-    Err(RegistryError::Faulty { id: id.to_owned(), faults })
 }

@@ -61,7 +61,7 @@ fn summary(registry: &Registry, id: &str) -> String {
 fn kind(origin: &Origin) -> Option<FolderKind> {
     match origin {
         Origin::File { folder, .. } => Some(*folder),
-        Origin::BuiltIn(_) => None,
+        Origin::BuiltIn(_) | Origin::Plugin(_) => None,
     }
 }
 

@@ -129,6 +129,7 @@ pub(crate) fn value_text(ty: &FieldType) -> String {
         FieldType::Real => "number".into(),
         FieldType::Truth => "truth".into(),
         FieldType::Name(list) => names(list),
+        FieldType::NameOrKind(list, family) => format!("{} | {} of a component", names(list), family.name()),
         FieldType::Names(list) => format!("list of {}", names(list)),
         FieldType::OneOrMore(list) => format!("one or a list of {}", names(list)),
         FieldType::Role => "role".into(),
@@ -150,6 +151,7 @@ pub(crate) fn value_text(ty: &FieldType) -> String {
         FieldType::Values | FieldType::ConfigValues => "keys and values".into(),
         FieldType::Classes(_) => "class names".into(),
         FieldType::HfTensors => "roles and names".into(),
+        FieldType::HfTimes => "roles and numbers".into(),
     }
 }
 
@@ -161,6 +163,7 @@ pub(crate) fn default_text(field: &Field) -> String {
         Default::Number(number) => number.to_string(),
         Default::Name(name) => name.to_owned(),
         Default::Key(key) => format!("key {key}"),
+        Default::KeyOr(key, number) => format!("key {key}, or {number}"),
         Default::Computed { how, .. } => how.to_owned(),
         Default::Fields => "its own".to_owned(),
     }

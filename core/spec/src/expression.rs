@@ -22,6 +22,9 @@ const MOST_TOKENS: usize = 500;
 /// Functions an expression may call.
 pub(crate) const FUNCTIONS: [&str; 7] = ["sqrt", "ln", "floor", "min", "max", "has", "pattern"];
 
+/// Functions that an expression over names of a config may call besides: of lists and texts.
+pub(crate) const LIST_FUNCTIONS: [&str; 2] = ["leading", "contains"];
+
 /// Operators an expression may use.
 pub(crate) const OPERATORS: [&str; 15] =
     ["//", "**", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")"];
@@ -147,7 +150,22 @@ fn environment() -> Environment<'static> {
     env.add_function("floor", |x: f64| x.floor());
     env.add_function("min", |a: f64, b: f64| a.min(b));
     env.add_function("max", |a: f64, b: f64| a.max(b));
+    env.add_function("leading", leading);
+    env.add_function("contains", contains);
     env
+}
+
+/// How many of the first elements of a list are the value.
+fn leading(list: &Value, value: &Value) -> Result<usize, Error> {
+    Ok(list.try_iter()?.take_while(|element| element == value).count())
+}
+
+/// Whether the value is an element of a list, or a part of a text.
+fn contains(list: &Value, value: &Value) -> Result<bool, Error> {
+    match (list.as_str(), value.as_str()) {
+        (Some(text), Some(part)) => Ok(text.contains(part)),
+        _ => Ok(list.try_iter()?.any(|element| element == *value)),
+    }
 }
 
 fn real(value: f64, name: &str) -> Result<f64, Error> {
@@ -319,15 +337,19 @@ impl Reader {
     }
 
     fn call(&mut self, name: &str, into: &mut Mentions) -> Result<(), String> {
-        let known =
-            FUNCTIONS.contains(&name) && (self.scope == Scope::Keys || !matches!(name, "has" | "pattern"));
-        if !known {
-            let help = nearest_help(name, FUNCTIONS);
+        let of_keys = |name: &&str| self.scope == Scope::Keys || !matches!(*name, "has" | "pattern");
+        let more: &[&str] = if self.scope == Scope::Config { &LIST_FUNCTIONS } else { &[] };
+        let known: Vec<&str> = FUNCTIONS.into_iter().filter(of_keys).chain(more.iter().copied()).collect();
+        if !known.contains(&name) {
+            let help = nearest_help(name, known.iter().copied());
             let text = &into.text;
             return Err(format!(
                 "`{text}`: there is no function `{name}`{help}; functions are {}",
-                FUNCTIONS.join(", ")
+                known.join(", ")
             ));
+        }
+        if LIST_FUNCTIONS.contains(&name) {
+            return Ok(());
         }
         if !matches!(name, "has" | "pattern") {
             return match self.peek(2) {

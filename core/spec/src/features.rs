@@ -30,11 +30,12 @@ fn names(table: &WrittenTable) -> String {
 }
 
 fn name(field: &Field, value: &Written) -> Option<String> {
-    let FieldType::Name(list) = &field.ty else { return None };
+    let (FieldType::Name(list) | FieldType::NameOrKind(list, _)) = &field.ty else { return None };
     let index = match value {
         Written::Name(Choice::Given(BySource::Same(index) | BySource::Each { gguf: index, .. })) => *index,
         Written::Name(Choice::By { .. }) => return Some(" by key".into()),
         Written::NumberedName(index, _) => *index,
+        Written::Cases(cases) => return Some(format!(" {}", cases.cases.first()?.table.kind?.name)),
         _ => return None,
     };
     Some(format!(" {}", list.names[index].name))

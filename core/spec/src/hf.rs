@@ -6,7 +6,9 @@ mod keys;
 mod names;
 mod rope;
 mod values;
+mod wrapped;
 
 pub use config::HfConfig;
-pub use keys::HfKeys;
+pub use keys::{HfKeys, RowTimes};
 pub use names::{HfOrigin, HfPart, HfPlace};
+pub use wrapped::{unwrapped, wrapping_classes};

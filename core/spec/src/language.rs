@@ -328,6 +328,12 @@ pub(crate) static GGUF: Table = Table {
         ),
         Field::new("tensors", FieldType::TextTable, Absent, "Role = the name it is stored under."),
         Field::new(
+            "apart",
+            FieldType::Texts,
+            Absent,
+            "Roles of matrices that a folder has fused and whose parts a file that is written has one by one.",
+        ),
+        Field::new(
             "ignore_tensors",
             FieldType::Reasons,
             Absent,
@@ -343,10 +349,23 @@ pub(crate) static HF: Table = Table {
     fields: &[
         Field::new("layer", FieldType::Text, Absent, "Prefix of a block's tensors, with `{layer}`."),
         Field::new(
+            "layer_after",
+            FieldType::Texts,
+            Absent,
+            "Prefixes of further stacks, with `{layer}`: their blocks are counted on from the last one before them.",
+        ),
+        Field::new(
             "config",
             FieldType::ConfigValues,
             Absent,
             "Canonical key = literal, or expression over config names; undefined means that the key is absent.",
+        ),
+        Field::new(
+            "write",
+            FieldType::ConfigValues,
+            Absent,
+            "As `config`, of keys that other programs want in a GGUF file: only `convert` sees them. Also \
+             `general.architecture`, where the files of one spec have several.",
         ),
         Field::new(
             "expect",
@@ -359,6 +378,19 @@ pub(crate) static HF: Table = Table {
             FieldType::HfTensors,
             Absent,
             "Role = the name it is stored under, or alternatives.",
+        ),
+        Field::new(
+            "numbers",
+            FieldType::TextTable,
+            Absent,
+            "Canonical key = the tensor of one element that holds it; with a leading `.` one for each block.",
+        ),
+        Field::new(
+            "times",
+            FieldType::HfTimes,
+            Absent,
+            "Role = what its products are multiplied with: a number or an expression over config names, or a list of \
+             `[rows, number]`, rows after each other. A GGUF has it multiplied into the weights.",
         ),
         Field::new("ignore_tensors", FieldType::Reasons, Absent, "Glob = reason."),
         Field::new("ignore_keys", FieldType::Reasons, Absent, "Glob over config names = reason."),

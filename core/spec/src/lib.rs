@@ -54,10 +54,12 @@ pub use described::{KindDescription, OptionDescription, TensorDescription};
 pub use fault::{Fault, SpecFaults, layer_ranges};
 pub use glob::matches as glob_matches;
 pub use heading::Heading;
-pub use hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace};
+pub use hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace, RowTimes, unwrapped, wrapping_classes};
 pub use json_text::{toml_text, toml_value};
 pub use nearest::nearest;
-pub use recipe::{AdapterKind, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase};
+pub use recipe::{
+    AdapterKind, MixtureChoice, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert, RecipeMixture,
+};
 pub use reference::reference_page;
 pub use report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
 pub use schema::json_schema;
@@ -65,5 +67,5 @@ pub use source::{
     KeySource, KeyValue, NameUse, NamedKey, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup,
     SpecSource,
 };
-pub use spec::{ArchSpec, HfClass, HfMap, HfTensor, HfValue, Layout, Literal, Truth};
+pub use spec::{ArchSpec, HfClass, HfMap, HfTensor, HfTimes, HfValue, Layout, Literal, Truth};
 pub use stated::{Stated, StatedOption};

@@ -103,7 +103,9 @@ fn table_keys(table: &WrittenTable, into: &mut Reads) {
 
 fn written_keys(field: &Field, value: &Written, listed: &[&str], into: &mut Reads) {
     let named = |index: usize| match &field.ty {
-        FieldType::Name(list) | FieldType::Names(list) => list.names[index].reads,
+        FieldType::Name(list) | FieldType::NameOrKind(list, _) | FieldType::Names(list) => {
+            list.names[index].reads
+        }
         _ => &[],
     };
     match value {
@@ -137,6 +139,7 @@ fn default_keys(field: &Field, listed: &[&str], into: &mut Reads) {
             into.add(&[key]);
             into.needed.insert(key.to_string());
         }
+        Default::KeyOr(key, _) => into.add(&[key]),
         Default::Computed { reads, .. } => into.add(reads),
         Default::Fields => inner_default_keys(field, into),
         Default::Listed if listed.contains(&field.name) => inner_default_keys(field, into),

@@ -1,4 +1,8 @@
-//! [`Recipe`]: a model that somebody puts together from a base, adapters and keys that its files lack.
+//! [`Recipe`]: a model that somebody puts together from a base, adapters, experts and keys that its files lack.
+
+mod mixture;
+
+pub use mixture::{MixtureChoice, RecipeExpert, RecipeMixture};
 
 use crate::fault::SpecFaults;
 use crate::nearest::nearest_help;
@@ -23,6 +27,8 @@ pub struct Recipe {
     pub base: RecipeBase,
     /// What is put around it, in order.
     pub adapters: Vec<RecipeAdapter>,
+    /// What its feed-forwards become.
+    pub mixture: Option<RecipeMixture>,
     /// Canonical keys, laid over those of the base's files.
     pub set: BTreeMap<String, KeyValue>,
     /// The chat template: a name of the tables of chats, or a file beside the recipe.
@@ -114,7 +120,7 @@ impl Open<'_> {
 
 impl Reader {
     fn recipe(&mut self, document: &Node, source: &SpecSource) -> Option<Recipe> {
-        let root = self.open(document, "", &["schema", "recipe", "adapters", "set", "chat"])?;
+        let root = self.open(document, "", &["schema", "recipe", "adapters", "mixture", "set", "chat"])?;
         self.schema(&root);
         let head = match root.table.get("recipe") {
             Some(node) => self.open(node, "recipe", &["id", "base", "architecture", "summary"]),
@@ -125,6 +131,7 @@ impl Reader {
         let summary = head.as_ref().and_then(|head| self.text(head, "summary"));
         let is_form = matches!(base, Some(RecipeBase::Architecture(_)));
         let adapters = root.table.get("adapters").map(|node| self.adapters(node, is_form));
+        let mixture = root.table.get("mixture").and_then(|node| self.mixture(node, is_form));
         let set = root.table.get("set").map(|node| self.set(node)).unwrap_or_default();
         let chat = root.table.get("chat").and_then(|node| self.open(node, "chat", &["template"]));
         let chat_template = chat.and_then(|chat| self.text(&chat, "template"));
@@ -133,6 +140,7 @@ impl Reader {
             summary: summary.unwrap_or_default(),
             base: base?,
             adapters: adapters.unwrap_or_default(),
+            mixture,
             set,
             chat_template,
         })

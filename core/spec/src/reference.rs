@@ -23,7 +23,7 @@ pub fn reference_page(kinds: &Kinds) -> String {
     let mut page = Page { text: HEAD.to_string(), tables: Vec::new(), lists: Vec::new() };
     page.section("The file", &SPEC);
     page.tables_met();
-    for family in Family::ALL {
+    for family in Family::ALL.into_iter().filter(|family| kinds.of(*family).next().is_some()) {
         page.line(&format!("\n## Kinds of {}", plural(family)));
         for kind in kinds.of(family) {
             page.kind(kind);
@@ -40,6 +40,8 @@ fn plural(family: Family) -> &'static str {
         Family::Mixer => "mixers",
         Family::FeedForward => "feed-forwards",
         Family::Norm => "norms",
+        Family::Activation => "activations",
+        Family::Rope => "ropes",
     }
 }
 
@@ -106,6 +108,9 @@ impl Page {
             FieldType::Real => "number".into(),
             FieldType::Truth => "truth".into(),
             FieldType::Name(list) => self.names(list),
+            FieldType::NameOrKind(list, family) => {
+                format!("{}, or {} of a component", self.names(list), family.name())
+            }
             FieldType::Names(list) => format!("list of {}", self.names(list)),
             FieldType::OneOrMore(list) => format!("one or a list of {}", self.names(list)),
             FieldType::Role => "role".into(),
@@ -118,6 +123,7 @@ impl Page {
             FieldType::Optional(table) => format!("table {} with `when`, or cases", self.mention(table)),
             FieldType::OneOrEach(table) => format!("one name for all, or table {}", self.mention(table)),
             FieldType::Component(Family::Norm) => "norm".into(),
+            FieldType::Component(Family::Rope) => "rope of a component, or cases".into(),
             FieldType::Component(family) => format!("{}, or cases", family.name()),
             FieldType::NormSite => format!("role, roles, or table {}", self.mention(&SITE)),
             FieldType::NormHere => String::new(),
@@ -132,6 +138,9 @@ impl Page {
             FieldType::Values => "table of values".into(),
             FieldType::Classes(table) => format!("list of names, or table of {}", self.mention(table)),
             FieldType::ConfigValues => "table of keys and values or expressions".into(),
+            FieldType::HfTimes => {
+                "table of roles and a number or expression, or a list of `[rows, number]`".into()
+            }
             FieldType::HfTensors => {
                 let (tensor, config) = (self.mention(&HF_TENSOR), self.mention(&HF_CONFIG_TENSOR));
                 format!("table of roles and names, lists of names, {tensor} or {config}")
@@ -254,6 +263,7 @@ fn default(field: &Field) -> String {
         Default::Number(number) => number.to_string(),
         Default::Name(name) => format!("`{name}`"),
         Default::Key(key) => format!("`{key}`"),
+        Default::KeyOr(key, number) => format!("`{key}`, or {number}"),
         Default::Computed { how, .. } => format!("`{how}`"),
         Default::Fields => "its own".into(),
     }

@@ -25,9 +25,10 @@ struct Schema<'k> {
     definitions: Map<String, Value>,
 }
 
-/// A reference to a definition.
+/// A reference to a definition: a JSON pointer in a fragment of a URI.
 fn named(name: &str) -> Value {
-    json!({ "$ref": format!("#/$defs/{name}") })
+    let escaped = name.replace('~', "~0").replace('/', "~1").replace(' ', "%20");
+    json!({ "$ref": format!("#/$defs/{escaped}") })
 }
 
 /// One of several forms.
@@ -116,6 +117,7 @@ impl Schema<'_> {
             Default::Number(number) => (Some(json!(number)), String::new()),
             Default::Name(name) => (Some(json!(name)), String::new()),
             Default::Key(key) => (None, format!(" Default: the key `{key}`.")),
+            Default::KeyOr(key, number) => (None, format!(" Default: the key `{key}`, or {number}.")),
             Default::Computed { how, .. } => (None, format!(" Default: `{how}`.")),
             Default::Required => (None, " Required.".to_string()),
             Default::RequiredUnless { field, is, why } => {
@@ -137,6 +139,10 @@ impl Schema<'_> {
             FieldType::Count | FieldType::Real => named("number"),
             FieldType::Truth => named("truth"),
             FieldType::Name(list) => self.name(list),
+            FieldType::NameOrKind(list, family) => {
+                let forms = [self.name(list), component_name(), self.component(*family)];
+                any_of(forms)
+            }
             FieldType::Names(list) => {
                 let name = self.plain_name(list);
                 json!({ "type": "array", "items": name })
@@ -168,6 +174,11 @@ impl Schema<'_> {
                 any_of([texts(), map_of(class)])
             }
             FieldType::HfTensors => self.hf_tensors(),
+            FieldType::HfTimes => {
+                let pair =
+                    json!({ "type": "array", "items": named("literal"), "minItems": 2, "maxItems": 2 });
+                map_of(any_of([named("literal"), json!({ "type": "array", "items": pair })]))
+            }
         }
     }
 
@@ -263,6 +274,10 @@ impl Schema<'_> {
         }
         let kinds: Vec<&'static Kind> = self.kinds.of(family).collect();
         let mut forms = Vec::new();
+        if kinds.is_empty() {
+            let kind = component_name();
+            forms.push(json!({ "type": "object", "properties": { "kind": kind }, "required": ["kind"] }));
+        }
         for kind in kinds {
             let title = format!("{}-{}", family.name(), kind.name);
             let named_kind = json!({ "const": kind.name, "description": plain(kind.doc) });
@@ -310,6 +325,11 @@ impl Schema<'_> {
         let one = any_of([text(), tensor, config]);
         map_of(any_of([one.clone(), json!({ "type": "array", "items": one })]))
     }
+}
+
+/// The name of a component that a crate or a plugin registers.
+fn component_name() -> Value {
+    json!({ "type": "string", "pattern": ":", "description": "A component, `author/name:component`." })
 }
 
 #[cfg(test)]

@@ -104,6 +104,14 @@ pub trait KeySource {
         &[]
     }
 
+    /// Keys that a GGUF file made of this one has for other programs (`[hf.write]`): nothing here is computed from them.
+    ///
+    /// # Errors
+    /// What is wrong with one, in words.
+    fn for_files(&self) -> Result<BTreeMap<String, KeyValue>, String> {
+        Ok(BTreeMap::new())
+    }
+
     /// Whether the head is the embedding, where the file says it.
     fn head_is_embedding(&self) -> Option<bool> {
         None

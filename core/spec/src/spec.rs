@@ -13,6 +13,9 @@ use crate::written::Body;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The key of a file's architecture, which is no canonical one.
+pub(crate) const ARCHITECTURE: &str = "general.architecture";
+
 /// An architecture spec, decoded and checked; no number is known before [`ArchSpec::resolve`].
 #[derive(Clone, Debug)]
 pub struct ArchSpec {
@@ -55,6 +58,8 @@ pub struct HfClass {
     pub rename: Vec<(String, String)>,
     /// Canonical keys the config of this class leaves out.
     pub values: BTreeMap<String, Literal>,
+    /// Whether the config is of a class around this one, whose names for tensors are rewritten first.
+    pub wrapped: bool,
 }
 
 /// A literal of a spec.
@@ -90,12 +95,20 @@ pub struct Truth {
 pub struct HfMap {
     /// Prefix of a block's tensors, with `{layer}`.
     pub layer: String,
+    /// Prefixes of further stacks of blocks, with `{layer}`: those of each come after all before them.
+    pub layer_after: Vec<String>,
     /// Canonical key to what gives it.
     pub config: Vec<(String, HfValue)>,
+    /// Canonical key to what gives it, of keys that are written to GGUF files for other programs.
+    pub write: Vec<(String, HfValue)>,
     /// Config names and the values that are understood.
     pub expect: Vec<(String, Vec<Literal>)>,
     /// Role to its sources, first that exists.
     pub tensors: Vec<(String, Vec<HfTensor>)>,
+    /// Canonical key to the tensor of one element that holds it; under [`HfMap::layer`] one for each block.
+    pub numbers: Vec<(String, String)>,
+    /// Role to what its products are multiplied with.
+    pub times: Vec<(String, HfTimes)>,
     /// Globs of tensors that are not wanted, with the reason.
     pub ignore_tensors: Vec<(String, String)>,
     /// Globs of config names that do not matter, with the reason.
@@ -109,6 +122,15 @@ pub enum HfValue {
     Literal(Literal),
     /// An expression over config names; undefined means that the key is absent.
     Expression(String),
+}
+
+/// What the products of a role are multiplied with in an HF directory.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HfTimes {
+    /// One number.
+    All(HfValue),
+    /// So many rows, and their number, one after the other.
+    Rows(Vec<(HfValue, HfValue)>),
 }
 
 /// Where a role's tensor comes from in an HF directory.
@@ -152,6 +174,10 @@ names! {
         DeltaQkv = "delta-qkv",
         /// Of the same rows all z.
         DeltaGate = "delta-gate",
+        /// Of rows of a gate, q, k and v those of the gate, which are as many as those of q.
+        GateOfQkv = "gate-of-gqkv",
+        /// Of the same rows q, k and v.
+        QkvBehindGate = "qkv-of-gqkv",
         /// `<from>_blocks` and `<from>_scales` of MXFP4.
         Mxfp4 = "mxfp4",
     }
@@ -179,6 +205,11 @@ impl ArchSpec {
     /// Values of `general.architecture` it answers to.
     pub fn gguf_names(&self) -> &[String] {
         &self.architecture.gguf
+    }
+
+    /// Roles of a block in the order in which HF registers their modules; empty where it does not say.
+    pub fn adapter_order(&self) -> &[String] {
+        &self.body.adapter_order
     }
 
     /// Classes of `config.json` it answers to.
@@ -275,6 +306,11 @@ impl ArchSpec {
     /// `("attn_q", Some(3))` gives `blk.3.attn_q`. `[gguf] layer` and `[gguf.tensors]` are applied.
     pub fn role_to_gguf_name(&self, role: &str, layer: Option<usize>) -> String {
         crate::gguf_names::role_to_gguf_name(self, role, layer)
+    }
+
+    /// Whether a matrix that a folder has fused is written part by part.
+    pub fn is_written_apart(&self, role: &str) -> bool {
+        self.body.gguf.apart.iter().any(|known| known == role)
     }
 
     /// The block that a tensor of a GGUF file belongs to, by its name: 3 for `blk.3.attn_q.weight`. `[gguf] layer` is applied.

@@ -174,6 +174,8 @@ pub(crate) struct Gguf {
     pub(crate) layer: Option<String>,
     /// Role and the name it is stored under.
     pub(crate) tensors: Vec<(Role, String)>,
+    /// Roles of fused matrices that files have part by part.
+    pub(crate) apart: Vec<String>,
     /// Globs and reasons.
     pub(crate) ignore_tensors: Vec<(String, String)>,
     /// Globs and reasons.

@@ -224,8 +224,13 @@ impl TinyModel {
         let attention = CausalAttention::new([&names[0], &names[1]], linears, shape, declared.states)?
             .with_rope(rope, declared.ropes);
         let (gate, up, down) = (linear("ffn_gate")?, linear("ffn_up")?, linear("ffn_down")?);
-        let feed_forward =
-            GatedFeedForward { gate, up, down, gating: Gating::Plain(Activation::Silu), inner_norm: None };
+        let feed_forward = GatedFeedForward {
+            gate,
+            up,
+            down,
+            gating: Gating::Plain(Activation::Silu).into(),
+            inner_norm: None,
+        };
         let mixer: Branch<_, Box<dyn SequenceMixer>> =
             Branch::new(Some(self.norm(&name("attn_norm"), backend)?), Box::new(attention));
         let feed_forward: Branch<_, Box<dyn FeedForward>> =

@@ -1,4 +1,4 @@
-//! Kinds of somebody else's crate: a norm and a mixer with options, roles, keys and state of their own.
+//! Kinds of somebody else's crate: a norm, a mixer, an activation and a rope with options, roles, keys and state of their own.
 //!
 //! Nothing in `core/` knows them. A binary that links this crate (`use menagerie_outside as _;`) can run models whose
 //! specs say `kind = "dynamic-tanh"` or `kind = "decaying-mean"`.
@@ -6,6 +6,10 @@
 
 mod decaying_mean;
 mod dynamic_tanh;
+mod mish;
+mod stretched;
 
 pub use decaying_mean::DecayingMeanConfig;
 pub use dynamic_tanh::DynamicTanhConfig;
+pub use mish::MishConfig;
+pub use stretched::StretchedConfig;

@@ -81,7 +81,7 @@ fn tensors() -> Tensors {
     tensors
 }
 
-fn write_model(folder: &Path, tensors: &Tensors) -> PathBuf {
+fn write_model(folder: &Path, tensors: &Tensors, keys: &[(&str, f32)]) -> PathBuf {
     let mut writer = GgufWriter::new();
     writer.metadata("general.architecture", "outside").unwrap();
     writer.metadata("outside.block_count", LAYERS as u32).unwrap();
@@ -90,6 +90,9 @@ fn write_model(folder: &Path, tensors: &Tensors) -> PathBuf {
     writer.metadata("outside.context_length", 64u32).unwrap();
     writer.metadata("outside.norm_alpha", ALPHA as f32).unwrap();
     writer.metadata("outside.mean.channels", CHANNELS as u32).unwrap();
+    for (key, value) in keys {
+        writer.metadata(key, *value).unwrap();
+    }
     for (name, (dims, values)) in tensors {
         let dims: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -102,13 +105,17 @@ fn write_model(folder: &Path, tensors: &Tensors) -> PathBuf {
 
 fn open(folder: &Path, spec: &str, tensors: &Tensors) -> Result<TextPipeline, String> {
     std::fs::write(folder.join("outside.toml"), spec).unwrap();
-    let options = LoadOptions {
+    let path = write_model(folder, tensors, &[]);
+    TextPipeline::open(&path, &options(folder)).map_err(|error| error.to_string())
+}
+
+fn options(folder: &Path) -> LoadOptions {
+    LoadOptions {
         spec_dirs: vec![folder.to_owned()],
         threads: Some(1),
         arithmetic: Arithmetic::Exact,
         ..LoadOptions::default()
-    };
-    TextPipeline::open(&write_model(folder, tensors), &options).map_err(|error| error.to_string())
+    }
 }
 
 /// `W x`, in f64.
@@ -124,8 +131,16 @@ fn norm(tensors: &Tensors, site: &str, x: &[f64]) -> Vec<f64> {
     x.iter().zip(weight.iter().zip(bias)).map(value).collect()
 }
 
+fn silu(x: f64) -> f64 {
+    x / (1.0 + (-x).exp())
+}
+
+fn mish(x: f64) -> f64 {
+    x * (1.3 * x).exp().ln_1p().tanh()
+}
+
 /// The whole model in plain f64 loops.
-fn naive(tensors: &Tensors, tokens: &[u32]) -> Vec<f32> {
+fn naive(tensors: &Tensors, tokens: &[u32], activation: fn(f64) -> f64) -> Vec<f32> {
     let mut sums = vec![vec![0.0; CHANNELS]; LAYERS];
     let mut logits = Vec::new();
     for &token in tokens {
@@ -141,7 +156,7 @@ fn naive(tensors: &Tensors, tokens: &[u32]) -> Vec<f32> {
             let normed = norm(tensors, &format!("blk.{layer}.ffn_norm"), &x);
             let gate = product(tensors, &name("ffn_gate"), &normed);
             let up = product(tensors, &name("ffn_up"), &normed);
-            let inner: Vec<f64> = gate.iter().zip(up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
+            let inner: Vec<f64> = gate.iter().zip(up).map(|(g, u)| activation(*g) * u).collect();
             let out = product(tensors, &name("ffn_down"), &inner);
             x.iter_mut().zip(out).for_each(|(x, y)| *x += y);
         }
@@ -154,18 +169,21 @@ fn naive(tensors: &Tensors, tokens: &[u32]) -> Vec<f32> {
 #[test]
 fn a_spec_of_foreign_kinds_runs_right_whole_in_chunks_and_decoded() {
     let (folder, tensors) = (tempfile::tempdir().unwrap(), tensors());
-    let pipeline = open(folder.path(), SPEC, &tensors).unwrap();
     let tokens: Vec<u32> = (0..17).map(|i| i * 7 % VOCABULARY as u32).collect();
-    let expected = naive(&tensors, &tokens);
-    for (chunk, decode_from) in [(64, None), (5, None), (1, None), (64, Some(6))] {
-        let options = LogitsOptions { chunk: Some(chunk), decode_from };
-        let logits = pipeline.logits(&tokens, &options).unwrap();
-        assert_close(
-            &format!("chunks of {chunk}, decoded from {decode_from:?}"),
-            &logits.values,
-            &expected,
-            1e-4,
-        );
+    let of_component = SPEC.replace("\"silu\"", "{ kind = \"mish\", beta = 1.3 }");
+    for (spec, activation) in [(SPEC, silu as fn(f64) -> f64), (&of_component, mish)] {
+        let pipeline = open(folder.path(), spec, &tensors).unwrap();
+        let expected = naive(&tensors, &tokens, activation);
+        for (chunk, decode_from) in [(64, None), (5, None), (1, None), (64, Some(6))] {
+            let options = LogitsOptions { chunk: Some(chunk), decode_from };
+            let logits = pipeline.logits(&tokens, &options).unwrap();
+            assert_close(
+                &format!("chunks of {chunk}, decoded from {decode_from:?}"),
+                &logits.values,
+                &expected,
+                1e-4,
+            );
+        }
     }
 }
 
@@ -182,9 +200,72 @@ fn faults_of_foreign_kinds_are_named_like_others() {
     assert!(error.contains("mixer.decay") && error.contains("from 0 up to 1"), "{error}");
     let error = told(&SPEC.replace("decaying-mean", "decaying-mode"), &tensors);
     assert!(error.contains("decaying-mean"), "{error}");
+    let error = told(&SPEC.replace("\"silu\"", "\"acme/shapes:bump\""), &tensors);
+    let hint = "there is no `acme/shapes:bump` here; it is a component of the plugin `acme/shapes`";
+    assert!(
+        error.contains("feed_forward.activation") && error.contains(hint) && error.contains("--plugin-dir"),
+        "{error}"
+    );
+    let error = told(&SPEC.replace("\"silu\"", "{ kind = \"mish\", bet = 2 }"), &tensors);
+    assert!(error.contains("feed_forward.activation.bet"), "{error}");
     let value = tensors.get_mut("blk.1.mean_value.weight").unwrap();
     value.0 = vec![WIDTH, CHANNELS - 1];
     value.1.truncate(WIDTH * (CHANNELS - 1));
     let error = told(SPEC, &tensors);
     assert!(error.contains("layer 1") && error.contains("[D=12, channels=5], found [12, 4]"), "{error}");
+}
+
+const TURNING: &str = r#"
+[mixer]
+kind       = "attention"
+heads      = 2
+kv_heads   = 2
+key_dim    = 6
+value_dim  = 6
+
+[mixer.rope]
+kind  = "rotary"
+pairs = "halves"
+dims  = 6
+base  = 100
+"#;
+
+/// Logits of the model with attention in place of its mixer; `rope` is added to its rope, `keys` to the file.
+fn turning(folder: &Path, rope: &str, keys: &[(&str, f32)]) -> Vec<f32> {
+    let mut random = Random::new(12);
+    let mut tensors = tensors();
+    tensors.retain(|name, _| !name.contains("mean_"));
+    for layer in 0..LAYERS {
+        for role in ["attn_q", "attn_k", "attn_v", "attn_output"] {
+            let values = random.values(WIDTH * WIDTH, 0.0, 0.6);
+            tensors.insert(format!("blk.{layer}.{role}.weight"), (vec![WIDTH, WIDTH], values));
+        }
+    }
+    let mixer = SPEC.find("[mixer]\n").unwrap()..SPEC.find("[feed_forward]\n").unwrap();
+    let mut spec = SPEC.to_owned();
+    spec.replace_range(mixer, &format!("{TURNING}{rope}\n"));
+    spec.push_str("[gguf.ignore_keys]\n\"mean.channels\" = \"of another mixer\"\n");
+    std::fs::write(folder.join("outside.toml"), spec).unwrap();
+    let path = write_model(folder, &tensors, keys);
+    let tokens: Vec<u32> = (0..17).map(|i| i * 7 % VOCABULARY as u32).collect();
+    let pipeline = TextPipeline::open(&path, &options(folder)).unwrap();
+    pipeline.logits(&tokens, &LogitsOptions { chunk: Some(5), decode_from: None }).unwrap().values
+}
+
+#[test]
+fn a_foreign_rope_gives_the_frequencies_in_both_regimes() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = turning(folder.path(), "", &[]);
+    let accepted = "scaling = { accept = [\"linear\"] }";
+    let divided = turning(folder.path(), accepted, &[("outside.rope.scaling.factor", 4.0)]);
+    let foreign = |more: &str| {
+        let rope = format!("frequencies = {{ kind = \"stretched\", factor = 4, first_context = 20 }}{more}");
+        turning(folder.path(), &rope, &[])
+    };
+    // The context of the model is 64 tokens: the component divides for it.
+    assert_eq!(foreign(""), divided);
+    // Seventeen tokens are in the short regime of 20, and past that of 16.
+    assert_eq!(foreign("\nlong_after = 20"), plain);
+    assert_eq!(foreign("\nlong_after = 16"), divided);
+    assert_ne!(plain, divided);
 }

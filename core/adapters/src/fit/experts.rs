@@ -25,6 +25,20 @@ struct RoleRows {
     place: ModulePlace,
 }
 
+/// Which side of the experts A meets.
+#[derive(Clone, Copy)]
+enum Orientation {
+    /// The inputs, or the outputs where it is swapped.
+    Told {
+        /// Whether A meets the outputs.
+        swapped: bool,
+    },
+    /// Either fits.
+    Square,
+    /// Neither fits: the sizes are refused with their names later.
+    Unknown,
+}
+
 impl Fitting<'_> {
     /// Notes one expert.
     pub(super) fn one_expert(
@@ -90,10 +104,72 @@ impl Fitting<'_> {
         parameter: &str,
         pair: &LowRankPair,
     ) -> Result<(), AdapterError> {
+        let pair = &self.oriented(module, parameter, pair)?;
         for part in self.parameter_roles(module, parameter, pair.b.shape.rows)? {
             self.stack(module, &part, pair)?;
         }
         Ok(())
+    }
+
+    /// A pair of which A meets the inputs of the experts. PEFT reads `[E, out, in]` where a class does not say that it
+    /// stores `[E, in, out]`, and before 0.18 the other way about: of classes stored turned, and of old files, A may meet
+    /// the outputs. What is added to the parameter is the same.
+    fn oriented(
+        &self,
+        module: &AdapterModule,
+        parameter: &str,
+        pair: &LowRankPair,
+    ) -> Result<LowRankPair, AdapterError> {
+        let as_it_is = || Ok(pair.clone());
+        let swapped = match self.orientation(module, parameter, pair)? {
+            Orientation::Told { swapped } => swapped,
+            Orientation::Unknown => return as_it_is(),
+            Orientation::Square => {
+                let siblings = self.file.modules.iter().filter(|other| other.name == module.name);
+                let mut told = siblings.filter_map(|other| match &other.change {
+                    ModuleChange::Parameter { parameter, pair } => {
+                        self.orientation(other, parameter, pair).ok()
+                    }
+                    _ => None,
+                });
+                let told = told.find_map(|found| match found {
+                    Orientation::Told { swapped } => Some(swapped),
+                    Orientation::Unknown | Orientation::Square => None,
+                });
+                told.ok_or_else(|| {
+                    let reason = format!(
+                        "its experts have as many inputs as outputs, and versions of PEFT differ in which of them A meets: \
+                         nothing here says it; train a second parameter beside \"{parameter}\", or merge the adapter with PEFT"
+                    );
+                    self.error(module, reason)
+                })?
+            }
+        };
+        if !swapped {
+            return as_it_is();
+        }
+        Ok(LowRankPair { a: pair.b.turned(), b: pair.a.turned(), scaling: pair.scaling })
+    }
+
+    /// Which side of the experts a pair's A meets, by its sizes.
+    fn orientation(
+        &self,
+        module: &AdapterModule,
+        parameter: &str,
+        pair: &LowRankPair,
+    ) -> Result<Orientation, AdapterError> {
+        let (inputs, outputs) = (pair.a.shape.cols, pair.b.shape.rows);
+        let roles = self.parameter_roles(module, parameter, outputs)?;
+        let sites = roles.iter().flat_map(|part| self.expert_sites(&part.role, part.place.layer));
+        let expected = sites.map(|(site, _)| self.target.sites[site].shape.sizes().cols).next();
+        Ok(match expected {
+            // llama.cpp's files have the order of the model's.
+            _ if self.file.format == AdapterFormat::Gguf => Orientation::Told { swapped: false },
+            Some(cols) if cols == inputs && cols == outputs => Orientation::Square,
+            Some(cols) if cols == inputs => Orientation::Told { swapped: false },
+            Some(cols) if cols == outputs => Orientation::Told { swapped: true },
+            _ => Orientation::Unknown,
+        })
     }
 
     /// The roles of a parameter: as the spec names it, else the usual ones of a module of experts (gate, then up).

@@ -59,8 +59,15 @@ impl Fitting<'_> {
     ) -> Result<LinearPart, AdapterError> {
         let shape = self.target.sites[site].shape.sizes();
         let cut = |tensor: &Tensor| in_order(tensor, rows);
-        let low_rank =
+        let mut low_rank =
             changed.pair.map(|pair| self.low_rank(module, pair, cut(&pair.b), shape)).transpose()?;
+        // What else is done to the product, needs it by itself.
+        if let (Some(pair), None, None) = (changed.pair, changed.magnitude, changed.bias) {
+            let turned = cut(&pair.b).turned().weight();
+            let up = turned.and_then(|turned| self.target.compute.backend.low_rank_up(&turned));
+            let up = up.map_err(self.failed(module))?;
+            low_rank = low_rank.map(|made| made.with_up(up));
+        }
         let bias = changed.bias.map(|bias| self.bias_change(module, site, rows, bias)).transpose()?;
         let magnitude = match (changed.magnitude, changed.pair) {
             (Some(lengths), Some(pair)) => {

@@ -93,6 +93,7 @@ impl<'a> Fitting<'a> {
         }
         let places = self.places_of(module)?;
         for place in &places {
+            self.refuse_multiplied(module, place)?;
             match &module.change {
                 ModuleChange::Linear { .. } if place.expert.is_some() => self.one_expert(module, place)?,
                 ModuleChange::Linear { .. } | ModuleChange::Whole { .. } => self.linear(module, place)?,
@@ -102,6 +103,22 @@ impl<'a> Fitting<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what config.json multiplies: what PEFT adds to such a module is multiplied too, in a folder and in the file
+    /// that was made of it, and here it would not be.
+    fn refuse_multiplied(&self, module: &AdapterModule, place: &ModulePlace) -> Result<(), AdapterError> {
+        let times = &self.target.spec.hf().times;
+        if self.file.format == AdapterFormat::Gguf || !times.iter().any(|(role, _)| *role == place.role) {
+            return Ok(());
+        }
+        let reason = format!(
+            "models of {} multiply {} with a number of config.json, and with it what an adapter adds, which is not \
+             supported; merge the adapter with PEFT",
+            self.target.spec.id(),
+            place.role
+        );
+        Err(self.error(module, reason))
     }
 
     /// Where a module is; one that is nowhere is an error with the nearest name.
@@ -116,6 +133,20 @@ impl<'a> Fitting<'a> {
             let mut places = sites.iter().map(|site| &site.place);
             places.any(|site| site.role == place.role && site.layer == place.layer)
         };
+        let times = |place: &&ModulePlace| spec.hf().times.iter().any(|(role, _)| *role == place.role);
+        if self.file.format == AdapterFormat::Peft
+            && let Some(place) = found.iter().find(times)
+        {
+            return Err(self.error(
+                module,
+                format!(
+                    "{} models multiply what {} gives with numbers of their config, the adapter's part included, which is not \
+                     written; merge the adapter with PEFT first",
+                    spec.id(),
+                    place.role
+                ),
+            ));
+        }
         let (own, others): (Vec<_>, Vec<_>) = found.into_iter().partition(here);
         let found = if own.is_empty() { others } else { own };
         if !found.is_empty() {

@@ -3,7 +3,7 @@
 use super::FitTarget;
 use crate::file::AdapterFormat;
 use menagerie_model::LinearSite;
-use menagerie_spec::config::AttentionConfig;
+use menagerie_spec::config::{AttentionConfig, GatedDeltaNetConfig};
 use menagerie_spec::kind::Component;
 use menagerie_spec::{ModelConfig, SourceFormat};
 
@@ -90,8 +90,33 @@ impl<'a> RowOrder<'a> {
         Ok(Some((0..rows).map(from).collect()))
     }
 
+    /// The module's row of each row of the model, where a module holds queries, keys, values and gates of a delta net by key
+    /// head: all queries, all keys and all values, or all gates. None where `rows` are not those of the layer.
+    pub(super) fn delta(&self, layer: Option<usize>, rows: usize, gate: bool) -> Option<Vec<usize>> {
+        let mut layers = self.config.layers.iter();
+        let found = layers.find(|found| Some(found.index) == layer)?.mixer.as_ref();
+        delta_rows(found.and_then(|mixer| mixer.downcast_ref())?, rows, gate)
+    }
+
     /// Heads, and key and value heads, of the attention of a layer.
     pub(super) fn heads(&self, layer: Option<usize>) -> Option<[usize; 2]> {
         of_layer(self.config, layer?).map(|attention| [attention.heads, attention.kv_heads])
     }
+}
+
+/// See [`RowOrder::delta`].
+fn delta_rows(net: &GatedDeltaNetConfig, rows: usize, gate: bool) -> Option<Vec<usize>> {
+    let GatedDeltaNetConfig { heads, key_heads, key_dim, value_dim, .. } = *net;
+    let own = heads.checked_div(key_heads)? * value_dim;
+    let of_head = 2 * (key_dim + own);
+    if rows != key_heads * of_head {
+        return None;
+    }
+    let part = |start: usize, count: usize| {
+        (0..key_heads).map(move |head| head * of_head + start).flat_map(move |first| first..first + count)
+    };
+    Some(match gate {
+        true => part(2 * key_dim + own, own).collect(),
+        false => part(0, key_dim).chain(part(key_dim, key_dim)).chain(part(2 * key_dim, own)).collect(),
+    })
 }

@@ -204,6 +204,16 @@ impl Fitting<'_> {
                     };
                     grouped.into_iter().map(|row| now[row]).collect()
                 }
+                Layout::DeltaQkv | Layout::DeltaGate => {
+                    let picked = self.order.delta(place.layer, rows, *layout == Layout::DeltaGate);
+                    let Some(picked) = picked else {
+                        let reason = format!(
+                            "{rows} rows are not those of the model's key heads with their values and gates"
+                        );
+                        return Err(self.error(module, reason));
+                    };
+                    picked.into_iter().map(|row| now[row]).collect()
+                }
                 // Low-rank matrices are `[rank, in]` and `[out, rank]` however the weight lies in the file.
                 Layout::Transpose | Layout::Squeeze | Layout::Mxfp4 => now,
                 Layout::EvenColumns
@@ -211,8 +221,10 @@ impl Fitting<'_> {
                 | Layout::NegativeExp
                 | Layout::WithoutPadding
                 | Layout::SplitExperts
-                | Layout::DeltaQkv
-                | Layout::DeltaGate => {
+                | Layout::GateOfQkv
+                | Layout::QkvBehindGate => {
+                    // Biases of experts, decays and positions are no linears; PEFT cannot wrap experts whose rows are one
+                    // matrix (its ParamWrapper hides the module's other parameters).
                     let reason = format!("{} is stored in a form that adapters have no part in", place.role);
                     return Err(self.error(module, reason));
                 }

@@ -62,6 +62,16 @@ impl StoredClassifier {
         Ok(stored)
     }
 
+    /// Bytes of all linears, as the file has them.
+    pub(super) fn bytes(&self) -> u64 {
+        let weights = self.linears.iter().flat_map(|linear| [&linear.weight, &linear.bias]).flatten();
+        let bytes = |weight: &Weight| {
+            let WeightShape { count, rows, cols } = weight.shape();
+            (count * rows * cols * weight.block().block_bytes().unwrap_or(1)) as u64
+        };
+        weights.map(bytes).sum()
+    }
+
     /// As many linears as the configuration says, each with what it needs.
     fn check(&self, config: &XLoraConfig) -> Result<(), AdapterError> {
         let file = self.file.display().to_string();

@@ -85,6 +85,11 @@ impl XLora {
         Ok(XLoraModel::new(model, set, classifier, self.config.mixing, layers.count))
     }
 
+    /// Bytes of all adapters and of the classifier.
+    pub fn bytes(&self) -> u64 {
+        self.adapters.iter().map(AdapterFile::bytes).sum::<u64>() + self.classifier.bytes()
+    }
+
     /// The configuration's file, for messages.
     pub fn name(&self) -> String {
         self.config.file.display().to_string()

@@ -4,21 +4,23 @@ use crate::commands::{
     bench::BenchCommand, chat::ChatCommand, check::CheckCommand, compare::CompareCommand,
     completions::CompletionsCommand, convert::ConvertCommand, doctor::DoctorCommand, embed::EmbedCommand,
     imatrix::ImatrixCommand, inspect::InspectCommand, list::ListCommand, logits::LogitsCommand,
-    man::ManCommand, merge::MergeCommand, perplexity::PerplexityCommand, quantize::QuantizeCommand,
-    render::RenderCommand, rerank::RerankCommand, run::RunCommand, show::ShowCommand, spec::SpecCommand,
-    synth::SynthCommand, tokenize::TokenizeCommand,
+    man::ManCommand, merge::MergeCommand, perplexity::PerplexityCommand, plugin::PluginCommand,
+    quantize::QuantizeCommand, render::RenderCommand, rerank::RerankCommand, run::RunCommand,
+    show::ShowCommand, spec::SpecCommand, synth::SynthCommand, tokenize::TokenizeCommand,
+    train_gate::TrainGateCommand,
 };
 #[cfg(feature = "hub")]
 use crate::commands::{models::ModelsCommand, pull::PullCommand};
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
+use crate::plugin_arguments::PluginArguments;
 use crate::style::{self, Stream};
 use crate::{option_defaults, output, report, version};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
-Options under a heading (Model, Generation, Sampling, Chat, Architectures, Display) have defaults of your own:
+Options under a heading (Model, Generation, Sampling, Chat, Architectures, Plugins, Display) have defaults of your own:
 in the environment (--top-k is MENAGERIE_TOP_K) and in menagerie/config.toml of the configuration folder
 ($XDG_CONFIG_HOME or ~/.config; MENAGERIE_CONFIG names another file):
 
@@ -26,7 +28,7 @@ in the environment (--top-k is MENAGERIE_TOP_K) and in menagerie/config.toml of 
   [chat]
   temp = 0.6                 # for one command
 
-Environment: MENAGERIE_CONFIG, MENAGERIE_SPEC_DIR (spec folders), MENAGERIE_ISA (kernels to use: see `doctor`),
+Environment: MENAGERIE_CONFIG, MENAGERIE_SPEC_DIR (spec folders), MENAGERIE_PLUGIN_DIR, MENAGERIE_ISA (kernels to use: see `doctor`),
 NO_COLOR, RUST_LOG (debug, or target=level). Exit codes: 0, 1 failed, 2 wrong arguments, 130 interrupted.";
 
 /// Runs language models whose architecture is data.
@@ -49,6 +51,8 @@ pub(crate) struct Arguments {
     /// When to colour
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Display")]
     pub(crate) color: ColorChoice,
+    #[command(flatten)]
+    pub(crate) plugins: PluginArguments,
 }
 
 #[derive(Subcommand)]
@@ -71,8 +75,10 @@ pub(crate) enum Command {
     Compare(CompareCommand),
     Quantize(QuantizeCommand),
     Imatrix(ImatrixCommand),
+    TrainGate(TrainGateCommand),
     Convert(ConvertCommand),
     Synth(SynthCommand),
+    Plugin(PluginCommand),
     #[cfg(feature = "hub")]
     Pull(PullCommand),
     #[cfg(feature = "hub")]
@@ -83,6 +89,13 @@ pub(crate) enum Command {
     /// Print the version, as --version does
     #[command(hide = true)]
     Version,
+}
+
+impl Command {
+    /// Whether plugins are loaded before it; those of `plugin` load what they need, if anything.
+    pub(crate) fn uses_plugins(&self) -> bool {
+        !matches!(self, Self::Plugin(_) | Self::Completions(_) | Self::Man(_) | Self::Version)
+    }
 }
 
 /// What clap sees, with the defaults of the environment and the configuration file.

@@ -11,8 +11,9 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use menagerie::assembly::open_model;
 use menagerie::pipeline::{
-    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, HalfPrompts, KvType,
-    LoadOptions, LoadProgress, LoadQuantisation, LoadWrapper, ResolvedFile, TextPipeline,
+    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, GivenGate,
+    GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantisation, LoadWrapper,
+    ResolvedFile, TextPipeline,
 };
 use menagerie::quantise::{Importance, Policy, QuantiseError};
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
@@ -48,7 +49,7 @@ impl SpecArguments {
         let registry = Registry::load(&options)?;
         let named = |entry: &&Entry| match &entry.origin {
             Origin::File { folder, .. } => *folder == FolderKind::File,
-            Origin::BuiltIn(_) => false,
+            Origin::BuiltIn(_) | Origin::Plugin(_) => false,
         };
         match registry.entries().iter().filter(named).find_map(|entry| entry.spec().as_ref().err()) {
             Some(fault) => Err(fault.clone().into()),
@@ -266,6 +267,11 @@ impl ModelArguments {
         let spinner = progress::spinner(&format!("loading {}", path.display()));
         let options = LoadOptions { quantisation: self.quantisation(&spinner)?, ..self.load_options() };
         let mut options = meant.options(options, &registry)?;
+        if !options.adapters.is_empty() {
+            let reason = "adapters act on models that make text, not on vectors of texts";
+            return Err(Failure::about(&self.model, reason)
+                .with_help("the base of the recipe by its own name, or a model with the adapters merged in (`menagerie merge`)"));
+        }
         if self.context == Some(0) {
             options.context = Some(trained_context(path, &registry, &options)?);
         }
@@ -288,6 +294,33 @@ impl ModelArguments {
         template: &TemplateArguments,
         wrapper: Option<LoadWrapper>,
     ) -> Result<TextPipeline, Failure> {
+        self.open_changed(template, wrapper, &|_| ())
+    }
+
+    /// What the recipe makes of the model's feed-forwards, where it is one that does.
+    pub(crate) fn mixture(&self) -> Result<Option<GivenMixture>, Failure> {
+        Ok(self.meant()?.ingredients.and_then(|ingredients| ingredients.mixture))
+    }
+
+    /// Opens the mixture of a recipe with another gate; what every load must say is left out.
+    pub(crate) fn open_with_gate(
+        &self,
+        template: &TemplateArguments,
+        gate: &GivenGate,
+    ) -> Result<TextPipeline, Failure> {
+        self.open_changed(template, None, &|options| {
+            if let Some(mixture) = &mut options.mixture {
+                mixture.gate = gate.clone();
+            }
+        })
+    }
+
+    fn open_changed(
+        &self,
+        template: &TemplateArguments,
+        wrapper: Option<LoadWrapper>,
+        change: &dyn Fn(&mut LoadOptions),
+    ) -> Result<TextPipeline, Failure> {
         let meant = self.meant()?;
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;
@@ -300,6 +333,7 @@ impl ModelArguments {
             ..self.load_options()
         };
         let mut options = meant.options(options, &registry)?;
+        change(&mut options);
         if self.context == Some(0) {
             options.context = Some(trained_context(path, &registry, &options)?);
         }

@@ -3,6 +3,7 @@
 use crate::commands::show::types;
 use crate::failure::Failure;
 use crate::output::{self, bytes as readable_bytes};
+use crate::plugin_parts::parts_of;
 use crate::sampling_arguments::sampling_line;
 use menagerie::assembly::Assembly;
 use menagerie::loaders::{Tokenizer, TokenizerOptions, TokenizerTables};
@@ -36,6 +37,7 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
     lines.push(("layers", layers));
     lines.push(("file", format!("{}; {}", readable_bytes(resolved.file.bytes()), types_line(assembly))));
     lines.push(("context", trained));
+    lines.extend(parts_of(config).iter().map(|part| ("plugin", part.line())));
     lines.extend(text_lines(resolved, tables));
     if let Some(licence) = text_key(resolved, "general.license") {
         lines.push(("licence", licence));

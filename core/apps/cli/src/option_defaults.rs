@@ -6,8 +6,8 @@ use crate::failure::Failure;
 use clap::{Arg, ArgAction, Command};
 use menagerie::pipeline::SamplingOptions;
 
-/// Not an option's default: the registry reads it as a list of folders.
-const SPEC_DIR: &str = "spec_dir";
+/// Not defaults of options: these variables are lists of folders, which are added to those of the options.
+const LISTS: [&str; 2] = ["spec_dir", "plugin_dir"];
 
 /// Gives the options of every command their defaults. An option under a heading of the help (how a model is opened,
 /// generates and is shown) can be set as `MENAGERIE_<OPTION>` and in the file; the command line comes first, then the
@@ -31,7 +31,7 @@ fn is_settable(arg: &Arg) -> bool {
 
 /// The variable of an option.
 pub(crate) fn variable(arg: &Arg) -> Option<String> {
-    let long = arg.get_long().filter(|_| is_settable(arg) && arg.get_id() != SPEC_DIR)?;
+    let long = arg.get_long().filter(|_| is_settable(arg) && !LISTS.contains(&arg.get_id().as_str()))?;
     Some(format!("MENAGERIE_{}", long.to_uppercase().replace('-', "_")))
 }
 
@@ -171,7 +171,7 @@ mod tests {
             .get_arguments()
             .filter(|arg| arg.get_help_heading().is_some_and(|heading| heading.starts_with("Sampling")))
             .filter(|arg| !arg.get_help().is_some_and(|help| help.to_string().contains("[default: ")))
-            .filter(|arg| arg.get_id() != "logit_bias")
+            .filter(|arg| !["logit_bias", "sampler"].contains(&arg.get_id().as_str()))
             .map(|arg| arg.get_id().as_str())
             .collect();
         assert_eq!(undocumented, [""; 0]);

@@ -1,6 +1,7 @@
 //! [`OutputFile`]: a file that a command writes: whole or not at all, and never over something unasked.
 
 use crate::failure::Failure;
+use crate::output;
 use menagerie::gguf::AtomicFile;
 use std::fs::File;
 use std::io::Write;
@@ -29,6 +30,19 @@ pub(crate) fn may_write(target: &Path, force: bool, inputs: &[&Path]) -> Result<
         return Err(Failure::about(target.display(), "exists; --force replaces it, or name another file"));
     }
     Ok(())
+}
+
+/// Refuses a file that its disk has no room for.
+pub(crate) fn has_room(out: &Path, bytes: u64) -> Result<(), Failure> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match fs4::available_space(folder) {
+        Ok(free) if free < bytes => {
+            let reason =
+                format!("{} are wanted, and {} are free there", output::bytes(bytes), output::bytes(free));
+            Err(Failure::about(out.display(), reason).with_help("free some, or name a file on another disk"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A file on its way; dropped before [`Self::commit`], it leaves nothing behind.
@@ -126,6 +140,15 @@ mod tests {
         file.commit().unwrap();
         assert_eq!(std::fs::read(&other).unwrap(), b"new");
         assert_eq!(std::fs::read(&input).unwrap(), b"input");
+    }
+
+    #[test]
+    fn a_disk_without_room_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.gguf");
+        assert!(has_room(&out, 1).is_ok());
+        let said = format!("{:?}", has_room(&out, u64::MAX).unwrap_err());
+        assert!(said.contains("are free there") && said.contains("another disk"), "{said}");
     }
 
     #[test]

@@ -5,9 +5,9 @@ use crate::failure::Failure;
 use crate::output;
 use crate::report;
 use crate::style::Stream;
-use menagerie::pipeline::Ingredients;
+use menagerie::pipeline::{GivenGate, GivenMixture, Ingredients};
 use menagerie::registry::{Origin, RecipeEntry, Registry};
-use menagerie::spec::{Recipe, RecipeBase};
+use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
 use serde_json::{Value, json};
 
 /// Columns of the table.
@@ -41,6 +41,16 @@ fn adapters(recipe: &Recipe) -> String {
     if texts.is_empty() { "-".to_owned() } else { texts.join(", ") }
 }
 
+/// A mixture in a line: how many experts, where, and which rows choose together.
+fn mixture_line(mixture: &RecipeMixture) -> String {
+    let RecipeMixture { layers, gate, choose, experts } = mixture;
+    let layers = match layers {
+        Some(layers) => layer_ranges(&layers.iter().copied().collect()),
+        None => "all layers".to_owned(),
+    };
+    format!("mixture of {} experts in {layers}, chosen by {} ({gate})", experts.len() + 1, choose.name())
+}
+
 /// A recipe as JSON.
 pub(crate) fn as_json(entry: &RecipeEntry) -> Value {
     let (recipe, error) = match entry.recipe() {
@@ -53,6 +63,7 @@ pub(crate) fn as_json(entry: &RecipeEntry) -> Value {
         "summary": recipe.map(|recipe| &recipe.summary),
         "base": recipe.map(|recipe| &recipe.base),
         "adapters": recipe.map(|recipe| &recipe.adapters),
+        "mixture": recipe.map(|recipe| &recipe.mixture),
         "set": recipe.map(|recipe| &recipe.set),
         "chat_template": recipe.map(|recipe| &recipe.chat_template),
         "origin": entry.origin.to_string(),
@@ -71,6 +82,9 @@ pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failu
     output::line(&format!("{}{summary}", entry.id))?;
     output::line(&format!("from {}", entry.origin))?;
     output::line(&format!("made over {}; adapters: {}", base(recipe), adapters(recipe)))?;
+    if let Some(mixture) = &recipe.mixture {
+        output::line(&mixture_line(mixture))?;
+    }
     output::line(&format!("\n{}", entry.text().trim_end()))
 }
 
@@ -83,10 +97,12 @@ pub(crate) fn table(entries: &[&RecipeEntry], registry: &Registry) -> Result<(),
     let row = |entry: &&RecipeEntry| {
         let recipe = entry.recipe().ok()?;
         let id = match entry.origin {
-            Origin::BuiltIn(_) => entry.id.clone(),
+            Origin::BuiltIn(_) | Origin::Plugin(_) => entry.id.clone(),
             Origin::File { .. } => format!("{}*", entry.id),
         };
-        let kinds: Vec<&str> = recipe.adapters.iter().map(|adapter| adapter.kind.name()).collect();
+        let mixture = recipe.mixture.iter().map(|_| "mixture");
+        let kinds: Vec<&str> =
+            recipe.adapters.iter().map(|adapter| adapter.kind.name()).chain(mixture).collect();
         let kinds = if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") };
         Some([id, shortened(&base(recipe), BASE), shortened(&kinds, KINDS), recipe.summary.clone()])
     };
@@ -125,5 +141,27 @@ pub(crate) fn lines(ingredients: &Ingredients) -> Vec<(&'static str, String)> {
         let weight = if adapter.weight == 1.0 { String::new() } else { format!(" ({})", adapter.weight) };
         lines.push(("adapter", format!("{} {}{weight}", adapter.kind.name(), adapter.path.display())));
     }
+    lines.extend(ingredients.mixture.iter().flat_map(given_mixture));
     lines
+}
+
+/// A mixture as it is loaded.
+fn given_mixture(mixture: &GivenMixture) -> Vec<(&'static str, String)> {
+    let layers = match &mixture.layers {
+        Some(layers) => layer_ranges(&layers.iter().copied().collect()),
+        None => "all layers".to_owned(),
+    };
+    let gate = match &mixture.gate {
+        GivenGate::File(path) if path.exists() => path.display().to_string(),
+        GivenGate::File(path) => format!("{}, not trained yet (menagerie train-gate)", path.display()),
+        GivenGate::Always(expert) => format!("always expert {expert}"),
+    };
+    let names = mixture.names();
+    let count = names.len();
+    let names: Vec<String> = names.iter().enumerate().map(|(at, name)| format!("{at} {name}")).collect();
+    vec![
+        ("mixture", format!("{count} experts in {layers}, chosen by {}", mixture.choose.name())),
+        ("experts", names.join("; ")),
+        ("gate", gate),
+    ]
 }

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
-use menagerie::pipeline::{Request, SamplingOptions};
+use menagerie::pipeline::{Request, Sampler, SamplingOptions};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -97,6 +97,9 @@ pub(crate) struct SamplingArguments {
     /// Add BIAS to the logit of token ID (repeatable)
     #[arg(long, value_name = "ID=BIAS", value_parser = parse_bias, allow_hyphen_values = true)]
     logit_bias: Vec<(u32, f32)>,
+    /// Let a plugin's sampler act before what drops tokens (repeatable): author/name:sampler, then =KEY=VALUE,KEY=VALUE
+    #[arg(long, value_name = "NAME[=KEY=VALUE,..]")]
+    sampler: Vec<String>,
 }
 
 fn parse_bias(text: &str) -> Result<(u32, f32), String> {
@@ -177,6 +180,9 @@ impl SamplingArguments {
         set(&mut sampling.xtc_probability, self.xtc_probability);
         set(&mut sampling.xtc_threshold, self.xtc_threshold);
         sampling.logit_bias.extend(&self.logit_bias);
+        for sampler in &self.sampler {
+            sampling.samplers.push(Sampler::parse(sampler).map_err(Failure::Usage)?);
+        }
         if !self.dry_breaker.is_empty() {
             sampling.dry_breakers.clone_from(&self.dry_breaker);
         }
@@ -218,6 +224,7 @@ pub(crate) fn sampling_line(options: &SamplingOptions) -> String {
     if !options.logit_bias.is_empty() {
         parts.push(format!("{} logit biases", options.logit_bias.len()));
     }
+    parts.extend(options.samplers.iter().map(|sampler| format!("sampler {}", sampler.name())));
     parts.join(", ")
 }
 

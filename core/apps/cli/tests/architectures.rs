@@ -28,6 +28,24 @@ struct Row {
     lines: i64,
     python: i64,
     lacks: String,
+    /// The folder of the plugin that brings it.
+    plugin: Option<String>,
+}
+
+impl Row {
+    /// What is said of an architecture that a plugin brings: its fixture, and what the plugin's spec is held to.
+    fn by_plugin(&self, plugin: &str) -> String {
+        let fixture = format!("plugins/{}", self.id);
+        assert!(fixtures().join(&fixture).join("reference.safetensors").exists(), "{fixture}");
+        let spec =
+            std::fs::read_to_string(root().join(format!("plugins/{plugin}/{}.toml", self.id))).unwrap();
+        let source = toml_span::parse(&spec).unwrap();
+        let source = source.pointer("/truth/source").unwrap().as_str().unwrap().to_owned();
+        format!(
+            "brought by the plugin `plugins/{plugin}`: proved by {fixture} against {}",
+            reference(&source)
+        )
+    }
 }
 
 fn rows() -> Vec<Row> {
@@ -49,6 +67,7 @@ fn rows() -> Vec<Row> {
                 lines: number("lines"),
                 python: number("python"),
                 lacks: text("lacks").unwrap_or_default(),
+                plugin: text("plugin"),
                 id,
             });
         }
@@ -79,7 +98,7 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
     assert_eq!((text, rows.len()), (134, 151), "as the survey of llama.cpp has them");
     let mut table = String::new();
     let (mut proved, mut faults) = ([0, 0], Vec::new());
-    let (mut cpp, mut python, mut hf, mut specs) = (0, 0, 0, BTreeSet::new());
+    let (mut cpp, mut python, mut hf, mut plugins, mut specs) = (0, 0, 0, 0, BTreeSet::new());
     for row in &rows {
         let spec = registry.resolve(&GGUFArchitecture::new(&row.id).unwrap()).ok().map(|(_, spec)| spec);
         let fixtures = proofs.get(&row.id).map(|names| names.iter().cloned().collect::<Vec<_>>().join(", "));
@@ -96,6 +115,10 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
                 format!("proved by {fixtures} against {}{hf}", reference(&truth.source))
             }
             (Some(spec), None) => format!("spec `{}`; no fixture of this name", spec.id()),
+            (None, _) if row.plugin.is_some() => {
+                plugins += 1;
+                row.by_plugin(row.plugin.as_deref().unwrap_or_default())
+            }
             (None, _) => {
                 if row.lacks.is_empty() {
                     faults.push(format!(
@@ -117,7 +140,7 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
          **{} of 134 that make text are proved, and {} of 17 others.** Their {} specs have {lines} lines; the files of llama.cpp that\n\
          they stand for have {cpp} lines of C++, and those of transformers, where it has the class, {python} lines of Python.\n\
          {hf} of them run from an HF directory (config.json and safetensors) as well, held to the same numbers: where transformers has no class\n\
-         of the name, nobody proved a directory.\n\n\
+         of the name, nobody proved a directory. Plugins bring {plugins} more.\n\n\
          | architecture | makes | state |\n|---|---|---|\n{table}",
         proved[0],
         proved[1],

@@ -1,89 +1,198 @@
-//! 8-bit floats with factors, as DeepSeek-V3 and Mistral publish weights.
+//! 8-bit floats with factors, as DeepSeek-V3 and Mistral publish weights, and as compressed-tensors packs them.
 //!
 //! A weight is `e4m3(byte) * factor`, the factor one of the tensor, of a row, or of a block of rows and columns
-//! (`Fp8Dequantize` of transformers 5.23, `weight_dequant_kernel` of DeepSeek-V3's kernel.py).
+//! (`Fp8Dequantize` of transformers 5.23, `weight_dequant_kernel` of DeepSeek-V3's kernel.py; compressed-tensors' strategies
+//! `tensor`, `channel` and `block`). Every byte is a number that f16 holds, so that a matrix whose factors are of whole rows can
+//! stay two bytes to a number, its factors beside its products. Others are multiplied out: into bf16 where all factors are
+//! powers of two, which loses nothing, else into f32.
 
+use super::floats::floats;
 use super::stored::{Stored, shape_of};
+use gguf_file::GgmlType;
 use menagerie_loaders::{Dtype, SafetensorsTensor};
-use std::sync::LazyLock;
+use menagerie_model::{Backend, ModelError, WeightBytes};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The value of every byte: sign, 4 bits of exponent with bias 7, 3 bits of mantissa, no infinity (OFP8, E4M3).
-static VALUES: LazyLock<[f32; 256]> = LazyLock::new(|| std::array::from_fn(|byte| e4m3(byte as u8)));
+/// Rows that a task makes.
+const ROWS: usize = 64;
 
+/// `2^120`: the bits of a byte, put where an f32 has exponent and mantissa, are this much too small a number.
+const LIFT: f32 = f32::from_bits((127 + 120) << 23);
+
+/// Exponents of factors with which every product is a normal bf16.
+const EXPONENTS: std::ops::RangeInclusive<i32> = -110..=110;
+
+/// The value of a byte: sign, 4 bits of exponent with bias 7, 3 bits of mantissa, no infinity (OFP8, E4M3).
 fn e4m3(byte: u8) -> f32 {
-    let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f32::from(byte & 7));
-    let magnitude = match (exponent, byte & 7) {
-        (15, 7) => f32::NAN,
-        (0, _) => mantissa / 8.0 * (-6.0_f32).exp2(),
-        _ => (1.0 + mantissa / 8.0) * ((exponent - 7) as f32).exp2(),
-    };
-    if byte & 0x80 == 0 { magnitude } else { -magnitude }
+    let bits = u32::from(byte);
+    if bits & 0x7f == 0x7f {
+        return f32::NAN;
+    }
+    f32::from_bits((bits & 0x80) << 24 | (bits & 0x7f) << 20) * LIFT
 }
 
-/// An f16 as f32.
-pub(super) fn from_f16(bits: u16) -> f32 {
-    let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
-    let magnitude = match exponent {
-        31 if bits & 1023 == 0 => f32::INFINITY,
-        31 => f32::NAN,
-        0 => mantissa * (-24.0_f32).exp2(),
-        _ => (1.0 + mantissa / 1024.0) * ((exponent - 15) as f32).exp2(),
-    };
-    if bits & 0x8000 == 0 { magnitude } else { -magnitude }
+/// A matrix of bytes with its factors.
+pub(super) struct Float8<'a> {
+    shape: Vec<usize>,
+    bytes: &'a [u8],
+    factors: Vec<f32>,
+    /// Rows and columns that share a factor.
+    block: [usize; 2],
 }
 
-/// Factors as f32.
-fn factors(scale: &SafetensorsTensor, bytes: &[u8]) -> Result<Vec<f32>, String> {
-    let half = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
-    Ok(match scale.dtype() {
-        Dtype::F32 => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
-        Dtype::BF16 => bytes.chunks_exact(2).map(|b| f32::from_bits(u32::from(half(b)) << 16)).collect(),
-        Dtype::F16 => bytes.chunks_exact(2).map(|b| from_f16(half(b))).collect(),
-        // A power of two by its exponent (OCP MX, E8M0).
-        Dtype::F8_E8M0 => bytes.iter().map(|byte| (f32::from(*byte) - 127.0).exp2()).collect(),
-        other => return Err(format!("its factors \"{}\" are {other}; floats are wanted", scale.name())),
-    })
+/// Numbers as a type has them.
+trait Form: Sync {
+    const KIND: GgmlType;
+    const BYTES: usize;
+    fn write(value: f32, out: &mut [u8]);
 }
 
-/// A weight times its factors, in f32; `block` is how many rows and columns share one where they are a matrix.
-pub(super) fn decode(
-    (tensor, bytes): (&SafetensorsTensor, &[u8]),
-    (scale, scale_bytes): (&SafetensorsTensor, &[u8]),
-    block: Option<[usize; 2]>,
-) -> Result<Stored, String> {
-    let (shape, scale_shape) = (shape_of(tensor)?, shape_of(scale)?);
-    let factors = factors(scale, scale_bytes)?;
-    let (rows, cols) = match shape[..] {
-        [rows, cols] => (rows, cols),
-        _ => return Err(format!("8-bit floats of shape {shape:?}; a matrix is wanted")),
-    };
-    let [high, wide] = match (&scale_shape[..], block) {
-        ([] | [1] | [1, 1], _) => [rows.max(1), cols.max(1)],
-        ([count] | [count, 1], _) if *count == rows => [1, cols.max(1)],
-        ([down, across], Some([high, wide]))
-            if *down == rows.div_ceil(high) && *across == cols.div_ceil(wide) =>
-        {
-            [high, wide]
-        }
-        _ => {
+struct Single;
+struct Brain;
+struct Half;
+
+impl Form for Single {
+    const KIND: GgmlType = GgmlType::F32;
+    const BYTES: usize = 4;
+    fn write(value: f32, out: &mut [u8]) {
+        out.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+impl Form for Brain {
+    const KIND: GgmlType = GgmlType::BF16;
+    const BYTES: usize = 2;
+    /// The lower half is zero in what comes here.
+    fn write(value: f32, out: &mut [u8]) {
+        out.copy_from_slice(&((value.to_bits() >> 16) as u16).to_le_bytes());
+    }
+}
+
+impl Form for Half {
+    const KIND: GgmlType = GgmlType::F16;
+    const BYTES: usize = 2;
+    /// Zeros and normal numbers of at most eleven bits of mantissa come here, and what is no number.
+    fn write(value: f32, out: &mut [u8]) {
+        let bits = value.to_bits();
+        let sign = bits >> 16 & 0x8000;
+        let magnitude = match bits >> 23 & 0xff {
+            0 => 0,
+            0xff => 0x7e00,
+            exponent => (exponent - 112) << 10 | bits >> 13 & 0x3ff,
+        };
+        out.copy_from_slice(&((sign | magnitude) as u16).to_le_bytes());
+    }
+}
+
+impl<'a> Float8<'a> {
+    /// A weight and its factors; `block` is how many rows and columns share one where they are a matrix.
+    ///
+    /// # Errors
+    /// Factors that fit neither tensor nor rows nor blocks, or are no floats.
+    pub(super) fn new(
+        (tensor, bytes): (&SafetensorsTensor, &'a [u8]),
+        (scale, scale_bytes): (&SafetensorsTensor, &[u8]),
+        block: Option<[usize; 2]>,
+    ) -> Result<Self, String> {
+        if tensor.dtype() != Dtype::F8_E4M3 {
             return Err(format!(
-                "its factors \"{}\" of shape {scale_shape:?} fit neither the tensor, nor its {rows} rows, nor blocks of {}",
-                scale.name(),
-                block.map_or("a size that quantization_config states".to_owned(), |[high, wide]| format!(
-                    "{high} x {wide}"
-                ))
+                "its type {} has factors, and only F8_E4M3 is read with some",
+                tensor.dtype()
             ));
         }
-    };
-    let across = cols.div_ceil(wide);
-    let mut values = Vec::with_capacity(bytes.len());
-    for (row, line) in bytes.chunks_exact(cols.max(1)).enumerate() {
-        for (at, part) in line.chunks(wide).enumerate() {
-            let factor = factors.get(row / high * across + at).copied().unwrap_or(f32::NAN);
-            values.extend(part.iter().map(|byte| VALUES[usize::from(*byte)] * factor));
+        let (shape, scale_shape) = (shape_of(tensor)?, shape_of(scale)?);
+        let [rows, cols] = shape[..] else {
+            return Err(format!("8-bit floats of shape {shape:?}; a matrix is wanted"));
+        };
+        let factors = floats(scale, scale_bytes)?;
+        let block = match (&scale_shape[..], block) {
+            ([] | [1] | [1, 1], _) => [rows.max(1), cols.max(1)],
+            ([count] | [count, 1], _) if *count == rows => [1, cols.max(1)],
+            ([down, across], Some([high, wide]))
+                if *down == rows.div_ceil(high) && *across == cols.div_ceil(wide) =>
+            {
+                [high, wide]
+            }
+            _ => {
+                return Err(format!(
+                    "its factors \"{}\" of shape {scale_shape:?} fit neither the tensor, nor its {rows} rows, nor blocks of {}",
+                    scale.name(),
+                    block
+                        .map_or("a size that quantization_config states".to_owned(), |[high, wide]| format!(
+                            "{high} x {wide}"
+                        ))
+                ));
+            }
+        };
+        if let Some(factor) = factors.iter().find(|factor| !factor.is_finite()) {
+            return Err(format!("its factors \"{}\" hold {factor}; download the file again", scale.name()));
+        }
+        Ok(Self { shape, bytes, factors, block })
+    }
+
+    /// Multiplied out, over the threads of `backend`.
+    pub(super) fn multiplied(&self, backend: Option<&dyn Backend>) -> Result<Stored, String> {
+        let exact = |factor: &f32| {
+            let exponent = (factor.to_bits() >> 23 & 0xff) as i32 - 127;
+            factor.to_bits() & 0x7f_ffff == 0 && EXPONENTS.contains(&exponent)
+        };
+        match self.factors.iter().all(exact) {
+            true => self.made::<Brain>(&self.factors, backend),
+            false => self.made::<Single>(&self.factors, backend),
         }
     }
-    Ok(Stored::of_values(shape, &values))
+
+    /// Whether every row has one factor for all of it.
+    fn is_of_rows(&self) -> bool {
+        self.block[1] == self.shape[1].max(1) && (self.factors.len() == 1 || self.block[0] == 1)
+    }
+
+    /// The numbers without factors, and the factor of each row; nothing where a row has several.
+    pub(super) fn apart(&self, backend: Option<&dyn Backend>) -> Option<Result<(Stored, Vec<f32>), String>> {
+        if !self.is_of_rows() {
+            return None;
+        }
+        let rows = self.shape[0];
+        let factors = match self.factors[..] {
+            [one] => vec![one; rows],
+            _ => self.factors.clone(),
+        };
+        let ones = vec![1.0; self.factors.len()];
+        Some(self.made::<Half>(&ones, backend).map(|stored| (stored, factors)))
+    }
+
+    fn made<F: Form>(&self, factors: &[f32], backend: Option<&dyn Backend>) -> Result<Stored, String> {
+        let ([_, cols], [high, wide]) = ([self.shape[0], self.shape[1].max(1)], self.block);
+        let across = cols.div_ceil(wide);
+        let mut out = vec![0; self.bytes.len() * F::BYTES];
+        let parts: Vec<Mutex<&mut [u8]>> = out.chunks_mut(ROWS * cols * F::BYTES).map(Mutex::new).collect();
+        let task = |task: usize| {
+            let (Some(part), Some(bytes)) = (parts.get(task), self.bytes.chunks(ROWS * cols).nth(task))
+            else {
+                return;
+            };
+            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
+            let rows = bytes.chunks_exact(cols).zip(part.chunks_exact_mut(cols * F::BYTES));
+            for (row, (bytes, out)) in rows.enumerate() {
+                let first = (task * ROWS + row) / high * across;
+                let own = bytes.chunks(wide).zip(out.chunks_mut(wide * F::BYTES));
+                for (at, (bytes, out)) in own.enumerate() {
+                    let factor = factors.get(first + at).copied().unwrap_or(f32::NAN);
+                    for (byte, out) in bytes.iter().zip(out.chunks_exact_mut(F::BYTES)) {
+                        F::write(e4m3(*byte) * factor, out);
+                    }
+                }
+            }
+        };
+        match backend {
+            Some(backend) => {
+                backend.parallel(parts.len(), &task).map_err(|error: ModelError| error.to_string())?;
+            }
+            None => (0..parts.len()).for_each(task),
+        }
+        drop(parts);
+        Ok(Stored { shape: self.shape.clone(), block: F::KIND, bytes: WeightBytes::Owned(Arc::new(out)) })
+    }
 }
 
 #[cfg(test)]
@@ -105,13 +214,35 @@ mod tests {
         assert!(e4m3(0x7f).is_nan() && e4m3(0xff).is_nan());
     }
 
+    fn of<'a>(bytes: &'a [u8], factors: &[f32], block: [usize; 2]) -> Float8<'a> {
+        Float8 { shape: vec![bytes.len() / 4, 4], bytes, factors: factors.to_vec(), block }
+    }
+
     #[test]
-    fn halves_are_the_values_of_the_format() {
-        for (bits, value) in
-            [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (1, 2.0_f32.powi(-24)), (0x3555, 0.333_251_95)]
-        {
-            assert_eq!(from_f16(bits), value, "{bits:#x}");
+    fn halves_hold_every_byte() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let (stored, factors) = of(&bytes, &[0.3], [64, 4]).apart(None).unwrap().unwrap();
+        assert_eq!((stored.block, factors), (GgmlType::F16, vec![0.3; 64]));
+        for (byte, half) in stored.all().chunks_exact(2).enumerate() {
+            let half = super::super::floats::from_f16(u16::from_le_bytes([half[0], half[1]]));
+            let value = e4m3(byte as u8);
+            assert!(half == value || half.is_nan() && value.is_nan(), "{byte:#x}: {half} {value}");
         }
-        assert!(from_f16(0x7c00).is_infinite() && from_f16(0x7c01).is_nan());
+    }
+
+    #[test]
+    fn numbers_are_two_bytes_where_that_loses_nothing() {
+        let bytes: Vec<u8> = (0..=255).filter(|byte| byte & 0x7f != 0x7f).chain([0, 0]).collect();
+        let exact = of(&bytes, &[0.5, 2.0_f32.powi(-20)], [32, 4]).multiplied(None).unwrap();
+        assert_eq!(exact.block, GgmlType::BF16);
+        for (at, bits) in exact.all().chunks_exact(2).enumerate() {
+            let value = f32::from_bits(u32::from(u16::from_le_bytes([bits[0], bits[1]])) << 16);
+            let factor = if at < 128 { 0.5 } else { 2.0_f32.powi(-20) };
+            assert_eq!(value, e4m3(bytes[at]) * factor);
+        }
+        for factors in [[0.5, 0.3], [0.5, 2.0_f32.powi(-126)], [0.5, 0.0]] {
+            assert_eq!(of(&bytes, &factors, [32, 4]).multiplied(None).unwrap().block, GgmlType::F32);
+        }
+        assert!(of(&bytes, &[0.5; 128], [1, 2]).apart(None).is_none(), "two factors in a row");
     }
 }

@@ -3,11 +3,14 @@
 use super::layout::{self, Groups};
 use crate::source::{Piece, TensorEntry};
 use menagerie_loaders::{Dtype, Shards};
-use menagerie_spec::{ArchSpec, HfKeys, HfOrigin, Layout};
+use menagerie_spec::{ArchSpec, HfKeys, HfOrigin, Layout, RowTimes};
 use std::collections::HashMap;
 
 /// Where factors of 8-bit floats stand beside their weight.
 const FACTORS: [&str; 2] = ["_scale_inv", "_scale"];
+
+/// The role of the head.
+const HEAD: &str = "output";
 
 /// What an entry is that is no tensor of the file.
 #[derive(Debug)]
@@ -79,6 +82,45 @@ impl Finder<'_> {
                 }
             }
         }
+    }
+
+    /// What the config says that products are multiplied with, as scales of their roles.
+    ///
+    /// # Errors
+    /// Rows that are not those of the tensor; a scale that the folder has besides.
+    pub(super) fn times_of(
+        &self,
+        spec: &ArchSpec,
+        layer: Option<usize>,
+        found: &mut Found,
+    ) -> Result<(), String> {
+        for (role, _) in &spec.hf().times {
+            let Some(times) = self.keys.times(role) else { continue };
+            let place = (role.clone(), layer);
+            let [main, _, scale] = found.roles.get(&place).copied().unwrap_or_default();
+            let dims = main.and_then(|main| found.entries.get(main)).map(|entry| entry.dims.clone());
+            let dims = match dims {
+                Some(dims) => dims,
+                // A head that is the embedding.
+                None if role == HEAD && layer.is_none() => Vec::new(),
+                None => continue,
+            };
+            let fault = |problem: String| format!("what config.json multiplies {role} with: {problem}");
+            if scale.is_some() {
+                return Err(fault("the folder has a tensor of scales for it too".to_owned()));
+            }
+            let values = spread(times, &dims).map_err(fault)?;
+            found.entries.push(TensorEntry {
+                name: format!("what config.json multiplies {role} with"),
+                dims: vec![values.len() as u64],
+                kind: "F32".to_owned(),
+                bytes: values.len() as u64 * 4,
+                layer,
+            });
+            found.made.push(Made::List(values));
+            found.roles.entry(place).or_default()[Wanted::Scale as usize] = Some(found.entries.len() - 1);
+        }
+        Ok(())
     }
 
     /// The entry of an origin, if its tensors are there.
@@ -156,7 +198,8 @@ impl Finder<'_> {
             shape.insert(0, members.len());
         }
         entry.dims = shape.iter().rev().map(|dim| *dim as u64).collect();
-        let viewed = layout.iter().all(|layout| *layout == Layout::Squeeze) && !scaled;
+        let in_place = [Layout::Squeeze, Layout::GateOfQkv, Layout::QkvBehindGate];
+        let viewed = layout.iter().all(|layout| in_place.contains(layout)) && !scaled;
         let copied = !viewed || (stack && flat);
         let piece = |tensor| Piece { tensor, share };
         let (members, per_member) = match scaled {
@@ -236,6 +279,21 @@ impl Finder<'_> {
         found.made.push(Made::List(values));
         Some(found.entries.len() - 1)
     }
+}
+
+/// A number for each matrix of a tensor, or for each row of its one matrix.
+fn spread(times: &[RowTimes], dims: &[u64]) -> Result<Vec<f32>, String> {
+    let count = |dims: Option<&[u64]>| usize::try_from(dims.unwrap_or_default().iter().product::<u64>());
+    if let [RowTimes { rows: None, number }] = times {
+        let matrices = count(dims.get(2..)).map_err(|_| "too many matrices".to_owned())?;
+        return Ok(vec![*number; matrices]);
+    }
+    let rows: usize = times.iter().filter_map(|part| part.rows).sum();
+    if dims.len() != 2 || dims.get(1) != Some(&(rows as u64)) {
+        return Err(format!("numbers of {rows} rows, and it is {dims:?}; the config is of another model"));
+    }
+    let each = times.iter().flat_map(|part| std::iter::repeat_n(part.number, part.rows.unwrap_or(0)));
+    Ok(each.collect())
 }
 
 /// What an entry is to be made of.

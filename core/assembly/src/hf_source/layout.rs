@@ -4,6 +4,7 @@ use super::stored::Stored;
 use gguf_file::GgmlType;
 use menagerie_model::WeightBytes;
 use menagerie_spec::Layout;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Positions that RoBERTa leaves to padding.
@@ -51,6 +52,12 @@ pub(super) fn shape_after(shape: &mut Vec<usize>, layout: &[Layout], group: Opti
                 let gate = *layout == Layout::DeltaGate;
                 shape[0] = group
                     .and_then(|group| group.delta.rows(shape[0], gate).ok())
+                    .map_or(shape[0], |rows| rows.len());
+            }
+            Layout::GateOfQkv | Layout::QkvBehindGate if rank > 0 => {
+                let gate = *layout == Layout::GateOfQkv;
+                shape[0] = group
+                    .and_then(|group| group.gated(shape[0], gate).ok())
                     .map_or(shape[0], |rows| rows.len());
             }
             _ => {}
@@ -110,12 +117,40 @@ pub(super) fn apply(mut stored: Stored, layout: &[Layout], group: Option<&Groups
                 let rows = stored.shape.first().copied().unwrap_or(0);
                 picked(&stored, 0, &group.delta.rows(rows, *layout == Layout::DeltaGate)?)?
             }
+            Layout::GateOfQkv | Layout::QkvBehindGate => {
+                let group = group.ok_or("nothing says how many heads there are")?;
+                let rows = stored.shape.first().copied().unwrap_or(0);
+                ranged(stored, group.gated(rows, *layout == Layout::GateOfQkv)?)?
+            }
             Layout::Mxfp4 => {
                 return Err("layout mxfp4 comes first and is of tensors _blocks and _scales".to_owned());
             }
         };
     }
     Ok(stored)
+}
+
+/// For each number of the canonical tensor which number of the stored one it is; none where they stay where they are.
+/// Found by laying out the numbers' places instead of the numbers.
+pub(super) fn numbers(
+    shape: Vec<usize>,
+    layout: &[Layout],
+    group: Option<&Groups>,
+) -> Result<Option<Vec<u32>>, String> {
+    if layout.iter().all(|layout| matches!(layout, Layout::Squeeze | Layout::SplitExperts)) {
+        return Ok(None);
+    }
+    if layout.contains(&Layout::NegativeExp) {
+        return Err("it is -exp of what is stored".to_owned());
+    }
+    let count: usize = shape.iter().product();
+    let count =
+        u32::try_from(count).map_err(|_| format!("{count} numbers are more than can be told apart"))?;
+    let places: Vec<u8> = (0..count).flat_map(u32::to_le_bytes).collect();
+    let places = Stored { shape, block: GgmlType::I32, bytes: WeightBytes::Owned(Arc::new(places)) };
+    let laid = apply(places, layout, group)?;
+    let place = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    Ok(Some(laid.all().chunks_exact(4).map(place).collect()))
 }
 
 impl Delta {
@@ -143,6 +178,17 @@ impl Delta {
 }
 
 impl Groups {
+    /// The rows of the gate, which come first and are as many as those of the queries, or of queries, keys and values.
+    fn gated(&self, rows: usize, gate: bool) -> Result<Range<usize>, String> {
+        let Self { heads, kv_heads, dim, .. } = *self;
+        if heads == 0 || rows != 2 * (heads + kv_heads) * dim {
+            return Err(format!(
+                "{rows} rows are not those of gates and queries of {heads} heads of {dim} and of {kv_heads} key-value heads"
+            ));
+        }
+        Ok(if gate { 0..heads * dim } else { heads * dim..rows })
+    }
+
     /// The stored row of each canonical one: per key-value head its queries, its key and its value, to all queries, all
     /// keys, all values.
     fn rows(&self, rows: usize) -> Result<Vec<usize>, String> {
@@ -163,6 +209,25 @@ impl Groups {
         let all = |member: usize| (0..kv_heads).flat_map(move |group| head(group, member));
         Ok(all_queries.chain(all(queries)).chain(all(queries + 1)).collect())
     }
+}
+
+/// Rows that lie together, where they are.
+fn ranged(stored: Stored, range: Range<usize>) -> Result<Stored, String> {
+    let Stored { mut shape, block, bytes } = stored;
+    let all = shape.first().copied().unwrap_or(0);
+    let row = bytes.as_slice().len().checked_div(all).unwrap_or(0);
+    let within = range.start * row..range.end * row;
+    let bytes = match bytes {
+        WeightBytes::Mapped(bytes) => bytes.slice(within).map(WeightBytes::Mapped),
+        WeightBytes::Owned(bytes) => {
+            bytes.get(within).map(|bytes| WeightBytes::Owned(Arc::new(bytes.to_vec())))
+        }
+    };
+    let bytes = bytes.ok_or_else(|| format!("rows {range:?} of {all}"))?;
+    if let Some(first) = shape.first_mut() {
+        *first = range.len();
+    }
+    Ok(Stored { shape, block, bytes })
 }
 
 fn transposed(stored: &Stored) -> Result<Stored, String> {
@@ -207,7 +272,7 @@ fn negative_exp(stored: &Stored) -> Result<Stored, String> {
             bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
         }
         GgmlType::BF16 => bytes.chunks_exact(2).map(|b| f32::from_bits(u32::from(half(b)) << 16)).collect(),
-        GgmlType::F16 => bytes.chunks_exact(2).map(|b| super::float8::from_f16(half(b))).collect(),
+        GgmlType::F16 => bytes.chunks_exact(2).map(|b| super::floats::from_f16(half(b))).collect(),
         other => return Err(format!("{other}: -exp(x) is of plain floats")),
     };
     let values: Vec<f32> = values.into_iter().map(|value| -value.exp()).collect();
@@ -313,6 +378,25 @@ mod tests {
         let turned = after(&[4, 1], &[Layout::SplitExperts, Layout::Transpose]);
         assert_eq!(turned, (vec![2, 1, 2], vec![0., 1., 2., 3.]));
         assert_eq!(after(&[4, 1], &[Layout::WithoutPadding]).1, [2., 3.]);
+    }
+
+    #[test]
+    fn a_gate_before_queries_keys_and_values_is_taken_apart() {
+        let stored = |layout| apply(of(&[6, 1]), &[layout], Some(&GROUPS)).unwrap();
+        assert_eq!(read(&stored(Layout::GateOfQkv)), [0., 1.]);
+        assert_eq!(after(&[6, 1], &[Layout::QkvBehindGate]).1, [2., 3., 4., 5.]);
+        let wrong = apply(of(&[7, 1]), &[Layout::GateOfQkv], Some(&GROUPS)).err().unwrap();
+        assert!(wrong.contains("7 rows are not those of gates and queries"), "{wrong}");
+    }
+
+    #[test]
+    fn numbers_say_where_each_lies() {
+        assert_eq!(numbers(vec![2, 1, 3], &[Layout::Squeeze], None), Ok(None));
+        let turned = numbers(vec![2, 3], &[Layout::Transpose], None);
+        assert_eq!(turned, Ok(Some(vec![0, 3, 1, 4, 2, 5])));
+        let odd = numbers(vec![1, 2, 4], &[Layout::Transpose, Layout::OddRows], None);
+        assert_eq!(odd, Ok(Some(vec![1, 5, 3, 7])));
+        assert!(numbers(vec![2], &[Layout::NegativeExp], None).is_err());
     }
 
     #[test]

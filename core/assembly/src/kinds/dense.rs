@@ -21,18 +21,18 @@ const DENSE: DenseRoles = DenseRoles { gate: "ffn_gate", up: "ffn_up", down: "ff
 // Biases are taken by the rule in the kind's table.
 fn gated(config: &GatedConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
     let GatedConfig { activation, bias: _, inner_norm, limit } = config;
-    gated_of(&DENSE, *activation, *limit, inner_norm.as_ref(), parts)
+    gated_of(&DENSE, activation, *limit, inner_norm.as_ref(), parts)
 }
 
 fn plain(config: &PlainConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
     let PlainConfig { activation, bias: _, inner_norm } = config;
-    plain_of(&DENSE, *activation, inner_norm.as_ref(), parts)
+    plain_of(&DENSE, activation, inner_norm.as_ref(), parts)
 }
 
 /// Gate, up and down; gate and up may be one weight.
 pub(super) fn gated_of(
     roles: &DenseRoles,
-    own: Activation,
+    own: &Activation,
     limit: Option<LimitConfig>,
     inner_norm: Option<&NormSite>,
     parts: &mut dyn Parts,
@@ -76,7 +76,7 @@ fn fused(roles: &DenseRoles, rows: usize, parts: &mut dyn Parts) -> Option<Pair>
 /// Up and down.
 pub(super) fn plain_of(
     roles: &DenseRoles,
-    own: Activation,
+    own: &Activation,
     inner_norm: Option<&NormSite>,
     parts: &mut dyn Parts,
 ) -> Option<Box<dyn FeedForward>> {

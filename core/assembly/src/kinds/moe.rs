@@ -121,7 +121,7 @@ fn group_selection(config: RouterGroups, experts: usize, parts: &mut dyn Parts) 
 
 // Biases are taken by the rule in the kind's table.
 fn experts_of(config: &ExpertConfig, parts: &mut dyn Parts) -> Option<Experts> {
-    let ExpertConfig { kind, activation: own, bias: _, limit } = *config;
+    let ExpertConfig { kind, activation: own, bias: _, limit } = config;
     let (gate, up) = match kind {
         ExpertForm::Gated if parts.has("ffn_gate_up_exps", Part::Main) => {
             let halves = parts.split_experts("ffn_gate_up_exps");
@@ -133,7 +133,7 @@ fn experts_of(config: &ExpertConfig, parts: &mut dyn Parts) -> Option<Experts> {
     let down = parts.experts("ffn_down_exps");
     let form = match kind {
         ExpertForm::Gated => {
-            let gating = gating(own, limit, parts);
+            let gating = gating(own, *limit, parts);
             components::ExpertForm::Gated { gate: gate?, gating: gating? }
         }
         ExpertForm::Plain => components::ExpertForm::Plain(activation(own, parts)?),
@@ -149,9 +149,9 @@ fn latent_experts(parts: &mut dyn Parts) -> Option<LatentExperts> {
 }
 
 fn shared_expert(config: &SharedExpertConfig, parts: &mut dyn Parts) -> Option<SharedExpert> {
-    let SharedExpertConfig { expert: ExpertConfig { kind, activation, bias: _, limit }, gate } = *config;
+    let SharedExpertConfig { expert: ExpertConfig { kind, activation, bias: _, limit }, gate } = config;
     let expert = match kind {
-        ExpertForm::Gated => gated_of(&SHARED, activation, limit, None, parts),
+        ExpertForm::Gated => gated_of(&SHARED, activation, *limit, None, parts),
         ExpertForm::Plain => plain_of(&SHARED, activation, None, parts),
     };
     let gate = match gate {

@@ -1,9 +1,12 @@
 //! Rope configs to frequencies.
 
 use menagerie_model as model;
-use menagerie_model::components::{Llama3Scaling, Rope, YarnScaling, base_frequencies};
-use menagerie_registry::{Part, Parts};
+use menagerie_model::components::{
+    FrequencyQuestion, Llama3Scaling, Rope, ScaledFrequencies, YarnScaling, base_frequencies,
+};
+use menagerie_registry::{Part, Parts, noted};
 use menagerie_spec::config::{RopeConfig, RopePairs, RopeScaling, Rounding};
+use menagerie_spec::kind::Component;
 
 /// Every frequency of a rope, in both regimes where there are two.
 pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
@@ -36,6 +39,24 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
             long_frequencies = Some(plain(Some(&long?)));
             plain(Some(&short?))
         }
+        RopeScaling::Component { component, context, long_after } => {
+            let place = (base, dims);
+            let scaled = of_component(component, place, *context, parts);
+            match long_after {
+                None => {
+                    let scaled = scaled?;
+                    magnitude = scaled.magnitude;
+                    scaled.frequencies
+                }
+                Some(limit) => {
+                    let short = of_component(component, place, *limit, parts);
+                    let (short, long) = (short?, scaled?);
+                    magnitude = one_magnitude(component, &short, &long, parts)?;
+                    long_frequencies = Some(long.frequencies);
+                    short.frequencies
+                }
+            }
+        }
     };
     if frequencies.iter().chain(long_frequencies.iter().flatten()).any(|value| !value.is_finite()) {
         parts.fault(&format!("rope: base {base} and its scaling give frequencies that are no numbers"));
@@ -46,4 +67,45 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
         RopePairs::Halves => model::RopePairs::Halves,
     };
     Some(Rope { pairs, frequencies, long_frequencies, magnitude })
+}
+
+/// Frequencies of a component for a context of this many tokens.
+fn of_component(
+    component: &Component,
+    (base, rotated): (f32, usize),
+    context_length: usize,
+    parts: &mut dyn Parts,
+) -> Option<ScaledFrequencies> {
+    let made = parts.rope_frequencies(component)?;
+    let answer = made.frequencies(&FrequencyQuestion { base, rotated, context_length });
+    let scaled = noted(parts, answer)?;
+    if scaled.frequencies.len() == rotated / 2 && scaled.magnitude.is_finite() {
+        return Some(scaled);
+    }
+    let (name, found) = (component.kind().name, scaled.frequencies.len());
+    parts.fault(&format!(
+        "rope `{name}` gave {found} frequencies and the magnitude {}; {} frequencies and a number are wanted",
+        scaled.magnitude,
+        rotated / 2
+    ));
+    None
+}
+
+/// The magnitude of both regimes.
+fn one_magnitude(
+    component: &Component,
+    short: &ScaledFrequencies,
+    long: &ScaledFrequencies,
+    parts: &mut dyn Parts,
+) -> Option<f32> {
+    if short.magnitude == long.magnitude {
+        return Some(short.magnitude);
+    }
+    parts.fault(&format!(
+        "rope `{}` gives the magnitude {} up to `long_after` and {} beyond; a rope has one",
+        component.kind().name,
+        short.magnitude,
+        long.magnitude
+    ));
+    None
 }

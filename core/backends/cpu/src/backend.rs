@@ -5,12 +5,13 @@ use crate::buffers::{Buffers, HostRows, values};
 use crate::matrix::{self, CpuMatrix};
 use crate::names::{self, NAME, block_type, failed};
 use crate::state::CpuStates;
+use gguf_file::GgmlType;
 use menagerie_kernels::{self as kernels, Cpu};
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
-    Gating, LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Param, Product,
-    Result, RopeTable, Rotation, Rows, SelectiveScanInputs, SequenceId, StateBacking, StateId, StatePlan,
-    StatePool, StateStep, Weight, WeightShape, Weighted,
+    Gating, HostOperand, LinearAttentionInputs, LinearAttentionShape, LowRankSum, ModelError, Operation,
+    Packing, Param, Product, Result, RopeTable, Rotation, Rows, SelectiveScanInputs, SequenceId,
+    StateBacking, StateId, StatePlan, StatePool, StateStep, Weight, WeightShape, Weighted,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -97,6 +98,25 @@ impl Backend for CpuBackend {
         Ok(HostRows::of(&self.buffers, values).into_rows(rows, cols))
     }
 
+    fn written(
+        &self,
+        rows: usize,
+        cols: usize,
+        write: &mut dyn FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<Rows> {
+        let mut out = HostRows::unwritten(&self.buffers, rows * cols);
+        write(out.values_mut())?;
+        Ok(out.into_rows(rows, cols))
+    }
+
+    fn host_threads(&self) -> usize {
+        self.cpu.pool().threads()
+    }
+
+    fn parallel(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<()> {
+        self.cpu.pool().run(tasks, job).map_err(failed)
+    }
+
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>> {
         values(rows).map(Cow::Borrowed)
     }
@@ -152,6 +172,28 @@ impl Backend for CpuBackend {
 
     fn products(&self, products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Result<Vec<Rows>> {
         self.multiply_all(products, x, arithmetic)
+    }
+
+    fn low_rank_up(&self, turned: &Weight) -> Result<Option<Param>> {
+        let plain = match turned.block() {
+            GgmlType::F32 | GgmlType::F16 => turned.clone(),
+            _ => Weight::from_f32(turned.name(), &self.values(turned)?, turned.shape())?,
+        };
+        CpuMatrix::param(&plain).map(Some)
+    }
+
+    fn add_low_rank(&self, ys: Vec<Rows>, sums: &[LowRankSum], _arithmetic: Arithmetic) -> Result<Vec<Rows>> {
+        self.sum_low_rank(ys, sums)
+    }
+
+    fn product_between(
+        &self,
+        product: &Product,
+        x: HostOperand<'_>,
+        y: &mut [f32],
+        arithmetic: Arithmetic,
+    ) -> Result<()> {
+        self.multiply_between(product, x, y, arithmetic)
     }
 
     fn expert_products(

@@ -8,7 +8,8 @@ use menagerie_kernels::{
     self as kernels, ActivationCache, Activations, ExpertRows, Matrix, OneRow, matmul_each, matmul_experts,
 };
 use menagerie_model::{
-    Activated, Arithmetic, ExpertPlan, ModelError, Packing, Product, Rows, WeightShape, Weighted,
+    Activated, Arithmetic, ExpertPlan, HostOperand, LowRankSum, ModelError, Packing, Product, Rows,
+    WeightShape, Weighted,
 };
 use std::sync::{Mutex, PoisonError};
 
@@ -63,6 +64,60 @@ impl CpuBackend {
             made.push(output.into_rows(rows, product.weight.shape().rows));
         }
         Ok(made)
+    }
+
+    /// See [`menagerie_model::Backend::add_low_rank`].
+    pub(crate) fn sum_low_rank(
+        &self,
+        mut ys: Vec<Rows>,
+        sums: &[LowRankSum],
+    ) -> Result<Vec<Rows>, ModelError> {
+        let mut parts = Vec::with_capacity(ys.len());
+        for (at, y) in ys.iter_mut().enumerate() {
+            let own = sums.iter().filter(|sum| sum.to == at);
+            let terms = own.map(|sum| {
+                let up = sum.pair.up.as_ref().ok_or_else(|| {
+                    ModelError::Layout(format!("\"{}\" was not taken in to be added", sum.pair.b.name()))
+                })?;
+                let (narrow, up) = (values(sum.narrow)?, matrix(up, 0)?);
+                Ok(kernels::LowRankTerm { narrow, up, rows: sum.rows })
+            });
+            let terms = terms.collect::<Result<Vec<_>, ModelError>>()?;
+            let width = y.cols();
+            if !terms.is_empty() {
+                parts.push(kernels::LowRankSum { y: y.data_mut::<HostRows>()?.values_mut(), width, terms });
+            }
+        }
+        kernels::add_low_rank(&self.cpu, &mut parts).map_err(failed)?;
+        drop(parts);
+        Ok(ys)
+    }
+
+    /// See [`menagerie_model::Backend::product_between`].
+    pub(crate) fn multiply_between(
+        &self,
+        product: &Product,
+        x: HostOperand<'_>,
+        y: &mut [f32],
+        precision: Arithmetic,
+    ) -> Result<(), ModelError> {
+        let matrix = matrix(product.weight, 0)?;
+        let own = ActivationCache::default();
+        let x = match x {
+            HostOperand::Rows(x) => {
+                expect_inputs(product, x)?;
+                activations(x)?
+            }
+            HostOperand::Values(values) => {
+                let cols = product.weight.shape().cols;
+                Activations::new(values, values.len() / cols.max(1), cols, &own).map_err(failed)?
+            }
+        };
+        kernels::matmul(&self.cpu, arithmetic(precision), &matrix, &x, y).map_err(failed)?;
+        match product.bias {
+            Some(bias) => kernels::add_bias(&self.cpu, y, vector(bias)?).map_err(failed),
+            None => Ok(()),
+        }
     }
 
     /// See [`menagerie_model::Backend::expert_products`].

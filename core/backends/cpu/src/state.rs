@@ -129,6 +129,10 @@ impl StateBacking for CpuStates {
         }
     }
 
+    fn host_blocks(&mut self, state: StateId) -> Result<Option<&mut [f32]>> {
+        self.blocks(state).map(|(values, _)| Some(values))
+    }
+
     fn write_block(&mut self, state: StateId, block: u32, values: &[f32]) -> Result<()> {
         let held = self.block_mut(state, block)?;
         if held.len() != values.len() {

@@ -6,6 +6,7 @@ mod attention;
 mod blocks;
 mod broken;
 mod linear_attention;
+mod low_rank;
 mod matmul;
 mod norm;
 mod pointwise;

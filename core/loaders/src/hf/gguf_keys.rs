@@ -4,7 +4,7 @@
 use gguf_file::{OwnedArray, OwnedValue};
 
 use super::sentence_piece::SentencePiece;
-use super::{HfTexts, document, refused};
+use super::{HfTexts, document, ranked_files, refused};
 use crate::loader::LoadError;
 use crate::tables::{Algorithm, TokenizerTables};
 use crate::tokenizer::json::file::File;
@@ -43,16 +43,15 @@ impl HfTexts {
         tables: &TokenizerTables,
     ) -> Result<VocabularyKeys, LoadError> {
         let pieces = self.folder.join("tokenizer.model");
-        let json = self.folder.join("tokenizer.json");
-        let mut found = if pieces.exists() {
+        let tiktoken = ranked_files::tiktoken(&self.folder, self.class.as_deref(), tables);
+        let mut found = if pieces.exists() && tiktoken.as_ref() != Some(&pieces) {
             let model = SentencePiece::read(&document::bytes(&pieces)?).map_err(|it| refused(&pieces, it))?;
             VocabularyKeys {
                 keys: self.sentence_piece_keys(&pieces, (&model, rows), tables)?,
                 lost: Vec::new(),
             }
-        } else if json.exists() {
-            let failed = |source| LoadError::Tokenizer { file: json.display().to_string(), source };
-            let file = json::read(&document::text(&json)?).map_err(failed)?;
+        } else if let Some((path, file)) = self.stages(tables)? {
+            let failed = |source| LoadError::Tokenizer { file: path.display().to_string(), source };
             self.of_json(file, (rows, pre), tables).map_err(failed)?
         } else {
             return Err(self.no_tokenizer());
@@ -181,6 +180,9 @@ impl HfTexts {
     }
 }
 
+/// Tokens of byte pair encoding that no merge makes.
+const BYTES: usize = 256;
+
 /// Byte pair encoding over GPT-2's letters, cut by a pre-tokenizer that has a name.
 fn byte_level(
     file: &File,
@@ -206,7 +208,12 @@ fn byte_level(
     };
     let regexes: Vec<String> = regexes.iter().map(|regex| as_listed(regex)).collect();
     let whole = file.model.ignore_merges == Some(true);
-    let names = tables.pre_of(&regexes, whole);
+    let mut names = tables.pre_of(&regexes, whole);
+    // Where merges lead to every token, a piece that is a token is that token anyhow.
+    let merges = file.model.merges.as_ref().map_or(0, |merges| merges.len());
+    if names.is_empty() && merges + BYTES == file.model.vocab.texts.len() {
+        names = tables.pre_of(&regexes, !whole);
+    }
     let name = pre.filter(|pre| names.contains(pre)).or(names.first().copied());
     let name = name.ok_or_else(|| {
         let what = format!(

@@ -47,6 +47,8 @@ impl Algorithm {
 pub(crate) enum VocabularyKind {
     /// An algorithm that is there; `pre` is the pre-tokenizer that goes with the name, whatever the file says.
     Known { algorithm: Algorithm, pre: Option<String> },
+    /// A registered tokenizer, `author/name:tokenizer`, with its options.
+    Codec { name: String, options: Vec<(String, String)> },
     /// One that is not, in words.
     Refused { what: String },
 }
@@ -80,6 +82,21 @@ pub(crate) struct StripAfter {
     pub(crate) also: Vec<String>,
     /// Special tokens that do not.
     pub(crate) except: Vec<String>,
+}
+
+/// A vocabulary of bytes in the order of their merging, whose file says nothing else (`[[ranked]]`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RankedKind {
+    /// Applied one after the other; none where the file has its own.
+    pub(crate) regexes: Vec<String>,
+    /// Special tokens, in the order of their ids, behind (or before) all others.
+    pub(crate) specials: Vec<String>,
+    /// What further ones are called, `{}` being their number, and how many there are.
+    pub(crate) numbered: Option<(String, usize)>,
+    /// Put before each text.
+    pub(crate) opening: Vec<String>,
+    /// Whether text is composed (NFC) first.
+    pub(crate) composed: bool,
 }
 
 /// The tags around a model's reasoning (`[[reasoning]]`).

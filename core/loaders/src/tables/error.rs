@@ -77,7 +77,7 @@ pub enum TableFault {
     },
     /// A vocabulary names an algorithm that does not exist.
     #[error(
-        "there is no algorithm `{name}`; `spm`, `bpe`, `wordpiece`, `unigram`, `longest` and `cheapest` are known"
+        "there is no algorithm `{name}`; `spm`, `bpe`, `wordpiece`, `unigram`, `longest` and `cheapest` are known, and those of plugins, author/name:tokenizer"
     )]
     UnknownAlgorithm {
         /// The name.

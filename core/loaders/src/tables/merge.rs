@@ -30,6 +30,7 @@ impl Merge<'_> {
         self.splits(&written)?;
         self.pre(&written)?;
         self.vocabularies(&written)?;
+        self.ranked(&written)?;
         self.templates(&written)?;
         for text in written.end {
             self.tables.end.entry(text.value).or_insert(self.file);
@@ -108,15 +109,31 @@ impl Merge<'_> {
 
     fn pre(&mut self, written: &Written) -> Result<(), TableError> {
         for Placed { at, value: (names, split, pre) } in &written.pre {
-            let splits = &self.tables.splits;
-            let regexes = splits.get(split).map(|held| held.value.clone()).ok_or_else(|| {
-                let near = nearest(split, splits.keys().map(String::as_str));
-                self.source.error(at, TableFault::UnknownSplit { name: split.clone(), near })
-            })?;
+            let regexes = self.regexes(at, split)?;
             let pre = super::PreTokenizer { regexes, ..pre.clone() };
             self.tables.usual_pre.extend(names.first().cloned());
             for name in names {
                 self.put(|tables| &mut tables.pre, at, name, &pre)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The regexes of a split.
+    fn regexes(&self, at: &At, split: &str) -> Result<Vec<String>, TableError> {
+        let splits = &self.tables.splits;
+        splits.get(split).map(|held| held.value.clone()).ok_or_else(|| {
+            let near = nearest(split, splits.keys().map(String::as_str));
+            self.source.error(at, TableFault::UnknownSplit { name: split.to_owned(), near })
+        })
+    }
+
+    fn ranked(&mut self, written: &Written) -> Result<(), TableError> {
+        for Placed { at, value: (names, split, kind) } in &written.ranked {
+            let regexes = split.as_ref().map_or(Ok(Vec::new()), |split| self.regexes(at, split))?;
+            let kind = super::RankedKind { regexes, ..kind.clone() };
+            for name in names {
+                self.put(|tables| &mut tables.ranked, at, name, &kind)?;
             }
         }
         Ok(())

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use toml_span::{Value, value::Table};
 
-use super::entries::{Algorithm, FillIn, NotEnd, PreTokenizer, ReasoningPair, StripAfter, VocabularyKind};
+use super::entries::{
+    Algorithm, FillIn, NotEnd, PreTokenizer, RankedKind, ReasoningPair, StripAfter, VocabularyKind,
+};
 use super::error::{TableError, TableFault};
 use crate::nearest::nearest;
 
@@ -28,12 +30,17 @@ pub(super) type Split = (String, Vec<String>);
 /// Names, the split they use, and flags (without regexes).
 pub(super) type Pre = (Vec<String>, String, PreTokenizer);
 
+/// Names, the split they use, and the rest (without regexes).
+pub(super) type Ranked = (Vec<String>, Option<String>, RankedKind);
+
 /// One file, read and not yet compared with others.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) splits: Vec<Placed<Split>>,
     pub(super) pre: Vec<Placed<Pre>>,
     pub(super) vocabularies: Vec<Placed<(String, VocabularyKind)>>,
+    /// Names, the split they use, and the rest (without regexes).
+    pub(super) ranked: Vec<Placed<Ranked>>,
     pub(super) end: Vec<Placed<String>>,
     pub(super) steering: Vec<Placed<String>>,
     pub(super) fill_in: Vec<Placed<FillIn>>,
@@ -44,10 +51,14 @@ pub(super) struct Written {
     pub(super) templates: Vec<Placed<(String, String)>>,
 }
 
-const TABLES: [&str; 10] = [
+/// How many special tokens may differ by a number alone.
+const MOST_NUMBERED: usize = 1 << 16;
+
+const TABLES: [&str; 11] = [
     "split",
     "pre",
     "vocabulary",
+    "ranked",
     "end",
     "steering",
     "fill_in_the_middle",
@@ -95,6 +106,7 @@ impl Source<'_> {
                 "split" => written.splits = node.splits()?,
                 "pre" => written.pre = node.list(Node::pre)?,
                 "vocabulary" => written.vocabularies = node.list(Node::vocabulary)?,
+                "ranked" => written.ranked = node.list(Node::ranked)?,
                 "end" => written.end = node.only_texts()?,
                 "steering" => written.steering = node.only_texts()?,
                 "fill_in_the_middle" => written.fill_in = node.list(Node::fill_in)?,
@@ -245,13 +257,17 @@ impl<'s, 'v> Node<'s, 'v> {
     }
 
     fn vocabulary(&self) -> Result<Placed<(String, VocabularyKind)>, TableError> {
-        self.table(&["name", "algorithm", "pre", "refused"])?;
+        self.table(&["name", "algorithm", "pre", "options", "refused"])?;
         let name = self.need("name")?.text()?;
         if let Some(what) = self.get("refused") {
             return Ok(self.placed((name, VocabularyKind::Refused { what: what.text()? })));
         }
         let node = self.need("algorithm")?;
         let name_of_it = node.text()?;
+        if name_of_it.contains(':') {
+            let options = self.get("options").map(|node| node.options()).transpose()?.unwrap_or_default();
+            return Ok(self.placed((name, VocabularyKind::Codec { name: name_of_it, options })));
+        }
         let known = Algorithm::NAMES.iter().find(|(known, _)| *known == name_of_it);
         let Some((_, algorithm)) = known else {
             return node.fault(TableFault::UnknownAlgorithm { name: name_of_it });
@@ -259,6 +275,45 @@ impl<'s, 'v> Node<'s, 'v> {
         let algorithm = *algorithm;
         let pre = self.get("pre").map(|pre| pre.text()).transpose()?;
         Ok(self.placed((name, VocabularyKind::Known { algorithm, pre })))
+    }
+
+    /// Names and values as text, in the order of the names.
+    fn options(&self) -> Result<Vec<(String, String)>, TableError> {
+        let Some(table) = self.value.as_table() else { return self.wanted("a table") };
+        let text = |(key, node): (&str, Self)| {
+            let value = match (node.value.as_str(), node.value.as_integer(), node.value.as_float()) {
+                (Some(text), _, _) => text.to_owned(),
+                (_, Some(integer), _) => integer.to_string(),
+                (_, _, Some(real)) => real.to_string(),
+                _ => return node.wanted("a text or a number"),
+            };
+            Ok((key.to_owned(), value))
+        };
+        self.entries(table).map(text).collect()
+    }
+
+    fn ranked(&self) -> Result<Placed<Ranked>, TableError> {
+        self.table(&["names", "split", "specials", "numbered", "opening", "nfc"])?;
+        let list = |key: &str| self.get(key).map_or(Ok(Vec::new()), |node| node.plain_texts());
+        let numbered = match self.get("numbered") {
+            None => None,
+            Some(node) => {
+                node.table(&["text", "count"])?;
+                let count = node.need("count")?;
+                let number = count.value.as_integer().and_then(|count| usize::try_from(count).ok());
+                let number = number.filter(|count| *count <= MOST_NUMBERED);
+                Some((node.need("text")?.text()?, number.map_or_else(|| count.wanted("a small number"), Ok)?))
+            }
+        };
+        let kind = RankedKind {
+            regexes: Vec::new(),
+            specials: list("specials")?,
+            numbered,
+            opening: list("opening")?,
+            composed: self.flag("nfc")?,
+        };
+        let split = self.get("split").map(|node| node.text()).transpose()?;
+        Ok(self.placed((self.need("names")?.plain_texts()?, split, kind)))
     }
 
     fn fill_in(&self) -> Result<Placed<FillIn>, TableError> {

@@ -54,6 +54,13 @@ fn faults_have_a_place() {
             "[[vocabulary]]\nname = 'v'\nalgorithm = 'magic'",
             "vocabulary[0].algorithm: there is no algorithm `magic`",
         ),
+        ("[[ranked]]\nsplit = 'qwen2'", "ranked[0].names: missing"),
+        ("[[ranked]]\nnames = ['c']\nsplit = 'qwen'", "ranked[0]: "),
+        (
+            "[[ranked]]\nnames = ['c']\nnumbered = { text = '<{}>', count = -1 }",
+            "ranked[0].numbered.count: a small number is wanted",
+        ),
+        ("[[ranked]]\nnames = ['QWenTokenizer']\nsplit = 'gpt2'", "QWenTokenizer"),
         ("[[reasoning]]\nopen = '<a>'", "reasoning[0].close: missing"),
         ("[[reasoning]]\nopen = '<a>'\nclose = ''", "reasoning[0].close: empty: a text is wanted"),
         ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: a list is wanted, found a text"),

@@ -3,6 +3,7 @@
 use super::bpe::Bpe;
 use super::byte_letters;
 use super::cheapest::Cheapest;
+use super::codec::Codec;
 use super::error::TokenizerError;
 use super::json::Staged;
 use super::longest::{Longest, unescape};
@@ -27,6 +28,8 @@ pub(crate) enum Algorithm {
     Longest(Longest),
     /// The smallest sum of costs.
     Cheapest(Cheapest),
+    /// That of a registered tokenizer.
+    Codec(Codec),
     /// The stages of a `tokenizer.json`, which find special tokens themselves.
     Staged(Box<Staged>),
 }
@@ -70,6 +73,7 @@ impl Algorithm {
                 return spm.encode(vocabulary, text, prefix, out);
             }
             Self::Longest(longest) => return longest.encode(text, out),
+            Self::Codec(codec) => return codec.encode(vocabulary, text, out),
             Self::WordPiece(word_piece) => word_piece.encode(text, out),
             Self::Unigram(unigram) => unigram.encode(text, out),
             Self::Cheapest(cheapest) => cheapest.encode(text, out),
@@ -86,13 +90,13 @@ impl Algorithm {
             Self::Spm(spm) => spm.space_prefix,
             Self::Unigram(unigram) => unigram.space_prefix,
             Self::WordPiece(_) => true,
-            Self::Bpe(_) | Self::Longest(_) | Self::Cheapest(_) => false,
+            Self::Bpe(_) | Self::Longest(_) | Self::Cheapest(_) | Self::Codec(_) => false,
             Self::Staged(staged) => return staged.leading(),
         };
         if added { Leading::OneGone } else { Leading::Kept }
     }
 
-    /// The bytes that an ordinary token's text stands for.
+    /// The bytes that an ordinary token's text stands for; a codec is asked by id instead.
     pub(crate) fn bytes(&self, text: &str) -> Vec<u8> {
         match self {
             Self::Bpe(bpe) if !bpe.spells_text() => {
@@ -101,7 +105,7 @@ impl Algorithm {
             }
             Self::Staged(staged) => staged.bytes(text),
             Self::Longest(_) => unescape(text),
-            Self::Cheapest(_) => text.as_bytes().to_vec(),
+            Self::Cheapest(_) | Self::Codec(_) => text.as_bytes().to_vec(),
             Self::Bpe(_) | Self::Spm(_) | Self::Unigram(_) | Self::WordPiece(_) => {
                 text.replace(SPACE, " ").into_bytes()
             }

@@ -9,6 +9,7 @@ use super::algorithm::Algorithm;
 use super::bpe::Bpe;
 use super::character_map::CharacterMap;
 use super::cheapest::Cheapest;
+use super::codec::Codec;
 use super::error::TokenizerError;
 use super::framing::Framing;
 use super::longest::Longest;
@@ -57,6 +58,10 @@ impl Build<'_> {
     pub(super) fn run(self, pre: Option<&str>) -> Result<Tokenizer, TokenizerError> {
         let (algorithm, fixed) = match self.tables.vocabulary(self.model) {
             Some(VocabularyKind::Known { algorithm, pre }) => (*algorithm, pre.clone()),
+            Some(VocabularyKind::Codec { name, options }) => {
+                let (name, options) = (name.clone(), options.clone());
+                return self.codec(&name, &options);
+            }
             refused => return Err(unsupported(self.model, refused, &self.tables)),
         };
         let done: &[&str] = match algorithm {
@@ -187,6 +192,22 @@ impl Build<'_> {
         let eos = self.token(keys::EOS, 2, size)?;
         let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let algorithm = Algorithm::Cheapest(Cheapest::new(&vocabulary)?);
+        let closing = Closing::Asked;
+        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
+    }
+
+    fn codec(self, name: &str, options: &[(String, String)]) -> Result<Tokenizer, TokenizerError> {
+        let metadata = self.metadata;
+        keys::refuse_unsupported(metadata, &[])?;
+        let Some(kind) = self.tables.codec(name).cloned() else {
+            return Err(TokenizerError::CodecMissing { model: self.model.to_owned(), name: name.to_owned() });
+        };
+        let mut vocabulary = Vocabulary::read(metadata, true)?;
+        let size = vocabulary.len();
+        let bos = keys::token_id(metadata, keys::BOS, size)?;
+        let eos = keys::token_id(metadata, keys::EOS, size)?;
+        let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
+        let algorithm = Algorithm::Codec(Codec::new(&*kind, options, &vocabulary, metadata)?);
         let closing = Closing::Asked;
         self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
     }

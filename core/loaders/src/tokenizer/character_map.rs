@@ -13,6 +13,13 @@ pub(crate) struct CharacterMap {
     replacements: Vec<u8>,
 }
 
+/// Whether a search goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Longer,
+    Enough,
+}
+
 impl CharacterMap {
     /// Reads `tokenizer.ggml.precompiled_charsmap`: the length of the trie in bytes, the trie, the texts.
     ///
@@ -35,8 +42,35 @@ impl CharacterMap {
 
     /// What stands for the longest prefix of `text` that is replaced: how many bytes that is, and the text.
     pub(crate) fn replacement(&self, text: &[u8]) -> Option<(usize, &[u8])> {
-        let mut found = None;
-        let mut node = base(self.node(0)?);
+        let mut longest = None;
+        self.prefixes(text, |length, at| {
+            longest = Some((length, at));
+            Next::Longer
+        });
+        let (length, at) = longest?;
+        Some((length, self.text(at)?))
+    }
+
+    /// What stands for the shortest prefix of `text` that is replaced.
+    pub(crate) fn of_shortest(&self, text: &[u8]) -> Option<&[u8]> {
+        let mut shortest = None;
+        self.prefixes(text, |_, at| {
+            shortest = Some(at);
+            Next::Enough
+        });
+        self.text(shortest?)
+    }
+
+    /// The text that begins at a byte.
+    fn text(&self, at: u32) -> Option<&[u8]> {
+        let text = self.replacements.get(usize::try_from(at).ok()?..)?;
+        Some(text.split(|byte| *byte == 0).next().unwrap_or_default())
+    }
+
+    /// Every prefix that is replaced, the shortest first: its length, and where its text is.
+    fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, u32) -> Next) {
+        let Some(root) = self.node(0) else { return };
+        let mut node = base(root);
         for (at, byte) in text.iter().enumerate() {
             if *byte == 0 {
                 break;
@@ -47,13 +81,13 @@ impl CharacterMap {
                 _ => break,
             };
             node ^= base(packed);
-            if packed & (1 << 8) != 0 {
-                found = self.node(node).map(|value| (at + 1, value & !(1 << 31)));
+            if packed & (1 << 8) != 0
+                && let Some(value) = self.node(node)
+                && found(at + 1, value & !(1 << 31)) == Next::Enough
+            {
+                break;
             }
         }
-        let (length, start) = found?;
-        let text = self.replacements.get(usize::try_from(start).ok()?..)?;
-        Some((length, text.split(|byte| *byte == 0).next().unwrap_or_default()))
     }
 
     fn node(&self, index: u32) -> Option<u32> {

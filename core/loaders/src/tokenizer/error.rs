@@ -54,6 +54,25 @@ pub enum TokenizerError {
         /// What it is or has, in words.
         what: String,
     },
+    /// The table's entry names a tokenizer that nobody registered.
+    #[error(
+        "`tokenizer.ggml.model` is `{model}`, which is cut by `{name}`, a tokenizer of a plugin that is not loaded; \
+         name the plugin's folder with --plugin-dir, or give token ids"
+    )]
+    CodecMissing {
+        /// What the file says.
+        model: String,
+        /// `author/name:tokenizer`.
+        name: String,
+    },
+    /// A registered tokenizer refused a vocabulary or a text.
+    #[error("tokenizer `{name}`: {message}")]
+    Codec {
+        /// `author/name:tokenizer`.
+        name: String,
+        /// What it reports.
+        message: String,
+    },
     /// `tokenizer.ggml.model` names an algorithm that is not implemented.
     #[error(
         "`tokenizer.ggml.model` is `{model}`{}, which is not supported ({} are); \

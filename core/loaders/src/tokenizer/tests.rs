@@ -1,5 +1,6 @@
 //! Tests of the tokenizer against references.
 
+mod codecs;
 mod damaged;
 mod decoding;
 mod ends;

@@ -6,6 +6,7 @@ use crate::context::TransformContext;
 use crate::rows::Rows;
 
 /// Rows of a product whose sequences have one adapter set.
+#[derive(Debug)]
 pub(super) enum Chosen {
     /// All of them.
     All,
@@ -14,6 +15,7 @@ pub(super) enum Chosen {
 }
 
 /// What multiplies the rank's rows of one adapter.
+#[derive(Debug)]
 pub(super) enum Factors {
     /// One number.
     One(f32),
@@ -56,6 +58,14 @@ impl Chosen {
             Self::Some(some) => (0..0, some.as_slice()),
         };
         all.chain(some.iter().map(|row| *row as usize))
+    }
+
+    /// Their numbers, where they are not all.
+    pub(super) fn picked(&self) -> Option<&[u32]> {
+        match self {
+            Self::All => None,
+            Self::Some(rows) => Some(rows),
+        }
     }
 
     /// `y` with `more` added to these rows.

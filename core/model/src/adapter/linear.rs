@@ -1,5 +1,6 @@
 //! [`AdaptedLinear`]: a linear that adapter sets add to.
 
+use super::adaption::{Adaption, LowRankTerm, adapted_products};
 use super::chosen::{Chosen, Factors};
 use super::part::{LinearPart, Whole};
 use super::set::{AdapterSet, Member};
@@ -131,11 +132,42 @@ impl Linear for AdaptedLinear {
     }
 
     fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
-        self.adapt(self.inner.forward(x, context)?, x, context)
+        match self.inner.plain().filter(|_| !context.adapters.is_empty()) {
+            Some(plain) => {
+                let [rows] = exactly(adapted_products(&[self], vec![plain], x, context)?)?;
+                Ok(rows)
+            }
+            None => self.adapt(self.inner.forward(x, context)?, x, context),
+        }
     }
 
     fn plain(&self) -> Option<Product<'_>> {
         self.inner.plain()
+    }
+
+    fn adaption<'a>(&'a self, x: &Activated, context: &'a TransformContext) -> Adaption<'a> {
+        let rows = x.rows().rows();
+        let mut terms = Vec::new();
+        for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
+            for (at, member) in set.members().iter().enumerate() {
+                let Some(part) = member.adapter.linear(self.site) else { continue };
+                let LinearPart { low_rank: Some(pair), bias: None, magnitude: None, whole: None } = part
+                else {
+                    return Adaption::Other;
+                };
+                let Some(chosen) = Chosen::of(index, rows, |row| x.origin(row), context) else { continue };
+                let origins = chosen.rows(rows).map(|row| x.origin(row));
+                let constant = member.weight * pair.scaling;
+                let factors = Factors::of(set, (at, self.site), constant, origins, context);
+                terms.push(LowRankTerm { pair, factors, chosen });
+            }
+        }
+        if terms.is_empty() { Adaption::Nothing } else { Adaption::LowRank(terms) }
+    }
+
+    fn alone(&self, context: &TransformContext) -> Option<Product<'_>> {
+        let none_acts = !context.adapters.iter().any(|set| set.acts_at(self.site));
+        self.inner.alone(context).filter(|_| none_acts)
     }
 
     fn adapt(&self, product: Rows, x: &Activated, context: &TransformContext) -> Result<Rows> {

@@ -12,6 +12,8 @@ pub struct LowRank {
     pub b: Param,
     /// Multiplies the product: alpha over rank, or over its root (rsLoRA).
     pub scaling: f32,
+    /// B once more, as the backend adds products to rows best ([`crate::Backend::low_rank_up`]).
+    pub up: Option<Param>,
 }
 
 impl LowRank {
@@ -24,7 +26,12 @@ impl LowRank {
         let WeightShape { count, rows, cols } = around;
         expect(&a, WeightShape { count, rows: rank, cols })?;
         expect(&b, WeightShape { count, rows, cols: rank })?;
-        Ok(Self { a, b, scaling })
+        Ok(Self { a, b, scaling, up: None })
+    }
+
+    /// The pair with B in the backend's own form too.
+    pub fn with_up(self, up: Option<Param>) -> Self {
+        Self { up, ..self }
     }
 
     /// The pair for a table `[V, D]`: `a` has a row for each id.
@@ -35,7 +42,7 @@ impl LowRank {
         let rank = a.shape().cols;
         expect(&a, WeightShape { count: 1, rows: around.rows, cols: rank })?;
         expect(&b, WeightShape { count: 1, rows: around.cols, cols: rank })?;
-        Ok(Self { a, b, scaling })
+        Ok(Self { a, b, scaling, up: None })
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::activated::Activated;
 use crate::context::TransformContext;
+use crate::element_wise::{ActivationForm, GateForm};
 use crate::linear::{Linear, linear_many};
-use crate::pointwise::{Activation, Gating};
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw};
 
@@ -17,7 +17,7 @@ pub struct GatedFeedForward {
     /// `[F]` to `[D]`.
     pub down: Box<dyn Linear>,
     /// How gate and up become one.
-    pub gating: Gating,
+    pub gating: GateForm,
     /// Norm before the way down, over `F` (BitNet).
     pub inner_norm: Option<Box<dyn Norm>>,
 }
@@ -25,7 +25,7 @@ pub struct GatedFeedForward {
 impl FeedForward for GatedFeedForward {
     fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         let [gate, up] = linear_many([&*self.gate, &*self.up], &Activated::new(x), context)?;
-        let inner = context.compute.backend.gated(gate, &up, self.gating)?;
+        let inner = self.gating.apply(gate, &up, context)?;
         drop(up);
         let inner = normed(inner, self.inner_norm.as_deref(), context)?;
         self.down.forward(&Activated::new(&inner), context)
@@ -39,7 +39,7 @@ pub struct PlainFeedForward {
     /// `[F]` to `[D]`.
     pub down: Box<dyn Linear>,
     /// Activation between the two.
-    pub activation: Activation,
+    pub activation: ActivationForm,
     /// Norm before the way down, over `F`.
     pub inner_norm: Option<Box<dyn Norm>>,
 }
@@ -47,7 +47,7 @@ pub struct PlainFeedForward {
 impl FeedForward for PlainFeedForward {
     fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         let inner = self.up.forward(&Activated::new(x), context)?;
-        let inner = context.compute.backend.activate(inner, self.activation)?;
+        let inner = self.activation.apply(inner, context)?;
         let inner = normed(inner, self.inner_norm.as_deref(), context)?;
         self.down.forward(&Activated::new(&inner), context)
     }

@@ -2,9 +2,10 @@
 
 use crate::activated::Activated;
 use crate::context::TransformContext;
+use crate::element_wise::{ActivationForm, GateForm};
 use crate::experts::{ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
 use crate::linear::Linear;
-use crate::pointwise::{Activation, Gating};
+use crate::pointwise::Activation;
 use crate::router::{RouterRule, Routing, route};
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw};
@@ -28,10 +29,10 @@ pub enum ExpertForm {
         /// `[E, F, D]`.
         gate: Box<dyn ExpertLinear>,
         /// How gate and up become one.
-        gating: Gating,
+        gating: GateForm,
     },
     /// An activation alone.
-    Plain(Activation),
+    Plain(ActivationForm),
 }
 
 /// A router, and what is done to the rows it reads.
@@ -168,14 +169,14 @@ impl MoeFeedForward {
         packing: Packing,
         context: &TransformContext,
     ) -> Result<Rows> {
-        let (experts, backend) = (&self.experts, &context.compute.backend);
+        let experts = &self.experts;
         let inner = match &experts.form {
             ExpertForm::Gated { gate, gating } => {
                 let [gate, up] = experts_many([&**gate, &*experts.up], x, plan, packing, context)?;
-                backend.gated(gate, &up, *gating)?
+                gating.apply(gate, &up, context)?
             }
             ExpertForm::Plain(activation) => {
-                backend.activate(experts.up.forward(x, plan, packing, context)?, *activation)?
+                activation.apply(experts.up.forward(x, plan, packing, context)?, context)?
             }
         };
         let inner = Activated::selected(&inner, plan.tokens())?;

@@ -2,9 +2,9 @@
 
 use crate::activated::Activated;
 use crate::context::{StepInput, TransformContext};
+use crate::element_wise::GateForm;
 use crate::linear::Linear;
 use crate::param::Param;
-use crate::pointwise::{Activation, Gating};
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw, TokenEmbedding};
 use crate::{ModelError, Result};
@@ -60,8 +60,8 @@ impl TokenEmbedding for PerLayerEmbedding {
 pub struct PerLayerInput {
     /// `[D]` to `[width]`.
     pub gate: Box<dyn Linear>,
-    /// Activation of the gate.
-    pub activation: Activation,
+    /// Its activation is that of the gate.
+    pub gating: GateForm,
     /// `[width]` to `[D]`.
     pub projection: Box<dyn Linear>,
     /// Which row of a token it takes.
@@ -82,7 +82,7 @@ impl FeedForward for PerLayerInput {
         let own: Vec<u32> = (0..x.rows()).map(|token| (token * layers + self.layer) as u32).collect();
         let own = backend.select(per_layer, &own)?;
         let gate = self.gate.forward(&Activated::new(x), context)?;
-        let gated = backend.gated(gate, &own, Gating::Plain(self.activation))?;
+        let gated = self.gating.apply(gate, &own, context)?;
         self.projection.forward(&Activated::new(&gated), context)
     }
 }

@@ -23,6 +23,35 @@ pub struct Rope {
     pub magnitude: f32,
 }
 
+/// What a component that gives the frequencies of a rope is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrequencyQuestion {
+    /// Base of the geometric series.
+    pub base: f32,
+    /// Elements of a head that rotate; even.
+    pub rotated: usize,
+    /// Tokens of the context that the frequencies are for.
+    pub context_length: usize,
+}
+
+/// What such a component answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScaledFrequencies {
+    /// Radians per position, one per pair.
+    pub frequencies: Vec<f32>,
+    /// Multiplies cosine and sine.
+    pub magnitude: f32,
+}
+
+/// The frequencies of a rope as a registered component gives them, asked while a model is assembled.
+pub trait RopeFrequencies: Send + Sync {
+    /// The answer to a question.
+    ///
+    /// # Errors
+    /// What the component reports.
+    fn frequencies(&self, question: &FrequencyQuestion) -> Result<ScaledFrequencies>;
+}
+
 /// A [`Rope`] with the id its tables have in a step.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredRope {

@@ -65,6 +65,14 @@ pub trait StateBacking: Any + Send + Sync {
     /// What the device reports.
     fn read_block(&self, state: StateId, block: u32) -> Result<Vec<f32>>;
 
+    /// The blocks of a state one after the other, to be read and changed in place; absent where they are not in host memory.
+    ///
+    /// # Errors
+    /// A state that has none.
+    fn host_blocks(&mut self, _state: StateId) -> Result<Option<&mut [f32]>> {
+        Ok(None)
+    }
+
     /// Puts the elements of a snapshot back.
     ///
     /// # Errors

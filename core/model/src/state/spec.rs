@@ -100,6 +100,11 @@ impl StateDeclarations {
         Some((StateId(index), &self.specs[index]))
     }
 
+    /// What was declared so far, in the order of the ids.
+    pub fn specs(&self) -> &[StateSpec] {
+        &self.specs
+    }
+
     /// Everything declared, in the order of the ids.
     pub fn into_specs(self) -> Vec<StateSpec> {
         self.specs

@@ -1,6 +1,6 @@
 //! [`LogitBias`]: adds a number to the logits of given tokens.
 
-use super::{Candidates, LogitsPart};
+use super::{Candidates, LogitsPart, SamplingError};
 use std::collections::HashMap;
 
 /// Adds `bias` to the logit of each token named; `-inf` forbids a token. Several biases of one token add up.
@@ -27,8 +27,9 @@ impl LogitsPart for LogitBias {
         "logit-bias"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
         candidates.change(&self.biases, |entry, bias| entry.logit += bias);
+        Ok(())
     }
 }
 
@@ -39,11 +40,15 @@ mod tests {
     #[test]
     fn biases_are_added_and_minus_infinity_forbids() {
         let mut candidates = Candidates::from_logits(&[1.0, 2.0, 3.0]);
-        LogitBias::new([(0, 5.0), (0, 1.5), (2, f32::NEG_INFINITY), (9, 1.0)]).apply(&mut candidates, &[]);
+        LogitBias::new([(0, 5.0), (0, 1.5), (2, f32::NEG_INFINITY), (9, 1.0)])
+            .apply(&mut candidates, &[])
+            .unwrap();
         let logits: Vec<f32> = candidates.entries().iter().map(|c| c.logit).collect();
         assert_eq!(logits, [7.5, 2.0, f32::NEG_INFINITY]);
         let mut candidates = Candidates::from_logits(&[1.0]);
-        LogitBias::new([(0, f32::MAX), (0, f32::MAX), (0, f32::NEG_INFINITY)]).apply(&mut candidates, &[]);
+        LogitBias::new([(0, f32::MAX), (0, f32::MAX), (0, f32::NEG_INFINITY)])
+            .apply(&mut candidates, &[])
+            .unwrap();
         assert_eq!(candidates.entries()[0].logit, f32::NEG_INFINITY);
     }
 }

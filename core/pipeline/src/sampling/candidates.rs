@@ -27,6 +27,8 @@ pub struct Candidates {
     sorted: bool,
     /// Whether `entries[i]` is token `i`: nothing was dropped or moved.
     whole: bool,
+    /// Tokens of the row it was filled from.
+    vocabulary: usize,
 }
 
 impl Candidates {
@@ -43,6 +45,32 @@ impl Candidates {
         self.entries.extend(logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit }));
         self.sorted = false;
         self.whole = true;
+        self.vocabulary = logits.len();
+    }
+
+    /// Writes the logits into a row of the whole vocabulary; tokens that were dropped get minus infinity.
+    pub fn write_row(&self, row: &mut Vec<f32>) {
+        row.clear();
+        row.resize(self.vocabulary, f32::NEG_INFINITY);
+        for entry in &self.entries {
+            if let Some(logit) = row.get_mut(entry.id as usize) {
+                *logit = entry.logit;
+            }
+        }
+    }
+
+    /// Takes changed logits back from such a row, in the order of the ids; minus infinity drops a token, and one that was
+    /// dropped before stays so.
+    pub fn take_row(&mut self, row: &[f32]) {
+        if !self.whole {
+            self.entries.sort_unstable_by_key(|entry| entry.id);
+        }
+        for entry in &mut self.entries {
+            entry.logit = row.get(entry.id as usize).copied().unwrap_or(f32::NEG_INFINITY);
+        }
+        self.entries.retain(|entry| entry.logit != f32::NEG_INFINITY);
+        self.whole = self.entries.len() == self.vocabulary;
+        self.sorted = false;
     }
 
     /// The candidates, in no particular order unless [`Self::sort`] was called.

@@ -3,8 +3,8 @@
 use super::options::last;
 use super::random::fresh_seed;
 use super::{
-    Breakers, Candidates, Dry, Generator, Greedy, LogitBias, LogitsPart, MinP, Penalties, Pick, Random,
-    SamplingError, SamplingOptions, Temperature, TopK, TopP, Typical, Xtc,
+    Breakers, Candidates, Draws, Dry, Generator, Greedy, LogitBias, LogitsPart, MinP, Penalties, Pick,
+    Random, SamplerPart, SamplingError, SamplingOptions, Temperature, TopK, TopP, Typical, Xtc,
 };
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ pub struct Chain {
 /// Streams of one seed: XTC and the pick draw independently.
 const XTC_STREAM: u64 = 1;
 const PICK_STREAM: u64 = 0;
+const FIRST_FOREIGN_STREAM: u64 = 2;
 
 impl Chain {
     /// A chain of these parts; `seed` is what the outcome reports.
@@ -28,7 +29,7 @@ impl Chain {
 
     /// llama.cpp's default chain with the parts that the options switch on. A temperature of 0 takes the best of what the
     /// other parts leave, as there: typical and XTC may drop the best token. Without those two nothing after biases and
-    /// penalties can change which is the best.
+    /// penalties can change which is the best, but samplers of others.
     ///
     /// # Errors
     /// An option out of its range.
@@ -36,6 +37,7 @@ impl Chain {
         options.check()?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
         let mut parts = shifting_parts(options, breakers);
+        parts.extend(foreign_parts(options, seed)?);
         let greedy = options.temperature <= 0.0;
         if !greedy || options.may_drop_the_best() {
             parts.extend(dropping_parts(options, seed));
@@ -47,6 +49,11 @@ impl Chain {
             parts.push(Box::new(Temperature(options.temperature)));
         }
         Ok(Self::new(parts, Box::new(Random::new(Generator::stream(seed, PICK_STREAM))), seed))
+    }
+
+    /// Says how many tokens of the history are the prompt's, before the first sample.
+    pub fn begin(&mut self, prompt: usize) {
+        self.parts.iter_mut().for_each(|part| part.begin(prompt));
     }
 
     /// The seed of its random draws.
@@ -72,7 +79,7 @@ impl Chain {
         }
         self.candidates.refill(logits);
         for part in &mut self.parts {
-            part.apply(&mut self.candidates, history);
+            part.apply(&mut self.candidates, history)?;
         }
         if self.candidates.best().is_none_or(|best| best.logit == f32::NEG_INFINITY) {
             return Err(SamplingError::NothingLeft);
@@ -126,6 +133,17 @@ fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box
         }));
     }
     parts
+}
+
+/// Samplers of others, in the order they were asked for; each draws from a stream of its own.
+fn foreign_parts(options: &SamplingOptions, seed: u64) -> Result<Vec<Box<dyn LogitsPart>>, SamplingError> {
+    let numbered = options.samplers.iter().zip(FIRST_FOREIGN_STREAM..);
+    numbered
+        .map(|(sampler, stream)| {
+            let part = SamplerPart::new(sampler, Draws::new(seed, stream))?;
+            Ok(Box::new(part) as Box<dyn LogitsPart>)
+        })
+        .collect()
 }
 
 /// Parts that drop candidates: top-k, typical, top-p, min-p, XTC.

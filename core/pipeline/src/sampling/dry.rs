@@ -1,7 +1,7 @@
 //! [`Dry`]: "don't repeat yourself", a penalty on tokens that would continue a repetition.
 
 use super::penalties::tail;
-use super::{Candidates, LogitsPart};
+use super::{Candidates, LogitsPart, SamplingError};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -141,15 +141,16 @@ impl LogitsPart for Dry {
         "dry"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) -> Result<(), SamplingError> {
         if self.multiplier == 0.0 || self.base < 1.0 {
-            return;
+            return Ok(());
         }
         candidates.change(&self.repetitions(history), |entry, &length| {
             if !self.breakers.is_single(entry.id) {
                 entry.logit -= self.penalty(length);
             }
         });
+        Ok(())
     }
 }
 

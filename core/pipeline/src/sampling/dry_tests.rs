@@ -4,7 +4,7 @@ use super::*;
 
 fn penalties(dry: &Dry, history: &[u32]) -> Vec<f32> {
     let mut candidates = Candidates::from_logits(&[0.0; 6]);
-    dry.clone().apply(&mut candidates, history);
+    dry.clone().apply(&mut candidates, history).unwrap();
     candidates.entries().iter().map(|entry| -entry.logit).collect()
 }
 

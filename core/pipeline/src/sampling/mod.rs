@@ -3,7 +3,8 @@
 //! A [`Chain`] is a list of [`LogitsPart`]s and a final [`Pick`]. Parts change or drop [`Candidates`]; they may be
 //! stateful (XTC holds a random generator) and see every earlier token of the sequence. [`SamplingOptions`] names
 //! llama.cpp's options, and [`Chain::from_options`] puts the parts in the order of its default chain: logit bias,
-//! penalties, DRY, top-k, typical, top-p, min-p, XTC, temperature, pick.
+//! penalties, DRY, samplers of others ([`Sampler`]), top-k, typical, top-p,
+//! min-p, XTC, temperature, pick.
 
 mod bias;
 mod candidates;
@@ -14,6 +15,7 @@ mod options;
 mod penalties;
 mod pick;
 mod random;
+mod sampler;
 mod temperature;
 mod truncation;
 mod xtc;
@@ -27,6 +29,9 @@ pub use options::{SamplingError, SamplingOptions};
 pub use penalties::Penalties;
 pub use pick::{Greedy, Random};
 pub use random::Generator;
+pub use sampler::{
+    Draws, Sampler, SamplerKind, SamplerPart, SamplerStep, WithOptions, add_sampler, added_samplers,
+};
 pub use temperature::Temperature;
 pub use truncation::{MinP, TopK, TopP, Typical};
 pub use xtc::Xtc;
@@ -38,7 +43,13 @@ pub trait LogitsPart: Send {
 
     /// Changes `candidates` (never to an empty set); `history` holds every token of the sequence so far, the prompt
     /// included.
-    fn apply(&mut self, candidates: &mut Candidates, history: &[u32]);
+    ///
+    /// # Errors
+    /// What a registered sampler reports; the parts of this crate report none.
+    fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) -> Result<(), SamplingError>;
+
+    /// Says how many tokens of the history are the prompt's, before the first call.
+    fn begin(&mut self, _prompt: usize) {}
 }
 
 /// The end of a chain: takes one of the candidates that are left.

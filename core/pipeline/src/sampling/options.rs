@@ -1,5 +1,7 @@
 //! [`SamplingOptions`]: the numbers a chain is built from, named as in llama.cpp.
 
+use super::Sampler;
+
 /// Sampling options; the defaults are llama.cpp's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingOptions {
@@ -37,6 +39,8 @@ pub struct SamplingOptions {
     pub xtc_threshold: f32,
     /// Added to logits, by token id; `-inf` forbids.
     pub logit_bias: Vec<(u32, f32)>,
+    /// Samplers of others, in the order they act: after biases, penalties and DRY, before what drops candidates.
+    pub samplers: Vec<Sampler>,
     /// Seed of every random draw; absent = from the clock (the outcome names it).
     pub seed: Option<u64>,
     /// Candidates that top-p, min-p, typical and XTC always leave.
@@ -63,6 +67,7 @@ impl Default for SamplingOptions {
             xtc_probability: 0.0,
             xtc_threshold: 0.1,
             logit_bias: Vec::new(),
+            samplers: Vec::new(),
             seed: None,
             min_keep: 0,
         }
@@ -100,6 +105,14 @@ pub enum SamplingError {
         id: usize,
         /// NaN or infinity.
         logit: f32,
+    },
+    /// A registered sampler refused to be made or failed.
+    #[error("sampler `{name}`: {message}")]
+    Sampler {
+        /// `author/name:sampler`.
+        name: String,
+        /// What is wrong.
+        message: String,
     },
     /// Every token is forbidden.
     #[error("no token may be taken: every logit is -inf (look at the logit biases)")]

@@ -1,6 +1,6 @@
 //! [`Penalties`]: repetition, frequency and presence penalties over the last tokens.
 
-use super::{Candidates, LogitsPart};
+use super::{Candidates, LogitsPart, SamplingError};
 use std::collections::HashMap;
 
 /// Lowers the logits of tokens that occur among the last tokens of the sequence, prompt included.
@@ -32,10 +32,10 @@ impl LogitsPart for Penalties {
         "penalties"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) -> Result<(), SamplingError> {
         let recent = tail(history, self.last);
         if recent.is_empty() {
-            return;
+            return Ok(());
         }
         let mut counts: HashMap<u32, f32> = HashMap::new();
         for &id in recent {
@@ -49,6 +49,7 @@ impl LogitsPart for Penalties {
             }
             entry.logit -= count * self.frequency + self.presence;
         });
+        Ok(())
     }
 }
 
@@ -58,7 +59,7 @@ mod tests {
 
     fn logits(penalties: Penalties, history: &[u32]) -> Vec<f32> {
         let mut candidates = Candidates::from_logits(&[4.0, -4.0, 2.0, 1.0]);
-        { penalties }.apply(&mut candidates, history);
+        { penalties }.apply(&mut candidates, history).unwrap();
         candidates.entries().iter().map(|entry| entry.logit).collect()
     }
 

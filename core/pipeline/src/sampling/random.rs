@@ -18,6 +18,12 @@ fn split_mix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Bits in which every bit of a number matters.
+pub(super) fn mixed(value: u64) -> u64 {
+    let mut state = value;
+    split_mix(&mut state)
+}
+
 impl Generator {
     /// The generator of this seed.
     pub fn new(seed: u64) -> Self {

@@ -1,6 +1,6 @@
 //! Parts that drop unlikely candidates: [`TopK`], [`TopP`], [`MinP`], [`Typical`].
 
-use super::{Candidates, LogitsPart};
+use super::{Candidates, LogitsPart, SamplingError};
 
 /// Keeps the `k` best; 0 = off.
 #[derive(Clone, Copy, Debug)]
@@ -11,10 +11,11 @@ impl LogitsPart for TopK {
         "top-k"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
         if self.0 > 0 {
             candidates.keep_best(self.0);
         }
+        Ok(())
     }
 }
 
@@ -32,9 +33,9 @@ impl LogitsPart for TopP {
         "top-p"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
         if self.p >= 1.0 {
-            return;
+            return Ok(());
         }
         candidates.sort();
         let mut sum = 0.0;
@@ -47,6 +48,7 @@ impl LogitsPart for TopP {
             }
         }
         candidates.keep_best(keep);
+        Ok(())
     }
 }
 
@@ -64,13 +66,14 @@ impl LogitsPart for MinP {
         "min-p"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
         if self.p <= 0.0 {
-            return;
+            return Ok(());
         }
         if let Some(best) = candidates.best() {
             candidates.keep_from(best.logit + self.p.ln(), self.min_keep);
         }
+        Ok(())
     }
 }
 
@@ -89,9 +92,9 @@ impl LogitsPart for Typical {
         "typical"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
         if self.p >= 1.0 {
-            return;
+            return Ok(());
         }
         candidates.sort();
         let probabilities = candidates.probabilities();
@@ -110,6 +113,7 @@ impl LogitsPart for Typical {
             }
         }
         candidates.keep_indices(&order[..keep]);
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ fn with_probabilities(probabilities: &[f32]) -> Candidates {
 
 fn kept(mut part: impl LogitsPart, probabilities: &[f32]) -> Vec<u32> {
     let mut candidates = with_probabilities(probabilities);
-    part.apply(&mut candidates, &[]);
+    part.apply(&mut candidates, &[]).unwrap();
     let mut ids: Vec<u32> = candidates.entries().iter().map(|candidate| candidate.id).collect();
     ids.sort_unstable();
     ids
@@ -78,7 +78,7 @@ fn typical_prefers_tokens_near_the_entropy() {
 #[test]
 fn forbidden_tokens_do_not_disturb_typical() {
     let mut candidates = Candidates::from_logits(&[0.0, f32::NEG_INFINITY, 0.0]);
-    Typical { p: 0.9, min_keep: 0 }.apply(&mut candidates, &[]);
+    Typical { p: 0.9, min_keep: 0 }.apply(&mut candidates, &[]).unwrap();
     let ids: Vec<u32> = candidates.entries().iter().map(|candidate| candidate.id).collect();
     assert_eq!(ids, [0, 2]);
 }

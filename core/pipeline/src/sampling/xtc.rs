@@ -1,6 +1,6 @@
 //! [`Xtc`]: exclude top choices, to get away from the most predictable continuation.
 
-use super::{Candidates, Generator, LogitsPart};
+use super::{Candidates, Generator, LogitsPart, SamplingError};
 
 /// With a chance of `probability`, drops every candidate of at least `threshold` except the least likely of them
 /// (llama.cpp pull request 9742).
@@ -27,12 +27,12 @@ impl LogitsPart for Xtc {
         "xtc"
     }
 
-    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) {
+    fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
         if self.probability <= 0.0 || self.threshold > 0.5 || candidates.len() < 2 {
-            return;
+            return Ok(());
         }
         if self.generator.uniform() > f64::from(self.probability) {
-            return;
+            return Ok(());
         }
         candidates.sort();
         let tops = candidates.probabilities().iter().take_while(|&&p| p >= self.threshold).count();
@@ -40,6 +40,7 @@ impl LogitsPart for Xtc {
         if dropped > 0 && candidates.len() - dropped >= self.min_keep {
             candidates.drop_first(dropped);
         }
+        Ok(())
     }
 }
 
@@ -51,7 +52,7 @@ mod tests {
         // llama.cpp's own distribution (tests/test-sampling.cpp).
         let logits: Vec<f32> = [0.4f32, 0.3, 0.2, 0.1].iter().map(|p| p.ln()).collect();
         let mut candidates = Candidates::from_logits(&logits);
-        Xtc::new(probability, threshold, 0, Generator::new(1)).apply(&mut candidates, &[]);
+        Xtc::new(probability, threshold, 0, Generator::new(1)).apply(&mut candidates, &[]).unwrap();
         candidates.entries().iter().map(|candidate| candidate.id).collect()
     }
 
@@ -75,7 +76,7 @@ mod tests {
         let acted = (0..4000)
             .filter(|_| {
                 let mut candidates = Candidates::from_logits(&[0.0, 0.0]);
-                part.apply(&mut candidates, &[]);
+                part.apply(&mut candidates, &[]).unwrap();
                 candidates.len() == 1
             })
             .count();

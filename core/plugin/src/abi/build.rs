@@ -26,12 +26,14 @@ pub struct Build {
     pub name: unsafe extern "C" fn(context: *mut c_void, option: Text, value: *mut Text) -> Status,
     /// A size that a tensor has bound (a symbol of [`super::RoleDef::dims`]).
     pub size: unsafe extern "C" fn(context: *mut c_void, symbol: Text, value: *mut u64) -> Status,
-    /// 1 if the file has a role's tensor, else 0.
-    pub has: unsafe extern "C" fn(context: *mut c_void, role: Text) -> i32,
+    /// 1 if the file has a role's tensor, else 0. `part` is one of [`part`](super::part).
+    pub has: unsafe extern "C" fn(context: *mut c_void, role: Text, part: u32) -> i32,
     /// A role's tensor as the file stores it, shape with the slowest dimension first; lives for the life of the instance.
-    pub weight: unsafe extern "C" fn(context: *mut c_void, role: Text, tensor: *mut Tensor) -> Status,
+    pub weight:
+        unsafe extern "C" fn(context: *mut c_void, role: Text, part: u32, tensor: *mut Tensor) -> Status,
     /// A role's numbers as f32, in the order of the file; live for the life of the instance.
-    pub values: unsafe extern "C" fn(context: *mut c_void, role: Text, tensor: *mut Tensor) -> Status,
+    pub values:
+        unsafe extern "C" fn(context: *mut c_void, role: Text, part: u32, tensor: *mut Tensor) -> Status,
     /// A role's linear, which the host computes with [`super::Call::linear`]: quantised, with adapters, on its threads.
     pub linear: unsafe extern "C" fn(context: *mut c_void, role: Text, linear: *mut Linear) -> Status,
     /// Declares a state, which the host keeps per sequence (so that prefixes, snapshots, stages and batches work); gives its
@@ -47,12 +49,38 @@ pub struct Build {
         writes: *mut u32,
         number: *mut u32,
     ) -> Status,
-    /// Tokenizers: how many tokens the vocabulary has.
+    /// The model's vocabulary; null where there is none (tokenizers and samplers may have one).
+    pub vocabulary: *const Vocabulary,
+}
+
+/// The tokens that a file has, as it has them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Vocabulary {
+    /// Size and version.
+    pub header: Header,
+    /// Tokens; their ids are `0..tokens`.
     pub tokens: u64,
-    /// Tokenizers: the bytes and the type (GGUF's `tokenizer.ggml.token_type`) of a token; live for the life of the instance.
-    pub token: Option<
-        unsafe extern "C" fn(context: *mut c_void, id: u32, bytes: *mut Text, kind: *mut i32) -> Status,
-    >,
+    /// Merges of pairs, the first to be done first; 0 where the vocabulary has none.
+    pub merges: u64,
+    /// Given back to every function below.
+    pub context: *mut c_void,
+    /// A token; its text lives for the life of the instance.
+    pub token: unsafe extern "C" fn(context: *mut c_void, id: u32, token: *mut Token) -> Status,
+    /// A merge: its two tokens with a space between; lives for the life of the instance.
+    pub merge: unsafe extern "C" fn(context: *mut c_void, index: u64, merge: *mut Text) -> Status,
+}
+
+/// A token of a [`Vocabulary`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Token {
+    /// As the file writes it, in the writing of its algorithm.
+    pub text: Text,
+    /// GGUF's `tokenizer.ggml.token_type`: 1 normal, 2 unknown, 3 control, 4 of the user, 5 unused, 6 a byte.
+    pub kind: i32,
+    /// GGUF's `tokenizer.ggml.scores`; 0 where there are none.
+    pub score: f32,
 }
 
 /// A linear that the host keeps.
@@ -83,6 +111,8 @@ pub struct StateSpec {
     pub shape: [u64; 4],
     /// Per token: tokens that stay visible, the newest included; 0 = all.
     pub window: u64,
+    /// Zero.
+    pub reserved: [u64; 2],
 }
 
 impl StateSpec {

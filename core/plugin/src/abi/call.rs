@@ -14,7 +14,7 @@ pub struct Call {
     pub inputs: *const Tensor,
     /// How many arrays.
     pub n_inputs: usize,
-    /// Rows of f32 to be written, every element.
+    /// Rows of f32 to be written, every element; they overlap no input.
     pub outputs: *const Tensor,
     /// How many arrays.
     pub n_outputs: usize,
@@ -27,22 +27,20 @@ pub struct Call {
     pub states: *const Tensor,
     /// States that the instance declared.
     pub n_states: usize,
-    /// Rows `[T, width]` of the slots that the instance asked for.
+    /// Rows `[T, width]` of the slots that the instance asked for, read only but for the layer that writes.
     pub slots: *const Tensor,
     /// How many.
     pub n_slots: usize,
     /// Ids of the rows' tokens, one per row; null where rows were given in their place.
     pub token_ids: *const u32,
+    /// Threads that [`Call::parallel_for`] works on, at least 1.
+    pub threads: u64,
     /// Given back to every function below.
     pub context: *mut c_void,
     /// `y = W x + b` for all rows of `x [T', inputs]` into `y [T', outputs]`, f32. If `x` has the rows of the step, adapters act
     /// on them.
-    pub linear: unsafe extern "C" fn(
-        context: *mut c_void,
-        number: u32,
-        x: *const Tensor,
-        y: *const Tensor,
-    ) -> Status,
+    pub linear:
+        unsafe extern "C" fn(context: *mut c_void, number: u32, x: *const Tensor, y: *const Tensor) -> Status,
     /// Calls `body(argument, i)` for every `i` below `n` on the host's threads; within a body it runs on the same thread.
     pub parallel_for: unsafe extern "C" fn(
         context: *mut c_void,
@@ -80,6 +78,8 @@ pub struct Sequence {
     pub axes: u32,
     /// 1 while it is generating, 0 while its prompt is computed.
     pub decoding: u32,
+    /// Zero.
+    pub reserved: [u64; 2],
 }
 
 /// Handed to [`super::Component::frequencies`].

@@ -25,7 +25,7 @@ pub struct Component {
     pub roles: *const RoleDef,
     /// How many.
     pub n_roles: usize,
-    /// Makes an instance: one per place of a model.
+    /// Makes an instance: one per place of a model; of a sampler, one per request.
     pub create: unsafe extern "C" fn(build: *const Build, instance: *mut *mut c_void) -> Status,
     /// Ends it; no other call of the instance is under way or comes later.
     pub destroy: unsafe extern "C" fn(instance: *mut c_void),
@@ -83,6 +83,8 @@ pub struct OptionDef {
     pub names: *const Text,
     /// How many.
     pub n_names: usize,
+    /// Zero.
+    pub reserved: [u64; 2],
 }
 
 impl OptionDef {
@@ -106,11 +108,14 @@ pub struct RoleDef {
     pub form: u32,
     /// 1: a file may lack it ([`Build::has`] says).
     pub optional: u32,
-    /// Sizes in symbols, the contiguous one first, as GGUF has them: `D`, `width`, an option's name, a product
-    /// (`heads*head_size`), or another symbol, which the file's tensor binds.
+    /// Sizes in symbols, the contiguous one first, as GGUF has them: `D`, `width` (a norm's), an option's name, a
+    /// number, sums of products of these with `/n` at a product's end (`heads*head_size`, `D/2+1`), or another symbol, which
+    /// the first tensor that has it binds.
     pub dims: *const Text,
     /// How many.
     pub n_dims: usize,
+    /// Zero.
+    pub reserved: [u64; 2],
 }
 
 impl RoleDef {
@@ -122,4 +127,14 @@ impl RoleDef {
     pub const VALUES: u32 = 3;
     /// `.bias` alone.
     pub const BIAS: u32 = 4;
+    /// `.weight` of a linear, and its `.bias` if the file has one.
+    pub const LINEAR_MAY_HAVE_BIAS: u32 = 5;
+}
+
+/// Which tensor of a role; two rows of [`RoleDef`] may share a name (a norm's `.weight` and `.bias`).
+pub mod part {
+    /// `.weight`, or the tensor a role with a suffix names.
+    pub const MAIN: u32 = 0;
+    /// `.bias`.
+    pub const BIAS: u32 = 1;
 }

@@ -5,6 +5,8 @@
 //!   instance where that is said), from the plugin for the life of the process. Nobody frees the other side's memory.
 //! - Every struct of functions or descriptions begins with a [`Header`]. Within a major version fields are only added, at
 //!   the end; a reader uses no more than `struct_size` bytes.
+//! - [`Tensor`], [`Sequence`], [`OptionDef`], [`RoleDef`], [`StateSpec`], [`Linear`] and [`Token`] lie in arrays or are filled in by
+//!   the other side: their size never changes within a major version.
 //! - Texts are UTF-8, not ended by a zero. Functions that can fail give a [`Status`]; the text of [`ERROR`] has been given to
 //!   `set_error` before.
 //! - No panic and no exception leaves a function. [`PANIC`] says that one was caught.
@@ -12,13 +14,15 @@
 mod build;
 mod call;
 mod component;
+mod growing;
 mod manifest;
 mod register;
 mod tensor;
 
-pub use build::{Build, Linear, StateSpec};
+pub use build::{Build, Linear, StateSpec, Token, Vocabulary};
 pub use call::{Call, DecodeCall, EncodeCall, FrequencyCall, SampleCall, Sequence};
-pub use component::{Component, OptionDef, RoleDef};
+pub use component::{Component, OptionDef, RoleDef, part};
+pub use growing::{Growing, Unreadable, checked, copied};
 pub use manifest::{Manifest, capability, cpu_feature};
 pub use register::{HostApi, Init, Registrar};
 pub use tensor::{Tensor, device, dtype};

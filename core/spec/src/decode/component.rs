@@ -2,7 +2,7 @@
 
 use super::decoder::{At, Decoder, join};
 use super::table::field_at;
-use crate::kind::{Family, FieldType, Kind, Table as Definition};
+use crate::kind::{Family, Field, FieldType, Kind, Table as Definition};
 use crate::nearest::nearest_help;
 use crate::tree::Table;
 use crate::written::{Case, Cases, Truth, Written, WrittenTable};
@@ -27,6 +27,23 @@ impl Decoder<'_> {
         }
         let table = self.kind_table(at, family, &["kind", "when"])?;
         Some(one_case(at, None, table))
+    }
+
+    /// Whether a place of names and components holds a component: one that is known, or what is spelled like one.
+    pub(super) fn names_kind(&self, at: &At<'_>, field: &Field) -> bool {
+        let FieldType::NameOrKind(list, family) = &field.ty else { return false };
+        let written = at.node.text().or_else(|| at.node.table()?.get("kind")?.text());
+        let is_kind = |name: &str| name.contains(':') || self.kinds.find(*family, name).is_some();
+        written.is_some_and(|name| is_kind(name) && list.all().all(|known| known != name))
+    }
+
+    /// A component, or the name alone of one that needs no options.
+    pub(super) fn component_or_name(&mut self, at: &At<'_>, family: Family) -> Option<Cases> {
+        let Some(name) = at.node.text() else { return self.component(at, family) };
+        let kind = self.known_kind(at, name, family)?;
+        let mut written = self.fields(at, &Table::default(), kind.options);
+        written.kind = Some(kind);
+        Some(one_case(at, None, Arc::new(written)))
     }
 
     /// A table that may be left out, have a `when`, or be cases.
@@ -105,10 +122,22 @@ impl Decoder<'_> {
         let Some(text) = node.text() else {
             return self.wanted(&at, &format!("one of {}", names.join(", ")));
         };
-        let found = self.kinds.find(family, text);
+        self.known_kind(&at, text, family)
+    }
+
+    /// The kind of a name.
+    fn known_kind(&mut self, at: &At<'_>, name: &str, family: Family) -> Option<&'static Kind> {
+        let found = self.kinds.find(family, name);
         if found.is_none() {
-            let help = nearest_help(text, names.iter().copied());
-            self.reject::<()>(&at, format!("there is no `{text}` here{help}; allowed: {}", names.join(", ")));
+            let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
+            let help = match name.split_once(':') {
+                Some((plugin, _)) if !self.kinds.has_plugin(plugin) => format!(
+                    "; it is a component of the plugin `{plugin}`, which is not loaded: name its folder with --plugin-dir"
+                ),
+                _ => nearest_help(name, names.iter().copied()),
+            };
+            let allowed = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+            self.reject::<()>(at, format!("there is no `{name}` here{help}; allowed: {allowed}"));
         }
         found
     }

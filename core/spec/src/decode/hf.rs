@@ -7,8 +7,10 @@ use crate::kind::Named;
 use crate::language;
 use crate::nearest::nearest_help;
 use crate::reads::Reads;
-use crate::spec::{HfMap, HfTensor, HfValue, Layout, Literal};
+use crate::spec::{ARCHITECTURE, ArchSpec, HfMap, HfTensor, HfTimes, HfValue, Layout, Literal};
 use crate::tree::{Item, Table};
+
+const LAYER: &str = "{layer}";
 
 /// `[hf]`.
 pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
@@ -16,18 +18,41 @@ pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
     let mut map = HfMap::default();
     if let Some(at) = fields.get("layer") {
         map.layer = decoder.text(at.clone()).unwrap_or_default();
-        if !map.layer.contains("{layer}") {
+        if !map.layer.contains(LAYER) {
             decoder.reject::<()>(&at, "the prefix of a block has `{layer}` in it");
+        }
+    }
+    if let Some(at) = fields.get("layer_after") {
+        map.layer_after = decoder.texts(at.clone());
+        // What is counted on stands for the number alone: nothing may come after it but the rest of a name.
+        if map.layer_after.iter().chain([&map.layer]).any(|prefix| !prefix.ends_with(LAYER)) {
+            decoder.reject::<()>(&at, "every stack's prefix, that of `layer` included, ends in `{layer}`");
         }
     }
     if let Some(at) = fields.get("config") {
         map.config = entries(decoder, &at, config_value);
+    }
+    if let Some(at) = fields.get("write") {
+        map.write = entries(decoder, &at, config_value);
     }
     if let Some(at) = fields.get("expect") {
         map.expect = entries(decoder, &at, expected);
     }
     if let Some(at) = fields.get("tensors") {
         map.tensors = entries(decoder, &at, tensors);
+    }
+    if let Some(at) = fields.get("numbers") {
+        map.numbers = decoder.text_table(at);
+    }
+    if let Some(at) = fields.get("times") {
+        map.times = entries(decoder, &at, times);
+        for (role, _) in &map.times {
+            if !map.tensors.iter().any(|(known, _)| known == role) {
+                let known = map.tensors.iter().map(|(role, _)| role.as_str());
+                let message = format!("`{role}` is no role of [hf.tensors]{}", nearest_help(role, known));
+                decoder.reject::<()>(&at, message);
+            }
+        }
     }
     map.ignore_tensors = fields.get("ignore_tensors").map(|at| reasons(decoder, at)).unwrap_or_default();
     map.ignore_keys = fields.get("ignore_keys").map(|at| reasons(decoder, at)).unwrap_or_default();
@@ -59,6 +84,22 @@ fn config_value(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfValue> {
     match Expression::parse(text, Scope::Config) {
         Ok(_) => Some(HfValue::Expression(text.to_string())),
         Err(message) => decoder.reject(&at, message),
+    }
+}
+
+fn times(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTimes> {
+    let Item::List(nodes) = &at.node.item else { return config_value(decoder, at).map(HfTimes::All) };
+    let mut parts = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let at = at.inner(node, &index.to_string());
+        let Item::List(pair) = &at.node.item else { return decoder.wanted(&at, "a list `[rows, number]`") };
+        let [rows, number] = pair.as_slice() else { return decoder.wanted(&at, "a list `[rows, number]`") };
+        let rows = config_value(decoder, at.inner(rows, "rows"))?;
+        parts.push((rows, config_value(decoder, at.inner(number, "number"))?));
+    }
+    match parts.is_empty() {
+        true => decoder.reject(&at, "an empty list; at least one `[rows, number]` is wanted"),
+        false => Some(HfTimes::Rows(parts)),
     }
 }
 
@@ -152,11 +193,30 @@ pub(super) fn unread(decoder: &mut Decoder<'_>, root: &Table, reads: &Reads, fil
     if let Some(table) = config.and_then(|node| node.table()) {
         unread_keys(decoder, table, ("hf.config", file), reads);
     }
+    let numbers = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("numbers"));
+    if let Some(table) = numbers.and_then(|node| node.table()) {
+        unread_keys(decoder, table, ("hf.numbers", file), reads);
+    }
     let classes = root.get("architecture").and_then(|node| node.table()).and_then(|table| table.get("hf"));
     for entry in classes.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
         let values = entry.node.table().and_then(|table| table.get("values"));
         if let Some(table) = values.and_then(|node| node.table()) {
             unread_keys(decoder, table, (&format!("architecture.hf.{}.values", entry.key), file), reads);
+        }
+    }
+}
+
+/// Reports keys of `[hf.write]` that the spec would refuse in a file.
+pub(super) fn unwritable(decoder: &mut Decoder<'_>, root: &Table, spec: &ArchSpec) {
+    let write = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("write"));
+    for entry in write.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
+        let key = entry.key.as_str();
+        if key != ARCHITECTURE && !spec.reads.has(key) && spec.ignored_key(key).is_none() {
+            decoder.fault(&entry.key_place, &join("hf.write", key), || {
+                "this key is written here, and a file that has it would be refused: read it, or list it under \
+                 [gguf.ignore_keys] with a reason"
+                    .to_owned()
+            });
         }
     }
 }

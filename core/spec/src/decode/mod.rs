@@ -54,7 +54,7 @@ fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged
     let lets = lets::check(decoder, &body);
     let reads = reads::collect(&body, &decoder.expressions);
     hf::unread(decoder, root.table, &reads, &source.name);
-    Some(ArchSpec {
+    let spec = ArchSpec {
         source_name: source.name.clone(),
         extends: merged.extends.clone(),
         warnings: merged.warnings.clone(),
@@ -66,7 +66,9 @@ fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged
         lets,
         reads,
         document: Arc::new(merged.document.clone()),
-    })
+    };
+    hf::unwritable(decoder, root.table, &spec);
+    Some(spec)
 }
 
 /// Roles that `[gguf.tensors]` and `[hf.tensors]` introduce, and those of the kinds.

@@ -87,6 +87,20 @@ pub(super) fn checks(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Check> {
     checks
 }
 
+/// Fused matrices that can be written in parts.
+const FUSED: [&str; 5] = ["attn_qkv", "attn_kv_b", "ffn_up", "ffn_gate_up_exps", "ffn_up_shexp"];
+
+fn apart(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String> {
+    let roles = decoder.texts(at.clone());
+    let unknown = roles.iter().find(|role| !FUSED.contains(&role.as_str()));
+    if let Some(role) = unknown {
+        decoder.fault(&at.node.place, &at.path, || {
+            format!("`{role}` is no matrix that is written in parts; these are: {}", FUSED.join(", "))
+        });
+    }
+    roles
+}
+
 /// `[gguf]`.
 pub(super) fn gguf(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Gguf> {
     let fields = decoder.open(at, &language::GGUF)?;
@@ -100,6 +114,7 @@ pub(super) fn gguf(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Gguf> {
     let gguf = Gguf {
         layer,
         tensors: fields.get("tensors").map(|at| decoder.text_table(at)).unwrap_or_default(),
+        apart: fields.get("apart").map(|at| apart(decoder, at)).unwrap_or_default(),
         ignore_tensors: fields.get("ignore_tensors").map(|at| reasons(decoder, at)).unwrap_or_default(),
         ignore_keys: fields.get("ignore_keys").map(|at| reasons(decoder, at)).unwrap_or_default(),
     };

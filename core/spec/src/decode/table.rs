@@ -56,7 +56,9 @@ impl Decoder<'_> {
     /// Reports a field that must be there.
     fn absent(&mut self, at: &At<'_>, table: &Table, field: &Field) {
         let names = match field.ty {
-            FieldType::Name(list) => list.all().collect::<Vec<_>>().join(" or "),
+            FieldType::Name(list) | FieldType::NameOrKind(list, _) => {
+                list.all().collect::<Vec<_>>().join(" or ")
+            }
             _ => String::new(),
         };
         let message = match field.default {
@@ -80,10 +82,15 @@ impl Decoder<'_> {
             FieldType::Count => self.count(at).map(Written::Number),
             FieldType::Real => self.number(at).map(Written::Number),
             FieldType::Truth => self.condition(at).map(Written::Truth),
-            FieldType::Name(list) if at.node.table().is_some_and(|table| table.has("kind")) => {
+            FieldType::NameOrKind(_, family) if self.names_kind(at, field) => {
+                self.component_or_name(at, *family).map(Written::Cases)
+            }
+            FieldType::Name(list) | FieldType::NameOrKind(list, _)
+                if at.node.table().is_some_and(|table| table.has("kind")) =>
+            {
                 self.name_with_numbers(at, list)
             }
-            FieldType::Name(list) => self.name(at, list).map(Written::Name),
+            FieldType::Name(list) | FieldType::NameOrKind(list, _) => self.name(at, list).map(Written::Name),
             FieldType::Names(list) => self.names(at, list).map(Written::Names),
             FieldType::Role => self.role(at).map(Written::Role),
             FieldType::Table(table) => self.table(at, table, &[]).map(Written::Table),
@@ -106,7 +113,8 @@ impl Decoder<'_> {
             | FieldType::Values
             | FieldType::Classes(_)
             | FieldType::ConfigValues
-            | FieldType::HfTensors => self.reject(at, "an option of a component cannot be of this type"),
+            | FieldType::HfTensors
+            | FieldType::HfTimes => self.reject(at, "an option of a component cannot be of this type"),
         }
     }
 

@@ -93,3 +93,21 @@ fn strict_means_that_missing_names_do_not_compare() {
     assert!(env.compile_expression("a.c").unwrap().eval(context()).unwrap().is_undefined());
     assert!(env.compile_expression("1 if false").unwrap().eval(context()).unwrap().is_undefined());
 }
+
+#[test]
+fn lists_and_texts_of_a_config() {
+    let value = |text: &str| {
+        Expression::parse(text, Scope::Config)
+            .unwrap()
+            .evaluate(minijinja::context!(kinds => vec!["a", "a", "b", "a"], order => "MEM*", x => 3))
+    };
+    assert_eq!(value("leading(kinds, 'a')").unwrap(), Value::from(2));
+    assert_eq!(value("leading(kinds, 'b')").unwrap(), Value::from(0));
+    assert_eq!(value("contains(kinds, 'b')").unwrap(), Value::from(true));
+    assert_eq!(value("contains(kinds, 'c')").unwrap(), Value::from(false));
+    assert_eq!(value("contains(order, 'E')").unwrap(), Value::from(true));
+    assert_eq!(value("contains(order, '-')").unwrap(), Value::from(false));
+    assert!(value("leading(x, 3)").is_err() && value("contains(x, 3)").is_err());
+    assert!(refused("leading(kinds, 2)").contains("no function `leading`"));
+    assert!(refused("contains(kinds, 2)").contains("no function `contains`"));
+}

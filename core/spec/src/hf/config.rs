@@ -1,6 +1,6 @@
 //! [`HfConfig`]: a config.json, and the names in it once old spellings are rewritten.
 
-use super::rope;
+use super::{rope, wrapped};
 use crate::fault::{Fault, SpecFaults};
 use crate::source::KeyValue;
 use serde_json::{Map, Value};
@@ -57,6 +57,28 @@ impl HfConfig {
         })
     }
 
+    /// The class whose spec says what the text is: of a class around a text model the text model's own.
+    ///
+    /// # Errors
+    /// As [`Self::class`]; a class that is not run, with the reason; a text model that is no architecture here.
+    pub fn text_class(&self) -> Result<&str, SpecFaults> {
+        let class = self.class()?;
+        if let Some(refused) = wrapped::refusal(&self.file, class) {
+            return Err(refused);
+        }
+        let Some(table) = wrapped::table_of(class) else { return Ok(class) };
+        if !self.root.contains_key(table) {
+            return Err(missing(&self.file, table));
+        }
+        let found = wrapped::text_class(self.root.get(table).and_then(Value::as_object));
+        found.map_err(|message| fault(&self.file, &format!("{table}.model_type"), message))
+    }
+
+    /// The table of the text model, where the class is one around it.
+    pub(super) fn wrapped(&self) -> Option<&'static str> {
+        wrapped::table_of(self.class().ok()?)
+    }
+
     /// A value of the outermost table, as it is written.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.root.get(name).filter(|value| !value.is_null())
@@ -78,11 +100,12 @@ impl HfConfig {
         let mut table = match inner {
             None => self.root.clone(),
             Some(inner) => match self.root.get(inner).and_then(Value::as_object) {
-                Some(table) => table.clone(),
-                None => {
-                    let message = "missing; a class around several models has its text part's config there";
-                    return Err(fault(&self.file, inner, message));
+                Some(table) => {
+                    let mut table = table.clone();
+                    wrapped::fill_in(&mut table);
+                    table
                 }
+                None => return Err(missing(&self.file, inner)),
             },
         };
         rope::rewrite(&mut table);
@@ -118,8 +141,13 @@ fn per_layer(config: &mut Map<String, Value>) {
     }
 }
 
+/// The fault of a config without the table of its text model.
+fn missing(file: &str, table: &str) -> SpecFaults {
+    fault(file, table, "missing; a class around several models has its text part's config there")
+}
+
 /// One fault of a file.
-fn fault(file: &str, subject: &str, message: impl Into<String>) -> SpecFaults {
+pub(super) fn fault(file: &str, subject: &str, message: impl Into<String>) -> SpecFaults {
     let mut faults = SpecFaults::default();
     faults.push(Fault {
         file: file.to_owned(),

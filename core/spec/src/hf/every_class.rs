@@ -29,7 +29,7 @@ fn text(literal: Literal) -> Option<String> {
     if let Literal::Text(text) = literal { Some(text) } else { None }
 }
 
-fn reasons(table: &Table) -> Vec<(String, String)> {
+pub(super) fn reasons(table: &Table) -> Vec<(String, String)> {
     table
         .entries
         .iter()

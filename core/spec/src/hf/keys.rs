@@ -2,11 +2,11 @@
 
 use super::config::{HfConfig, Names};
 use super::every_class;
-use super::values::{compute, is_expected, of_literal};
+use super::values::{compute, compute_whole, is_expected, number, of_literal};
 use crate::fault::SpecFaults;
 use crate::nearest::nearest_help;
 use crate::source::{KeySource, KeyValue, NameUse, NamedKey};
-use crate::spec::{ArchSpec, HfClass, HfValue};
+use crate::spec::{ArchSpec, HfClass, HfTimes, HfValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BLOCKS: &str = "block_count";
@@ -23,6 +23,9 @@ const MSCALE: [&str; 2] = ["rope_parameters.mscale", "rope_parameters.mscale_all
 /// The kind of scaling of windowed layers, which must be none: no spec has a second scaling.
 const WINDOWED_KIND: &str = "rope_parameters.sliding_attention.rope_type";
 
+/// The names of a classifier's scores in a file.
+const LABELS: &str = "classifier.output_labels";
+
 /// Canonical keys from a config.json.
 #[derive(Clone, Debug)]
 pub struct HfKeys {
@@ -33,9 +36,31 @@ pub struct HfKeys {
     faults: Vec<(String, String)>,
     config: Names,
     tied: Option<bool>,
+    times: BTreeMap<String, Vec<RowTimes>>,
+    for_files: Result<BTreeMap<String, KeyValue>, String>,
+}
+
+/// Rows of a tensor, one after the other, and what their products are multiplied with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowTimes {
+    /// How many rows; absent where it is all of them.
+    pub rows: Option<usize>,
+    /// The number.
+    pub number: f32,
 }
 
 impl ArchSpec {
+    /// The class of a config as this spec has it: of a class around a text model the text model's, with the table and the
+    /// names of the class around it; empty where the spec does not have it.
+    pub fn hf_class_of(&self, config: &HfConfig) -> HfClass {
+        let class =
+            config.text_class().ok().and_then(|name| self.hf_class(name)).cloned().unwrap_or_default();
+        match config.wrapped() {
+            Some(table) => HfClass { config: Some(table.to_owned()), wrapped: true, ..class },
+            None => class,
+        }
+    }
+
     /// The class of config.json of this name, if the spec has it.
     pub fn hf_class(&self, name: &str) -> Option<&HfClass> {
         self.hf_classes().iter().find(|class| class.name == name)
@@ -49,8 +74,8 @@ impl ArchSpec {
     /// # Errors
     /// The class is none of this spec, or the config has no part for it.
     pub fn hf_keys(&self, config: &HfConfig) -> Result<HfKeys, SpecFaults> {
-        let name = config.class()?;
-        let class = self.hf_class(name).cloned().unwrap_or_default();
+        config.text_class()?;
+        let class = self.hf_class_of(config);
         let inner = class.config.as_deref();
         let names = config.names(inner)?;
         let mut translation = Translation::new(self, names);
@@ -61,7 +86,9 @@ impl ArchSpec {
         for (key, value) in &class.values {
             translation.keys.entry(key.clone()).or_insert_with(|| of_literal(value));
         }
+        translation.times();
         translation.expected();
+        translation.for_files = translation.written();
         Ok(translation.finish(config.tied(inner)))
     }
 }
@@ -76,6 +103,8 @@ struct Translation<'a> {
     /// Names that something was made of, or that were looked at, and the keys they gave.
     used: BTreeMap<String, BTreeSet<String>>,
     faults: Vec<(String, String)>,
+    times: BTreeMap<String, Vec<RowTimes>>,
+    for_files: Result<BTreeMap<String, KeyValue>, String>,
 }
 
 impl<'a> Translation<'a> {
@@ -89,6 +118,8 @@ impl<'a> Translation<'a> {
             origins: BTreeMap::new(),
             used: BTreeMap::new(),
             faults: Vec::new(),
+            times: BTreeMap::new(),
+            for_files: Ok(BTreeMap::new()),
         };
         new.blocks = new.block_count();
         new
@@ -236,6 +267,49 @@ impl<'a> Translation<'a> {
         }
     }
 
+    /// `[hf.times]`: what products are multiplied with; absent where the config does not say it.
+    fn times(&mut self) {
+        let spec = self.spec;
+        for (role, stated) in &spec.hf.times {
+            let parts: Vec<(Option<&HfValue>, &HfValue)> = match stated {
+                HfTimes::All(value) => vec![(None, value)],
+                HfTimes::Rows(parts) => parts.iter().map(|(rows, value)| (Some(rows), value)).collect(),
+            };
+            let made: Result<Option<Vec<RowTimes>>, String> = parts
+                .into_iter()
+                .map(|(rows, value)| {
+                    let rows = match rows.map(|rows| self.number(rows)).transpose()? {
+                        Some(rows) => Some(rows.map(whole).transpose()?),
+                        None => None,
+                    };
+                    let number = self.number(value)?.map(|number| number as f32);
+                    Ok(match (rows, number) {
+                        (None, Some(number)) => Some(RowTimes { rows: None, number }),
+                        (Some(Some(rows)), Some(number)) => Some(RowTimes { rows: Some(rows), number }),
+                        _ => None,
+                    })
+                })
+                .collect();
+            match made {
+                Ok(Some(parts)) if parts.iter().any(|part| part.number != 1.0) => {
+                    drop(self.times.insert(role.clone(), parts));
+                }
+                Ok(_) => {}
+                Err(message) => {
+                    let subject = format!("[hf.times] \"{role}\" of spec {}", self.spec.id());
+                    self.faults.push((subject, message));
+                }
+            }
+        }
+    }
+
+    /// A finite number of `[hf.times]`, where the config says it; the names it mentions are read.
+    fn number(&mut self, value: &HfValue) -> Result<Option<f64>, String> {
+        let (found, mentions) = number(value, &self.config)?;
+        self.look_at(mentions);
+        Ok(found)
+    }
+
     /// `[hf.expect]`: what is understood of a name.
     fn expected(&mut self) {
         let windowed = (WINDOWED_KIND.to_owned(), vec![crate::spec::Literal::Text("default".to_owned())]);
@@ -258,11 +332,41 @@ impl<'a> Translation<'a> {
         }
     }
 
+    /// The names of a classifier's scores; without names there are so many numbered ones, and two where nothing is said.
+    ///
+    /// Source: `id2label` and `num_labels` of configuration_utils.py, transformers 5.23.
+    fn labels(&self) -> Option<KeyValue> {
+        let Some(KeyValue::List(classes)) = self.config.get("architectures") else { return None };
+        let Some(KeyValue::Text(class)) = classes.first() else { return None };
+        let taken = self.spec.reads.has(LABELS) || self.spec.ignored_key(LABELS).is_some();
+        if !taken || !class.ends_with("ForSequenceClassification") {
+            return None;
+        }
+        let named = |index: usize| self.config.get(&format!("id2label.{index}")).cloned();
+        let names: Vec<KeyValue> = (0..).map_while(named).collect();
+        let count = self.config.get("num_labels").and_then(KeyValue::first_count).unwrap_or(2);
+        let numbered = || (0..count).map(|index| KeyValue::Text(format!("LABEL_{index}"))).collect();
+        Some(KeyValue::List(if names.is_empty() { numbered() } else { names }))
+    }
+
+    /// `[hf.write]`: what other programs want in a file. Names that only they are computed from stay unread, and what is
+    /// wrong with them is told when a file is written.
+    fn written(&self) -> Result<BTreeMap<String, KeyValue>, String> {
+        let mut written: BTreeMap<String, KeyValue> =
+            self.labels().map(|labels| (LABELS.to_owned(), labels)).into_iter().collect();
+        for (key, line) in &self.spec.hf.write {
+            let value = compute_whole(line, &self.config, self.blocks)
+                .map_err(|message| format!("[hf.write] \"{key}\" of spec {}: {message}", self.spec.id()))?;
+            written.extend(value.map(|value| (key.clone(), value)));
+        }
+        Ok(written)
+    }
+
     fn finish(mut self, tied: Option<bool>) -> HfKeys {
         let lists: Vec<String> =
             self.spec.hf.tensors.iter().flat_map(|(_, sources)| sources).filter_map(config_list).collect();
         self.look_at(lists);
-        let Self { spec, used, keys, origins, faults, config, .. } = self;
+        let Self { spec, used, keys, origins, faults, config, times, for_files, .. } = self;
         let mut known: BTreeSet<&str> = used.keys().map(String::as_str).collect();
         known.extend(common_names());
         let use_of = |name: &String| {
@@ -276,7 +380,15 @@ impl<'a> Translation<'a> {
             }
         };
         let names = config.keys().map(|name| NamedKey { name: name.clone(), is: use_of(name) }).collect();
-        HfKeys { keys, origins, names, faults, config, tied }
+        HfKeys { keys, origins, names, faults, config, tied, times, for_files }
+    }
+}
+
+/// A count of rows.
+fn whole(number: f64) -> Result<usize, String> {
+    match number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
+        true => Ok(number as usize),
+        false => Err(format!("{number} is no count of rows")),
     }
 }
 
@@ -305,6 +417,19 @@ impl HfKeys {
     }
 }
 
+impl HfKeys {
+    /// What the products of a role are multiplied with, where that is not 1.
+    pub fn times(&self, role: &str) -> Option<&[RowTimes]> {
+        self.times.get(role).map(Vec::as_slice)
+    }
+
+    /// Sets a key whose value is no name of the config, but lies in `tensor`.
+    pub fn set_number(&mut self, key: &str, value: KeyValue, tensor: &str) {
+        self.keys.insert(key.to_owned(), value);
+        self.origins.insert(key.to_owned(), vec![format!("tensor {tensor}")]);
+    }
+}
+
 impl KeySource for HfKeys {
     fn get(&self, canonical_key: &str) -> Option<KeyValue> {
         self.keys.get(canonical_key).cloned()
@@ -328,6 +453,10 @@ impl KeySource for HfKeys {
 
     fn faults(&self) -> &[(String, String)] {
         &self.faults
+    }
+
+    fn for_files(&self) -> Result<BTreeMap<String, KeyValue>, String> {
+        self.for_files.clone()
     }
 
     fn head_is_embedding(&self) -> Option<bool> {

@@ -1,5 +1,6 @@
 //! Names of roles in a Hugging Face folder, and roles of names.
 
+use super::wrapped::unwrapped;
 use crate::glob::matches_tail;
 use crate::kind::Named;
 use crate::kinds::rope::RopePairs;
@@ -59,15 +60,28 @@ pub struct HfPlace {
 impl Layout {
     /// Whether it acts on a bias as it does on the weight.
     pub fn acts_on_bias(self) -> bool {
-        matches!(self, Self::GroupedQkv | Self::EvenRows | Self::OddRows | Self::DeltaQkv | Self::DeltaGate)
+        matches!(
+            self,
+            Self::GroupedQkv
+                | Self::EvenRows
+                | Self::OddRows
+                | Self::DeltaQkv
+                | Self::DeltaGate
+                | Self::GateOfQkv
+                | Self::QkvBehindGate
+        )
     }
 }
 
 impl HfClass {
-    /// A tensor's name with the class's first matching prefix rewritten.
+    /// A tensor's name with the class's first matching prefix rewritten, after that of a class around it.
     pub fn renamed<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let name = if self.wrapped { unwrapped(name) } else { Cow::Borrowed(name) };
         let found = self.rename.iter().find_map(|(from, to)| Some((name.strip_prefix(from.as_str())?, to)));
-        found.map_or(Cow::Borrowed(name), |(rest, to)| Cow::Owned(format!("{to}{rest}")))
+        match found {
+            Some((rest, to)) => Cow::Owned(format!("{to}{rest}")),
+            None => name,
+        }
     }
 }
 
@@ -129,6 +143,26 @@ impl ArchSpec {
         let layout = layout.iter().copied().filter(acts);
         let (layer, member) = (found.layer, found.member);
         Some(HfPlace { role: bare(role).to_owned(), layer, member, part, layout: layout.collect() })
+    }
+
+    /// The canonical key that a tensor of one element holds the value of, by [`HfMap::numbers`](crate::HfMap::numbers).
+    pub fn hf_number(&self, name: &str) -> Option<&str> {
+        let numbers = self.hf.numbers.iter();
+        let holds = |from: &String| {
+            let pattern =
+                if from.starts_with('.') { format!("{}{from}", self.hf.layer) } else { from.clone() };
+            Numbered::of(&pattern, name).is_some_and(|found| found.rest.is_empty())
+        };
+        numbers.into_iter().find(|(_, from)| holds(from)).map(|(key, _)| key.as_str())
+    }
+
+    /// The name of the tensor that a line of [`HfMap::numbers`](crate::HfMap::numbers) means in a block, or in the whole
+    /// model where it is of no block.
+    pub fn hf_number_name(&self, from: &str, layer: usize) -> String {
+        match from.starts_with('.') {
+            true => format!("{}{from}", self.hf.layer.replace(LAYER, &layer.to_string())),
+            false => from.to_owned(),
+        }
     }
 
     /// Why a tensor of a Hugging Face folder is ignored, if it is; `layers` as in [`ArchSpec::ignored_tensor`].

@@ -32,13 +32,67 @@ pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<Co
     let listed =
         |name: &String| matches!(names.get(name), Some(KeyValue::List(list)) if list.len() == blocks);
     let varies = blocks > 0 && (expression.layer || mentions.iter().any(listed));
-    let value = if varies { per_layer(&expression, names, blocks)? } else { once(&expression, names, None)? };
+    let layers = Layers { blocks, lists: Lists::ByLayer };
+    let value = if varies { per_layer(&expression, names, layers)? } else { once(&expression, names, None)? };
     Ok(Computed { value, mentions })
 }
 
-fn per_layer(expression: &Expression, names: &Names, blocks: usize) -> Result<Option<KeyValue>, String> {
+/// As [`compute`], but of the names' lists as they stand: `layer_types[layer]` is that of a layer.
+///
+/// # Errors
+/// As [`compute`].
+pub(super) fn compute_whole(
+    line: &HfValue,
+    names: &Names,
+    blocks: usize,
+) -> Result<Option<KeyValue>, String> {
+    let text = match line {
+        HfValue::Literal(literal) => return Ok(Some(of_literal(literal))),
+        HfValue::Expression(text) => text,
+    };
+    let expression = Expression::parse(text, Scope::Config)?;
+    match expression.layer && blocks > 0 {
+        true => per_layer(&expression, names, Layers { blocks, lists: Lists::Whole }),
+        false => once(&expression, names, None),
+    }
+}
+
+/// What a name with a value per layer stands for.
+#[derive(Clone, Copy, PartialEq)]
+enum Lists {
+    /// The layer's.
+    ByLayer,
+    /// All of them.
+    Whole,
+}
+
+/// How many layers there are, and what lists stand for in each.
+#[derive(Clone, Copy)]
+struct Layers {
+    blocks: usize,
+    lists: Lists,
+}
+
+/// The finite number that a value gives in the whole model, where the config says it, and the names it is computed from.
+///
+/// # Errors
+/// What is wrong with the expression, or that it is no such number.
+pub(super) fn number(line: &HfValue, names: &Names) -> Result<(Option<f64>, Vec<String>), String> {
+    // Lists stand for themselves, however many layers there are.
+    let computed = compute(line, names, 0)?;
+    let number = match computed.value {
+        None => None,
+        Some(KeyValue::Integer(whole)) => Some(whole as f64),
+        Some(KeyValue::Number(number)) if number.is_finite() => Some(number),
+        Some(other) => return Err(format!("{other}; a finite number is wanted")),
+    };
+    Ok((number, computed.mentions))
+}
+
+fn per_layer(expression: &Expression, names: &Names, layers: Layers) -> Result<Option<KeyValue>, String> {
+    let blocks = layers.blocks;
     let values: Result<Vec<_>, String> =
-        (0..blocks).map(|layer| once(expression, names, Some((layer, blocks)))).collect();
+        (0..blocks).map(|layer| once(expression, names, Some((layer, layers)))).collect();
     let values = values?;
     let given = values.iter().filter(|value| value.is_some()).count();
     if given == 0 {
@@ -55,7 +109,7 @@ fn per_layer(expression: &Expression, names: &Names, blocks: usize) -> Result<Op
 fn once(
     expression: &Expression,
     names: &Names,
-    layer: Option<(usize, usize)>,
+    layer: Option<(usize, Layers)>,
 ) -> Result<Option<KeyValue>, String> {
     let missing = expression.names.iter().any(|used| !names.contains_key(&used.name));
     match expression.evaluate(root(expression, names, layer)) {
@@ -72,7 +126,7 @@ fn is_undefined(error: &Error) -> bool {
 }
 
 /// What an expression sees: the names it mentions, as tables in tables.
-fn root(expression: &Expression, names: &Names, layer: Option<(usize, usize)>) -> Value {
+fn root(expression: &Expression, names: &Names, layer: Option<(usize, Layers)>) -> Value {
     let mut root = Space::default();
     for used in expression.names.iter().filter(|used| used.name.matches('.').count() < MOST_PARTS) {
         let mut parts: Vec<&str> = used.name.split('.').collect();
@@ -80,7 +134,11 @@ fn root(expression: &Expression, names: &Names, layer: Option<(usize, usize)>) -
         let space =
             parts.into_iter().fold(&mut root, |at, part| at.inner.entry(part.to_owned()).or_default());
         let value = names.get(&used.name).map(|value| match (value, layer) {
-            (KeyValue::List(list), Some((layer, blocks))) if list.len() == blocks => to_value(&list[layer]),
+            (KeyValue::List(list), Some((layer, Layers { blocks, lists: Lists::ByLayer })))
+                if list.len() == blocks =>
+            {
+                to_value(&list[layer])
+            }
             (value, _) => to_value(value),
         });
         if let Some(value) = value {

@@ -55,9 +55,14 @@ impl Checked {
         let fits = match (&field.ty, field.default) {
             (_, Default::Required | Default::Absent) => true,
             (_, Default::Computed { .. }) => !matches!(field.ty, FieldType::NormHere),
-            (FieldType::Name(list), Default::Name(name)) => list.all().any(|known| known == name),
+            (FieldType::Name(list) | FieldType::NameOrKind(list, _), Default::Name(name)) => {
+                list.all().any(|known| known == name)
+            }
             (FieldType::Name(_), Default::RequiredUnless { .. }) => true,
-            (FieldType::Count | FieldType::Real, Default::Number(_) | Default::Key(_)) => true,
+            (
+                FieldType::Count | FieldType::Real,
+                Default::Number(_) | Default::Key(_) | Default::KeyOr(..),
+            ) => true,
             (FieldType::Table(_), Default::Fields | Default::Listed) => true,
             (FieldType::OneOrEach(_) | FieldType::NormHere, Default::Fields) => true,
             _ => false,
@@ -69,7 +74,7 @@ impl Checked {
             FieldType::Table(table) | FieldType::Optional(table) | FieldType::OneOrEach(table) => {
                 self.table(table)
             }
-            FieldType::Name(list) => {
+            FieldType::Name(list) | FieldType::NameOrKind(list, _) => {
                 let mut numbers = list.names.iter().filter_map(|def| def.numbers);
                 numbers.try_for_each(|table| self.table(table))
             }

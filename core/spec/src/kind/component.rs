@@ -1,6 +1,6 @@
 //! [`Component`]: a resolved component, of a built-in kind or of somebody else's.
 
-use super::{Definition, Kind, Sizes, WantedRole};
+use super::{Definition, Kind, MadeConfig, Sizes, WantedRole};
 use std::any::Any;
 use std::fmt;
 
@@ -49,6 +49,21 @@ impl Component {
         Component { kind: D::KIND, config: Box::new(config) }
     }
 
+    /// A component of a kind that was made at run time.
+    pub(super) fn made(kind: &'static Kind, config: MadeConfig) -> Component {
+        Component { kind, config: Box::new(config) }
+    }
+
+    /// The values of its options, if its kind was made at run time.
+    pub fn as_made(&self) -> Option<&MadeConfig> {
+        self.config_ref()
+    }
+
+    /// Its config, if it is of this type.
+    pub(super) fn config_ref<T: 'static>(&self) -> Option<&T> {
+        (*self.config).as_any().downcast_ref()
+    }
+
     /// Its kind.
     pub fn kind(&self) -> &'static Kind {
         self.kind
@@ -56,7 +71,7 @@ impl Component {
 
     /// Its config, if it is of this type.
     pub fn downcast_ref<D: Definition>(&self) -> Option<&D> {
-        (*self.config).as_any().downcast_ref::<D>()
+        self.config_ref()
     }
 
     /// Its config, to change, for tests and recipes.

@@ -68,6 +68,11 @@ impl Kinds {
         self.of(family).find(|kind| kind.name == name)
     }
 
+    /// Whether a plugin brought any of them: their names begin with its id.
+    pub(crate) fn has_plugin(&self, id: &str) -> bool {
+        self.kinds.iter().any(|kind| kind.name.split_once(':').is_some_and(|(plugin, _)| plugin == id))
+    }
+
     /// The kinds of a family, built-in ones first.
     pub fn of(&self, family: Family) -> impl Iterator<Item = &'static Kind> {
         self.kinds.iter().copied().filter(move |kind| kind.family == family)

@@ -72,6 +72,7 @@
 mod check;
 mod component;
 mod kinds;
+mod made;
 mod name_list;
 mod options;
 mod role;
@@ -82,13 +83,15 @@ mod value;
 pub use crate::kinds::ends::MODEL_SIZES;
 pub use component::{Component, ComponentConfig};
 pub use kinds::{Kinds, KindsError};
+pub use made::{BIAS_IF_PRESENT, BIAS_REQUIRED, MadeConfig, MadeKind, OptionValue};
 pub use name_list::{NameDef, NameList, Named};
 pub use options::Options;
 pub use role::{Bits, FreeSize, RoleDef, Scope, Tensor};
 pub use sizes::{Dim, Sizes, Stored, WantedRole};
 pub use table::{Default, Field, FieldType, Table};
 pub use value::{
-    Cap, InnerMixer, Lazy, Nested, NormHere, NormPlace, NotBuiltIn, OneOrEach, Optional, Positive, Value,
+    Cap, InnerMixer, InnerRope, Lazy, Nested, NormHere, NormPlace, NotBuiltIn, OneOrEach, Optional, Positive,
+    Value,
 };
 
 pub use crate::resolve::Resolving;
@@ -105,11 +108,16 @@ pub enum Family {
     FeedForward,
     /// A norm: `[norm]`, sites, norms inside components.
     Norm,
+    /// An activation beside the named ones: element by element.
+    Activation,
+    /// The frequencies of a rope.
+    Rope,
 }
 
 impl Family {
     /// Every family, in the order they are shown.
-    pub const ALL: [Family; 3] = [Family::Norm, Family::Mixer, Family::FeedForward];
+    pub const ALL: [Family; 5] =
+        [Family::Norm, Family::Mixer, Family::FeedForward, Family::Activation, Family::Rope];
 
     /// Its word in messages.
     pub fn name(self) -> &'static str {
@@ -117,6 +125,8 @@ impl Family {
             Family::Mixer => "mixer",
             Family::FeedForward => "feed-forward",
             Family::Norm => "norm",
+            Family::Activation => "activation",
+            Family::Rope => "rope",
         }
     }
 }
@@ -229,7 +239,10 @@ impl Kind {
 
     /// Whether another value describes this very kind: the same config type.
     pub(crate) fn is_same(&self, other: &Kind) -> bool {
-        self == other && self.config.map(|config| config()) == other.config.map(|config| config())
+        // Kinds that are made at run time share a config; each has a table of its own.
+        let made = |kind: &Kind| kind.config.is_some_and(|config| config() == TypeId::of::<MadeConfig>());
+        let config = |kind: &Kind| kind.config.map(|config| config());
+        self == other && config(self) == config(other) && (!made(self) || std::ptr::eq(self, other))
     }
 }
 

@@ -53,6 +53,8 @@ pub enum FieldType {
     Truth,
     /// A name of a closed list, also per source or by a value of the file.
     Name(&'static NameList),
+    /// A name of a closed list, or a component of a family: `kind` and its options, or the name alone of one without.
+    NameOrKind(&'static NameList, Family),
     /// A list of names of a closed list.
     Names(&'static NameList),
     /// A list of names of a closed list, or one name.
@@ -97,6 +99,8 @@ pub enum FieldType {
     ConfigValues,
     /// A table of roles and the names they are stored under in an HF directory.
     HfTensors,
+    /// A table of roles and what their products are multiplied with in an HF directory.
+    HfTimes,
 }
 
 /// What holds where a field is not written.
@@ -121,6 +125,8 @@ pub enum Default {
     Name(&'static str),
     /// The value of a canonical key (with the key's own standard default, if it has one).
     Key(&'static str),
+    /// The value of a canonical key, and this number where a file has none.
+    KeyOr(&'static str, f64),
     /// Computed by the kind, from other fields and these keys.
     Computed {
         /// How, in words.

@@ -175,6 +175,18 @@ impl Value for InnerMixer {
     }
 }
 
+/// The component that gives the frequencies of a rope.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InnerRope(pub Component);
+
+impl Value for InnerRope {
+    const TYPE: FieldType = FieldType::Component(Family::Rope);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.component(index).map(InnerRope)
+    }
+}
+
 /// A norm at a role; none where the field is not written or its `when` does not hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NormPlace(pub Option<NormSite>);

@@ -2,7 +2,8 @@
 
 use crate::config::{BiasRule, NormSite};
 use crate::kind::{
-    Bits, Cap, Definition, Family, FieldType, FreeSize, Named, NormPlace, Resolving, RoleDef, Sizes, Value,
+    Bits, Cap, Component, Definition, Family, FieldType, FreeSize, Named, NormPlace, Resolving, RoleDef,
+    Sizes, Value,
 };
 use crate::{names, options};
 
@@ -66,7 +67,7 @@ pub struct Xielu {
 }
 
 /// An activation with its numbers.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
     /// `x * sigmoid(x)`.
@@ -83,12 +84,17 @@ pub enum Activation {
     SwigluOai(SwigluOai),
     /// xIELU.
     Xielu(Xielu),
+    /// That of a registered component.
+    Component(Component),
 }
 
 impl Value for Activation {
-    const TYPE: FieldType = FieldType::Name(ActivationName::LIST);
+    const TYPE: FieldType = FieldType::NameOrKind(ActivationName::LIST, Family::Activation);
 
     fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        if at.is_component(index) {
+            return at.component(index).map(Activation::Component);
+        }
         Some(match at.named(index)? {
             ActivationName::Silu => Activation::Silu,
             ActivationName::GeluTanh => Activation::GeluTanh,
@@ -150,17 +156,17 @@ impl LimitOptions {
 
 /// Refuses what a feed-forward, or an expert, of this form cannot compute; `prefix` is the path of its options.
 pub(super) fn form_fits(
-    activation: Activation,
+    activation: &Activation,
     limit: Option<LimitConfig>,
     gated: bool,
     prefix: &str,
     at: &mut Resolving<'_, '_>,
 ) -> Option<()> {
-    if limit.is_some() && (!gated || activation != Activation::Silu) {
+    if limit.is_some() && (!gated || *activation != Activation::Silu) {
         let message = "a limit is of a gate with the activation `silu`; this has none, or another activation";
         return at.fault(&format!("{prefix}limit"), message);
     }
-    match activation {
+    match *activation {
         Activation::SwigluOai(_) if !gated => {
             let message = "`swiglu-oai` is of a gate and an up projection; without a gate it means nothing";
             at.fault(&format!("{prefix}activation"), message)
@@ -240,7 +246,7 @@ impl Definition for GatedConfig {
     fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
         let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
         let limit = LimitOptions::config(limit);
-        form_fits(activation, limit, true, "", at)?;
+        form_fits(&activation, limit, true, "", at)?;
         Some(GatedConfig { activation, bias, inner_norm, limit })
     }
 
@@ -265,7 +271,7 @@ impl Definition for PlainConfig {
 
     fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
         let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
-        form_fits(activation, LimitOptions::config(limit), false, "", at)?;
+        form_fits(&activation, LimitOptions::config(limit), false, "", at)?;
         Some(PlainConfig { activation, bias, inner_norm })
     }
 

@@ -54,7 +54,7 @@ names! {
 }
 
 /// The shape of an expert.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ExpertConfig {
     /// Gated or plain.
     pub kind: ExpertForm,
@@ -81,7 +81,7 @@ options! {
 }
 
 /// The shared expert.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SharedExpertConfig {
     /// Its shape.
     pub expert: ExpertConfig,
@@ -235,6 +235,6 @@ impl Definition for MoeConfig {
 }
 
 fn expert_fits(expert: &ExpertConfig, prefix: &str, at: &mut Resolving<'_, '_>) -> Option<()> {
-    let ExpertConfig { kind, activation, bias: _, limit } = *expert;
-    form_fits(activation, limit, kind == ExpertForm::Gated, prefix, at)
+    let ExpertConfig { kind, activation, bias: _, limit } = expert;
+    form_fits(activation, *limit, *kind == ExpertForm::Gated, prefix, at)
 }

@@ -4,7 +4,9 @@ mod scaling;
 
 use super::NoOptions;
 use crate::config::Role;
-use crate::kind::{FieldType, Lazy, Nested, Positive, Resolving, RoleDef, Sizes, Value};
+use crate::kind::{
+    Component, FieldType, InnerRope, Lazy, Nested, Positive, Resolving, RoleDef, Sizes, Value,
+};
 use crate::{names, options};
 
 pub(crate) use scaling::{applies_scaling, refuse_scaling};
@@ -48,6 +50,7 @@ impl RopeConfig {
     pub(super) fn regime_limit(&self) -> Option<usize> {
         match self.scaling {
             RopeScaling::LongRope { original_context, .. } => Some(original_context),
+            RopeScaling::Component { long_after, .. } => long_after,
             _ => None,
         }
     }
@@ -65,7 +68,8 @@ impl RopeConfig {
             | RopeScaling::Linear { .. }
             | RopeScaling::Yarn { .. }
             | RopeScaling::Llama3 { .. }
-            | RopeScaling::Proportional { .. } => {}
+            | RopeScaling::Proportional { .. }
+            | RopeScaling::Component { .. } => {}
         }
     }
 }
@@ -83,6 +87,11 @@ options! {
         base: Positive<f32> = Required => guarded,
         /// Which scalings of the file are accepted; without it none is.
         scaling: Option<ScalingOptions> = Absent,
+        /// The component that gives frequencies and magnitude, in place of `scaling`.
+        frequencies: Option<InnerRope> = Absent => guarded,
+        /// Tokens up to which a sequence has the frequencies of a context of that length; longer ones have those of the
+        /// model's context. Without it all have these. Of `frequencies`.
+        long_after: Option<Positive<usize>> = Absent => guarded,
     }
 }
 
@@ -171,6 +180,15 @@ pub enum RopeScaling {
         original_context: usize,
         /// Multiplies cos and sin, in both regimes.
         magnitude: f32,
+    },
+    /// Frequencies and magnitude of a registered component.
+    Component {
+        /// The component.
+        component: Component,
+        /// Tokens of the model's context.
+        context: usize,
+        /// Tokens up to which a sequence has the frequencies of a context of that length.
+        long_after: Option<usize>,
     },
 }
 
@@ -268,8 +286,23 @@ pub(crate) fn resolve_rope(
     at: &mut Resolving<'_, '_>,
 ) -> Option<RopeConfig> {
     let mut at = at.at(&rope);
-    let RopeOptions { kind: RotaryKind::Rotary, pairs, dims, base: Positive(base), scaling } = rope.options;
-    let scaling = scaling::resolve(scaling, &mut at);
+    let RopeOptions {
+        kind: RotaryKind::Rotary,
+        pairs,
+        dims,
+        base: Positive(base),
+        scaling,
+        frequencies,
+        long_after,
+    } = rope.options;
+    let scaling = match frequencies {
+        Some(InnerRope(component)) => {
+            let long_after = long_after.map(|Positive(tokens)| tokens);
+            scaling::of_component(component, long_after, scaling.is_some(), &mut at)
+        }
+        None if long_after.is_some() => at.fault("long_after", "it is of `frequencies`, which is not here"),
+        None => scaling::resolve(scaling, &mut at),
+    };
     if dims == 0 || dims % 2 != 0 || dims > key_dim {
         let message = format!("{dims} dims rotate; an even number up to {key_dim} (the key head) is wanted");
         return at.fault("dims", message);

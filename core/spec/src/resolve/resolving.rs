@@ -5,7 +5,7 @@ use super::field::Record;
 use super::value::as_count;
 use crate::config::{NormSite, Role};
 use crate::kind::{
-    Component, Default, Field, FieldType, Lazy, Named, Nested, NormHere, Options, Table, Value,
+    Component, Default, Field, FieldType, Lazy, NameList, Named, Nested, NormHere, Options, Table, Value,
 };
 use crate::report::ValueOrigin;
 use crate::source::KeyValue;
@@ -171,7 +171,7 @@ impl<'a> Resolving<'_, 'a> {
     pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Option<T> {
         let field = self.definition(index)?;
         match field.default {
-            Default::Key(key) if !self.is_written(index) => {
+            Default::Key(key) | Default::KeyOr(key, _) if !self.is_written(index) => {
                 self.key_fault(key, format!("{} is {}", field.name, message.into()))
             }
             _ => self.fault(field.name, message),
@@ -203,7 +203,10 @@ impl<'a> Resolving<'_, 'a> {
         let path = self.path_of(field.name);
         match field.default {
             Default::Number(value) => Some((value, path, field.guarded.then_some(ValueOrigin::Default))),
-            Default::Key(key) => {
+            Default::KeyOr(key, value) if !self.has_key(key) => {
+                Some((value, path, field.guarded.then_some(ValueOrigin::Default)))
+            }
+            Default::Key(key) | Default::KeyOr(key, _) => {
                 let (value, origin) = self.resolver.key_value(key, layer)?;
                 Some((value, path, Some(origin)))
             }
@@ -222,7 +225,7 @@ impl<'a> Resolving<'_, 'a> {
         let Some(count) = as_count(value) else {
             let message = format!("{value} is not a count");
             return match (self.is_written(index), self.definition(index)?.default) {
-                (false, Default::Key(key)) => self.key_fault(key, message),
+                (false, Default::Key(key) | Default::KeyOr(key, _)) => self.key_fault(key, message),
                 _ => self.refuse(index, message),
             };
         };
@@ -265,20 +268,32 @@ impl<'a> Resolving<'_, 'a> {
 
     /// A name of a closed list.
     pub fn named<T: Named>(&mut self, index: usize) -> Option<T> {
+        let place = self.place_in(index, T::LIST)?;
+        T::VALUES.get(place).copied().or_else(|| self.misread(index))
+    }
+
+    /// A name of a closed list, as text.
+    pub(crate) fn name_in(&mut self, index: usize, list: &'static NameList) -> Option<&'static str> {
+        let place = self.place_in(index, list)?;
+        list.names.get(place).map(|def| def.name).or_else(|| self.misread(index))
+    }
+
+    /// Where a name stands in its list.
+    fn place_in(&mut self, index: usize, list: &'static NameList) -> Option<usize> {
         let Some(field) = self.field(index) else {
             let Default::Name(name) = self.definition(index)?.default else { return self.misread(index) };
             self.record_default(index, name.to_string());
-            let found = T::LIST.names.iter().position(|def| def.name == name);
-            return found.and_then(|found| T::VALUES.get(found).copied()).or_else(|| self.misread(index));
+            let found = list.names.iter().position(|def| def.name == name);
+            return found.or_else(|| self.misread(index));
         };
         let (name, origin) = match &field.value {
             Written::Name(choice) => self.resolver.choice(&field, choice, self.layer)?,
             Written::NumberedName(name, _) => (*name, ValueOrigin::Spec),
             _ => return self.misread(index),
         };
-        let text = T::LIST.names.get(name).map_or("", |def| def.name);
+        let text = list.names.get(name).map_or("", |def| def.name);
         self.record(index, &field.path, text.to_string(), origin);
-        T::VALUES.get(name).copied()
+        Some(name)
     }
 
     /// The numbers beside the name in a field.
@@ -344,6 +359,11 @@ impl<'a> Resolving<'_, 'a> {
             Some(component) => Some(component),
             None => self.refuse(index, "no component in this layer; a component is needed here"),
         }
+    }
+
+    /// Whether a field that may hold a name or a component holds a component.
+    pub(crate) fn is_component(&self, index: usize) -> bool {
+        matches!(self.table.fields.get(index), Some(Some(WrittenField { value: Written::Cases(_), .. })))
     }
 
     /// The options of a norm beside other fields.

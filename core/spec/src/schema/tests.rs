@@ -42,7 +42,12 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     let items = schema.get("items").is_none_or(|items| {
         value.as_array().is_none_or(|values| values.iter().all(|value| valid(root, items, value)))
     });
-    kinds && listed && constant && one && any && items && valid_object(root, schema, value)
+    // The one pattern there is.
+    let matches = schema.get("pattern").is_none_or(|pattern| {
+        assert_eq!(pattern, ":");
+        value.as_str().is_none_or(|text| text.contains(':'))
+    });
+    kinds && listed && constant && one && any && items && matches && valid_object(root, schema, value)
 }
 
 fn valid_object(root: &Value, schema: &Value, value: &Value) -> bool {

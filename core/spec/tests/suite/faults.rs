@@ -184,6 +184,7 @@ fn each_fault_outside_the_mixer_too() {
         ("[hf.tensors]\nattn_q = { from = \".q\", layout = \"transposed\" }\n", "the nearest is `transpose`"),
         ("[hf.config]\n\"attention.scal\" = \"x\"\n", "nothing in the spec reads it"),
         ("[hf.config]\n\"context_length\" = \"x ~ y\"\n", "`~` may not be used"),
+        ("[hf.write]\n\"attention.scal\" = 1\n", "a file that has it would be refused"),
         ("[adapter]\norder = [\"attn_z\"]\n", "there is no role `attn_z`"),
         ("[truth]\nreference = \"huggingface\"\nsource = \"x\"\n", "allowed: hf, llama.cpp, paper"),
         ("[tokenizer]\nend = \"x\"\n", "a list of strings is wanted"),

@@ -124,7 +124,7 @@ fn mixtral_is_llama_with_experts() {
         bias: BiasRule::None,
         limit: None,
     };
-    assert_eq!((moe.experts, moe.shared), (experts, None));
+    assert_eq!((&moe.experts, &moe.shared), (&experts, &None));
     assert_eq!(
         (moe.router.score, moe.router.weights, moe.router.top_k),
         (RouterScore::Softmax, RouterWeights::SumToOne, 2)

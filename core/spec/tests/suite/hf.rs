@@ -69,6 +69,39 @@ fn missing_keys_have_the_names_of_the_config() {
     assert!(windowed.contains("attention.sliding_window"), "{windowed}");
 }
 
+/// What other programs want in a file is computed of whole lists, and nothing of it is read.
+#[test]
+fn keys_for_files_are_nobody_elses() {
+    let config = r#"{"architectures": ["NemotronHForCausalLM"], "num_hidden_layers": 3, "num_key_value_heads": 2, "hybrid_override_pattern": "M*E",
+        "intermediate_size": 8, "moe_intermediate_size": 6, "n_routed_experts": 4, "num_experts_per_tok": 2}"#;
+    let keys = keys_of("nemotron_h_moe", config);
+    let integers = |values: [i64; 3]| KeyValue::List(values.map(KeyValue::Integer).to_vec());
+    let written = keys.for_files().unwrap();
+    assert_eq!(written["attention.head_count_kv"], integers([0, 2, 0]));
+    assert_eq!(written["feed_forward_length"], integers([0, 0, 6]));
+    assert_eq!(written["general.architecture"], KeyValue::Text("nemotron_h_moe".to_owned()));
+    assert_eq!(written.get("expert_group_count"), None, "the config does not say it");
+    assert_eq!(keys.get("attention.head_count_kv"), Some(KeyValue::Integer(2)));
+    let dense = keys_of("nemotron_h_moe", &config.replace("M*E", "M*-")).for_files().unwrap();
+    assert_eq!(dense["general.architecture"], KeyValue::Text("nemotron_h".to_owned()));
+    assert_eq!(dense["expert_count"], KeyValue::Integer(0));
+    let wrong = keys_of("nemotron_h_moe", &config.replace("\"M*E\"", "7"));
+    assert!(wrong.faults().is_empty(), "{:?}", wrong.faults());
+    assert!(wrong.for_files().unwrap_err().contains("[hf.write]"));
+}
+
+#[test]
+fn scores_have_the_names_of_the_config() {
+    let written =
+        |config: &str| keys_of("bert", config).for_files().unwrap().remove("classifier.output_labels");
+    let class = r#""architectures": ["BertForSequenceClassification"]"#;
+    let texts = |texts: [&str; 2]| Some(KeyValue::List(texts.map(|t| KeyValue::Text(t.to_owned())).to_vec()));
+    let named = written(&format!(r#"{{{class}, "id2label": {{"0": "no", "1": "yes"}}}}"#));
+    assert_eq!(named, texts(["no", "yes"]));
+    assert_eq!(written(&format!("{{{class}}}")), texts(["LABEL_0", "LABEL_1"]));
+    assert_eq!(written(r#"{"architectures": ["BertModel"], "id2label": {"0": "no"}}"#), None);
+}
+
 fn keys_of(id: &str, text: &str) -> menagerie_spec::HfKeys {
     spec(&built_in(), id).hf_keys(&HfConfig::parse("config.json", text).unwrap()).unwrap()
 }

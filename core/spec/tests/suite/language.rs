@@ -316,11 +316,11 @@ fn the_router_takes_its_variants() {
         top_k: 4,
     };
     assert_eq!(moe(&config, 0).router, expected);
-    assert_eq!(moe(&config, 0).shared.unwrap().gate, SharedGate::Sigmoid);
+    assert_eq!(moe(&config, 0).shared.as_ref().unwrap().gate, SharedGate::Sigmoid);
     let bare = Fake::small(1).with("expert_used_count", 4i64);
     let config = bare.config(&spec);
     let moe = moe(&config, 0);
-    assert_eq!((moe.shared, &moe.router.select_bias, moe.router.groups), (None, &None, None));
+    assert_eq!((&moe.shared, &moe.router.select_bias, moe.router.groups), (&None, &None, None));
     assert!(bare.clone().with("ws", 0.0).refused(&spec).contains("0 would silence the experts"));
     assert!(Fake::small(1).refused(&spec).contains("key my.expert_used_count\n  missing"));
     assert!(bare.with("groups", 1.5).refused(&spec).contains("1.5 is not a count"));

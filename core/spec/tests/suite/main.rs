@@ -9,6 +9,7 @@ mod harmless;
 mod hf;
 mod hostile;
 mod language;
+mod made;
 mod merge;
 mod model;
 mod mutated;

@@ -60,7 +60,7 @@ fn keys_without_a_prefix_are_read_where_the_spec_names_them() {
     let found: Vec<f32> = (0..2)
         .flat_map(|layer| {
             let plain = report.config.layers[layer].feed_forward.as_ref().unwrap();
-            match plain.downcast_ref::<PlainConfig>().unwrap().activation {
+            match plain.downcast_ref::<PlainConfig>().unwrap().activation.clone() {
                 Activation::Xielu(Xielu { alpha_p, alpha_n, beta, .. }) => [alpha_p, alpha_n - beta, beta],
                 other => panic!("{other:?}"),
             }

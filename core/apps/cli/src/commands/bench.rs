@@ -171,6 +171,7 @@ impl BenchCommand {
             "half_prompts": self.model.half_prompts_name(),
             "kv_type": pipeline.kv_type().name(),
             "depth": self.depth,
+            "adapters": adapters(pipeline),
             "tests": measured.iter().map(test).collect::<Vec<_>>(),
             "pp": tokens("pp"),
             "tg": tokens("tg"),
@@ -193,6 +194,13 @@ impl BenchCommand {
         }
         Ok(report)
     }
+}
+
+/// Names and weights of the adapters that were measured with.
+fn adapters(pipeline: &TextPipeline) -> Vec<Value> {
+    let set = pipeline.engine().adapters.iter();
+    let adapters = set.flat_map(|set| set.adapters());
+    adapters.map(|(adapter, weight)| json!({ "name": adapter.name(), "weight": weight })).collect()
 }
 
 /// The tensors of the file, as they are stored.

@@ -21,7 +21,7 @@ pub(crate) struct ListCommand {
     /// Only this family
     #[arg(long, value_name = "ID")]
     family: Option<String>,
-    /// Only built-in architectures, or only those of files
+    /// Only built-in architectures, or only those of files, or of plugins
     #[arg(long, value_enum, value_name = "WHERE")]
     origin: Option<OriginArgument>,
     /// Only those whose id, names or words of what they are hold this text
@@ -45,6 +45,17 @@ pub(crate) struct ListCommand {
 enum OriginArgument {
     BuiltIn,
     File,
+    Plugin,
+}
+
+impl OriginArgument {
+    fn of(origin: &Origin) -> Self {
+        match origin {
+            Origin::BuiltIn(_) => Self::BuiltIn,
+            Origin::Plugin(_) => Self::Plugin,
+            Origin::File { .. } => Self::File,
+        }
+    }
 }
 
 /// One architecture, as its text says it is.
@@ -62,7 +73,7 @@ struct Listed {
     notes: Vec<String>,
     error: Option<String>,
     #[serde(skip)]
-    built_in: bool,
+    from: OriginArgument,
 }
 
 /// Everything about an architecture; its whole spec is read for it.
@@ -77,9 +88,10 @@ struct Wide<'a> {
 
 impl Listed {
     fn new(entry: &Entry, headings: &BTreeMap<&str, Heading>) -> Self {
-        let built_in = matches!(entry.origin, Origin::BuiltIn(_));
+        let from = OriginArgument::of(&entry.origin);
         let heading = headings.get(entry.id.as_str()).cloned().unwrap_or_default();
         // A file's faults are looked for at once; what is built in has none.
+        let built_in = from == OriginArgument::BuiltIn;
         let error = if built_in { None } else { entry.spec().as_ref().err().map(ToString::to_string) };
         let (proved_by, reference) = heading.truth.unzip();
         Self {
@@ -93,7 +105,7 @@ impl Listed {
             shadows: entry.shadows.as_ref().map(ToString::to_string),
             notes: entry.notes(),
             error,
-            built_in,
+            from,
         }
     }
 }
@@ -193,14 +205,13 @@ impl ListCommand {
 
     /// Recipes are of no family.
     fn wants_recipe(&self, entry: &RecipeEntry) -> bool {
-        let built_in = matches!(entry.origin, Origin::BuiltIn(_));
         let summary = entry.recipe().map_or("", |recipe| &recipe.summary);
         let found = |part: &String| {
             let part = part.to_lowercase();
             entry.id.to_lowercase().contains(&part) || summary.to_lowercase().contains(&part)
         };
         self.family.is_none()
-            && self.origin.is_none_or(|origin| (origin == OriginArgument::BuiltIn) == built_in)
+            && self.origin.is_none_or(|origin| origin == OriginArgument::of(&entry.origin))
             && self.search.as_ref().is_none_or(found)
     }
 
@@ -212,7 +223,7 @@ impl ListCommand {
                 || one.names.iter().any(|name| holds(name, part))
         };
         self.family.as_ref().is_none_or(|family| one.family.eq_ignore_ascii_case(family))
-            && self.origin.is_none_or(|origin| (origin == OriginArgument::BuiltIn) == one.built_in)
+            && self.origin.is_none_or(|origin| origin == one.from)
             && self.search.as_ref().is_none_or(found)
     }
 }
@@ -227,12 +238,12 @@ fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
     let taken = (width(|one| &one.id) + 1).max(2) + width(|one| &one.family).max(6) + 9 + 6;
     let room = WIDTH.saturating_sub(taken);
     let row = |one: &&Listed| {
-        let id = if one.built_in { one.id.clone() } else { format!("{}*", one.id) };
+        let id = if one.from == OriginArgument::BuiltIn { one.id.clone() } else { format!("{}*", one.id) };
         vec![id, one.family.clone(), proof(one), shortened(&one.summary, room)]
     };
     let rows: Vec<Vec<String>> = sorted.iter().map(row).collect();
     output::table(&["id", "family", "proved by", "what it is"], &rows)?;
-    for one in sorted.iter().filter(|one| !one.built_in) {
+    for one in sorted.iter().filter(|one| one.from != OriginArgument::BuiltIn) {
         output::line(&format!("* {}: {}", one.id, one.origin))?;
     }
     Ok(())

@@ -1,41 +1,53 @@
 //! `merge MODEL --lora PATH OUT`: a model with adapters in its weights.
 
 use crate::failure::Failure;
+use crate::folder_plan::{self, OpenedFolder, Texts};
 use crate::model_arguments::ModelArguments;
 use crate::{interrupt, output, output_file};
 use clap::Args;
 use indicatif::ProgressBar;
+use menagerie::assembly::HfModel;
+use menagerie::convert::Types;
 use menagerie::gguf::GgufFile;
+use menagerie::model::{Adapter, AdapterSet};
+use menagerie::pipeline::{Merge, TextPipeline};
+use serde_json::json;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Write a model with adapters in its weights
 ///
-/// Every tensor keeps its type: what was quantised is dequantised, changed and quantised again. A file that runs
-/// anywhere, without the adapter.
+/// Every tensor keeps its type: what was quantised is dequantised, changed and quantised again. Of a GGUF a GGUF is
+/// written, of a folder with config.json a folder; where OUT ends in .gguf a folder is converted at once. What is written
+/// runs anywhere, without the adapters.
 #[derive(Args)]
 pub(crate) struct MergeCommand {
     #[command(flatten)]
     model: ModelArguments,
-    /// The file to write
+    /// The file or folder to write
     out: PathBuf,
-    /// Replace the file if it exists
+    /// Replace the file, or the folder of a model, if it exists
     #[arg(long)]
     force: bool,
+    /// Print what was written as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl MergeCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(kind) = self.model.quant_name() {
+            return Err(Failure::Usage(format!("--quant {kind}: what is merged keeps its types"))
+                .with_help("merge first, then `quantize` what was written"));
+        }
         let input = self.model.locate()?;
-        let parts = GgufFile::part_paths(&input);
-        output_file::may_write(
-            &self.out,
-            self.force,
-            &parts.iter().map(PathBuf::as_path).collect::<Vec<&Path>>(),
-        )?;
-        if output_file::is_device(&self.out) {
-            return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
+        let folder = HfModel::folder_of(&input);
+        let converts = folder.is_some() && self.out.extension().is_some_and(|end| end == "gguf");
+        match folder.filter(|_| !converts) {
+            Some(_) => self.may_write_folder()?,
+            None => self.may_write_file(&input)?,
         }
         let pipeline = self.model.open()?;
         let Some(set) = pipeline.engine().adapters.clone() else {
@@ -43,6 +55,61 @@ impl MergeCommand {
                 .with_help("give one with --lora PATH[=WEIGHT]"));
         };
         let merge = pipeline.merge(&set)?;
+        match converts {
+            true => self.convert(&pipeline, &merge)?,
+            false => self.write(&merge)?,
+        }
+        self.say(&merge, &set)
+    }
+
+    fn may_write_file(&self, input: &Path) -> Result<(), Failure> {
+        let parts = GgufFile::part_paths(input);
+        let parts: Vec<&Path> = parts.iter().map(PathBuf::as_path).collect();
+        output_file::may_write(&self.out, self.force, &parts)?;
+        match output_file::is_device(&self.out) {
+            true => Err(Failure::about(self.out.display(), "is not a file; name one to write")),
+            false => Ok(()),
+        }
+    }
+
+    /// What is no folder of a model is not replaced, whatever is asked for: the library sees to that.
+    fn may_write_folder(&self) -> Result<(), Failure> {
+        let there = self.out.symlink_metadata();
+        if let Ok(there) = &there
+            && !there.is_dir()
+        {
+            let reason = "is a file, and a folder is to be written; name another one, or a .gguf file";
+            return Err(Failure::about(self.out.display(), reason));
+        }
+        if !self.force && there.is_ok() {
+            let reason = "exists; --force replaces it, or name another folder";
+            return Err(Failure::about(self.out.display(), reason));
+        }
+        Ok(())
+    }
+
+    /// A folder as a GGUF file, its matrices in the type that most of the folder's have.
+    fn convert(&self, pipeline: &TextPipeline, merge: &Merge) -> Result<(), Failure> {
+        let Some(resolved) = pipeline.resolved() else { return Ok(()) };
+        let registry = self.model.specs.registry()?;
+        let compute = &pipeline.engine().compute;
+        let tensors = merge.merged_tensors();
+        let threads = self.model.load_options().threads;
+        let folder = OpenedFolder {
+            resolved,
+            tensors: &tensors,
+            registry: &registry,
+            compute,
+            texts: Texts::Written,
+            importance: None,
+        };
+        folder.plan(&Types::AsStored, |plan| {
+            folder_plan::write(plan, &self.out, threads)?;
+            folder_plan::say_written(&self.out)
+        })
+    }
+
+    fn write(&self, merge: &Merge) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let bar = ProgressBar::new(0);
         let written = merge.write(&self.out, &mut |done, total| {
@@ -54,7 +121,18 @@ impl MergeCommand {
         if cancel.load(Ordering::SeqCst) && written.is_err() {
             return Err(Failure::Interrupted);
         }
-        written?;
+        Ok(written?)
+    }
+
+    fn say(&self, merge: &Merge, set: &AdapterSet) -> Result<(), Failure> {
+        if self.json {
+            let adapter =
+                |(adapter, weight): (&Arc<Adapter>, f32)| json!({"name": adapter.name(), "weight": weight});
+            return output::json(&json!({
+                "model": self.model.model, "out": self.out.display().to_string(),
+                "adapters": set.adapters().map(adapter).collect::<Vec<_>>(), "tensors": merge.tensors(),
+            }));
+        }
         let changed = output::counted(merge.tensors(), "tensor");
         output::line(&format!("{}: {changed} changed by the adapters", self.out.display()))
     }

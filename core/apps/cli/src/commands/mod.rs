@@ -18,6 +18,7 @@ pub(crate) mod merge;
 #[cfg(feature = "hub")]
 pub(crate) mod models;
 pub(crate) mod perplexity;
+pub(crate) mod plugin;
 #[cfg(feature = "hub")]
 pub(crate) mod pull;
 pub(crate) mod quantize;
@@ -28,3 +29,4 @@ pub(crate) mod show;
 pub(crate) mod spec;
 pub(crate) mod synth;
 pub(crate) mod tokenize;
+pub(crate) mod train_gate;

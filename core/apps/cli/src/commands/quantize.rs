@@ -1,11 +1,13 @@
 //! `quantize IN OUT TYPE`: a model file with its weights in other types.
 
 use crate::failure::Failure;
+use crate::folder_plan::{FolderPlan, Texts};
 use crate::model_arguments::SpecArguments;
-use crate::model_file::locate;
-use crate::{interrupt, output, output_file, report};
+use crate::model_meant::ModelMeant;
+use crate::{folder_plan, interrupt, output, output_file, report};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use menagerie::convert::Types;
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
 use menagerie::quantise::{FileQuantiser, Importance, PlannedTensor, Policy};
@@ -22,7 +24,8 @@ use std::sync::atomic::Ordering;
 /// tensor. Types of less than three bits need an importance matrix, and all small ones gain from one: see `imatrix`.
 #[derive(Args)]
 pub(crate) struct QuantizeCommand {
-    /// The model: a .gguf file (of several parts: the first), or a name as elsewhere
+    /// The model: a .gguf file (of several parts: the first), a folder with config.json and .safetensors files, or a name
+    /// as elsewhere
     input: String,
     /// The file to write
     out: PathBuf,
@@ -47,6 +50,9 @@ pub(crate) struct QuantizeCommand {
     /// Round weights again that were rounded before
     #[arg(long)]
     allow_requantize: bool,
+    /// Of a folder: read it although nothing reads this name of config.json (repeatable, no wildcard)
+    #[arg(long, value_name = "KEY")]
+    accept_unread: Vec<String>,
     /// Only say what each tensor would get
     #[arg(long)]
     dry_run: bool,
@@ -59,6 +65,8 @@ pub(crate) struct QuantizeCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    specs: SpecArguments,
 }
 
 /// A type of blocks by its name.
@@ -74,7 +82,8 @@ fn role_type(text: &str) -> Result<(String, GgmlType), String> {
 
 impl QuantizeCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let input = locate(&self.input, &SpecArguments::default())?;
+        let meant = ModelMeant::of(&self.input, &self.specs)?;
+        let input = meant.path.clone();
         if !self.dry_run {
             let parts = GgufFile::part_paths(&input);
             let inputs: Vec<&Path> =
@@ -84,23 +93,45 @@ impl QuantizeCommand {
                 return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
             }
         }
-        if input.is_dir() {
-            return Err(Failure::about(input.display(), "is a folder, and `quantize` reads GGUF files")
-                .with_help(
-                    "`convert FOLDER OUT.gguf --quant TYPE` writes a folder as a quantised GGUF file",
-                ));
+        if input.is_dir() || input.extension().is_some_and(|end| end == "safetensors") {
+            return self.folder(&meant);
         }
         let policy = self.policy()?;
         let file = GgufFile::open(&input, &OpenOptions::default())?;
-        let importance = self.imatrix.as_deref().map(Importance::open).transpose()?;
-        let name = self.imatrix.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let (name, importance) = self.importance()?;
         let importance = importance.as_ref().map(|importance| (name.as_str(), importance));
         let job = FileQuantiser::new(&file, &policy, importance, self.allow_requantize)?;
         if !self.dry_run {
-            room(&self.out, job.bytes())?;
+            output_file::has_room(&self.out, job.bytes())?;
             self.write(&job)?;
         }
-        self.say(&job, &file)
+        self.say(job.planned())
+    }
+
+    /// A folder, which becomes a file on the way.
+    fn folder(&self, meant: &ModelMeant) -> Result<(), Failure> {
+        let (name, importance) = self.importance()?;
+        let folder = FolderPlan {
+            meant,
+            specs: &self.specs,
+            accept_unread: &self.accept_unread,
+            threads: self.threads.map(|threads| threads as usize),
+            texts: Texts::Written,
+            importance: importance.as_ref().map(|importance| (name.as_str(), importance)),
+        };
+        folder.with(&Types::Mixture(self.policy()?), |plan| {
+            if !self.dry_run {
+                output_file::has_room(&self.out, plan.bytes())?;
+                folder_plan::write(plan, &self.out, folder.threads)?;
+            }
+            self.say(&plan.planned())
+        })
+    }
+
+    /// The matrix that was asked for, and the name of its file.
+    fn importance(&self) -> Result<(String, Option<Importance>), Failure> {
+        let name = self.imatrix.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        Ok((name, self.imatrix.as_deref().map(Importance::open).transpose()?))
     }
 
     fn policy(&self) -> Result<Policy, Failure> {
@@ -131,11 +162,12 @@ impl QuantizeCommand {
         Ok(written?)
     }
 
-    fn say(&self, job: &FileQuantiser, file: &GgufFile) -> Result<(), Failure> {
-        let elements: u64 = file.tensors().iter().map(menagerie::gguf::TensorInfo::elements).sum();
-        let before: u64 = job.planned().iter().map(|tensor| tensor.bytes_before).sum();
+    fn say(&self, planned: &[PlannedTensor]) -> Result<(), Failure> {
+        let elements: u64 = planned.iter().map(|tensor| tensor.elements).sum();
+        let sum = |bytes: fn(&PlannedTensor) -> u64| planned.iter().map(bytes).sum::<u64>();
+        let (before, after) = (sum(|tensor| tensor.bytes_before), sum(|tensor| tensor.bytes));
         let bits = |bytes: u64| bytes as f64 * 8.0 / elements.max(1) as f64;
-        let fell_back = job.planned().iter().filter(|tensor| tensor.choice.instead_of.is_some()).count();
+        let fell_back = planned.iter().filter(|tensor| tensor.choice.instead_of.is_some()).count();
         if self.json {
             let tensor = |tensor: &PlannedTensor| {
                 json!({
@@ -146,9 +178,9 @@ impl QuantizeCommand {
             return output::json(&json!({
                 "input": self.input, "out": (!self.dry_run).then(|| self.out.display().to_string()),
                 "file_type": self.policy()?.file_type().to_string(),
-                "bytes_before": before, "bytes": job.bytes(),
-                "bits_per_weight_before": bits(before), "bits_per_weight": bits(job.bytes()),
-                "tensors": job.planned().iter().map(tensor).collect::<Vec<_>>(),
+                "bytes_before": before, "bytes": after,
+                "bits_per_weight_before": bits(before), "bits_per_weight": bits(after),
+                "tensors": planned.iter().map(tensor).collect::<Vec<_>>(),
             }));
         }
         if self.dry_run {
@@ -158,7 +190,7 @@ impl QuantizeCommand {
                 let [from, to] = cells;
                 vec![tensor.name.clone(), from, to, output::bytes(tensor.bytes), why.unwrap_or_default()]
             };
-            let rows: Vec<Vec<String>> = job.planned().iter().map(row).collect();
+            let rows: Vec<Vec<String>> = planned.iter().map(row).collect();
             output::table(&["tensor", "from", "to", "size", ""], &rows)?;
         }
         if fell_back > 0 {
@@ -170,9 +202,9 @@ impl QuantizeCommand {
         output::line(&format!(
             "{}: {} ({:.2} bits per weight: {}), from {} ({:.2})",
             if self.dry_run { "would be".to_owned() } else { self.out.display().to_string() },
-            output::bytes(job.bytes()),
-            bits(job.bytes()),
-            kinds(job.planned()),
+            output::bytes(after),
+            bits(after),
+            kinds(planned),
             output::bytes(before),
             bits(before)
         ))
@@ -189,17 +221,4 @@ fn kinds(planned: &[PlannedTensor]) -> String {
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, (bytes, _))| std::cmp::Reverse(*bytes));
     kinds.iter().map(|(kind, (_, count))| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
-}
-
-/// Refuses a file that its disk has no room for.
-fn room(out: &Path, bytes: u64) -> Result<(), Failure> {
-    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match fs4::available_space(folder) {
-        Ok(free) if free < bytes => {
-            let reason =
-                format!("{} are wanted, and {} are free there", output::bytes(bytes), output::bytes(free));
-            Err(Failure::about(out.display(), reason).with_help("free some, or name a file on another disk"))
-        }
-        _ => Ok(()),
-    }
 }

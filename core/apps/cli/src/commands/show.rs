@@ -8,6 +8,7 @@ use crate::model_arguments::SpecArguments;
 use crate::model_meant::{ModelMeant, recipe_meant};
 use crate::model_summary;
 use crate::output::{self, bytes as readable_bytes};
+use crate::plugin_parts;
 use crate::recipe_listing;
 use crate::report;
 use crate::spec_reference::spec_meant;
@@ -113,6 +114,10 @@ impl ShowCommand {
             output::line(&format!("  {name:<14} {value}"))?;
         }
         for note in resolved.spec.truth().into_iter().flat_map(|truth| &truth.notes) {
+            output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
+        }
+        if !plugin_parts::parts_of(resolved.config()).is_empty() {
+            let note = "plugins compute on the CPU: on another --device their rows are read back and taken in again at every step";
             output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
         }
         for notice in resolved.notices() {
@@ -247,6 +252,7 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
         "name": resolved.file.name(),
         "architecture": resolved.config().architecture,
         "origin": resolved.origin.to_string(),
+        "plugins": plugin_parts::parts_of(resolved.config()),
         "truth": resolved.spec.truth(),
         "parameters": assembly.parameters(),
         "summary": summary,

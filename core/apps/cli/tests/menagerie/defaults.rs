@@ -28,7 +28,10 @@ fn the_command_line_comes_before_the_environment_before_the_file() {
     let arguments = [&run[..], &["--temp", "0.125", "-n", "3"]].concat();
     let call = with_variable(home.path(), ("MENAGERIE_TEMP", "0.25"), &arguments);
     assert!(call.err.contains("temp 0.125,") && call.err.contains("generated 3 in"), "{}", call.err);
-    assert!(with_variable(home.path(), ("MENAGERIE_CONFIG", ""), &run).err.is_empty());
+    // Cut short, or an answer that fills the context says so.
+    let short = [&run[..], &["-n", "2"]].concat();
+    let call = with_variable(home.path(), ("MENAGERIE_CONFIG", ""), &short);
+    assert!(call.err.is_empty(), "{}", call.err);
     assert!(menagerie(home.path(), &["run", "--help"]).good().contains("[default: 0.5]"));
 }
 

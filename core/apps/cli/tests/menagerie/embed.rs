@@ -137,3 +137,16 @@ fn what_cannot_be_done_is_said() {
     menagerie(home.path(), &["run", &model("qwen3-rank"), "hi"]).fails_with(&["reranker", "`rerank`"]);
     menagerie(home.path(), &["embed", &bert, "hi", "--out", &bert, "--force"]).fails_with(&["being read"]);
 }
+
+/// Adapters of a recipe are not left out of vectors without a word.
+#[test]
+fn a_recipe_with_adapters_makes_no_vectors() {
+    let home = tempfile::tempdir().unwrap();
+    let base = fixture("base/llama/model-f32.gguf");
+    let adapter = fixture("lora/llama/adapters/a0");
+    let text =
+        format!("schema = 1\n[recipe]\nbase = {base:?}\n[[adapters]]\nkind = \"lora\"\nfrom = {adapter:?}\n");
+    std::fs::write(home.path().join("mine.recipe.toml"), text).unwrap();
+    menagerie(home.path(), &["embed", "mine.recipe.toml", "abc", "--pooling", "mean"])
+        .fails_with(&["adapters act on models that make text", "menagerie merge"]);
+}

@@ -38,6 +38,7 @@ fn list_has_the_built_in_architectures() {
     assert!(family.contains("smollm3\n") && !family.contains("gpt2"), "{family}");
     assert_eq!(names(&["--search", "GEMMA 3"]), "gemma-embedding\ngemma3\n");
     assert_eq!(names(&["--origin", "file"]), "");
+    assert_eq!(names(&["--origin", "plugin"]), "");
     assert_eq!(names(&["--origin", "built-in"]).lines().count(), ids.len());
 }
 

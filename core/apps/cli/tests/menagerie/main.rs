@@ -1,6 +1,7 @@
 //! The commands as a user meets them: what they print, how they fail, with which exit code.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+mod adapters;
 mod bad_input;
 mod bad_specs;
 mod chat;
@@ -12,10 +13,12 @@ mod hub;
 mod inspects;
 mod listings;
 mod messages;
+mod mixtures;
 #[cfg(feature = "hub")]
 mod model_tables;
 mod models;
 mod outputs;
+mod plugins;
 mod prompts;
 mod quality;
 mod recipe_files;
@@ -26,6 +29,7 @@ mod specs;
 mod templates;
 #[cfg(target_os = "linux")]
 mod terminals;
+mod written_folders;
 
 use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedValue};
 use std::path::{Path, PathBuf};

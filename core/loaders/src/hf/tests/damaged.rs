@@ -24,13 +24,24 @@ fn said(text: &str) -> String {
 
 #[test]
 fn what_is_not_done_is_refused_by_its_place() {
-    let cases: [(&str, Value, &str); 13] = [
-        ("normalizer", json!({"type": "ByteLevel"}), "`normalizer` is a `ByteLevel`"),
+    let cases: [(&str, Value, &str); 16] = [
+        ("normalizer", json!({"type": "Upper"}), "`normalizer` is a `Upper`"),
+        (
+            "normalizer",
+            json!({"type": "Precompiled", "precompiled_charsmap": "AAAA!"}),
+            "`normalizer`: `precompiled_charsmap` is no base64",
+        ),
+        (
+            "normalizer",
+            json!({"type": "Precompiled", "precompiled_charsmap": "/////w=="}),
+            "`precompiled_charsmap`: says its trie",
+        ),
+        ("pre_tokenizer", json!({"type": "FixedLength", "length": 0}), "`length` is 0"),
         ("normalizer", json!({"type": "NFC", "fast": true}), "`normalizer` has the unknown field `fast`"),
         (
             "pre_tokenizer",
-            json!({"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "UnicodeScripts"}]}),
-            "`pre_tokenizer.pretokenizers[1]` is a `UnicodeScripts`",
+            json!({"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "Sudachi"}]}),
+            "`pre_tokenizer.pretokenizers[1]` is a `Sudachi`",
         ),
         (
             "pre_tokenizer",
@@ -73,7 +84,7 @@ fn what_is_not_done_is_refused_by_its_place() {
 fn damaged_vocabularies_are_refused() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 11] = [
-        (|file| file["model"]["type"] = json!("WordLevel"), "`model` is a `WordLevel`"),
+        (|file| file["model"]["type"] = json!("Lattice"), "`model` is a `Lattice`"),
         (|file| file["model"]["merges"][3] = json!(["no such", "token"]), "`model.merges[3]`"),
         (|file| file["model"]["merges"][3] = json!("one"), "not two parts"),
         (|file| file["model"]["merges"][3] = json!(["a", "b", "c"]), "a merge has two parts"),
@@ -140,7 +151,7 @@ fn a_folder_says_what_it_lacks() {
         texts.tokenizer(&TokenizerOptions::default()).expect_err("no tokenizer").to_string()
     };
     assert!(said(&[("config.json", "{}")]).contains("no tokenizer.json and no tokenizer.model"));
-    assert!(said(&[("tekken.json", "{}")]).contains("only tekken.json"));
+    assert!(said(&[("tekken.json", "{}")]).contains("missing field `config`"));
     assert!(said(&[("tokenizer.json/inner", "")]).contains("it is not a file"));
     assert!(said(&[("tokenizer_config.json", "{")]).contains("tokenizer_config.json"));
     assert!(said(&[("tokenizer_config.json", r#"{"bos_token": 3}"#)]).contains("`bos_token`"));

@@ -6,6 +6,7 @@ use super::super::char_class::CharClass;
 use super::super::error::TokenizerError;
 use super::super::finder::Finder;
 use super::super::splitter::Splitter;
+use super::scripts;
 
 /// What becomes of what was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,10 @@ pub(super) enum Sought {
     Regex(Finder),
     Text(String),
     Characters(Characters),
+    /// Borders of scripts.
+    Scripts,
+    /// So many characters each.
+    Lengths(usize),
 }
 
 /// Whether what is found counts, or what lies between.
@@ -96,6 +101,8 @@ impl Cut {
                 };
                 return Ok(splitter.split(piece)?.into_iter().map(range).collect());
             }
+            Sought::Scripts => return Ok(scripts::ranges(piece)),
+            Sought::Lengths(length) => return Ok(lengths(piece, *length)),
             Sought::Regex(finder) => finder.all(piece)?,
             Sought::Text(text) => {
                 piece.match_indices(text.as_str()).map(|(at, text)| at..at + text.len()).collect()
@@ -107,6 +114,13 @@ impl Cut {
         };
         Ok(self.behavior.apply(covered(&found, piece.len(), self.counts)))
     }
+}
+
+/// Parts of so many characters, the last of fewer.
+fn lengths(piece: &str, length: usize) -> Vec<Range<usize>> {
+    let starts: Vec<usize> = piece.char_indices().map(|(at, _)| at).step_by(length.max(1)).collect();
+    let ends = starts.iter().skip(1).copied().chain([piece.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
 }
 
 /// What was found and what lies between, in order, and which of them counts.

@@ -7,16 +7,16 @@ use serde_json::Value;
 use super::lists::{Merges, Tokens};
 
 /// The file. A field that is not here is refused by name.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
     pub(crate) version: Option<String>,
     /// Cutting long texts is asked for by whoever encodes, and so not done.
     #[serde(default, rename = "truncation")]
-    _truncation: IgnoredAny,
+    pub(crate) _truncation: IgnoredAny,
     /// As truncation.
     #[serde(default, rename = "padding")]
-    _padding: IgnoredAny,
+    pub(crate) _padding: IgnoredAny,
     #[serde(default)]
     pub(crate) added_tokens: Vec<AddedToken>,
     #[serde(default)]
@@ -53,7 +53,7 @@ pub(crate) struct AddedToken {
 }
 
 /// The model's table; which fields it may have depends on its type.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Model {
     #[serde(rename = "type")]

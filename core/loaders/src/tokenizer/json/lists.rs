@@ -65,6 +65,18 @@ pub(crate) struct Tokens {
     pub(crate) scores: Vec<f64>,
 }
 
+impl Tokens {
+    /// Tokens whose places from `first` on are their ids.
+    pub(crate) fn of<'t>(first: u64, texts: impl Iterator<Item = &'t str>) -> Self {
+        let mut tokens = Self::default();
+        for (id, text) in (first..).zip(texts) {
+            tokens.texts.push(text);
+            tokens.ids.push(id);
+        }
+        tokens
+    }
+}
+
 impl<'de> Deserialize<'de> for Tokens {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TokensVisitor)
@@ -134,6 +146,18 @@ pub(crate) struct Merges {
 }
 
 impl Merges {
+    /// Merges of these pairs.
+    pub(crate) fn of<T: AsRef<str>>(pairs: impl Iterator<Item = [T; 2]>) -> Self {
+        let mut merges = Self::default();
+        pairs.for_each(|pair| pair.iter().for_each(|part| merges.texts.push(part.as_ref())));
+        merges
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len() / 2
+    }
+
     /// The two parts of each merge.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         (0..self.texts.len() / 2).map(|at| (self.texts.get(2 * at), self.texts.get(2 * at + 1)))

@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 
 use super::super::error::TokenizerError;
-use super::super::merges::{Merges, takes_part};
+use super::super::merges::takes_part;
 use super::super::prefixes::Prefixes;
 use super::super::unigram::BestCut;
 use super::super::vocabulary::Vocabulary;
 use super::file::Model;
+use super::pairs::Pairs;
 use super::part::{bad, refused};
 
-/// Characters below this have their tokens in a table.
-const FEW: usize = 0x200;
 /// What WordPiece puts before what continues a word.
 const CONTINUES: &str = "##";
 /// How many characters a word of WordPiece may have.
@@ -21,36 +20,16 @@ const LONGEST_WORD: u64 = 100;
 #[derive(Debug)]
 pub(super) enum Pieced {
     Pairs(Box<Pairs>),
-    Best { cut: BestCut, bytes: Option<Vec<u32>> },
+    Best {
+        cut: BestCut,
+        bytes: Option<Vec<u32>>,
+    },
     Words(Words),
-}
-
-/// Byte pair encoding.
-#[derive(Debug)]
-pub(super) struct Pairs {
-    merges: Merges,
-    /// Tokens of single characters, by character.
-    few: Vec<Option<u32>>,
-    /// Tokens of bytes, where all 256 are there.
-    bytes: Option<Vec<u32>>,
-    unknown: Option<u32>,
-    unknowns: Unknowns,
-    whole: Whole,
-    only_added: HashSet<u32>,
-}
-
-/// What a run of unknown characters is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unknowns {
-    OneEach,
-    OneForAll,
-}
-
-/// Whether a piece that is a token is that token, whatever the merges say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whole {
-    First,
-    ByMerges,
+    /// Pieces that are tokens, and one for all others.
+    Whole {
+        unknown: Option<u32>,
+        only_added: HashSet<u32>,
+    },
 }
 
 /// WordPiece.
@@ -63,13 +42,14 @@ pub(super) struct Words {
 }
 
 /// The tokens that a piece may become: those of the model's own list that do not steer it.
-struct Known<'v> {
-    vocabulary: &'v Vocabulary,
-    only_added: HashSet<u32>,
+pub(super) struct Known<'v> {
+    pub(super) vocabulary: &'v Vocabulary,
+    pub(super) only_added: HashSet<u32>,
 }
 
 impl Known<'_> {
-    fn id(&self, text: &str) -> Option<u32> {
+    /// The token of a text.
+    pub(super) fn id(&self, text: &str) -> Option<u32> {
         self.vocabulary.id(text).filter(|id| !self.only_added.contains(id))
     }
 }
@@ -94,17 +74,17 @@ impl Pieced {
         let own: HashSet<u64> = model.vocab.ids.iter().copied().collect();
         let added = vocabulary.iter().map(|(id, _, _)| id).filter(|id| !own.contains(&u64::from(*id)));
         let known = Known { vocabulary, only_added: added.collect() };
-        let fields = [
-            ("dropout", model.dropout.is_some_and(|dropout| dropout != 0.0)),
-            ("end_of_word_suffix", model.end_of_word_suffix.as_deref().is_some_and(|text| !text.is_empty())),
-        ];
-        if let Some((field, _)) = fields.iter().find(|(_, set)| *set) {
-            return Err(refused(format!("model.{field}"), "is set"));
+        if model.dropout.is_some_and(|dropout| dropout != 0.0) {
+            return Err(refused("model.dropout", "is set"));
         }
         match kind(model)? {
-            "BPE" => pairs(model, known),
+            "BPE" => Ok(Self::Pairs(Box::new(Pairs::read(model, known)?))),
             "Unigram" => best(model, vocabulary),
             "WordPiece" => words(model, &known),
+            "WordLevel" => {
+                let unknown = model.unk_token.as_deref().unwrap_or("<unk>");
+                Ok(Self::Whole { unknown: known.id(unknown), only_added: known.only_added })
+            }
             other => Err(refused("model", format!("is a `{other}`"))),
         }
     }
@@ -123,6 +103,11 @@ impl Pieced {
             Self::Pairs(pairs) => pairs.encode(vocabulary, piece, out)?,
             Self::Best { cut, bytes } => best_of(vocabulary, (cut, bytes.as_deref()), piece, out),
             Self::Words(words) => words.encode(piece, out),
+            Self::Whole { unknown, only_added } => {
+                let known = |id: &u32| takes_part(vocabulary.kind(*id)) && !only_added.contains(id);
+                let id = vocabulary.id(piece).filter(known).or(*unknown);
+                out.push(id.ok_or_else(|| TokenizerError::NoToken { what: format!("{piece:?}") })?);
+            }
         }
         Ok(())
     }
@@ -134,7 +119,7 @@ fn byte_tokens(vocabulary: &Vocabulary) -> Option<Vec<u32>> {
 }
 
 /// `byte_fallback` with fewer than 256 tokens of bytes would depend on each character.
-fn fallback(model: &Model, vocabulary: &Vocabulary) -> Result<Option<Vec<u32>>, TokenizerError> {
+pub(super) fn fallback(model: &Model, vocabulary: &Vocabulary) -> Result<Option<Vec<u32>>, TokenizerError> {
     match model.byte_fallback {
         Some(true) => {
             let missing =
@@ -142,109 +127,6 @@ fn fallback(model: &Model, vocabulary: &Vocabulary) -> Result<Option<Vec<u32>>, 
             byte_tokens(vocabulary).ok_or_else(missing).map(Some)
         }
         _ => Ok(None),
-    }
-}
-
-fn pairs(model: &Model, known: Known<'_>) -> Result<Pieced, TokenizerError> {
-    let prefixed = model.continuing_subword_prefix.as_deref().is_some_and(|text| !text.is_empty());
-    if prefixed {
-        return Err(refused("model.continuing_subword_prefix", "is set"));
-    }
-    let list = model.merges.as_ref().ok_or_else(|| bad("model", "it has no `merges`"))?;
-    let mut merges = Vec::new();
-    let mut joined = String::new();
-    for (rank, (left, right)) in list.iter().enumerate() {
-        let token = |text: &str| {
-            let lacks = || {
-                bad(
-                    format!("model.merges[{rank}]"),
-                    format!("it needs the token {text:?}, which the vocabulary lacks"),
-                )
-            };
-            known.id(text).ok_or_else(lacks)
-        };
-        joined.clear();
-        joined.push_str(left);
-        joined.push_str(right);
-        let merge = (token(left)?, token(right)?, token(&joined)?);
-        // As in files of GGUF: no text can become a token that steers the model.
-        let [left, right, id] = [merge.0, merge.1, merge.2].map(|id| takes_part(known.vocabulary.kind(id)));
-        if left && right && id {
-            merges.push(merge);
-        }
-    }
-    let unknown = match &model.unk_token {
-        None => None,
-        Some(text) => Some(
-            known
-                .vocabulary
-                .id(text)
-                .ok_or_else(|| bad("model.unk_token", format!("{text:?} is no token of the vocabulary")))?,
-        ),
-    };
-    let character = |code: usize| {
-        let character = u32::try_from(code).ok().and_then(char::from_u32)?;
-        single(known.vocabulary, &known.only_added, character)
-    };
-    Ok(Pieced::Pairs(Box::new(Pairs {
-        merges: Merges::of(merges.into_iter()),
-        few: (0..FEW).map(character).collect(),
-        bytes: fallback(model, known.vocabulary)?,
-        unknown,
-        unknowns: if model.fuse_unk == Some(true) { Unknowns::OneForAll } else { Unknowns::OneEach },
-        whole: if model.ignore_merges == Some(true) { Whole::First } else { Whole::ByMerges },
-        only_added: known.only_added,
-    })))
-}
-
-/// The token of a character that text may become.
-fn single(vocabulary: &Vocabulary, only_added: &HashSet<u32>, character: char) -> Option<u32> {
-    text_token(vocabulary, only_added, character.encode_utf8(&mut [0; 4]))
-}
-
-fn text_token(vocabulary: &Vocabulary, only_added: &HashSet<u32>, text: &str) -> Option<u32> {
-    vocabulary.id(text).filter(|id| takes_part(vocabulary.kind(*id)) && !only_added.contains(id))
-}
-
-impl Pairs {
-    fn encode(&self, vocabulary: &Vocabulary, piece: &str, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
-        let whole =
-            (self.whole == Whole::First).then(|| text_token(vocabulary, &self.only_added, piece)).flatten();
-        if let Some(id) = whole {
-            out.push(id);
-            return Ok(());
-        }
-        let mut ids = Vec::with_capacity(piece.len());
-        // An unknown token waits until the next known one, past the bytes of others: so it is in the crate.
-        let mut waiting = None;
-        for character in piece.chars() {
-            let few = self.few.get(u32::from(character) as usize);
-            let known = few.map_or_else(|| single(vocabulary, &self.only_added, character), |id| *id);
-            if let Some(id) = known {
-                ids.extend(waiting.take());
-                ids.push(id);
-                continue;
-            }
-            if let Some(bytes) = &self.bytes {
-                let mut buffer = [0; 4];
-                let text = character.encode_utf8(&mut buffer);
-                ids.extend(text.bytes().filter_map(|byte| bytes.get(usize::from(byte))));
-                continue;
-            }
-            let unknown = self.unknown.ok_or_else(|| TokenizerError::NoToken {
-                what: format!("the character {character:?} in {piece:?}"),
-            })?;
-            if self.unknowns == Unknowns::OneEach {
-                ids.extend(waiting.take());
-            }
-            waiting = Some(unknown);
-        }
-        ids.extend(waiting);
-        match ids.as_slice() {
-            [one] => out.push(*one),
-            ids => self.merges.apply(ids, out),
-        }
-        Ok(())
     }
 }
 

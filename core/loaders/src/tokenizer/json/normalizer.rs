@@ -2,12 +2,17 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use fancy_regex::Regex;
 use serde_json::Value;
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+use unicode_segmentation::UnicodeSegmentation;
 
+use super::super::byte_letters;
 use super::super::char_class::CharClass;
+use super::super::character_map::CharacterMap;
 use super::super::error::TokenizerError;
 use super::super::word_piece::is_chinese;
 use super::part::Part;
@@ -48,6 +53,10 @@ enum Step {
     Chinese,
     /// NFD, and marks without room of their own are left out.
     BertAccents,
+    /// Sentencepiece's table of characters.
+    Characters(Box<CharacterMap>),
+    /// Bytes become GPT-2's letters.
+    Letters,
 }
 
 impl Normalizer {
@@ -68,7 +77,13 @@ impl Normalizer {
         self.steps.is_empty()
     }
 
-    /// Whether what a text begins with can vanish, so that what is left does not begin where the text began.
+    /// Whether it writes bytes in GPT-2's letters.
+    pub(super) fn spells_letters(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Letters))
+    }
+
+    /// Whether what a text begins with can vanish, so that what is left does not begin where the text began. What a table
+    /// of characters takes out at the start counts as nothing there: the crate has no character before it to move.
     pub(super) fn may_drop_the_start(&self) -> bool {
         let drops = |step: &Step| match step {
             Step::Strip { left, .. } => *left,
@@ -118,6 +133,8 @@ fn read(part: &Part<'_>, steps: &mut Vec<Step>) -> Result<(), TokenizerError> {
         }
         "Replace" => steps.push(replace(part)?),
         "BertNormalizer" => bert(part, steps)?,
+        "Precompiled" => steps.push(Step::Characters(Box::new(characters(part)?))),
+        "ByteLevel" => steps.push(Step::Letters),
         other => return Err(part.refused(format!("is a `{other}`"))),
     }
     part.finish()
@@ -158,6 +175,36 @@ fn bert(part: &Part<'_>, steps: &mut Vec<Step>) -> Result<(), TokenizerError> {
     Ok(())
 }
 
+/// The table of a `precompiled_charsmap`.
+fn characters(part: &Part<'_>) -> Result<CharacterMap, TokenizerError> {
+    let field = "precompiled_charsmap";
+    let text = part.text(field)?.ok_or_else(|| part.bad(format!("it has no `{field}`")))?;
+    let bytes = BASE64.decode(text).map_err(|error| part.bad(format!("`{field}` is no base64: {error}")))?;
+    CharacterMap::read(&bytes).map_err(|problem| part.bad(format!("`{field}`: {problem}")))
+}
+
+/// Graphemes of fewer bytes are replaced as a whole.
+const LONG_GRAPHEME: usize = 6;
+
+/// Replaces short graphemes as a whole by what stands for the shortest prefix of them, else character by character
+/// (the tokenizers crate, `normalizers/precompiled.rs`).
+fn mapped(map: &CharacterMap, text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    for grapheme in text.graphemes(true) {
+        let whole = (grapheme.len() < LONG_GRAPHEME).then(|| map.of_shortest(grapheme.as_bytes())).flatten();
+        if let Some(whole) = whole {
+            out.extend_from_slice(whole);
+            continue;
+        }
+        for character in grapheme.chars() {
+            let mut buffer = [0; 4];
+            let own = character.encode_utf8(&mut buffer).as_bytes();
+            out.extend_from_slice(map.of_shortest(own).unwrap_or(own));
+        }
+    }
+    String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
 impl Step {
     /// The changed text, or `None` where nothing changes.
     fn apply(&self, text: &str) -> Result<Option<String>, TokenizerError> {
@@ -188,6 +235,8 @@ impl Step {
                 }
                 out
             }),
+            Self::Characters(map) => mapped(map, text),
+            Self::Letters => byte_letters::to_letters(text),
             Self::BertAccents => text.nfd().filter(|character| !CharClass::Mark.has(*character)).collect(),
         }))
     }

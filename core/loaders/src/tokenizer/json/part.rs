@@ -43,6 +43,16 @@ impl<'a> Part<'a> {
         self.typed(field, "a string", Value::as_str)
     }
 
+    /// A text of one character, if the field is there.
+    pub(super) fn character(&self, field: &'static str) -> Result<Option<char>, TokenizerError> {
+        let Some(text) = self.text(field)? else { return Ok(None) };
+        let mut characters = text.chars();
+        match (characters.next(), characters.next()) {
+            (Some(one), None) => Ok(Some(one)),
+            _ => Err(self.bad(format!("`{field}` is {text:?}, one character was expected"))),
+        }
+    }
+
     /// A flag, if the field is there.
     pub(super) fn flag(&self, field: &'static str) -> Result<Option<bool>, TokenizerError> {
         self.typed(field, "true or false", Value::as_bool)

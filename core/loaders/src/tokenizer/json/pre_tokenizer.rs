@@ -169,9 +169,23 @@ impl Reading {
                 self.push(Step::Cut(Cut::of(Characters::White, Behavior::Removed)))?;
                 self.push(Step::Cut(Cut::of(Characters::Punctuation, Behavior::Isolated)))?;
             }
+            "CharDelimiterSplit" => {
+                let one = part.character("delimiter")?.ok_or_else(|| part.bad("it has no `delimiter`"))?;
+                self.push(Step::Cut(Cut::of(Characters::One(one), Behavior::Removed)))?;
+            }
+            "UnicodeScripts" => self.cut_by(Sought::Scripts)?,
+            "FixedLength" => {
+                let length = part.count("length")?.unwrap_or(5);
+                let length = usize::try_from(length).ok().filter(|length| *length > 0);
+                self.cut_by(Sought::Lengths(length.ok_or_else(|| part.bad("`length` is 0"))?))?;
+            }
             other => return Err(part.refused(format!("is a `{other}`"))),
         }
         part.finish()
+    }
+
+    fn cut_by(&mut self, sought: Sought) -> Result<(), TokenizerError> {
+        self.push(Step::Cut(Cut { sought, behavior: Behavior::Isolated, counts: Counts::Found }))
     }
 
     fn push(&mut self, step: Step) -> Result<(), TokenizerError> {
@@ -241,12 +255,7 @@ impl Reading {
 
 /// The character that stands for a space.
 pub(super) fn replacement(part: &Part<'_>) -> Result<char, TokenizerError> {
-    let text = part.text("replacement")?.unwrap_or("\u{2581}");
-    let mut characters = text.chars();
-    match (characters.next(), characters.next()) {
-        (Some(one), None) => Ok(one),
-        _ => Err(part.bad(format!("`replacement` is {text:?}, one character was expected"))),
-    }
+    Ok(part.character("replacement")?.unwrap_or('\u{2581}'))
 }
 
 /// Where a space is put first.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::algorithm::Leading;
 use super::super::byte_letters;
 use super::super::error::TokenizerError;
-use super::part::{Part, refused};
+use super::part::Part;
 use super::pre_tokenizer::{replacement, scheme};
 
 /// How an ordinary token spells text.
@@ -16,18 +16,20 @@ pub(super) enum Spelling {
     /// In characters, with this one for a space.
     Spaces { replacement: char, leading: Leading },
     /// In words; this prefix says that a token continues one.
-    Words { prefix: String },
+    Words { prefix: Option<String> },
+    /// In characters; this at the end of a token ends a word.
+    Ended { suffix: String },
 }
 
 impl Spelling {
-    /// Reads the `decoder` of a file; `letters`: what it is where there is none, because the pre-tokenizer says so.
+    /// Reads the `decoder` of a file; `letters`: what it is where there is none, because the stages before the model say
+    /// so. Else tokens without a decoder stand with spaces between them, as the crate joins them.
     ///
     /// # Errors
     /// A decoder that is not done, a damaged one.
     pub(super) fn read(value: &Value, letters: bool) -> Result<Self, TokenizerError> {
         if value.is_null() {
-            let none = || refused("decoder", "is null, so that nothing says how tokens spell text");
-            return letters.then_some(Self::Letters).ok_or_else(none);
+            return Ok(if letters { Self::Letters } else { Self::Words { prefix: None } });
         }
         let part = Part::new("decoder", value)?;
         let spelling = match part.kind()? {
@@ -47,8 +49,10 @@ impl Spelling {
             "WordPiece" => {
                 // Joins "do n't" and the like, in texts that nobody generates.
                 part.skip("cleanup");
-                Self::Words { prefix: part.text("prefix")?.unwrap_or("##").to_owned() }
+                Self::Words { prefix: Some(part.text("prefix")?.unwrap_or("##").to_owned()) }
             }
+            // The crate writes no space for the end of the last word, which is not known while tokens come.
+            "BPEDecoder" => Self::Ended { suffix: part.text("suffix")?.unwrap_or("</w>").to_owned() },
             "Sequence" => sequence(&part)?,
             other => return Err(part.refused(format!("is a `{other}`"))),
         };
@@ -64,7 +68,8 @@ impl Spelling {
                 bytes.unwrap_or_else(|| text.as_bytes().to_vec())
             }
             Self::Spaces { replacement, .. } => text.replace(*replacement, " ").into_bytes(),
-            Self::Words { prefix } => match text.strip_prefix(prefix.as_str()) {
+            Self::Ended { suffix } => text.replace(suffix.as_str(), " ").into_bytes(),
+            Self::Words { prefix } => match prefix.as_deref().and_then(|prefix| text.strip_prefix(prefix)) {
                 Some(rest) => rest.as_bytes().to_vec(),
                 None => format!(" {text}").into_bytes(),
             },
@@ -74,7 +79,7 @@ impl Spelling {
     /// What happens to spaces at the start of a text.
     pub(super) fn leading(&self) -> Leading {
         match self {
-            Self::Letters => Leading::Kept,
+            Self::Letters | Self::Ended { .. } => Leading::Kept,
             Self::Spaces { leading, .. } => *leading,
             Self::Words { .. } => Leading::OneGone,
         }

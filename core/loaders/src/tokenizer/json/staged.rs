@@ -40,7 +40,8 @@ impl Staged {
             ));
         }
         let [as_written, normalised] = AddedSet::both(&file.added_tokens, vocabulary, &normalizer)?;
-        let spelling = Spelling::read(&file.decoder, pre_tokenizer.spells_letters())?;
+        let spelling =
+            Spelling::read(&file.decoder, pre_tokenizer.spells_letters() || normalizer.spells_letters())?;
         let model = Pieced::read(&file.model, vocabulary)?;
         Ok(Self { as_written, normalised, normalizer, pre_tokenizer, model, spelling })
     }

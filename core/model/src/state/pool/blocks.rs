@@ -13,6 +13,23 @@ impl StatePool {
         self.backings[self.set].read_block(state, self.tables.block(state, sequence)?)
     }
 
+    /// The blocks of a per-sequence state in host memory, one after the other, to be read and changed in place; absent where
+    /// they lie elsewhere. [`Self::block_number`] says which is whose.
+    ///
+    /// # Errors
+    /// [`crate::ModelError::State`] if the state is per token.
+    pub fn host_blocks(&mut self, state: StateId) -> Result<Option<&mut [f32]>> {
+        self.backings[self.set].host_blocks(state)
+    }
+
+    /// Number of a sequence's block among those of a per-sequence state.
+    ///
+    /// # Errors
+    /// As [`Self::read_block`].
+    pub fn block_number(&self, state: StateId, sequence: SequenceId) -> Result<usize> {
+        self.tables.block(state, sequence).map(|block| block as usize)
+    }
+
     /// Replaces the elements of a per-sequence state.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! What the file says about the scaling of rotary frequencies: read, accepted and understood, or refused.
 
 use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptions, YarnOptions};
-use crate::kind::{Options, Positive, Resolving};
+use crate::kind::{Component, Default, Options, Positive, Resolving};
 use crate::report::ValueOrigin;
 use crate::source::KeyValue;
 use crate::written::{Written, WrittenTable};
@@ -101,6 +101,41 @@ pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Option<RopeScalin
         }
     };
     Some(scaled(at, scaling))
+}
+
+/// Frequencies of a component: what the file says of scaling must be what the component reads.
+pub(super) fn of_component(
+    component: Component,
+    long_after: Option<usize>,
+    beside_scaling: bool,
+    at: &mut Resolving<'_, '_>,
+) -> Option<RopeScaling> {
+    if beside_scaling {
+        return at.fault("frequencies", "it stands in place of `scaling`; write one of the two");
+    }
+    let says_none = |value: &KeyValue| matches!(value, KeyValue::Text(text) if matches!(text.as_str(), "none" | "default"));
+    let typed = at.key(TYPE).is_some_and(|value| !says_none(value));
+    let factor = factor(at)?;
+    let tensors = stated_by_tensors(at)?;
+    let kind = component.kind();
+    let is_of_scaling = |key: &str| key.starts_with("rope.scaling.");
+    let reads_scaling = kind.reads.iter().any(|key| is_of_scaling(key))
+        || kind
+            .options
+            .fields
+            .iter()
+            .any(|field| matches!(field.default, Default::Key(key) if is_of_scaling(key)));
+    if tensors.is_some() || !reads_scaling && (typed || factor.is_some_and(|factor| factor != 1.0)) {
+        let message = format!(
+            "the file scales its rope, and `{}`, which gives the frequencies, does not read how; take `frequencies` out of \
+             the spec, or use a component that reads rope.scaling keys",
+            kind.name
+        );
+        return at.key_fault(TYPE, message);
+    }
+    let context = needed(at, "context_length", kind.name)?;
+    at.record_at("frequencies", kind.name.to_owned(), ValueOrigin::Spec);
+    Some(RopeScaling::Component { component, context: context as usize, long_after })
 }
 
 fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut Resolving<'_, '_>) -> Option<T> {

@@ -20,17 +20,32 @@ pub(crate) struct KindsCommand {
     json: bool,
 }
 
+/// A kind, and the crate or plugin that registers it; none makes those that are only known.
+#[derive(serde::Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    kind: KindDescription,
+    from: Option<&'static str>,
+}
+
 impl KindsCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let kinds = Components::linked()?.kinds()?;
-        let all: Vec<KindDescription> =
-            Family::ALL.into_iter().flat_map(|family| kinds.of(family)).map(|kind| kind.describe()).collect();
+        let components = Components::linked()?;
+        let kinds = components.kinds()?;
+        let all: Vec<Listed> = Family::ALL
+            .into_iter()
+            .flat_map(|family| kinds.of(family))
+            .map(|kind| Listed {
+                kind: kind.describe(),
+                from: components.get(kind).map(|one| one.registered_by),
+            })
+            .collect();
         let Some(name) = &self.kind else {
             return if self.json { output::json(&all) } else { listing(&all) };
         };
-        let found: Vec<&KindDescription> = all.iter().filter(|kind| kind.name == name).collect();
+        let found: Vec<&Listed> = all.iter().filter(|one| one.kind.name == name).collect();
         if found.is_empty() {
-            let near = nearest(name, all.iter().map(|kind| kind.name));
+            let near = nearest(name, all.iter().map(|one| one.kind.name));
             let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
             return Err(Failure::Failed(format!("there is no kind `{name}`{near}"))
                 .with_help("`menagerie spec kinds` lists them"));
@@ -42,8 +57,9 @@ impl KindsCommand {
     }
 }
 
-fn listing(kinds: &[KindDescription]) -> Result<(), Failure> {
-    let row = |kind: &KindDescription| {
+fn listing(kinds: &[Listed]) -> Result<(), Failure> {
+    let row = |one: &Listed| {
+        let kind = &one.kind;
         let built_in = if kind.built_in { "" } else { "known, not built in: " };
         let meaning = kind.meaning.split(". ").next().unwrap_or_default().trim_end_matches('.');
         vec![kind.name.to_owned(), kind.family.to_owned(), format!("{built_in}{meaning}")]
@@ -51,9 +67,13 @@ fn listing(kinds: &[KindDescription]) -> Result<(), Failure> {
     output::table(&["kind", "family", "what it is"], &kinds.iter().map(row).collect::<Vec<_>>())
 }
 
-fn page(kind: &KindDescription) -> Result<(), Failure> {
+fn page(listed: &Listed) -> Result<(), Failure> {
+    let kind = &listed.kind;
     let known = if kind.built_in { "" } else { " (known, not built in)" };
     output::line(&format!("{} {}{known}\n  {}", kind.family, kind.name, kind.meaning))?;
+    if let Some(from) = listed.from {
+        output::line(&format!("  from {from}"))?;
+    }
     if !kind.options.is_empty() {
         output::line("\noptions")?;
     }

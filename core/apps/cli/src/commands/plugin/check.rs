@@ -1,0 +1,242 @@
+//! `plugin check FILE`: every component of a plugin, tried.
+
+use super::trial::{Trial, trial};
+use crate::failure::Failure;
+use crate::output;
+use clap::Args;
+use menagerie::loaders::{CodecToken, CodecVocabulary, TokenKind, added_codecs};
+use menagerie::pipeline::sampling::Chain;
+use menagerie::pipeline::{Sampler, SamplingOptions};
+use menagerie::plugin_host::{LoadOptions, Plugin, Registered, Watch, load, watch};
+use menagerie::registry::Components;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Load a plugin and try every component of it
+///
+/// What stands in specs is put into tiny random models of several shapes, with usual values, zeros and large ones, and run at
+/// once, in chunks, token by token and beside other sequences, which must give the same; what a component leaves unwritten
+/// is found. Samplers and tokenizers are run on random logits and texts. The plugin's code runs.
+#[derive(Args)]
+pub(crate) struct CheckCommand {
+    /// The plugin's file
+    file: PathBuf,
+    /// Give an option of a component, as a spec would write it (repeatable): author/name:component.OPTION=VALUE
+    #[arg(long, value_name = "COMPONENT.OPTION=VALUE", value_parser = setting)]
+    set: Vec<Setting>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A component, an option of it, and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    component: String,
+    option: String,
+    value: String,
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    let parts = || {
+        let (path, value) = text.split_once('=')?;
+        // The plugin's id may have dots too.
+        let (component, option) = path.rsplit_once('.')?;
+        Some(Setting { component: component.to_owned(), option: option.to_owned(), value: value.to_owned() })
+    };
+    parts().ok_or_else(|| "expected COMPONENT.OPTION=VALUE, e.g. acme/retnet:retention.heads=4".to_owned())
+}
+
+/// What came of a component.
+struct Outcome<'a> {
+    component: &'a Registered,
+    trial: Trial,
+    /// How it was tried, in words.
+    how: String,
+}
+
+impl CheckCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        watch(Watch::EveryRow);
+        let plugin = load(&self.file, LoadOptions::default())?;
+        let mut outcomes = Vec::new();
+        for component in &plugin.components {
+            outcomes.push(self.tried(component)?);
+        }
+        let failed = outcomes.iter().filter(|outcome| !outcome.trial.faults.is_empty()).count();
+        self.said(plugin, &outcomes)?;
+        match failed {
+            0 => Ok(()),
+            _ if self.json => Err(Failure::Reported),
+            failed => {
+                Err(Failure::Failed(format!("{failed} of {}", output::counted(outcomes.len(), "component")))
+                    .with_help("what is said of each above is where to look"))
+            }
+        }
+    }
+
+    fn tried<'a>(&self, component: &'a Registered) -> Result<Outcome<'a>, Failure> {
+        let of = self.set.iter().filter(|set| set.component == component.name);
+        let given: BTreeMap<String, String> = of.map(|set| (set.option.clone(), set.value.clone())).collect();
+        let (trial, how) = match component.family {
+            "sampler" => (sampled(component, &given), "500 rows of random logits, twice each".to_owned()),
+            "tokenizer" => (tokenized(component, &given), "random texts, there and back".to_owned()),
+            _ => {
+                let kinds = Components::linked()?.kinds()?;
+                let families = menagerie::spec::kind::Family::ALL.into_iter();
+                let found = families.filter_map(|family| kinds.find(family, component.name)).next();
+                let Some(kind) = found else {
+                    return Err(Failure::about(
+                        component.name,
+                        "is registered, but no kind has its name (a defect: please report it)",
+                    ));
+                };
+                let trial = trial(kind, &given)?;
+                let how = format!(
+                    "{} random models in {} ways each, equal to {:.1e} of the largest logit",
+                    trial.models, trial.ways, trial.difference
+                );
+                (trial, how)
+            }
+        };
+        Ok(Outcome { component, trial, how })
+    }
+
+    fn said(&self, plugin: &Plugin, outcomes: &[Outcome]) -> Result<(), Failure> {
+        if self.json {
+            let one = |outcome: &Outcome| {
+                let Outcome { component, trial, how } = outcome;
+                json!({
+                    "name": component.name, "family": component.family, "passed": trial.faults.is_empty(),
+                    "tried": how, "result": trial,
+                })
+            };
+            let components: Vec<_> = outcomes.iter().map(one).collect();
+            return output::json(&json!({ "plugin": plugin.inspected, "components": components }));
+        }
+        output::line(&format!("{} {}", plugin.inspected.id, plugin.inspected.version))?;
+        for Outcome { component, trial, how } in outcomes {
+            let word = if trial.faults.is_empty() { "good" } else { "FAILED" };
+            output::line(&format!("{word:<7} {} {}: {how}", component.family, component.name))?;
+            if !trial.options.is_empty() {
+                let options: Vec<String> =
+                    trial.options.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+                output::line(&format!("        with {} (--set gives others)", options.join(", ")))?;
+            }
+            trial.faults.iter().try_for_each(|fault| output::line(&format!("        {fault}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as u32
+    }
+}
+
+/// A sampler on random rows: a token comes out, and the same one for the same seed and position.
+fn sampled(component: &Registered, given: &BTreeMap<String, String>) -> Trial {
+    let mut trial = Trial { options: given.clone(), ..Trial::default() };
+    let options: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let named = if options.is_empty() {
+        component.name.to_owned()
+    } else {
+        format!("{}={}", component.name, options.join(","))
+    };
+    let sampler = match Sampler::parse(&named) {
+        Ok(sampler) => sampler,
+        Err(fault) => {
+            trial.faults.push(fault);
+            return trial;
+        }
+    };
+    let mut random = Random(1);
+    for turn in 0..500u32 {
+        let size = [2, 10, 1000][turn as usize % 3];
+        let mut logits: Vec<f32> =
+            (0..size).map(|_| (random.next() % 20_000) as f32 / 1000.0 - 10.0).collect();
+        if turn % 5 == 0 {
+            logits[0] = f32::NEG_INFINITY;
+        }
+        let history: Vec<u32> = (0..turn % 40).map(|_| random.next() % size).collect();
+        let draw = || {
+            let options = SamplingOptions {
+                samplers: vec![sampler.clone()],
+                seed: Some(u64::from(turn)),
+                ..SamplingOptions::default()
+            };
+            Chain::from_options(&options, Arc::default())
+                .and_then(|mut chain| chain.sample(&logits, &history))
+        };
+        match (draw(), draw()) {
+            (Ok(one), Ok(other)) if one == other => trial.models += 1,
+            (Ok(one), Ok(other)) => {
+                trial.faults.push(format!(
+                    "row {turn}: token {one}, and {other} the second time, of the same seed and position"
+                ));
+            }
+            (Err(error), _) | (_, Err(error)) => trial.faults.push(format!("row {turn}: {error}")),
+        }
+        if trial.faults.len() > 4 {
+            break;
+        }
+    }
+    trial
+}
+
+/// A tokenizer over a vocabulary of letters and words: what is cut is put together again.
+fn tokenized(component: &Registered, given: &BTreeMap<String, String>) -> Trial {
+    let mut trial = Trial { options: given.clone(), ..Trial::default() };
+    let words = ["the", "and", "ing", "tion", "er", "an", "he", "ou"];
+    let letters = (' '..='~').filter(|letter| *letter != '\\').map(String::from);
+    let texts: Vec<String> = letters.chain(words.map(str::to_owned)).collect();
+    let token = |text: &String| CodecToken {
+        text: text.clone(),
+        kind: TokenKind::Normal,
+        score: -(text.len() as f32),
+    };
+    let vocabulary = CodecVocabulary { tokens: texts.iter().map(token).collect(), merges: Vec::new() };
+    let codecs = added_codecs();
+    let options: Vec<(String, String)> = given.clone().into_iter().collect();
+    let found = codecs.iter().find(|codec| codec.name() == component.name);
+    let codec = match found.map(|codec| codec.build(Arc::new(vocabulary), &options)) {
+        Some(Ok(codec)) => codec,
+        Some(Err(fault)) => {
+            trial.faults.push(format!("it cannot use a vocabulary of ASCII letters and some words: {fault}"));
+            return trial;
+        }
+        None => {
+            trial.faults.push("it is registered, but no tokenizer has its name".to_owned());
+            return trial;
+        }
+    };
+    let mut random = Random(2);
+    for _ in 0..200 {
+        let text: String =
+            (0..random.next() % 30).map(|_| texts[random.next() as usize % texts.len()].as_str()).collect();
+        let mut ids = Vec::new();
+        let back = codec.encode(&text, &mut ids).and_then(|()| {
+            let mut bytes = Vec::new();
+            ids.iter().try_for_each(|id| codec.decode(*id, &mut bytes))?;
+            Ok(bytes)
+        });
+        match back {
+            Ok(bytes) if bytes == text.as_bytes() => trial.models += 1,
+            Ok(bytes) => {
+                trial.faults.push(format!("{text:?} came back as {:?}", String::from_utf8_lossy(&bytes)))
+            }
+            Err(error) => trial.faults.push(format!("{text:?}: {error}")),
+        }
+        if trial.faults.len() > 4 {
+            break;
+        }
+    }
+    trial
+}

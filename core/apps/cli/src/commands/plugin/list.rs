@@ -1,0 +1,90 @@
+//! `plugin list`: what is loaded, and what is refused.
+
+use crate::failure::Failure;
+use crate::plugin_arguments::{PluginArguments, lock};
+use crate::report;
+use crate::{output, style::Stream};
+use clap::Args;
+use menagerie::plugin_host::{Location, Lock, Plugin, PluginError, plugins};
+use serde_json::{Value, json};
+
+/// List the plugins that are loaded, with what they bring, and those that are refused
+#[derive(Args)]
+pub(crate) struct ListCommand {
+    /// Print JSON: plugins with components, files and sums, and the refused ones with the reason
+    #[arg(long)]
+    json: bool,
+}
+
+impl ListCommand {
+    pub(crate) fn run(self, arguments: &PluginArguments) -> Result<(), Failure> {
+        let refused = arguments.load()?;
+        let lock = lock().map(|(lock, _)| lock).unwrap_or_default();
+        if self.json {
+            let loaded: Vec<Value> = plugins().into_iter().map(|plugin| as_json(plugin, &lock)).collect();
+            let refused: Vec<Value> = refused.iter().map(refused_json).collect();
+            return output::json(&json!({ "plugins": loaded, "refused": refused }));
+        }
+        if plugins().is_empty() && refused.is_empty() {
+            return output::line("no plugins; --plugin-dir DIR loads those of a folder");
+        }
+        for plugin in plugins() {
+            page(plugin, &lock)?;
+        }
+        let coloured = Stream::Out.is_coloured();
+        refused.iter().try_for_each(|error| {
+            output::line(&report::note_text(&format!("{error}; it is not loaded"), coloured))
+        })
+    }
+}
+
+/// Whether the lock has a plugin's file, in a word.
+pub(super) fn locked(lock: &Lock, id: &str, sha256: &str) -> &'static str {
+    match lock.get(id) {
+        Some(sum) if sum == sha256 => "trusted",
+        Some(_) => "another file is trusted",
+        None => "not trusted",
+    }
+}
+
+fn page(plugin: &Plugin, lock: &Lock) -> Result<(), Failure> {
+    let Plugin { inspected, location, .. } = plugin;
+    let trust = match location {
+        Location::Static => String::new(),
+        Location::File(_) => format!(", {}", locked(lock, &inspected.id, &plugin.sha256)),
+    };
+    output::line(&format!("{} {} ({location}{trust})", inspected.id, inspected.version))?;
+    for component in &plugin.components {
+        let doc = component.doc.lines().next().unwrap_or_default();
+        output::line(&format!("  {:<12} {}  {doc}", component.family, component.name))?;
+    }
+    for architecture in &plugin.architectures {
+        output::line(&format!("  {:<12} {architecture}", "architecture"))?;
+    }
+    for table in &plugin.tables {
+        output::line(&format!("  {:<12} {table}", "table"))?;
+    }
+    Ok(())
+}
+
+fn as_json(plugin: &Plugin, lock: &Lock) -> Value {
+    let Plugin { inspected, location, sha256, components, architectures, tables, .. } = plugin;
+    let component = |component: &menagerie::plugin_host::Registered| json!({ "family": component.family, "name": component.name, "meaning": component.doc });
+    let file = match location {
+        Location::File(path) => Some(path),
+        Location::Static => None,
+    };
+    let components: Vec<Value> = components.iter().map(component).collect();
+    let mut value = json!(inspected);
+    value["file"] = json!(file);
+    value["sha256"] = json!(file.map(|_| sha256));
+    value["lock"] = json!(file.map(|_| locked(lock, &inspected.id, sha256)));
+    value["components"] = json!(components);
+    value["architectures"] = json!(architectures);
+    value["tables"] = json!(tables);
+    value
+}
+
+fn refused_json(error: &PluginError) -> Value {
+    json!({ "file": error.source, "reason": error.fault.to_string() })
+}

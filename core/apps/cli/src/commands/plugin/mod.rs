@@ -1,0 +1,48 @@
+//! `plugin`: plugins looked at, checked, locked, removed and begun.
+
+mod check;
+mod inspect;
+mod list;
+mod new;
+mod remove;
+mod trial;
+mod trust;
+
+use crate::failure::Failure;
+use crate::plugin_arguments::PluginArguments;
+use clap::{Args, Subcommand};
+
+/// List, inspect, check, begin, trust and remove plugins
+///
+/// A plugin is a library with components (mixers, norms, samplers, ..) that specs and options name as author/name:component.
+/// It is code that may do all that you may: load only what you trust. Nothing is loaded unless --plugin-dir, its variable
+/// or the configuration file says so.
+#[derive(Args)]
+pub(crate) struct PluginCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    List(list::ListCommand),
+    Inspect(inspect::InspectCommand),
+    Check(check::CheckCommand),
+    New(new::NewCommand),
+    Trust(trust::TrustCommand),
+    Remove(remove::RemoveCommand),
+}
+
+impl PluginCommand {
+    /// Only `list` and `check` load plugins, the latter the one that it names.
+    pub(crate) fn run(self, plugins: &PluginArguments) -> Result<(), Failure> {
+        match self.verb {
+            Verb::List(command) => command.run(plugins),
+            Verb::Inspect(command) => command.run(),
+            Verb::Check(command) => command.run(),
+            Verb::New(command) => command.run(),
+            Verb::Trust(command) => command.run(),
+            Verb::Remove(command) => command.run(plugins),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! [`Trial`]: a component in tiny random models of several shapes, run in every way that must give the same.
+
+use crate::failure::Failure;
+use menagerie::model::KvType;
+use menagerie::pipeline::{
+    Arithmetic, GenerateError, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, TextPipeline, Wanted,
+};
+use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
+use menagerie::spec::KeyValue;
+use menagerie::spec::kind::{Default, Family, FieldType, Kind};
+use menagerie::synth::{Quantisation, SynthError, Synthesis, tiny_keys, tiny_value};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Id of the specs that are tried, and the name of their files.
+const ID: &str = "plugin-check";
+
+/// Largest difference of two ways to the same logits, as a share of the largest logit: all are f32 sums of the same numbers,
+/// which the rules want in the same order.
+const TOLERANCE: f32 = 1e-4;
+
+/// Width, blocks and seed of the models.
+const SHAPES: [(i64, i64, u64); 3] = [(64, 3, 1), (96, 2, 2), (160, 1, 3)];
+
+/// What the embedding is multiplied by: as usual, nothing but zeros, and a thousand times the usual.
+const SCALES: [&str; 3] = ["1", "0", "1000"];
+
+/// What an option of no default is tried with, one after the other, until one is taken.
+const COUNTS: [&str; 4] = ["16", "8", "4", "1"];
+const REALS: [&str; 4] = ["0.5", "1", "2", "0.1"];
+
+/// What came of the trials of a component.
+#[derive(Debug, Default, serde::Serialize)]
+pub(crate) struct Trial {
+    /// Models that were run.
+    pub(crate) models: usize,
+    /// Ways in which each was run.
+    pub(crate) ways: usize,
+    /// Largest difference of two ways, as a share of the largest logit.
+    pub(crate) difference: f32,
+    /// Values of options that have no default.
+    pub(crate) options: BTreeMap<String, String>,
+    /// What is wrong.
+    pub(crate) faults: Vec<String>,
+}
+
+/// Tries a component that stands in specs; `given` are values of its options.
+pub(crate) fn trial(kind: &Kind, given: &BTreeMap<String, String>) -> Result<Trial, Failure> {
+    let mut trial = Trial::default();
+    let mut refused = None;
+    for attempt in 0..COUNTS.len() {
+        let options = options(kind, given, attempt);
+        match open(kind, &options, SHAPES[0], SCALES[0]) {
+            Ok(_) => {
+                trial.options = options;
+                refused = None;
+                break;
+            }
+            Err(Failure::Failed(why)) => refused = refused.or(Some(why)),
+            Err(other) => return Err(other),
+        }
+        if !needs_options(kind) {
+            break;
+        }
+    }
+    if let Some(why) = refused {
+        trial.faults.push(format!("no model could be made of it: {why}"));
+        return Ok(trial);
+    }
+    for shape in SHAPES {
+        for scale in SCALES {
+            if let Err(fault) = run(kind, &mut trial, shape, scale) {
+                let (width, layers, _) = shape;
+                trial
+                    .faults
+                    .push(format!("{layers} layers of width {width}, embedding times {scale}: {fault}"));
+            }
+        }
+    }
+    Ok(trial)
+}
+
+fn needs_options(kind: &Kind) -> bool {
+    kind.options.fields.iter().any(|field| field.default == Default::Required)
+}
+
+/// Options as TOML values: those given, and one of the values to try for each that has no default.
+fn options(kind: &Kind, given: &BTreeMap<String, String>, attempt: usize) -> BTreeMap<String, String> {
+    let mut options = given.clone();
+    for field in kind.options.fields.iter().filter(|field| field.default == Default::Required) {
+        let value = match &field.ty {
+            FieldType::Count => COUNTS[attempt].to_owned(),
+            FieldType::Name(list) => format!("\"{}\"", list.names[attempt % list.names.len()].name),
+            _ => REALS[attempt].to_owned(),
+        };
+        options.entry(field.name.to_owned()).or_insert(value);
+    }
+    options
+}
+
+/// A spec with the component in its place; the stream is not normed before it, so that it sees extreme values.
+fn spec(kind: &Kind, options: &BTreeMap<String, String>, scale: &str) -> String {
+    let fields: String = options.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
+    let table = format!("{{ kind = \"{}\"{fields} }}", kind.name);
+    let attention = "{ kind = \"attention\", heads = 2, kv_heads = 2, key_dim = 16, value_dim = 16ROPE }";
+    let rotary = ", rope = { kind = \"rotary\", pairs = \"halves\", dims = 16, base = 10000FREQUENCIES }";
+    let frequencies = format!(", frequencies = {table}");
+    let rope =
+        if kind.family == Family::Rope { rotary.replace("FREQUENCIES", &frequencies) } else { String::new() };
+    let attention = attention.replace("ROPE", &rope);
+    let norm =
+        if kind.family == Family::Norm { table.clone() } else { "{ kind = \"rms\", eps = 1e-5 }".to_owned() };
+    let mixer = if kind.family == Family::Mixer { table.clone() } else { attention };
+    let activation = if kind.family == Family::Activation { table.clone() } else { "\"silu\"".to_owned() };
+    let feed_forward = match kind.family {
+        Family::FeedForward => table,
+        _ => format!("{{ kind = \"gated\", activation = {activation} }}"),
+    };
+    // The place that is tried sees the stream as it is.
+    let pre = |role: &str, tried: bool| if tried { String::new() } else { format!("pre = \"{role}\"\n") };
+    let (mixes, feeds) =
+        (kind.family == Family::Mixer, matches!(kind.family, Family::FeedForward | Family::Activation));
+    format!(
+        "schema = 1\nnorm = {norm}\nmixer = {mixer}\nfeed_forward = {feed_forward}\n\n[architecture]\nid = \"{ID}\"\n\n\
+         [truth]\nreference = \"paper\"\nsource = \"plugin check\"\ncovers = \"plugin check\"\n\n\
+         [embedding]\nscale = {scale}\n\n[block.mixer]\n{}\n[block.feed_forward]\n{}\n\
+         [output]\nnorm = \"output_norm\"\nhead = \"own\"\n",
+        pre("attn_norm", mixes),
+        pre("ffn_norm", feeds),
+    )
+}
+
+/// A tiny random model with the component, opened.
+fn open(
+    kind: &Kind,
+    options: &BTreeMap<String, String>,
+    (width, layers, seed): (i64, i64, u64),
+    scale: &str,
+) -> Result<TextPipeline, Failure> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join(format!("{ID}.toml"));
+    std::fs::write(&path, spec(kind, options, scale))?;
+    let folders = vec![SpecFolder { path, kind: FolderKind::File }];
+    let registry = Registry::load(&RegistryOptions { folders, allow_shadow: false })?;
+    let Some(entry) = registry.entry(ID) else {
+        return Err(Failure::Failed("the spec is not there".to_owned()));
+    };
+    let spec = entry.spec().clone()?;
+    let given = [
+        ("embedding_length".to_owned(), KeyValue::Integer(width)),
+        ("block_count".to_owned(), KeyValue::Integer(layers)),
+    ];
+    let mut keys = tiny_keys(&spec, &given.into_iter().collect());
+    let file = folder.path().join("tiny.gguf");
+    loop {
+        let quantisation = Quantisation::parse("F32")?;
+        let synthesis = Synthesis { spec: &spec, keys: keys.clone(), tied: false, quantisation, seed };
+        match menagerie::synth::write(&synthesis, &file, &mut |_, _| ControlFlow::Continue(())) {
+            Ok(()) => break,
+            Err(SynthError::MissingKey { key, .. }) if !keys.contains_key(&key) => {
+                let value = tiny_value(&key);
+                keys.insert(key, value);
+            }
+            Err(error) => return Err(named(&error.to_string(), &file)),
+        }
+    }
+    // Read whole: the folder goes before the model does.
+    let options = LoadOptions {
+        threads: Some(2),
+        kv_type: Some(KvType::F32),
+        arithmetic: Arithmetic::Exact,
+        mmap: false,
+        ..LoadOptions::default()
+    };
+    TextPipeline::open_with(&file, &registry, &options).map_err(|error| named(&error.to_string(), &file))
+}
+
+fn named(error: &str, file: &Path) -> Failure {
+    Failure::Failed(error.replace(&*file.to_string_lossy(), "the tiny model"))
+}
+
+/// Logits of tokens, computed in one way.
+type Way<'w> = (&'w str, Vec<f32>);
+
+/// Runs a model in every way, and holds them against each other.
+fn run(kind: &Kind, trial: &mut Trial, shape: (i64, i64, u64), scale: &str) -> Result<(), String> {
+    let pipeline = open(kind, &trial.options, shape, scale).map_err(said)?;
+    let tokens: Vec<u32> = (0..40).map(|at| (at * 37 + 11 + shape.2 as u32) % 150).collect();
+    let ways = ways(&pipeline, &tokens)?;
+    trial.models += 1;
+    trial.ways = trial.ways.max(ways.len());
+    let (first, others) = (&ways[0].1, &ways[1..]);
+    if first.iter().any(|value| !value.is_finite()) {
+        return Err("its logits are no numbers".to_owned());
+    }
+    let largest = first.iter().fold(1e-30f32, |most, value| most.max(value.abs()));
+    for (name, other) in others {
+        if other.len() != first.len() {
+            return Err(format!("{name} it gives {} logits, {} at once", other.len(), first.len()));
+        }
+        let apart = first.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / largest;
+        trial.difference = trial.difference.max(apart);
+        // Not a number is no small difference.
+        if apart.is_nan() || apart > TOLERANCE {
+            return Err(format!("{name} its logits differ by {apart:.1e} of the largest from those at once"));
+        }
+    }
+    Ok(())
+}
+
+fn said(failure: Failure) -> String {
+    match failure {
+        Failure::Failed(why) | Failure::Usage(why) => why,
+        other => format!("{other:?}"),
+    }
+}
+
+fn ways<'w>(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<Way<'w>>, String> {
+    let logits = |chunk, decode_from| {
+        let options = LogitsOptions { chunk, decode_from };
+        pipeline.logits(tokens, &options).map(|logits| logits.values)
+    };
+    let mut ways = vec![("at once", logits(None, None).map_err(|error| error.to_string())?)];
+    ways.push(("a second time", logits(None, None).map_err(|error| error.to_string())?));
+    let parts = [
+        ("in chunks of 7", Some(7), None),
+        ("in chunks of 1", Some(1), None),
+        ("one at a time from token 5 on", None, Some(5)),
+    ];
+    for (name, chunk, decode_from) in parts {
+        match logits(chunk, decode_from) {
+            Ok(values) => ways.push((name, values)),
+            // Tokens that see later ones are computed in one step.
+            Err(GenerateError::Chunked { .. } | GenerateError::LooksAhead) => {}
+            Err(error) => return Err(format!("{name}: {error}")),
+        }
+    }
+    for (name, place) in [("first beside two others", 0), ("last beside two others", 2)] {
+        let batch = beside(pipeline, tokens, place).map_err(|error| format!("{name}: {error}"))?;
+        ways.push((name, batch));
+    }
+    Ok(ways)
+}
+
+/// Logits of tokens in a step with two other sequences, among which it has this place.
+fn beside(pipeline: &TextPipeline, tokens: &[u32], place: usize) -> Result<Vec<f32>, GenerateError> {
+    let mut prompts: Vec<Vec<u32>> = vec![vec![3, 1, 4, 1, 5], (7..30).collect()];
+    prompts.insert(place, tokens.to_vec());
+    let total = prompts.iter().map(Vec::len).sum();
+    let room = SchedulerOptions { sequences: prompts.len(), capacity_tokens: total, step_tokens: total };
+    let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room)?;
+    let mut sequences = Vec::new();
+    for prompt in &prompts {
+        let mut sequence = scheduler.create()?;
+        scheduler.begin(&mut sequence, prompt, Wanted::All)?;
+        sequences.push(sequence);
+    }
+    let mut step = scheduler.step(&mut sequences.iter_mut().collect::<Vec<_>>(), None);
+    let parts = std::mem::take(&mut step.parts);
+    let mut own = Vec::new();
+    for part in parts {
+        let rows = part.result?;
+        if part.index == place {
+            own = step.values()?[rows.start * step.width..rows.end * step.width].to_vec();
+        }
+    }
+    Ok(own)
+}

@@ -1,0 +1,155 @@
+//! [`TextCodec`]: the way of cutting text of a registered tokenizer, beside the built-in algorithms.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gguf_file::Metadata;
+
+use super::error::TokenizerError;
+use super::keys;
+use super::kind::TokenKind;
+use super::vocabulary::Vocabulary;
+
+/// Ordinary text to ids and back, for one vocabulary. Special tokens never reach it: the host keeps them.
+pub trait TextCodec: Send + Sync {
+    /// Appends the ids of a text without special tokens.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), String>;
+
+    /// Appends the bytes of an ordinary token.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    fn decode(&self, id: u32, out: &mut Vec<u8>) -> Result<(), String>;
+}
+
+/// What makes codecs: a tokenizer that tables name (`algorithm = "author/name:tokenizer"`).
+pub trait CodecKind: Send + Sync {
+    /// Its name, `author/name:tokenizer`.
+    fn name(&self) -> &str;
+
+    /// Who brings it, for listings.
+    fn registered_by(&self) -> &str;
+
+    /// The codec of a vocabulary; `options` are those of the table's entry, names and values as text.
+    ///
+    /// # Errors
+    /// Why the vocabulary or an option cannot be used, in words.
+    fn build(
+        &self,
+        vocabulary: Arc<CodecVocabulary>,
+        options: &[(String, String)],
+    ) -> Result<Box<dyn TextCodec>, String>;
+}
+
+static ADDED: Mutex<Vec<Arc<dyn CodecKind>>> = Mutex::new(Vec::new());
+
+/// Adds a tokenizer to those that tables may name; it lasts as long as the process. Who adds it sees to it that its name is
+/// its own.
+pub fn add_codec(codec: Arc<dyn CodecKind>) {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(codec);
+}
+
+/// The tokenizers that were added, in that order.
+pub fn added_codecs() -> Vec<Arc<dyn CodecKind>> {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The tokens of a file, as it has them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CodecVocabulary {
+    /// By id.
+    pub tokens: Vec<CodecToken>,
+    /// Merges of pairs, `a b`, the first to be done first; empty where the file has none.
+    pub merges: Vec<String>,
+}
+
+/// A token of a [`CodecVocabulary`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodecToken {
+    /// As the file writes it.
+    pub text: String,
+    /// What it is.
+    pub kind: TokenKind,
+    /// `tokenizer.ggml.scores`; 0 where there are none.
+    pub score: f32,
+}
+
+/// A codec with its name.
+pub(crate) struct Codec {
+    name: String,
+    codec: Box<dyn TextCodec>,
+}
+
+impl Codec {
+    /// The codec of a file's vocabulary.
+    ///
+    /// # Errors
+    /// Ill-typed merges, or what the codec reports.
+    pub(crate) fn new(
+        kind: &dyn CodecKind,
+        options: &[(String, String)],
+        vocabulary: &Vocabulary,
+        metadata: &Metadata,
+    ) -> Result<Self, TokenizerError> {
+        let token = |(id, text, kind): (u32, &str, TokenKind)| CodecToken {
+            text: text.to_owned(),
+            kind,
+            score: vocabulary.score(id),
+        };
+        let merges = keys::strings(metadata, keys::MERGES)?;
+        let merges = merges.iter().flat_map(|list| list.strings().into_iter().flatten());
+        let given = CodecVocabulary {
+            tokens: vocabulary.iter().map(token).collect(),
+            merges: merges.map(str::to_owned).collect(),
+        };
+        let name = kind.name().to_owned();
+        match kind.build(Arc::new(given), options) {
+            Ok(codec) => Ok(Self { name, codec }),
+            Err(message) => Err(TokenizerError::Codec { name, message }),
+        }
+    }
+
+    /// Appends the ids of a text without special tokens.
+    ///
+    /// # Errors
+    /// What the codec reports, or an id past the vocabulary.
+    pub(crate) fn encode(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &str,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
+        let before = out.len();
+        self.codec.encode(text, out).map_err(|message| self.error(message))?;
+        let (new, size) = (out.get(before..).unwrap_or_default(), vocabulary.len());
+        match new.iter().find(|id| usize::try_from(**id).map_or(true, |id| id >= size)) {
+            None => Ok(()),
+            Some(id) => {
+                Err(self.error(format!("gave the token {id}, and the vocabulary has {size}: ids begin at 0")))
+            }
+        }
+    }
+
+    /// The bytes of an ordinary token.
+    ///
+    /// # Errors
+    /// What the codec reports.
+    pub(crate) fn bytes(&self, id: u32) -> Result<Vec<u8>, TokenizerError> {
+        let mut bytes = Vec::new();
+        self.codec.decode(id, &mut bytes).map_err(|message| self.error(message))?;
+        Ok(bytes)
+    }
+
+    fn error(&self, message: String) -> TokenizerError {
+        TokenizerError::Codec { name: self.name.clone(), message }
+    }
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Codec({})", self.name)
+    }
+}

@@ -1,0 +1,80 @@
+//! [`MergedTensors`]: the tensors of a model with adapters in them, to write a file of another format from.
+
+use super::Merge;
+use menagerie_assembly::{Piece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_model::{ModelError, Weight, WeightGuard, WeightShape};
+use menagerie_registry::Part;
+
+/// The tensors of a model; those that adapters change are made, in f32, when they are asked for.
+pub struct MergedTensors<'a> {
+    merge: &'a Merge<'a>,
+}
+
+impl<'a> MergedTensors<'a> {
+    pub(super) fn new(merge: &'a Merge<'a>) -> Self {
+        Self { merge }
+    }
+
+    fn inner(&self) -> &dyn WeightSource {
+        &*self.merge.resolved.tensors
+    }
+}
+
+impl WeightSource for MergedTensors<'_> {
+    fn file(&self) -> String {
+        self.inner().file()
+    }
+
+    fn entries(&self) -> &[TensorEntry] {
+        self.merge.resolved.tensors.entries()
+    }
+
+    fn canonical_name(&self, index: usize) -> Option<String> {
+        self.inner().canonical_name(index)
+    }
+
+    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+        self.inner().find(role, layer, part)
+    }
+
+    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+        self.inner().name_of(role, layer, part)
+    }
+
+    fn weight(&self, index: usize) -> Result<Weight, ModelError> {
+        let stored = self.inner().weight(index)?;
+        if !self.merge.changes(index) {
+            return Ok(stored);
+        }
+        let WeightShape { count, .. } = stored.shape();
+        Weight::from_f32(stored.name(), &self.merge.merged(index, 0..count)?, stored.shape())
+    }
+
+    fn stored(&self) -> usize {
+        self.inner().stored()
+    }
+
+    fn made_of(&self, index: usize) -> &[Piece] {
+        self.merge.resolved.tensors.made_of(index)
+    }
+
+    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        self.inner().lies_at(index)
+    }
+
+    fn made_bytes(&self) -> u64 {
+        self.inner().made_bytes()
+    }
+
+    fn ignore_table(&self) -> &'static str {
+        self.merge.resolved.tensors.ignore_table()
+    }
+
+    fn ignored(&self, index: usize, layers: usize) -> Option<String> {
+        self.inner().ignored(index, layers)
+    }
+
+    fn guard(&self) -> Option<WeightGuard> {
+        self.inner().guard()
+    }
+}

@@ -1,0 +1,234 @@
+//! Experts of a mixture: the feed-forwards of another file, or the model's own with an adapter.
+
+use super::{GivenExpert, MixtureBase, MixtureRoles};
+use crate::adapters::with_target;
+use crate::load::check_fits;
+use crate::load_error::LoadError;
+use crate::memory::{MemoryEstimate, available};
+use crate::recipe::is_recipe;
+use crate::requantise::QuantisedTensors;
+use crate::resolve::ResolvedFile;
+use menagerie_adapters::{AdapterFile, fit};
+use menagerie_assembly::{AssembleOptions, Claim, TensorEntry, assemble_feed_forwards, open_model};
+use menagerie_model::{AdaptedFeedForward, AdapterSet, AdapterSites, FeedForward, WeightGuard};
+use menagerie_registry::{Components, Part};
+use menagerie_spec::nearest;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Builds experts for some layers of a model.
+pub(super) struct Experts<'a> {
+    pub(super) base: MixtureBase<'a>,
+    pub(super) layers: &'a [usize],
+    pub(super) roles: &'a MixtureRoles,
+    pub(super) components: &'a Components,
+}
+
+/// An expert that is built.
+pub(super) struct LoadedExpert {
+    /// By layer.
+    pub(super) parts: BTreeMap<usize, Arc<dyn FeedForward>>,
+    /// Bytes of its weights that the model itself does not have.
+    pub(super) bytes: u64,
+    /// Fails once its file is not what was opened.
+    pub(super) guard: Option<WeightGuard>,
+}
+
+impl Experts<'_> {
+    pub(super) fn load(&self, expert: &GivenExpert) -> Result<LoadedExpert, LoadError> {
+        match expert {
+            GivenExpert::Model(path) => self.of_model(path),
+            GivenExpert::Adapter { path, modules } => self.of_adapter(path, modules.as_deref()),
+        }
+    }
+
+    /// The feed-forwards of another model.
+    fn of_model(&self, path: &Path) -> Result<LoadedExpert, LoadError> {
+        let MixtureBase { registry, options, compute, .. } = self.base;
+        if is_recipe(path) {
+            let reason =
+                "it is a recipe; an expert is a model's file or folder, or an adapter (`adapter = ..`)";
+            return Err(fault(path, reason.to_owned()));
+        }
+        let mut resolved = ResolvedFile::new(open_model(path, options.mmap)?, registry, options.keys())?;
+        self.compare(&resolved)?;
+        if let Some(quantisation) = &options.quantisation {
+            resolved.tensors = Arc::new(QuantisedTensors::new(&resolved, quantisation, options.threads)?);
+        }
+        self.expect_room(&resolved)?;
+        let how = AssembleOptions::whole(compute, self.components);
+        let made = assemble_feed_forwards(resolved.config(), &*resolved.tensors, &how, self.layers);
+        let made = made.map_err(LoadError::Tensors)?;
+        self.compare_sizes(&resolved, &made.claims)?;
+        let parts = made.parts.into_iter().map(|(layer, part)| (layer, Arc::from(part))).collect();
+        let bytes = |claim: &Claim| claim.tensor.bytes.max(claim.tensor.bytes_taken(compute));
+        let bytes = made.claims.iter().map(bytes).sum();
+        Ok(LoadedExpert { parts, bytes, guard: Some(resolved.file.guard()) })
+    }
+
+    /// Weights that do not stay in their file must fit before they are taken in.
+    fn expect_room(&self, part: &ResolvedFile) -> Result<(), LoadError> {
+        let MixtureBase { options, compute, .. } = self.base;
+        let made = options.quantisation.is_some() || !options.mmap;
+        let entry = |(role, layer): (&str, usize)| {
+            let index = part.tensors.find(role, Some(layer), Part::Main)?;
+            part.tensors.entries().get(index)
+        };
+        let bytes = |entry: &TensorEntry| match entry.bytes_taken(compute) {
+            0 if made => entry.bytes,
+            taken => taken,
+        };
+        let weights = self.roles.iter().filter_map(entry).map(bytes).sum();
+        let free = options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
+        let estimate = MemoryEstimate { weights, available: free, ..MemoryEstimate::default() };
+        check_fits(&part.file_name(), estimate, 0)
+    }
+
+    /// The model's own feed-forwards with an adapter.
+    fn of_adapter(&self, path: &Path, modules: Option<&[String]>) -> Result<LoadedExpert, LoadError> {
+        let MixtureBase { resolved, compute, .. } = self.base;
+        let mut file = AdapterFile::open(path)?;
+        self.keep(&mut file, modules)?;
+        let sites = AdapterSites::default();
+        let how = AssembleOptions::whole(compute, self.components).with_wrapper(&sites);
+        let made = assemble_feed_forwards(resolved.config(), &*resolved.tensors, &how, self.layers);
+        let made = made.map_err(LoadError::Tensors)?;
+        let sites = sites.into_sites();
+        let adapter = with_target(&sites, resolved, compute, |target| fit(&file, &file.name(), target))?;
+        let set = AdapterSet::new(vec![(Arc::new(adapter), 1.0)], &*compute.backend);
+        let set = Arc::new(set.map_err(|error| fault(path, error.to_string()))?);
+        let adapted = |(layer, part)| {
+            let part: Arc<dyn FeedForward> = Arc::new(AdaptedFeedForward::new(part, Arc::clone(&set)));
+            (layer, part)
+        };
+        // A device that takes copies has those of the model a second time.
+        let copied: u64 = made.claims.iter().map(|claim| claim.tensor.bytes_taken(compute)).sum();
+        let bytes = copied.saturating_add(file.parameters().saturating_mul(4));
+        Ok(LoadedExpert { parts: made.parts.into_iter().map(adapted).collect(), bytes, guard: None })
+    }
+
+    /// Only what is in the mixture's layers is taken of an adapter; the rest is left out where `modules` says what is meant.
+    fn keep(&self, file: &mut AdapterFile, modules: Option<&[String]>) -> Result<(), LoadError> {
+        let spec = &self.base.resolved.spec;
+        let path = file.path.clone();
+        let Some(modules) = modules else {
+            let outside =
+                file.modules.iter().find(|module| self.roles.layer_of(file, module, spec).is_none());
+            return match outside {
+                None => Ok(()),
+                Some(module) => Err(fault(
+                    &path,
+                    format!(
+                        "module \"{}\" is no feed-forward of the mixture's layers; say which modules the expert takes \
+                         (modules = {:?}), and the others are left out",
+                        module.name,
+                        self.names_inside(file)
+                    ),
+                )),
+            };
+        };
+        let names: Vec<String> = file.modules.iter().map(|module| last(&module.name).to_owned()).collect();
+        if let Some(unknown) = modules.iter().find(|wanted| !names.contains(wanted)) {
+            let near = nearest(unknown, names.iter().map(String::as_str));
+            let near = near.map(|near| format!("; the nearest is \"{near}\"")).unwrap_or_default();
+            return Err(fault(&path, format!("it has no module \"{unknown}\"{near}")));
+        }
+        let kept = std::mem::take(&mut file.modules);
+        let kept = kept.into_iter().filter(|module| {
+            modules.iter().any(|wanted| wanted == last(&module.name))
+                && self.roles.layer_of(file, module, spec).is_some()
+        });
+        let kept: Vec<_> = kept.collect();
+        file.modules = kept;
+        match file.modules.is_empty() {
+            false => Ok(()),
+            true => Err(fault(
+                &path,
+                format!(
+                    "none of its modules {} is a feed-forward of the mixture's layers",
+                    modules.join(", ")
+                ),
+            )),
+        }
+    }
+
+    /// What modules of the adapter that can be taken are called, for messages.
+    fn names_inside(&self, file: &AdapterFile) -> Vec<String> {
+        let spec = &self.base.resolved.spec;
+        let inside = file.modules.iter().filter(|module| self.roles.layer_of(file, module, spec).is_some());
+        let names: BTreeSet<String> = inside.map(|module| last(&module.name).to_owned()).collect();
+        names.into_iter().collect()
+    }
+
+    /// A part must be of the same architecture and of the same numbers.
+    fn compare(&self, part: &ResolvedFile) -> Result<(), LoadError> {
+        let (own, other) = (self.base.resolved.config(), part.config());
+        let base = self.base.resolved.file_name();
+        let differs = |what: &str, own: &str, other: &str| {
+            let reason = format!(
+                "its {what} is {other}, and that of {base} is {own}: experts come from models of one architecture and size \
+                 (fine-tunes of the same base)"
+            );
+            Err(fault(Path::new(&part.file_name()), reason))
+        };
+        if own.architecture != other.architecture {
+            return differs("architecture", &own.architecture, &other.architecture);
+        }
+        let numbers = [
+            ("width", own.embedding_length, other.embedding_length),
+            ("number of layers", own.layers.len(), other.layers.len()),
+            ("vocabulary", vocabulary(self.base.resolved), vocabulary(part)),
+        ];
+        if let Some((what, own, other)) = numbers.into_iter().find(|(_, own, other)| own != other) {
+            return differs(what, &own.to_string(), &other.to_string());
+        }
+        for &layer in self.layers {
+            let of = |config: &menagerie_spec::ModelConfig| {
+                config.layers.get(layer).and_then(|layer| layer.feed_forward.clone())
+            };
+            let (own, other) = (of(own), of(other));
+            if own != other {
+                let said = |part| serde_json::to_string(&part).unwrap_or_default();
+                return differs(&format!("feed-forward of layer {layer}"), &said(own), &said(other));
+            }
+        }
+        Ok(())
+    }
+
+    /// The tensors of a part have the sizes of the model's own.
+    fn compare_sizes(&self, part: &ResolvedFile, claims: &[Claim]) -> Result<(), LoadError> {
+        let base = &self.base.resolved.tensors;
+        for claim in claims {
+            let Some(index) = base.find(&claim.role, claim.layer, Part::Main) else { continue };
+            let Some(own) = base.entries().get(index).filter(|own| own.dims != claim.tensor.dims) else {
+                continue;
+            };
+            let reason = format!(
+                "tensor \"{}\" is {:?}, and that of {} is {:?}: experts are of one size",
+                claim.tensor.name,
+                claim.tensor.dims,
+                self.base.resolved.file_name(),
+                own.dims
+            );
+            return Err(fault(Path::new(&part.file_name()), reason));
+        }
+        Ok(())
+    }
+}
+
+/// The last part of a module's name.
+fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// Rows of a model's embedding.
+fn vocabulary(resolved: &ResolvedFile) -> usize {
+    let index = resolved.tensors.find("token_embd", None, Part::Main);
+    let entry = index.and_then(|index| resolved.tensors.entries().get(index));
+    entry.and_then(|entry| entry.dims.get(1)).map_or(0, |rows| *rows as usize)
+}
+
+fn fault(path: &Path, reason: String) -> LoadError {
+    LoadError::Mixture { file: path.display().to_string(), reason }
+}

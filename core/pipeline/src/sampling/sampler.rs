@@ -1,0 +1,321 @@
+//! [`Sampler`]: a step of the chain that somebody else's code computes.
+
+use super::random::mixed;
+use super::{Candidates, Generator, LogitsPart, SamplingError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a registered sampler does, with its options given; one is made for every generation.
+pub trait SamplerStep: Send {
+    /// Changes a row of logits `[V]` in place: minus infinity drops a token. `history` holds every token of the sequence, of
+    /// which the first `prompt` are the prompt's; `random` is the same for the same seed and position.
+    ///
+    /// # Errors
+    /// Why it failed, in words.
+    fn sample(
+        &mut self,
+        logits: &mut [f32],
+        history: &[u32],
+        prompt: usize,
+        random: u64,
+    ) -> Result<(), String>;
+}
+
+/// Makes the step of a generation.
+type Make = dyn Fn() -> Result<Box<dyn SamplerStep>, String> + Send + Sync;
+
+/// A registered sampler with its options, as a request names it.
+#[derive(Clone)]
+pub struct Sampler {
+    name: &'static str,
+    make: Arc<Make>,
+}
+
+impl Sampler {
+    /// The sampler `author/name:sampler`; `make` is called once for every generation.
+    pub fn new(
+        name: &'static str,
+        make: impl Fn() -> Result<Box<dyn SamplerStep>, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, make: Arc::new(make) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl PartialEq for Sampler {
+    /// Whether they are one and the same.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.make, &other.make)
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sampler({})", self.name)
+    }
+}
+
+/// The sampler with these options, names and values as text; or what is wrong with them.
+pub type WithOptions = dyn Fn(&[(String, String)]) -> Result<Sampler, String> + Send + Sync;
+
+/// A sampler that requests may name, without its options.
+#[derive(Clone)]
+pub struct SamplerKind {
+    /// `author/name:sampler`.
+    pub name: &'static str,
+    /// What it does, with the source of its formula.
+    pub doc: &'static str,
+    /// Its options, for listings: name and what it means.
+    pub options: &'static [(&'static str, &'static str)],
+    /// Who brings it, for listings.
+    pub registered_by: &'static str,
+    /// The sampler with these options, names and values as text; or what is wrong with them.
+    pub with_options: Arc<WithOptions>,
+}
+
+static ADDED: Mutex<Vec<SamplerKind>> = Mutex::new(Vec::new());
+
+/// Adds a sampler to those that can be named; it lasts as long as the process. Who adds it sees to it that its name is its
+/// own.
+pub fn add_sampler(kind: SamplerKind) {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(kind);
+}
+
+/// The samplers that were added, in that order.
+pub fn added_samplers() -> Vec<SamplerKind> {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+impl Sampler {
+    /// The sampler that a text names, `author/name:sampler` or `author/name:sampler=key=value,key=value`.
+    ///
+    /// # Errors
+    /// A name that nobody added, or an option that its sampler does not take, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (name, rest) = text.split_once('=').map_or((text, None), |(name, rest)| (name, Some(rest)));
+        let kinds = added_samplers();
+        let Some(kind) = kinds.iter().find(|kind| kind.name == name) else {
+            let known: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
+            return Err(match (name.split_once(':'), known.is_empty()) {
+                (None, _) => format!("`{name}` is no sampler: a name like author/name:sampler is wanted"),
+                (Some((plugin, _)), true) => {
+                    format!("there is no sampler `{name}`: load the plugin `{plugin}` with --plugin-dir DIR")
+                }
+                (Some(_), false) => format!("there is no sampler `{name}`; there are: {}", known.join(", ")),
+            });
+        };
+        let pairs = rest.into_iter().flat_map(|rest| rest.split(',')).filter(|pair| !pair.is_empty());
+        let pair = |pair: &str| match pair.split_once('=') {
+            Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+            None => Err(format!("`{pair}`: key=value is wanted, as in {name}=key=value")),
+        };
+        let options = pairs.map(pair).collect::<Result<Vec<_>, _>>()?;
+        (kind.with_options)(&options).map_err(|fault| format!("sampler `{name}`: {fault}"))
+    }
+}
+
+/// Random numbers by position: the same for the same seed, stream and position, whatever was drawn before.
+#[derive(Clone, Copy, Debug)]
+pub struct Draws {
+    key: u64,
+}
+
+impl Draws {
+    /// Those of a stream of a seed.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        Self { key: Generator::stream(seed, stream).bits() }
+    }
+
+    /// 64 random bits for a position.
+    pub fn at(self, position: u64) -> u64 {
+        mixed(self.key ^ mixed(position))
+    }
+}
+
+/// The step of a [`Sampler`] in a chain.
+pub struct SamplerPart {
+    name: &'static str,
+    step: Box<dyn SamplerStep>,
+    draws: Draws,
+    prompt: usize,
+    row: Vec<f32>,
+}
+
+impl SamplerPart {
+    /// A step of this sampler.
+    ///
+    /// # Errors
+    /// The sampler refuses its options.
+    pub fn new(sampler: &Sampler, draws: Draws) -> Result<Self, SamplingError> {
+        let name = sampler.name;
+        match (sampler.make)() {
+            Ok(step) => Ok(Self { name, step, draws, prompt: 0, row: Vec::new() }),
+            Err(message) => Err(SamplingError::Sampler { name: name.to_owned(), message }),
+        }
+    }
+
+    fn refused(&self, message: impl Into<String>) -> SamplingError {
+        SamplingError::Sampler { name: self.name.to_owned(), message: message.into() }
+    }
+}
+
+impl LogitsPart for SamplerPart {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn begin(&mut self, prompt: usize) {
+        self.prompt = prompt;
+    }
+
+    fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) -> Result<(), SamplingError> {
+        candidates.write_row(&mut self.row);
+        let prompt = self.prompt.min(history.len());
+        let random = self.draws.at(history.len() as u64);
+        let done = self.step.sample(&mut self.row, history, prompt, random);
+        done.map_err(|message| self.refused(message))?;
+        if let Some(id) = self.row.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
+            return Err(
+                self.refused(format!("gave token {id} the logit {}, which is no number", self.row[id]))
+            );
+        }
+        if self.row.iter().all(|logit| *logit == f32::NEG_INFINITY) {
+            return Err(self.refused("dropped every token; at least one must stay"));
+        }
+        candidates.take_row(&self.row);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::{Chain, SamplingOptions};
+    use std::sync::Mutex;
+
+    /// Drops tokens below a limit, and notes what it was given.
+    struct Above {
+        limit: f32,
+        seen: Arc<Mutex<Vec<(usize, usize, u64)>>>,
+    }
+
+    impl SamplerStep for Above {
+        fn sample(
+            &mut self,
+            logits: &mut [f32],
+            history: &[u32],
+            prompt: usize,
+            random: u64,
+        ) -> Result<(), String> {
+            self.seen.lock().unwrap().push((history.len(), prompt, random));
+            logits
+                .iter_mut()
+                .filter(|logit| **logit < self.limit)
+                .for_each(|logit| *logit = f32::NEG_INFINITY);
+            Ok(())
+        }
+    }
+
+    /// History, prompt and random number of each call.
+    type Seen = Arc<Mutex<Vec<(usize, usize, u64)>>>;
+
+    fn above(limit: f32, seen: &Seen) -> Sampler {
+        let seen = Arc::clone(seen);
+        Sampler::new("test/steps:above", move || Ok(Box::new(Above { limit, seen: Arc::clone(&seen) })))
+    }
+
+    #[test]
+    fn a_step_drops_tokens_and_is_given_what_it_asks() {
+        let seen = Arc::default();
+        let options = SamplingOptions {
+            samplers: vec![above(1.5, &seen)],
+            seed: Some(3),
+            temperature: 50.0,
+            ..SamplingOptions::default()
+        };
+        let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
+        assert_eq!(chain.names()[0], "test/steps:above");
+        chain.begin(2);
+        let logits = [1.0, 2.0, 1.4, 3.0];
+        let taken: Vec<u32> = (0..60).map(|i| chain.sample(&logits, &vec![0; 2 + i]).unwrap()).collect();
+        assert!(taken.iter().all(|id| [1, 3].contains(id)) && taken.contains(&1) && taken.contains(&3));
+        let first = seen.lock().unwrap().clone();
+        assert_eq!((first[0].0, first[0].1, first[59].0), (2, 2, 61));
+        // The same seed and position give the same number, whatever came before; others give others.
+        let mut again = Chain::from_options(&options, Arc::default()).unwrap();
+        again.begin(2);
+        again.sample(&logits, &[0; 32]).unwrap();
+        let numbers: std::collections::BTreeSet<u64> = first.iter().map(|seen| seen.2).collect();
+        assert_eq!(numbers.len(), 60);
+        assert_eq!(seen.lock().unwrap()[60].2, first[30].2);
+        let other = SamplingOptions { seed: Some(4), ..options };
+        let mut other = Chain::from_options(&other, Arc::default()).unwrap();
+        other.sample(&logits, &[0; 32]).unwrap();
+        assert_ne!(seen.lock().unwrap()[61].2, first[30].2);
+    }
+
+    #[test]
+    fn a_sampler_is_named_with_its_options() {
+        let told = |text: &str| Sampler::parse(text).unwrap_err();
+        assert!(told("test/parsed:above").contains("--plugin-dir"));
+        add_sampler(SamplerKind {
+            name: "test/parsed:above",
+            doc: "Drops what is below a limit.",
+            options: &[("limit", "The limit.")],
+            registered_by: "this test",
+            with_options: Arc::new(|options| match options {
+                [(key, value)] if key == "limit" => {
+                    let limit: f32 = value.parse().map_err(|_| format!("limit = {value}: no number"))?;
+                    let seen = Arc::default();
+                    Ok(Sampler::new("test/parsed:above", move || {
+                        Ok(Box::new(Above { limit, seen: Arc::clone(&seen) }))
+                    }))
+                }
+                _ => Err("limit is wanted".to_owned()),
+            }),
+        });
+        let sampler = Sampler::parse("test/parsed:above=limit=1.5").unwrap();
+        let options = SamplingOptions { samplers: vec![sampler], ..SamplingOptions::greedy() };
+        let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
+        assert_eq!(chain.sample(&[1.0, 2.0], &[]), Ok(1));
+        for (text, words) in [
+            ("test/parsed:above", "limit is wanted"),
+            ("test/parsed:above=limit=x", "limit = x: no number"),
+            ("test/parsed:above=limit", "key=value is wanted"),
+            ("test/parsed:other", "there are: test/parsed:above"),
+            ("above", "author/name:sampler"),
+        ] {
+            assert!(told(text).contains(words), "{text}: {}", told(text));
+        }
+    }
+
+    #[test]
+    fn what_a_step_must_not_do_is_refused_by_name() {
+        let seen = Arc::default();
+        let greedy = |sampler: Sampler| {
+            let options = SamplingOptions { samplers: vec![sampler], ..SamplingOptions::greedy() };
+            Chain::from_options(&options, Arc::default()).and_then(|mut chain| chain.sample(&[1.0, 2.0], &[]))
+        };
+        assert_eq!(greedy(above(1.5, &seen)), Ok(1));
+        let told = greedy(above(9.0, &seen)).unwrap_err().to_string();
+        assert!(told.contains("`test/steps:above`: dropped every token"), "{told}");
+        struct Broken(f32);
+        impl SamplerStep for Broken {
+            fn sample(&mut self, logits: &mut [f32], _: &[u32], _: usize, _: u64) -> Result<(), String> {
+                logits[1] = self.0;
+                if self.0 == 0.0 { Err("out of order".to_owned()) } else { Ok(()) }
+            }
+        }
+        for (value, words) in [(f32::NAN, "token 1"), (f32::INFINITY, "token 1"), (0.0, "out of order")] {
+            let told = greedy(Sampler::new("test/steps:broken", move || Ok(Box::new(Broken(value)))));
+            let told = told.unwrap_err().to_string();
+            assert!(told.contains("`test/steps:broken`") && told.contains(words), "{told}");
+        }
+        let told = greedy(Sampler::new("test/steps:none", || Err("n must be above 0".to_owned())));
+        assert!(told.unwrap_err().to_string().contains("n must be above 0"));
+    }
+}

@@ -1,0 +1,282 @@
+//! Instances that stand in no model: options given as text, and a vocabulary if there is one.
+
+use crate::component::{Described, OptionRow};
+use crate::instance::{Instance, Kept};
+use crate::plugin::Misstep;
+use crate::texts::{self, leaked};
+use menagerie_loaders::CodecVocabulary;
+use menagerie_plugin::abi::{
+    self, Build, ERROR, Header, Linear, OK, OptionDef, StateSpec, Status, Tensor, Text, Token, Vocabulary,
+};
+use menagerie_spec::kind::OptionValue;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{from_ref, null, null_mut};
+use std::sync::Arc;
+
+/// The values of a component's options, in the order of its table.
+pub(crate) type Values = Vec<(&'static str, OptionValue)>;
+
+/// What an instance is made of.
+struct Making<'a> {
+    described: &'static Described,
+    values: &'a Values,
+    /// The first thing that the plugin asked for and must not.
+    refused: Option<String>,
+}
+
+/// An instance, and the vocabulary that it may look at for its life.
+pub(crate) struct Alone {
+    /// Before the vocabulary: it goes first.
+    pub(crate) instance: Instance,
+    _vocabulary: Option<Arc<CodecVocabulary>>,
+}
+
+/// Reads options, names and values as text, by the table of a component; what is not given has its default.
+///
+/// # Errors
+/// A name that the table does not have, a value that does not fit, one that must be given.
+pub(crate) fn values(described: &Described, given: &[(String, String)]) -> Result<Values, String> {
+    let known = || described.options.iter().map(|row| row.name);
+    if let Some((name, _)) = given.iter().find(|(name, _)| known().all(|known| known != name)) {
+        let known: Vec<&str> = known().collect();
+        let known =
+            if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        return Err(format!("there is no option `{name}`; {known}"));
+    }
+    let value = |row: &OptionRow| {
+        let given = given.iter().rev().find(|(name, _)| name == row.name).map(|(_, value)| value.as_str());
+        let text = given.or(Some(row.default.as_str()).filter(|text| !text.is_empty()));
+        let text = text.ok_or_else(|| format!("`{}` must be given: {}", row.name, row.doc.trim()))?;
+        Ok((row.name, parsed(row, text)?))
+    };
+    described.options.iter().map(value).collect()
+}
+
+fn parsed(row: &OptionRow, text: &str) -> Result<OptionValue, String> {
+    let wanted = |what: &str| format!("{} = {text}: {what} is wanted", row.name);
+    match row.kind {
+        OptionDef::COUNT => text.parse().map(OptionValue::Count).map_err(|_| wanted("a whole number")),
+        OptionDef::REAL => {
+            let number = text.parse::<f32>().ok().filter(|number| number.is_finite());
+            number.map(OptionValue::Real).ok_or_else(|| wanted("a number"))
+        }
+        _ => {
+            let bare = text.trim_matches('"');
+            let found = row.names.iter().find(|name| **name == bare);
+            found
+                .map(|name| OptionValue::Name(name))
+                .ok_or_else(|| wanted(&format!("one of {}", row.names.join(", "))))
+        }
+    }
+}
+
+impl Alone {
+    /// Makes an instance.
+    ///
+    /// # Errors
+    /// What the plugin says, or what it asked for and must not.
+    pub(crate) fn new(
+        described: &'static Described,
+        values: &Values,
+        vocabulary: Option<Arc<CodecVocabulary>>,
+    ) -> Result<Alone, String> {
+        described.conduct.check()?;
+        let mut making = Making { described, values, refused: None };
+        let tokens = vocabulary.as_deref().map(|vocabulary| Vocabulary {
+            header: Header::of::<Vocabulary>(),
+            tokens: vocabulary.tokens.len() as u64,
+            merges: vocabulary.merges.len() as u64,
+            context: from_ref(vocabulary).cast_mut().cast(),
+            token,
+            merge,
+        });
+        let build = Build {
+            header: Header::of::<Build>(),
+            layer: -1,
+            layers: 0,
+            width: 0,
+            context: (&raw mut making).cast(),
+            count,
+            real,
+            name,
+            size,
+            has,
+            weight: tensor,
+            values: tensor,
+            linear,
+            declare_state,
+            slot,
+            vocabulary: tokens.as_ref().map_or(null(), from_ref),
+        };
+        let mut handle = null_mut();
+        texts::hush();
+        // SAFETY: the plugin's `create`; what `build` points to outlives the call, the vocabulary the instance.
+        let status = unsafe { (described.create)(&build, &mut handle) };
+        let judged = described.conduct.judge(status, "create");
+        let made = judged.is_ok().then(|| Instance::new(described, handle, Kept::default()));
+        match (judged, making.refused) {
+            (_, Some(refused)) => Err(refused),
+            (Err(Misstep::Failed(said) | Misstep::Broke(said)), None) => Err(said),
+            (Ok(()), None) => {
+                made.map(|instance| Alone { instance, _vocabulary: vocabulary }).ok_or_else(String::new)
+            }
+        }
+    }
+}
+
+/// Runs a callback of `create`; no panic of the host's leaves into the plugin.
+///
+/// # Safety
+/// `context` is that of a [`Making`] whose `create` is under way on this thread.
+unsafe fn within(context: *mut c_void, work: impl FnOnce(&mut Making<'_>) -> Option<()>) -> Status {
+    // SAFETY: as this function asks; nobody else uses it during the callback.
+    let making = unsafe { &mut *context.cast::<Making<'_>>() };
+    match catch_unwind(AssertUnwindSafe(|| work(making))) {
+        Ok(Some(())) => OK,
+        _ => ERROR,
+    }
+}
+
+impl Making<'_> {
+    fn refuse<T>(&mut self, why: &str) -> Option<T> {
+        let family = self.described.work.family();
+        self.refused.get_or_insert(format!("it {why} (a defect of the plugin: this is a {family})"));
+        None
+    }
+
+    /// The value of an option.
+    fn value(&mut self, option: Text) -> Option<OptionValue> {
+        // SAFETY: texts of a plugin are there, by the ABI.
+        let option = match unsafe { texts::name(option) } {
+            Ok(option) => option,
+            Err(fault) => return self.refuse(&format!("asks for an option whose name is {fault}")),
+        };
+        match self.values.iter().find(|(name, _)| *name == option) {
+            Some((_, value)) => Some(*value),
+            None => self.refuse(&format!(
+                "asks for the option `{}`, which its table does not have",
+                option.escape_debug()
+            )),
+        }
+    }
+}
+
+unsafe extern "C" fn count(context: *mut c_void, option: Text, value: *mut u64) -> Status {
+    // SAFETY: the ABI: `context` is that of `create`'s build, `value` can be written.
+    unsafe {
+        within(context, |making| match making.value(option)? {
+            OptionValue::Count(count) => {
+                value.write(count as u64);
+                Some(())
+            }
+            other => making.refuse(&format!("asks for a count, and the option is {other:?}")),
+        })
+    }
+}
+
+unsafe extern "C" fn real(context: *mut c_void, option: Text, value: *mut f64) -> Status {
+    // SAFETY: as in `count`.
+    unsafe {
+        within(context, |making| match making.value(option)? {
+            OptionValue::Real(real) => {
+                value.write(f64::from(real));
+                Some(())
+            }
+            other => making.refuse(&format!("asks for a number, and the option is {other:?}")),
+        })
+    }
+}
+
+unsafe extern "C" fn name(context: *mut c_void, option: Text, value: *mut Text) -> Status {
+    // SAFETY: as in `count`; names last as long as the process.
+    unsafe {
+        within(context, |making| match making.value(option)? {
+            OptionValue::Name(name) => {
+                value.write(Text::new(name));
+                Some(())
+            }
+            other => making.refuse(&format!("asks for a name, and the option is {other:?}")),
+        })
+    }
+}
+
+unsafe extern "C" fn size(context: *mut c_void, _symbol: Text, _value: *mut u64) -> Status {
+    // SAFETY: as in `count`.
+    unsafe { within(context, |making| making.refuse("asks for a size of a model")) }
+}
+
+unsafe extern "C" fn has(_context: *mut c_void, _role: Text, _part: u32) -> i32 {
+    0
+}
+
+unsafe extern "C" fn tensor(context: *mut c_void, _role: Text, _part: u32, _tensor: *mut Tensor) -> Status {
+    // SAFETY: as in `count`.
+    unsafe { within(context, |making| making.refuse("asks for a tensor of a model")) }
+}
+
+unsafe extern "C" fn linear(context: *mut c_void, _role: Text, _linear: *mut Linear) -> Status {
+    // SAFETY: as in `count`.
+    unsafe { within(context, |making| making.refuse("asks for a linear of a model")) }
+}
+
+unsafe extern "C" fn declare_state(
+    context: *mut c_void,
+    _state: *const StateSpec,
+    _number: *mut u32,
+) -> Status {
+    // SAFETY: as in `count`.
+    unsafe { within(context, |making| making.refuse("asks for a state of a model")) }
+}
+
+unsafe extern "C" fn slot(
+    context: *mut c_void,
+    _name: Text,
+    _width: u64,
+    _writes: *mut u32,
+    _number: *mut u32,
+) -> Status {
+    // SAFETY: as in `count`.
+    unsafe { within(context, |making| making.refuse("asks for a slot of a model")) }
+}
+
+unsafe extern "C" fn token(context: *mut c_void, id: u32, token: *mut Token) -> Status {
+    // SAFETY: the ABI: `context` is that of the vocabulary, which lives as long as the instance.
+    let vocabulary = unsafe { &*context.cast_const().cast::<CodecVocabulary>() };
+    let Some(found) = usize::try_from(id).ok().and_then(|id| vocabulary.tokens.get(id)) else {
+        return refused_text(&format!(
+            "there is no token {id}; the vocabulary has {}",
+            vocabulary.tokens.len()
+        ));
+    };
+    // SAFETY: the ABI: `token` can be written.
+    unsafe { token.write(Token { text: Text::new(&found.text), kind: found.kind.id(), score: found.score }) };
+    OK
+}
+
+unsafe extern "C" fn merge(context: *mut c_void, index: u64, merge: *mut Text) -> Status {
+    // SAFETY: as in `token`.
+    let vocabulary = unsafe { &*context.cast_const().cast::<CodecVocabulary>() };
+    let Some(found) = usize::try_from(index).ok().and_then(|index| vocabulary.merges.get(index)) else {
+        return refused_text(&format!(
+            "there is no merge {index}; the vocabulary has {}",
+            vocabulary.merges.len()
+        ));
+    };
+    // SAFETY: as in `token`.
+    unsafe { merge.write(Text::new(found)) };
+    OK
+}
+
+/// Says why a service failed, for a plugin that hands the status on.
+fn refused_text(text: &str) -> Status {
+    // SAFETY: a text of the host's.
+    unsafe { texts::say(Text::new(text)) };
+    abi::ERROR
+}
+
+/// The rows of a component's table, for listings.
+pub(crate) fn option_docs(described: &Described) -> &'static [(&'static str, &'static str)] {
+    let rows: Vec<_> = described.options.iter().map(|row| (row.name, leaked(row.doc.trim()))).collect();
+    rows.leak()
+}

@@ -1,0 +1,122 @@
+//! Instances as parts of models: what assembly builds for a kind of a plugin.
+
+use crate::building;
+use crate::calling::{self, Step};
+use crate::component::{Described, Forward, Frequencies, Work};
+use crate::instance::Instance;
+use crate::operands::rows_at;
+use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies};
+use menagerie_model::{ElementWise, FeedForward, Norm, Raw, Result, Rows, SequenceMixer, TransformContext};
+use menagerie_plugin::abi::{FrequencyCall, Header};
+use menagerie_registry::{Build, NormPlace, Parts};
+use menagerie_spec::kind::Component as Config;
+use std::sync::Arc;
+
+/// A part of a model that rows go through.
+struct Part {
+    instance: Instance,
+    run: Forward,
+    looks_ahead: bool,
+}
+
+/// A rope's frequencies.
+struct Rope {
+    instance: Instance,
+    run: Frequencies,
+}
+
+/// The factory of a component that stands in specs; `None` for other families.
+pub(crate) fn build_of(described: &'static Described) -> Option<Build> {
+    Some(match described.work {
+        Work::Mixer(run) => {
+            Build::Mixer(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
+                part(described, run, config, parts).map(|part| Box::new(part) as Box<dyn SequenceMixer>)
+            })))
+        }
+        Work::FeedForward(run) => {
+            Build::FeedForward(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
+                part(described, run, config, parts).map(|part| Box::new(part) as Box<dyn FeedForward>)
+            })))
+        }
+        Work::Norm(run) => Build::Norm(Box::leak(Box::new(
+            move |config: &Config, parts: &mut dyn Parts, place: &NormPlace<'_>| {
+                let instance = building::create(described, config, parts, (place.role, place.width))?;
+                Some(Box::new(Part { instance, run, looks_ahead: false }) as Box<dyn Norm>)
+            },
+        ))),
+        Work::Activation(run) => {
+            Build::Activation(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
+                part(described, run, config, parts).map(|part| Arc::new(part) as Arc<dyn ElementWise>)
+            })))
+        }
+        Work::Rope(run) => Build::Rope(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
+            let width = parts.width();
+            let instance = building::create(described, config, parts, ("", width))?;
+            Some(Box::new(Rope { instance, run }) as Box<dyn RopeFrequencies>)
+        }))),
+        Work::Sampler(_) | Work::Tokenizer(..) => return None,
+    })
+}
+
+fn part(described: &'static Described, run: Forward, config: &Config, parts: &mut dyn Parts) -> Option<Part> {
+    let width = parts.width();
+    let instance = building::create(described, config, parts, ("", width))?;
+    Some(Part { instance, run, looks_ahead: described.looks_ahead })
+}
+
+impl SequenceMixer for Part {
+    fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
+        calling::forward(&self.instance, self.run, &[x], Step::Owned(context))
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.looks_ahead
+    }
+}
+
+impl FeedForward for Part {
+    fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
+        calling::forward(&self.instance, self.run, &[x, raw.stream, raw.block], Step::Owned(context))
+    }
+}
+
+impl Norm for Part {
+    fn forward(&self, x: &Rows, context: &TransformContext) -> Result<Rows> {
+        calling::forward(&self.instance, self.run, &[x], Step::Shared(context))
+    }
+}
+
+impl ElementWise for Part {
+    fn apply(&self, x: &[f32], width: usize, out: &mut [f32]) -> Result<()> {
+        calling::alone(&self.instance, self.run, x, width, out)
+    }
+}
+
+impl RopeFrequencies for Rope {
+    fn frequencies(&self, question: &FrequencyQuestion) -> Result<ScaledFrequencies> {
+        let FrequencyQuestion { base, rotated, context_length } = *question;
+        // What is not written is seen as no number.
+        let mut frequencies = vec![f32::NAN; rotated / 2];
+        let mut magnitude = 1.0f32;
+        let mut tensor = rows_at(frequencies.as_mut_ptr(), 1, frequencies.len(), 0);
+        tensor.ndim = 1;
+        tensor.shape = [frequencies.len() as i64, 0, 0, 0, 0, 0];
+        tensor.strides = [1, 0, 0, 0, 0, 0];
+        let call = FrequencyCall {
+            header: Header::of::<FrequencyCall>(),
+            base: f64::from(base),
+            rotated: rotated as u64,
+            context_length: context_length as u64,
+            frequencies: &tensor,
+            magnitude: &raw mut magnitude,
+        };
+        // SAFETY: the plugin's function of this instance; everything that `call` points to outlives the call.
+        self.instance.call("frequencies", |handle| unsafe { (self.run)(handle, &call) })?;
+        if let Some(at) = frequencies.iter().position(|value| !value.is_finite()) {
+            return Err(self
+                .instance
+                .error(format!("frequency {at} of {} is no number, or was not written", frequencies.len())));
+        }
+        Ok(ScaledFrequencies { frequencies, magnitude })
+    }
+}

@@ -1,0 +1,205 @@
+//! The host's side of [`abi::Call`]: one forward, and the services it may ask for.
+
+use crate::component::Forward;
+use crate::finite;
+use crate::instance::Instance;
+use crate::operands::{self, rows_at};
+use crate::scratch::Frame;
+use crate::services;
+use crate::watch::{self, Watch};
+use menagerie_model::{Activated, ModelError, Result, Rows, StepInput, TransformContext};
+use menagerie_plugin::abi::{self, Header, Tensor};
+use std::ptr::{null, null_mut};
+
+/// Most inputs of a family.
+const MOST_INPUTS: usize = 3;
+
+thread_local! {
+    /// Its address tells threads apart.
+    static HERE: u8 = const { 0 };
+}
+
+/// The address of something that this thread alone has.
+pub(crate) fn here() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here) as usize)
+}
+
+/// The step that a call is part of.
+pub(crate) enum Step<'c, 'm> {
+    /// Of a mixer or feed-forward, which may change states.
+    Owned(&'c mut TransformContext<'m>),
+    /// Of a norm.
+    Shared(&'c TransformContext<'m>),
+    /// None: an activation sees nothing but its rows.
+    Alone,
+}
+
+impl<'m> Step<'_, 'm> {
+    pub(crate) fn context(&self) -> Option<&TransformContext<'m>> {
+        match self {
+            Self::Owned(context) => Some(context),
+            Self::Shared(context) => Some(context),
+            Self::Alone => None,
+        }
+    }
+}
+
+/// Rows that went in, and where the plugin sees them.
+pub(crate) struct Input<'c> {
+    pub(crate) activated: Activated<'c>,
+    pub(crate) data: *const f32,
+}
+
+/// A call under way: what its services need.
+pub(crate) struct Calling<'c, 'm> {
+    pub(crate) instance: &'c Instance,
+    pub(crate) step: Step<'c, 'm>,
+    pub(crate) inputs: [Option<Input<'c>>; MOST_INPUTS],
+    pub(crate) frame: Frame,
+    pub(crate) thread: usize,
+    /// What a service failed with first.
+    pub(crate) failed: Option<ModelError>,
+}
+
+/// Calls `forward`: rows `[T, D]` in, rows `[T, D]` out.
+///
+/// # Errors
+/// What the plugin or a service reports; values that are no numbers.
+pub(crate) fn forward(
+    instance: &Instance,
+    run: Forward,
+    inputs: &[&Rows],
+    mut step: Step<'_, '_>,
+) -> Result<Rows> {
+    let mut frame = Frame::take();
+    let copied = match &mut step {
+        Step::Owned(context) => operands::describe(instance, context, &mut frame)?,
+        Step::Shared(_) | Step::Alone => operands::Copied::default(),
+    };
+    let (Some(compute), Some(first)) = (step.context().map(|context| context.compute), inputs.first()) else {
+        return Err(instance.error("there are no rows to compute with"));
+    };
+    let backend = &*compute.backend;
+    let (rows, cols) = (first.rows(), first.cols());
+    let mut seen = [const { None }; MOST_INPUTS];
+    let mut tensors = [rows_at(null_mut(), 0, 0, Tensor::READ_ONLY); MOST_INPUTS];
+    let mut given = [const { None }; MOST_INPUTS];
+    for (at, input) in inputs.iter().enumerate().take(MOST_INPUTS) {
+        let values = seen[at].insert(backend.read(input)?);
+        let data = values.as_ptr();
+        tensors[at] = rows_at(data.cast_mut(), input.rows(), input.cols(), Tensor::READ_ONLY);
+        given[at] = Some(Input { activated: Activated::new(input), data });
+    }
+    let mut calling = Calling { instance, step, inputs: given, frame, thread: here(), failed: None };
+    let tensors = &tensors[..inputs.len().min(MOST_INPUTS)];
+    let made = backend.written(rows, cols, &mut |out| calling.run(run, tensors, cols, out));
+    let Calling { mut step, frame, .. } = calling;
+    let made = made.and_then(|made| {
+        if let Step::Owned(context) = &mut step {
+            operands::take_back(instance, context, &frame, &copied)?;
+        }
+        Ok(made)
+    });
+    frame.give();
+    made
+}
+
+/// Calls `forward` of a component that sees nothing but its rows `x [T, width]`.
+///
+/// # Errors
+/// What the plugin reports; values that are no numbers.
+pub(crate) fn alone(
+    instance: &Instance,
+    run: Forward,
+    x: &[f32],
+    width: usize,
+    out: &mut [f32],
+) -> Result<()> {
+    if width == 0 || !x.len().is_multiple_of(width) || x.len() != out.len() {
+        return Err(instance.error(format!("{} values are no rows of {width}", x.len())));
+    }
+    let input = rows_at(x.as_ptr().cast_mut(), x.len() / width, width, Tensor::READ_ONLY);
+    let inputs = [const { None }; MOST_INPUTS];
+    let mut calling =
+        Calling { instance, step: Step::Alone, inputs, frame: Frame::take(), thread: here(), failed: None };
+    let done = calling.run(run, &[input], width, out);
+    calling.frame.give();
+    done
+}
+
+impl Calling<'_, '_> {
+    /// The call itself, into `out`.
+    fn run(&mut self, run: Forward, inputs: &[Tensor], cols: usize, out: &mut [f32]) -> Result<()> {
+        let how = watch::how();
+        if how == Watch::EveryRow {
+            out.fill(f32::NAN);
+        }
+        let output = rows_at(out.as_mut_ptr(), out.len() / cols.max(1), cols, 0);
+        let call = self.call(inputs, &output);
+        let instance = self.instance;
+        // SAFETY: the plugin's `forward` of this instance; everything that `call` points to outlives the call, and what
+        // the plugin may write is lent to nobody else during it.
+        let called = instance.call("forward", |handle| unsafe { run(handle, &call) });
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
+        called?;
+        self.check(inputs, cols, out, how)
+    }
+
+    fn call(&mut self, inputs: &[Tensor], output: &Tensor) -> abi::Call {
+        let context = self.step.context();
+        let token_ids = match context.map(|context| context.input) {
+            Some(StepInput::Tokens(ids)) => ids.as_ptr(),
+            Some(StepInput::Embeddings(_)) | None => null(),
+        };
+        let threads = context.map_or(1, |context| context.compute.backend.host_threads());
+        abi::Call {
+            header: Header::of::<abi::Call>(),
+            inputs: inputs.as_ptr(),
+            n_inputs: inputs.len(),
+            outputs: output,
+            n_outputs: 1,
+            sequences: self.frame.sequences.as_ptr(),
+            n_sequences: self.frame.sequences.len(),
+            states: self.frame.states.as_ptr(),
+            n_states: self.instance.kept.states.len(),
+            slots: self.frame.slots.as_ptr(),
+            n_slots: self.frame.slots.len(),
+            token_ids,
+            threads: threads as u64,
+            context: std::ptr::from_mut(self).cast(),
+            linear: services::linear,
+            parallel_for: services::parallel_for,
+            scratch: services::scratch,
+            store: services::store,
+            stored: services::stored,
+        }
+    }
+
+    /// Refuses output that is not numbers.
+    fn check(&self, inputs: &[Tensor], cols: usize, out: &[f32], how: Watch) -> Result<()> {
+        let rows = out.len() / cols.max(1);
+        let row = |row: usize| out.get(row * cols..(row + 1) * cols).unwrap_or_default();
+        let faulty = |at: usize| finite::first_fault(row(at)).map(|column| (at, column));
+        let last_rows = || self.frame.sequences.iter().map(|one| (one.first_row + one.rows) as usize - 1);
+        let found = match how {
+            Watch::EveryRow => (0..rows).find_map(faulty),
+            // Heads that are normed are rows of their own, and norms see no sequences.
+            Watch::LastRows if self.frame.sequences.is_empty() => rows.checked_sub(1).and_then(faulty),
+            Watch::LastRows => last_rows().filter(|at| *at < rows).find_map(faulty),
+        };
+        let Some((at, column)) = found else { return Ok(()) };
+        let value = row(at)[column];
+        // SAFETY: the input has as many rows as the output, and the rows that went in are borrowed by the call.
+        let given = |tensor: &Tensor| unsafe {
+            std::slice::from_raw_parts(tensor.data.cast::<f32>().add(at * cols), cols)
+        };
+        if inputs.first().is_some_and(|input| finite::first_fault(given(input)).is_some()) {
+            let was = "which is no number: the layers before it, or the file, are at fault";
+            return Err(self.instance.error(format!("row {at} of what it is given has a value {was}")));
+        }
+        let never = if how == Watch::EveryRow { ", or was never written" } else { "" };
+        Err(self.instance.error(format!("value {column} of row {at} of its output is {value}{never}")))
+    }
+}

@@ -1,0 +1,312 @@
+//! [`Described`]: a component as a plugin describes it, read once and checked.
+
+use crate::plugin::Conduct;
+use crate::texts::{leaked, name};
+use menagerie_plugin::abi::{self, Build, Call, DecodeCall, EncodeCall, FrequencyCall, SampleCall, Status};
+use std::ffi::c_void;
+use std::ptr::addr_of;
+
+/// Most options, roles, names of a list and dims of a role.
+const MOST_ROWS: usize = 256;
+
+/// Makes an instance.
+pub(crate) type Create = unsafe extern "C" fn(*const Build, *mut *mut c_void) -> Status;
+/// Ends an instance.
+pub(crate) type Destroy = unsafe extern "C" fn(*mut c_void);
+/// Rows to rows.
+pub(crate) type Forward = unsafe extern "C" fn(*mut c_void, *const Call) -> Status;
+/// Frequencies of a rope.
+pub(crate) type Frequencies = unsafe extern "C" fn(*mut c_void, *const FrequencyCall) -> Status;
+/// Changes logits.
+pub(crate) type Sample = unsafe extern "C" fn(*mut c_void, *const SampleCall) -> Status;
+/// Text to ids.
+pub(crate) type Encode = unsafe extern "C" fn(*mut c_void, *const EncodeCall) -> Status;
+/// An id to bytes.
+pub(crate) type Decode = unsafe extern "C" fn(*mut c_void, *const DecodeCall) -> Status;
+
+/// What a component does, by its family.
+#[derive(Clone, Copy)]
+#[allow(dead_code)]
+pub(crate) enum Work {
+    Mixer(Forward),
+    FeedForward(Forward),
+    Norm(Forward),
+    Activation(Forward),
+    Rope(Frequencies),
+    Sampler(Sample),
+    Tokenizer(Encode, Decode),
+}
+
+impl Work {
+    /// The family's name in listings.
+    pub(crate) fn family(self) -> &'static str {
+        match self {
+            Self::Mixer(_) => "mixer",
+            Self::FeedForward(_) => "feed-forward",
+            Self::Norm(_) => "norm",
+            Self::Activation(_) => "activation",
+            Self::Rope(_) => "rope",
+            Self::Sampler(_) => "sampler",
+            Self::Tokenizer(..) => "tokenizer",
+        }
+    }
+}
+
+/// A component that a plugin registered; lasts as long as the process.
+pub(crate) struct Described {
+    /// `author/name:component`.
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) work: Work,
+    pub(crate) looks_ahead: bool,
+    pub(crate) options: Vec<OptionRow>,
+    pub(crate) roles: Vec<RoleRow>,
+    pub(crate) create: Create,
+    pub(crate) destroy: Destroy,
+    pub(crate) conduct: &'static Conduct,
+}
+
+/// A row of its options.
+pub(crate) struct OptionRow {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) kind: u32,
+    pub(crate) guarded: bool,
+    pub(crate) default: String,
+    pub(crate) key: &'static str,
+    pub(crate) names: Vec<&'static str>,
+}
+
+/// A row of its tensors.
+pub(crate) struct RoleRow {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) form: u32,
+    pub(crate) optional: bool,
+    pub(crate) dims: Vec<&'static str>,
+}
+
+/// A field of a struct of the plugin's, whatever bits it holds.
+macro_rules! field {
+    ($pointer:expr, $field:ident) => {
+        // SAFETY: the struct has been found to be as large as this version's, and every field is read as a type that
+        // any bits are valid for.
+        unsafe { addr_of!((*$pointer).$field).read() }
+    };
+    ($pointer:expr, $field:ident as $kind:ty) => {
+        // SAFETY: as above; a function that may be null is read as an `Option`, which has its size.
+        unsafe { addr_of!((*$pointer).$field).cast::<Option<$kind>>().read() }
+    };
+}
+
+impl Described {
+    /// Reads and checks a component.
+    ///
+    /// # Errors
+    /// What cannot be used, with the name of the component.
+    ///
+    /// # Safety
+    /// If not null, it is a [`abi::Component`] of some version, and what it points to is there.
+    pub(crate) unsafe fn read(
+        component: *const abi::Component,
+        conduct: &'static Conduct,
+    ) -> Result<Described, String> {
+        if component.is_null() {
+            return Err("it registers a component at no address".to_owned());
+        }
+        // SAFETY: not null; every version begins with a header.
+        let header = unsafe { addr_of!((*component).header).read() };
+        check_header(header, size_of::<abi::Component>())
+            .map_err(|why| format!("it registers a component {why}"))?;
+        let short = field!(component, name);
+        // SAFETY: as the caller says.
+        let short = unsafe { name(short) }
+            .map_err(|fault| format!("it registers a component whose name is {fault}"))?;
+        if !is_short_name(&short) {
+            return Err(format!(
+                "it registers a component named `{}`; a name of a-z, 0-9 and `-` is wanted (the id of the plugin is put before it)",
+                short.escape_debug()
+            ));
+        }
+        // SAFETY: as the caller says.
+        unsafe { Self::read_named(component, &short, conduct) }
+            .map_err(|why| format!("its component `{short}`: {why}"))
+    }
+
+    /// # Safety
+    /// As [`Self::read`]; the pointer is not null and the struct as large as this version's.
+    unsafe fn read_named(
+        component: *const abi::Component,
+        short: &str,
+        conduct: &'static Conduct,
+    ) -> Result<Described, String> {
+        let create = field!(component, create as Create).ok_or("create is null")?;
+        let destroy = field!(component, destroy as Destroy).ok_or("destroy is null")?;
+        let flags = field!(component, flags);
+        if flags & !abi::Component::LOOKS_AHEAD != 0 {
+            return Err(format!("flags {flags:#x} are not known"));
+        }
+        let (doc, options, roles) =
+            (field!(component, doc), field!(component, options), field!(component, roles));
+        let (n_options, n_roles) = (field!(component, n_options), field!(component, n_roles));
+        // SAFETY: as the caller says, here and below.
+        let doc = unsafe { name(doc) }.map_err(|fault| format!("doc is {fault}"))?;
+        if doc.trim().is_empty() {
+            return Err("doc is empty; one sentence on what it computes is wanted".to_owned());
+        }
+        // SAFETY: as above.
+        let work = unsafe { read_work(component)? };
+        // SAFETY: as above.
+        let (options, roles) =
+            unsafe { (rows(options, n_options, "options")?, rows(roles, n_roles, "roles")?) };
+        // SAFETY: as above.
+        let options =
+            options.iter().map(|option| unsafe { read_option(option) }).collect::<Result<_, _>>()?;
+        // SAFETY: as above.
+        let roles = roles.iter().map(|role| unsafe { read_role(role) }).collect::<Result<_, _>>()?;
+        Ok(Described {
+            name: leaked(&format!("{}:{short}", conduct.id)),
+            doc: leaked(&doc),
+            work,
+            looks_ahead: flags & abi::Component::LOOKS_AHEAD != 0,
+            options,
+            roles,
+            create,
+            destroy,
+            conduct,
+        })
+    }
+}
+
+/// Refuses a struct of another major version, or one that is shorter than version 1 has it.
+///
+/// # Errors
+/// What is wrong, to follow the name of the struct.
+pub(crate) fn check_header(header: abi::Header, size: usize) -> Result<(), String> {
+    if header.abi_major != abi::ABI_MAJOR {
+        return Err(format!(
+            "of ABI {}.{}, and this program has {}",
+            header.abi_major,
+            header.abi_minor,
+            abi::ABI_MAJOR
+        ));
+    }
+    if (header.struct_size as usize) < size {
+        return Err(format!("of {} bytes, {size} are needed", header.struct_size));
+    }
+    Ok(())
+}
+
+fn is_short_name(name: &str) -> bool {
+    let allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    (1..=64).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+/// Rows of an array of the plugin's.
+///
+/// # Safety
+/// If not null, there are as many; none of them contains anything that not all bits are valid for.
+unsafe fn rows<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [T], String> {
+    match (count, first.is_null()) {
+        (0, _) => Ok(&[]),
+        (_, true) => Err(format!("{count} {what} at no address")),
+        (count, _) if count > MOST_ROWS => Err(format!("{count} {what}; at most {MOST_ROWS} are taken")),
+        _ if !first.is_aligned() => Err(format!("{what} at an odd address")),
+        // SAFETY: not null, aligned, as many as the caller says.
+        _ => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
+    }
+}
+
+/// # Safety
+/// As [`Described::read_named`].
+unsafe fn read_work(component: *const abi::Component) -> Result<Work, String> {
+    use abi::Component as Family;
+    let forward = || field!(component, forward).ok_or("forward is null, which its family needs");
+    let work = match field!(component, family) {
+        Family::MIXER => Work::Mixer(forward()?),
+        Family::FEED_FORWARD => Work::FeedForward(forward()?),
+        Family::NORM => Work::Norm(forward()?),
+        Family::ACTIVATION => Work::Activation(forward()?),
+        Family::ROPE => {
+            Work::Rope(field!(component, frequencies).ok_or("frequencies is null, which a rope needs")?)
+        }
+        Family::SAMPLER => {
+            Work::Sampler(field!(component, sample).ok_or("sample is null, which a sampler needs")?)
+        }
+        Family::TOKENIZER => Work::Tokenizer(
+            field!(component, encode).ok_or("encode is null, which a tokenizer needs")?,
+            field!(component, decode).ok_or("decode is null, which a tokenizer needs")?,
+        ),
+        other => return Err(format!("family {other} is not known")),
+    };
+    Ok(work)
+}
+
+/// # Safety
+/// Its texts and names are there.
+unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionRow, String> {
+    // SAFETY: as this function asks, here and below.
+    let text = |text: abi::Text, what: &str| {
+        // SAFETY: as above.
+        unsafe { name(text) }.map_err(|fault| format!("{what} of an option is {fault}"))
+    };
+    let own = text(option.name, "the name")?;
+    let refused = |why: String| Err(format!("option `{}`: {why}", own.escape_debug()));
+    if !is_key(&own) {
+        return refused("a name of a-z, 0-9 and `_` that begins with a letter is wanted".to_owned());
+    }
+    if option.guarded > 1 || option.reserved != [0; 2] {
+        return refused("guarded is neither 0 nor 1, or reserved bytes are not zero".to_owned());
+    }
+    // SAFETY: as above.
+    let names = unsafe { rows(option.names, option.n_names, "names")? };
+    let names = names
+        .iter()
+        .map(|one| text(*one, "a name").map(|name| leaked(&name)))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(OptionRow {
+        doc: leaked(&text(option.doc, "the doc")?),
+        kind: option.kind,
+        guarded: option.guarded == 1,
+        default: text(option.default, "the default")?,
+        key: leaked(&text(option.key, "the key")?),
+        names,
+        name: leaked(&own),
+    })
+}
+
+/// # Safety
+/// Its texts and dims are there.
+unsafe fn read_role(role: &abi::RoleDef) -> Result<RoleRow, String> {
+    // SAFETY: as this function asks, here and below.
+    let text = |text: abi::Text, what: &str| {
+        // SAFETY: as above.
+        unsafe { name(text) }.map_err(|fault| format!("{what} of a role is {fault}"))
+    };
+    let own = text(role.name, "the name")?;
+    if role.optional > 1 || role.reserved != [0; 2] {
+        return Err(format!("role `{own}`: optional is neither 0 nor 1, or reserved bytes are not zero"));
+    }
+    // SAFETY: as above.
+    let dims = unsafe { rows(role.dims, role.n_dims, "dims")? };
+    let dims =
+        dims.iter().map(|one| text(*one, "a dim").map(|dim| leaked(&dim))).collect::<Result<Vec<_>, _>>()?;
+    if !(1..=4).contains(&dims.len()) {
+        return Err(format!("role `{own}` has {} dims; 1 to 4 are wanted", dims.len()));
+    }
+    Ok(RoleRow {
+        doc: leaked(&text(role.doc, "the doc")?),
+        form: role.form,
+        optional: role.optional == 1,
+        dims,
+        name: leaked(&own),
+    })
+}
+
+/// Whether a name may be a key of a TOML table, and a symbol of dims.
+fn is_key(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    (1..=64).contains(&name.len())
+        && bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+}

@@ -1,0 +1,132 @@
+//! [`PluginError`]: a plugin that is not used, and why.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A plugin that is not used: which file (or static plugin), and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginError {
+    /// The file; of a static plugin `static plugin ID`.
+    pub source: PathBuf,
+    /// Why it is refused.
+    pub fault: PluginFault,
+}
+
+impl PluginError {
+    /// A fault of a file.
+    pub fn new(source: &Path, fault: PluginFault) -> Self {
+        Self { source: source.to_owned(), fault }
+    }
+}
+
+impl fmt::Display for PluginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "plugin {}: {}", self.source.display(), self.fault)
+    }
+}
+
+impl std::error::Error for PluginError {}
+
+/// Why a plugin is refused. Up to [`PluginFault::Trust`] nothing of the plugin has run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PluginFault {
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    /// It is nothing that is opened as a library.
+    #[error(
+        "is {found}, no shared library; a plugin is a .so, .dylib or .dll file that is built with menagerie-plugin"
+    )]
+    NotALibrary {
+        /// What it looks like.
+        found: String,
+    },
+    /// It is a library, and damaged.
+    #[error("is damaged or cut off ({0}); build it or fetch it again")]
+    Damaged(String),
+    /// It is made for another machine.
+    #[error("is built for {found}, and this program is {own}; ask for a build for {own}")]
+    OtherMachine {
+        /// Its architecture and system.
+        found: String,
+        /// Those of this program.
+        own: String,
+    },
+    /// It is a program.
+    #[error("is a program, no shared library; build the crate with crate-type = [\"cdylib\"]")]
+    Executable,
+    /// It is a library that says nothing of being a plugin.
+    #[error("is a shared library, but no plugin: it has no section {section} with a manifest")]
+    NoManifest {
+        /// The section.
+        section: &'static str,
+    },
+    /// The manifest contradicts itself or the ABI.
+    #[error(
+        "its manifest cannot be used: {0}; build the plugin with menagerie-plugin's `export!`, or the C header"
+    )]
+    Manifest(String),
+    /// It is made for another major version of the ABI.
+    #[error(
+        "is built for plugin ABI {found}, and this program has ABI {own}; build it with a menagerie-plugin of that version"
+    )]
+    Major {
+        /// Its version.
+        found: String,
+        /// That of this program.
+        own: String,
+    },
+    /// It is made for a newer minor version.
+    #[error(
+        "is built for plugin ABI {found}, which is newer than this program's {own}; update this program, or build the plugin with an older menagerie-plugin"
+    )]
+    Minor {
+        /// Its version.
+        found: String,
+        /// That of this program.
+        own: String,
+    },
+    /// It needs what this host cannot do.
+    #[error("needs what this program cannot do: {}; update this program", .missing.join(", "))]
+    Capabilities {
+        /// The capabilities.
+        missing: Vec<String>,
+    },
+    /// It uses instructions that this processor lacks.
+    #[error("uses instructions that this processor lacks: {}; ask for a build without them", .missing.join(", "))]
+    CpuFeatures {
+        /// The features.
+        missing: Vec<String>,
+    },
+    /// It exports no function that registers what it has.
+    #[error(
+        "exports no function {0}, which would register what it has; build it with menagerie-plugin's `export!`, or the C header"
+    )]
+    NoInit(&'static str),
+    /// The file or its folder could be changed by others.
+    #[error("is not trusted: {0}")]
+    Trust(String),
+    /// The dynamic linker refused it.
+    #[error("cannot be opened: {0}")]
+    Open(String),
+    /// It changed while it was opened.
+    #[error(
+        "changed while it was opened ({0}); nothing of it is used, but its constructors may have run: find out who writes there"
+    )]
+    Swapped(String),
+    /// Its init function failed.
+    #[error("its init function {0}; nothing of it is used")]
+    Init(String),
+    /// What it registers cannot be used.
+    #[error("{0}; nothing of it is used")]
+    Register(String),
+    /// Another plugin has its id.
+    #[error("has the id `{id}`, which {first} has too; take one of them away")]
+    Twice {
+        /// The id.
+        id: String,
+        /// The plugin that was loaded first.
+        first: String,
+    },
+}

@@ -1,0 +1,101 @@
+//! [`Instance`]: one made for a place of a model, and everything of it that the host keeps.
+
+use crate::component::Described;
+use crate::plugin::Misstep;
+use crate::texts;
+use menagerie_model::{Linear, ModelError, Result, SlotId, SlotUse, StateId, StateSpec, Weight};
+use menagerie_plugin::abi::Status;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A linear that an instance may ask for by its number.
+pub(crate) struct KeptLinear {
+    pub(crate) linear: Box<dyn Linear>,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+}
+
+/// A state of an instance.
+pub(crate) struct KeptState {
+    pub(crate) id: StateId,
+    pub(crate) spec: StateSpec,
+}
+
+/// A slot of an instance.
+#[derive(Clone, Copy)]
+pub(crate) struct KeptSlot {
+    pub(crate) id: SlotId,
+    pub(crate) how: SlotUse,
+    pub(crate) width: usize,
+}
+
+/// What an instance was given when it was made; borrowed by it for its life.
+#[derive(Default)]
+pub(crate) struct Kept {
+    pub(crate) linears: Vec<KeptLinear>,
+    pub(crate) states: Vec<KeptState>,
+    pub(crate) slots: Vec<KeptSlot>,
+    pub(crate) values: Vec<Vec<f32>>,
+    pub(crate) weights: Vec<Weight>,
+}
+
+/// An instance of a component of a plugin.
+pub(crate) struct Instance {
+    pub(crate) described: &'static Described,
+    pub(crate) kept: Kept,
+    handle: *mut c_void,
+    poisoned: AtomicBool,
+}
+
+// SAFETY: the ABI lets `forward` be called from several threads at once, and `destroy` from any thread once no call is
+// under way; everything else in it is the host's own and immutable.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+impl Instance {
+    /// Takes over what `create` has made.
+    pub(crate) fn new(described: &'static Described, handle: *mut c_void, kept: Kept) -> Instance {
+        crate::scratch::one_more();
+        Instance { described, kept, handle, poisoned: AtomicBool::new(false) }
+    }
+
+    /// An error of this component.
+    pub(crate) fn error(&self, reason: impl Into<String>) -> ModelError {
+        ModelError::Component { component: self.described.name.to_owned(), reason: reason.into() }
+    }
+
+    /// Calls a function of the plugin and judges how it went; `function` is for errors.
+    ///
+    /// # Errors
+    /// What the plugin says; a poisoned instance or a quarantined plugin, which are not called.
+    pub(crate) fn call(&self, function: &str, run: impl FnOnce(*mut c_void) -> Status) -> Result<()> {
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(self.error(
+                "an earlier call of this instance panicked or broke the plugin ABI, and it is not called again; load the model anew",
+            ));
+        }
+        self.described.conduct.check().map_err(|why| self.error(why))?;
+        texts::hush();
+        match self.described.conduct.judge(run(self.handle), function) {
+            Ok(()) => Ok(()),
+            Err(Misstep::Failed(said)) => Err(self.error(said)),
+            Err(Misstep::Broke(how)) => {
+                self.poisoned.store(true, Ordering::Relaxed);
+                self.described.conduct.strike();
+                Err(self.error(format!("{how}; this instance is not called again")))
+            }
+        }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // What panicked may be half torn down: it is left as it lies.
+        if !self.poisoned.load(Ordering::Relaxed) && !self.described.conduct.is_quarantined() {
+            // SAFETY: `create` made the handle and gave it to this instance alone; nobody calls it any more.
+            unsafe { (self.described.destroy)(self.handle) };
+        }
+        crate::scratch::one_less();
+    }
+}

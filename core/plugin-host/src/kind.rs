@@ -1,0 +1,167 @@
+//! From a described component to a kind of the language.
+
+use crate::component::{Described, OptionRow, RoleRow, Work};
+use crate::texts::leaked;
+use menagerie_plugin::abi::{OptionDef, RoleDef as Row};
+use menagerie_spec::kind::{
+    BIAS_IF_PRESENT, BIAS_REQUIRED, Default, Family, Field, FieldType, FreeSize, Kind, MadeKind, NameDef,
+    NameList, RoleDef, Table,
+};
+
+/// The kind of a component that stands in specs as one; `None` for other families.
+///
+/// # Errors
+/// What its tables contradict, with the name of the component.
+pub(crate) fn kind_of(described: &Described) -> Result<Option<&'static Kind>, String> {
+    let family = match described.work {
+        Work::Mixer(_) => Family::Mixer,
+        Work::FeedForward(_) => Family::FeedForward,
+        Work::Norm(_) => Family::Norm,
+        Work::Activation(_) => Family::Activation,
+        Work::Rope(_) => Family::Rope,
+        Work::Sampler(_) | Work::Tokenizer(..) => return Ok(None),
+    };
+    let refused = |why: String| format!("its component `{}`: {why}", described.name);
+    let inner = matches!(family, Family::Activation | Family::Rope);
+    if let Some(role) = described.roles.first().filter(|_| inner) {
+        let why = format!(
+            "it wants the tensor `{}`, and stands inside another component, which has the tensors",
+            role.name
+        );
+        return Err(refused(why));
+    }
+    let fields = described
+        .options
+        .iter()
+        .map(|row| field(row, described.name))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(refused)?;
+    let roles = described.roles.iter().map(|row| role(row, family));
+    let roles = roles.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+    let made = MadeKind {
+        family,
+        name: described.name,
+        doc: described.doc,
+        options: leaked_one(Table {
+            title: leaked(&format!("{} {}", family.name(), described.name)),
+            doc: leaked(&format!("Options of `{}`.", described.name)),
+            fields: fields.leak(),
+        }),
+        free: free_sizes(described).leak(),
+        roles: roles.leak(),
+    };
+    Ok(Some(made.leak()))
+}
+
+fn leaked_one<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// An option as a field of the language.
+fn field(row: &OptionRow, owner: &str) -> Result<Field, String> {
+    let refused = |why: &str| Err(format!("option `{}`: {why}", row.name));
+    let given = match (row.default.is_empty(), row.default.parse::<f64>()) {
+        (true, _) => None,
+        (false, Ok(number)) if number.is_finite() => Some(number),
+        (false, _) if row.kind == OptionDef::NAME => None,
+        (false, _) => return refused("its default is no number"),
+    };
+    let number = match (given, row.key) {
+        (None, "") => Default::Required,
+        (None, key) => Default::Key(key),
+        (Some(number), "") => Default::Number(number),
+        (Some(number), key) => Default::KeyOr(key, number),
+    };
+    let is_count = |number: f64| number >= 0.0 && number.fract() == 0.0;
+    let (ty, default) = match row.kind {
+        OptionDef::COUNT if !given.is_none_or(is_count) => return refused("its default is no whole number"),
+        OptionDef::COUNT => (FieldType::Count, number),
+        OptionDef::REAL => (FieldType::Real, number),
+        OptionDef::NAME if !row.key.is_empty() => return refused("a name cannot be read from a key"),
+        OptionDef::NAME => (FieldType::Name(names(row, owner)?), default_name(row)?),
+        other => return refused(&format!("kind {other} is not known")),
+    };
+    Ok(Field { name: row.name, ty, default, guarded: row.guarded, doc: row.doc })
+}
+
+/// The name that holds where none is written.
+fn default_name(row: &OptionRow) -> Result<Default, String> {
+    if row.default.is_empty() {
+        return Ok(Default::Required);
+    }
+    let bare = row.default.trim_matches('"');
+    match row.names.iter().find(|name| **name == bare) {
+        Some(name) => Ok(Default::Name(name)),
+        None => Err(format!("option `{}`: its default is not on its list of names", row.name)),
+    }
+}
+
+/// The list of an option's names.
+fn names(row: &OptionRow, owner: &str) -> Result<&'static NameList, String> {
+    let is_name = |name: &&str| {
+        !name.is_empty() && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    };
+    if row.names.is_empty() || !row.names.iter().all(is_name) {
+        return Err(format!("option `{}`: names of a-z, 0-9 and `-` are wanted, at least one", row.name));
+    }
+    let defs: Vec<NameDef> =
+        row.names.iter().map(|name| NameDef { name, doc: "", reads: &[], numbers: None }).collect();
+    Ok(leaked_one(NameList {
+        title: leaked(&format!("{owner} {}", row.name)),
+        doc: row.doc,
+        names: defs.leak(),
+    }))
+}
+
+/// A row of tensors as one of the language.
+fn role(row: &RoleRow, family: Family) -> Result<RoleDef, String> {
+    let is_role = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.');
+    let of_norm = family == Family::Norm;
+    if row.name.is_empty() != of_norm || !row.name.bytes().all(is_role) {
+        return Err(format!(
+            "role `{}`: {}",
+            row.name.escape_debug(),
+            if of_norm {
+                "a norm's tensors have no name of their own"
+            } else {
+                "a name of a-z, 0-9, `_` and `.` is wanted"
+            }
+        ));
+    }
+    let dims: &'static [&'static str] = row.dims.clone().leak();
+    let (name, doc) = (row.name, row.doc);
+    let def = match row.form {
+        Row::LINEAR => RoleDef::linear(name, dims, doc),
+        Row::LINEAR_WITH_BIAS => RoleDef::linear(name, dims, doc).with_bias(BIAS_REQUIRED),
+        Row::LINEAR_MAY_HAVE_BIAS => RoleDef::linear(name, dims, doc).with_bias(BIAS_IF_PRESENT),
+        Row::VALUES => RoleDef::values(name, dims, doc),
+        Row::BIAS => RoleDef::only_bias(name, dims, doc),
+        other => return Err(format!("role `{name}`: form {other} is not known")),
+    };
+    if !row.optional {
+        return Ok(def);
+    }
+    let suffix = if row.form == Row::BIAS { "bias" } else { "weight" };
+    Ok(def.when(leaked(&format!("{name}.{suffix}"))))
+}
+
+/// Symbols of dims that neither the language nor an option gives.
+fn free_sizes(described: &Described) -> Vec<FreeSize> {
+    let is_free = |symbol: &&str| {
+        !matches!(*symbol, "D" | "width")
+            && symbol.parse::<u64>().is_err()
+            && !described.options.iter().any(|option| option.name == *symbol)
+    };
+    let mut free: Vec<FreeSize> = Vec::new();
+    for dim in described.roles.iter().flat_map(|role| &role.dims) {
+        for symbol in dim.split(['*', '+', '/']).filter(is_free) {
+            if !free.iter().any(|known| known.symbol == symbol) {
+                // What the inner width of a feed-forward is called everywhere.
+                let hints: &'static [&'static str] =
+                    if symbol == "F" { &["feed_forward_length"] } else { &[] };
+                free.push(FreeSize { symbol, hints, doc: "A size that the tensors of a file give." });
+            }
+        }
+    }
+    free
+}

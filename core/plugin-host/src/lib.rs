@@ -1,0 +1,37 @@
+//! Plugins: looked at, trusted or not, opened, and made into kinds and architectures like any other.
+//!
+//! [`inspect`] reads what a file says of itself; nothing of it runs. Past registration nothing knows that a kind comes from a
+//! plugin, but by the text that says who registered it.
+
+mod alone;
+mod bridge;
+mod building;
+mod calling;
+mod component;
+mod cpu;
+mod error;
+mod finite;
+mod inspect;
+mod instance;
+mod kind;
+mod lock;
+mod manifest;
+mod opening;
+mod operands;
+mod plugin;
+mod registering;
+mod sampler;
+mod scratch;
+mod services;
+mod texts;
+mod tokenizer;
+mod trust;
+mod watch;
+
+pub use error::{PluginError, PluginFault};
+pub use inspect::{inspect, inspect_bytes};
+pub use lock::{Lock, LockError};
+pub use manifest::{Inspected, Panics};
+pub use opening::{LoadOptions, files_of, load, load_static, sha256_of};
+pub use plugin::{Location, Plugin, Registered, plugins};
+pub use watch::{Watch, watch};

@@ -1,0 +1,104 @@
+//! [`Lock`]: which plugins may be loaded, by the SHA-256 of their files.
+
+use crate::error::PluginFault;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The file `plugins.lock`: a line `author/name = "sha256"` for each plugin, and comments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lock {
+    sums: BTreeMap<String, String>,
+}
+
+/// A lock that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}: {reason}", .path.display(), .line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct LockError {
+    /// The file.
+    pub path: PathBuf,
+    /// Line, from 1.
+    pub line: Option<usize>,
+    /// Why.
+    pub reason: String,
+}
+
+impl Lock {
+    /// Reads a lock; a file that is not there is an empty one.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a line that is none.
+    pub fn read(path: &Path) -> Result<Lock, LockError> {
+        let failed =
+            |line, reason: &str| LockError { path: path.to_owned(), line, reason: reason.to_owned() };
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lock::default()),
+            Err(error) => return Err(failed(None, &error.to_string())),
+        };
+        let mut lock = Lock::default();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let pair = line.split_once('=').map(|(id, sum)| (id.trim(), sum.trim().trim_matches('"')));
+            let Some((id, sum)) = pair.filter(|(id, sum)| !id.is_empty() && is_sum(sum)) else {
+                return Err(failed(Some(index + 1), "no line `author/name = \"64 hexadecimal digits\"`"));
+            };
+            if lock.sums.insert(id.to_owned(), sum.to_owned()).is_some() {
+                return Err(failed(
+                    Some(index + 1),
+                    "a plugin that an earlier line has too; take one of them out",
+                ));
+            }
+        }
+        Ok(lock)
+    }
+
+    /// The sum that a plugin must have.
+    pub fn get(&self, id: &str) -> Option<&str> {
+        self.sums.get(id).map(String::as_str)
+    }
+
+    /// Locks a plugin to a sum; gives the one that it had.
+    pub fn set(&mut self, id: &str, sha256: &str) -> Option<String> {
+        self.sums.insert(id.to_owned(), sha256.to_owned())
+    }
+
+    /// Forgets a plugin; gives the sum that it had.
+    pub fn remove(&mut self, id: &str) -> Option<String> {
+        self.sums.remove(id)
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> String {
+        let mut text = String::from(
+            "# Plugins that may be loaded with --plugins-locked, by the SHA-256 of their files.\n",
+        );
+        for (id, sum) in &self.sums {
+            let _ = writeln!(text, "{id} = \"{sum}\"");
+        }
+        text
+    }
+
+    /// Refuses a file that is not the one that was locked.
+    ///
+    /// # Errors
+    /// [`PluginFault::Trust`].
+    pub(crate) fn check(&self, id: &str, sha256: &str) -> Result<(), PluginFault> {
+        match self.get(id) {
+            Some(sum) if sum == sha256 => Ok(()),
+            Some(sum) => Err(PluginFault::Trust(format!(
+                "its file has the SHA-256 {sha256}, and plugins.lock has {sum} for {id}; if it was replaced on purpose, trust it anew"
+            ))),
+            None => Err(PluginFault::Trust(format!(
+                "plugins.lock does not have {id}, and only what it has is loaded; trust it (SHA-256 {sha256}) or take it away"
+            ))),
+        }
+    }
+}
+
+fn is_sum(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}

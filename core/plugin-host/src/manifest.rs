@@ -1,0 +1,196 @@
+//! Reading [`Manifest`]s from the bytes of a section: field by field, nothing is taken as it lies.
+
+use crate::cpu;
+use crate::error::PluginFault;
+use menagerie_plugin::abi::{ABI_MAJOR, ABI_MINOR, Manifest, capability};
+use std::mem::offset_of;
+
+/// Names of the bits of [`capability`], for messages.
+const CAPABILITIES: [(u64, &str); 6] = [
+    (capability::CPU_F32, "cpu-f32"),
+    (capability::LINEARS, "linears"),
+    (capability::PARALLEL_FOR, "parallel-for"),
+    (capability::STATES, "states"),
+    (capability::GGML_BLOCKS, "ggml-blocks"),
+    (capability::SLOTS, "slots"),
+];
+
+/// What a plugin says of itself before anything of it runs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Inspected {
+    /// `author/name`.
+    pub id: String,
+    /// Its version.
+    pub version: String,
+    /// Version of the ABI, `1.0`.
+    pub abi: String,
+    /// Version of the SDK it was built with; empty: none.
+    pub sdk: String,
+    /// Target triple, as it says.
+    pub target: String,
+    /// Compiler and version, as it says.
+    pub toolchain: String,
+    /// What it needs of the host.
+    pub capabilities: Vec<String>,
+    /// Features of the processor that it uses without asking.
+    pub cpu_features: Vec<String>,
+    /// Whether a panic of it ends the process.
+    pub panics: Panics,
+}
+
+/// What a panic inside a plugin does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Panics {
+    /// It unwinds, and the plugin catches it.
+    Unwind,
+    /// It ends the process.
+    Abort,
+}
+
+/// The fields of a manifest that lies at the beginning of these bytes.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn bytes<const N: usize>(&self, offset: usize) -> Result<[u8; N], PluginFault> {
+        let found = self.0.get(offset..offset.saturating_add(N)).and_then(|bytes| bytes.try_into().ok());
+        found.ok_or_else(|| {
+            PluginFault::Damaged(format!("{} bytes of manifest, {} are needed", self.0.len(), offset + N))
+        })
+    }
+
+    fn u16(&self, offset: usize) -> Result<u16, PluginFault> {
+        self.bytes(offset).map(u16::from_ne_bytes)
+    }
+
+    fn u32(&self, offset: usize) -> Result<u32, PluginFault> {
+        self.bytes(offset).map(u32::from_ne_bytes)
+    }
+
+    fn u64(&self, offset: usize) -> Result<u64, PluginFault> {
+        self.bytes(offset).map(u64::from_ne_bytes)
+    }
+
+    /// A text of printable ASCII, padded with zeros.
+    fn text(&self, offset: usize, len: usize, what: &str) -> Result<String, PluginFault> {
+        let all = self.0.get(offset..offset + len).unwrap_or_default();
+        let end = all.iter().position(|byte| *byte == 0).unwrap_or(all.len());
+        let (text, padding) = all.split_at(end);
+        let printable = text.iter().all(|byte| (b' '..=b'~').contains(byte));
+        if !printable || padding.iter().any(|byte| *byte != 0) {
+            return Err(PluginFault::Manifest(format!("{what} is not a text padded with zeros")));
+        }
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+}
+
+/// The manifest in these bytes, checked against what this host is.
+///
+/// # Errors
+/// What in it cannot be used.
+pub(crate) fn read(section: &[u8]) -> Result<Inspected, PluginFault> {
+    let fields = Fields(section);
+    let magic: [u8; 8] = fields.bytes(offset_of!(Manifest, magic))?;
+    if magic != Manifest::MAGIC {
+        return Err(PluginFault::Manifest(format!(
+            "it begins with \"{}\", not with \"MNGPLUG\\x01\"",
+            magic.escape_ascii()
+        )));
+    }
+    let size = fields.u32(offset_of!(Manifest, struct_size))? as usize;
+    let abi = version(&fields)?;
+    if size < size_of::<Manifest>() || size > section.len() {
+        return Err(PluginFault::Manifest(format!(
+            "it says that it has {size} bytes; at least {} are needed and the section has {}",
+            size_of::<Manifest>(),
+            section.len()
+        )));
+    }
+    needs(&fields)?;
+    zeros(&fields)?;
+    let id = fields.text(offset_of!(Manifest, plugin_id), 64, "its id")?;
+    if !is_id(&id) {
+        return Err(PluginFault::Manifest(format!(
+            "`{id}` is no id: author/name, both of a-z, 0-9, `.`, `_`, `-`, is wanted"
+        )));
+    }
+    let [strategy] = fields.bytes(offset_of!(Manifest, panic_strategy))?;
+    let panics = match strategy {
+        0 => Panics::Unwind,
+        1 => Panics::Abort,
+        other => return Err(PluginFault::Manifest(format!("panic_strategy is {other}; 0 or 1 is known"))),
+    };
+    Ok(Inspected {
+        id,
+        version: fields.text(offset_of!(Manifest, plugin_version), 32, "its version")?,
+        abi,
+        sdk: fields.text(offset_of!(Manifest, sdk_version), 32, "the version of its SDK")?,
+        target: fields.text(offset_of!(Manifest, target), 48, "its target")?,
+        toolchain: fields.text(offset_of!(Manifest, toolchain), 96, "its toolchain")?,
+        capabilities: capability_names(fields.u64(offset_of!(Manifest, required_capabilities))?),
+        cpu_features: cpu::names(fields.u64(offset_of!(Manifest, cpu_features))?),
+        panics,
+    })
+}
+
+/// The manifest of a plugin that is linked in, checked like that of a file.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn of_struct(manifest: &Manifest) -> Result<Inspected, PluginFault> {
+    let size = size_of::<Manifest>();
+    // SAFETY: a struct of this version, whose fields leave no padding between them.
+    read(unsafe { std::slice::from_raw_parts(std::ptr::from_ref(manifest).cast::<u8>(), size) })
+}
+
+/// The version of the ABI, if this host can serve it.
+fn version(fields: &Fields<'_>) -> Result<String, PluginFault> {
+    let major = fields.u16(offset_of!(Manifest, abi_major))?;
+    let minor = fields.u16(offset_of!(Manifest, abi_minor))?;
+    let (found, own) = (format!("{major}.{minor}"), format!("{ABI_MAJOR}.{ABI_MINOR}"));
+    if major != ABI_MAJOR {
+        return Err(PluginFault::Major { found, own });
+    }
+    if minor > ABI_MINOR {
+        return Err(PluginFault::Minor { found, own });
+    }
+    Ok(found)
+}
+
+fn needs(fields: &Fields<'_>) -> Result<(), PluginFault> {
+    let missing = fields.u64(offset_of!(Manifest, required_capabilities))? & !capability::ALL;
+    if missing != 0 {
+        return Err(PluginFault::Capabilities { missing: capability_names(missing) });
+    }
+    let missing = fields.u64(offset_of!(Manifest, cpu_features))? & !cpu::features();
+    if missing != 0 {
+        return Err(PluginFault::CpuFeatures { missing: cpu::names(missing) });
+    }
+    Ok(())
+}
+
+/// What must be zero is: a later version may give it a meaning.
+fn zeros(fields: &Fields<'_>) -> Result<(), PluginFault> {
+    let padding: [u8; 7] = fields.bytes(offset_of!(Manifest, padding))?;
+    let reserved: [u8; 64] = fields.bytes(offset_of!(Manifest, reserved))?;
+    if padding.iter().chain(&reserved).any(|byte| *byte != 0) {
+        return Err(PluginFault::Manifest("reserved bytes are not zero".to_owned()));
+    }
+    Ok(())
+}
+
+fn is_id(id: &str) -> bool {
+    let part = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-'))
+    };
+    id.split_once('/').is_some_and(|(author, name)| part(author) && part(name))
+}
+
+fn capability_names(bits: u64) -> Vec<String> {
+    let name = |bit: u64| {
+        let known = CAPABILITIES.iter().find(|(known, _)| *known == bit).map(|(_, name)| (*name).to_owned());
+        known.unwrap_or_else(|| format!("capability {}", bit.trailing_zeros()))
+    };
+    (0..64).map(|place| 1u64 << place).filter(|bit| bits & bit != 0).map(name).collect()
+}

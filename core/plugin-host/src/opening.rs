@@ -1,0 +1,209 @@
+//! Opening plugins: the only place where code of a file is brought into this process.
+
+use crate::error::{PluginError, PluginFault};
+use crate::inspect::{self, inspect_bytes, unreadable};
+use crate::lock::Lock;
+use crate::manifest::{self, Inspected};
+use crate::plugin::{Location, Plugin, plugins};
+use crate::registering;
+use crate::trust;
+use menagerie_plugin::StaticPlugin;
+use menagerie_plugin::abi::{INIT_SYMBOL, Init};
+use sha2::{Digest, Sha256};
+use std::error::Error;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Which plugins may be loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions<'a> {
+    /// Only those that it has, with the sums that it has.
+    pub locked: Option<&'a Lock>,
+}
+
+/// A file that is trusted, read and understood, and not yet opened as a library.
+struct Checked {
+    file: File,
+    /// Links resolved.
+    path: PathBuf,
+    inspected: Inspected,
+    sha256: String,
+    before: Metadata,
+}
+
+/// The plugins of a folder by their file names, in alphabetic order.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn files_of(folder: &Path) -> Result<Vec<PathBuf>, PluginError> {
+    let failed = |error: std::io::Error| PluginError::new(folder, PluginFault::Unreadable(error.to_string()));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let is_library =
+            path.extension().is_some_and(|end| ["so", "dylib", "dll"].iter().any(|known| end == *known));
+        if is_library {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// SHA-256 of a file, in hexadecimal: what [`Lock`]s have.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn sha256_of(path: &Path) -> Result<String, PluginError> {
+    let bytes = std::fs::read(path).map_err(|error| PluginError::new(path, unreadable(error)))?;
+    Ok(sum(&bytes))
+}
+
+/// Loads a plugin from its file and registers all that it brings. It stays until the process ends. Call it before any model
+/// is loaded, and from one thread.
+///
+/// # Errors
+/// Why the plugin is refused; then nothing of it is registered. Unless the fault is of opening it or later, nothing of it
+/// has run.
+pub fn load(path: &Path, options: LoadOptions<'_>) -> Result<&'static Plugin, PluginError> {
+    let loaded = check(path, options).and_then(open);
+    loaded.map_err(|fault| PluginError::new(path, fault))
+}
+
+/// Registers the plugins that are linked into this program, those of them that are not registered yet.
+pub fn load_static() -> Vec<Result<&'static Plugin, PluginError>> {
+    let linked = StaticPlugin::all();
+    let known = |id: &str| {
+        let linked = plugins().into_iter().filter(|plugin| plugin.location == Location::Static);
+        linked.into_iter().any(|plugin| plugin.inspected.id == id)
+    };
+    let loaded = linked.filter_map(|linked| {
+        let inspected = manifest::of_struct(linked.manifest);
+        let id =
+            inspected.as_ref().map_or("(its manifest cannot be read)", |inspected| &inspected.id).to_owned();
+        if known(&id) {
+            return None;
+        }
+        let registered = inspected.and_then(|inspected| {
+            registering::register(inspected, Location::Static, String::new(), linked.init)
+        });
+        Some(registered.map_err(|fault| PluginError::new(Path::new(&format!("{id} (linked in)")), fault)))
+    });
+    loaded.collect()
+}
+
+fn check(path: &Path, options: LoadOptions<'_>) -> Result<Checked, PluginFault> {
+    let canonical = trust::trusted(path)?;
+    inspect::check_size(&std::fs::metadata(&canonical).map_err(unreadable)?)?;
+    let mut file = File::open(&canonical).map_err(unreadable)?;
+    let before = file.metadata().map_err(unreadable)?;
+    inspect::check_size(&before)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    let inspected = inspect_bytes(&bytes)?;
+    let sha256 = sum(&bytes);
+    if let Some(lock) = options.locked {
+        lock.check(&inspected.id, &sha256)?;
+    }
+    registering::check_id(&inspected.id)?;
+    Ok(Checked { file, path: canonical, inspected, sha256, before })
+}
+
+/// Opens what was checked, and nothing else: the file is opened by its descriptor where the system can do that.
+fn open(checked: Checked) -> Result<&'static Plugin, PluginFault> {
+    let Checked { file, path, inspected, sha256, before } = checked;
+    let library = library(&opened_as(&file, &path))?;
+    let swapped = |why: &str| Err(PluginFault::Swapped(why.to_owned()));
+    match (file.metadata(), std::fs::metadata(&path)) {
+        (Ok(after), Ok(_)) if !same(&before, &after) => return swapped("its bytes"),
+        (Ok(after), Ok(now)) if !same(&after, &now) => return swapped("another file stands there"),
+        (Ok(_), Ok(_)) => {}
+        (Err(error), _) | (_, Err(error)) => return swapped(&error.to_string()),
+    }
+    // The loader knows libraries by the name they were opened by: this one's stays its own, because the descriptor does.
+    std::mem::forget(file);
+    let init = symbol(&library);
+    // Never closed: threads, and instances, may be inside.
+    std::mem::forget(library);
+    registering::register(inspected, Location::File(path), sha256, init?)
+}
+
+/// The name to open a checked file by.
+#[cfg(target_os = "linux")]
+fn opened_as(file: &File, path: &Path) -> PathBuf {
+    use std::os::fd::AsRawFd;
+    let by_descriptor = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    if by_descriptor.exists() { by_descriptor } else { path.to_owned() }
+}
+
+/// The name to open a checked file by: that nobody has put another in its place is looked at afterwards.
+#[cfg(not(target_os = "linux"))]
+fn opened_as(_file: &File, path: &Path) -> PathBuf {
+    path.to_owned()
+}
+
+/// Whether two looks at a file saw the same bytes.
+#[cfg(unix)]
+fn same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let seen = |file: &Metadata| {
+        (
+            file.dev(),
+            file.ino(),
+            file.size(),
+            file.mtime(),
+            file.mtime_nsec(),
+            file.ctime(),
+            file.ctime_nsec(),
+        )
+    };
+    seen(one) == seen(other)
+}
+
+/// Whether two looks at a file saw the same bytes.
+#[cfg(not(unix))]
+fn same(one: &Metadata, other: &Metadata) -> bool {
+    one.len() == other.len() && one.modified().ok() == other.modified().ok()
+}
+
+#[cfg(unix)]
+type Library = libloading::os::unix::Library;
+#[cfg(windows)]
+type Library = libloading::os::windows::Library;
+
+#[cfg(unix)]
+fn library(path: &Path) -> Result<Library, PluginFault> {
+    use libloading::os::unix::{RTLD_LOCAL, RTLD_NOW};
+    // SAFETY: running code of a file is what loading a plugin is: the user has asked for this one, and it says that it is
+    // built for this program.
+    let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
+    opened.map_err(|error| PluginFault::Open(chain(&error)))
+}
+
+#[cfg(windows)]
+fn library(path: &Path) -> Result<Library, PluginFault> {
+    // SAFETY: as on other systems.
+    unsafe { Library::new(path) }.map_err(|error| PluginFault::Open(chain(&error)))
+}
+
+fn symbol(library: &Library) -> Result<Init, PluginFault> {
+    // SAFETY: the ABI gives the symbol this type.
+    let found = unsafe { library.get::<Init>(INIT_SYMBOL) };
+    found.map(|init| *init).map_err(|error| PluginFault::Open(chain(&error)))
+}
+
+/// An error with what is behind it: the dynamic linker's own words.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn sum(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,150 @@
+//! [`Plugin`]: one that is registered, and how far it is still trusted to run.
+
+use crate::manifest::Inspected;
+use menagerie_plugin::abi::{ERROR, OK, PANIC, Status};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Panics and broken promises after which no more of a plugin is run.
+const STRIKES: u32 = 3;
+
+/// Where a plugin is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// A file that was opened.
+    File(PathBuf),
+    /// Linked into this program.
+    Static,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Static => f.write_str("linked in"),
+        }
+    }
+}
+
+/// What a plugin registered under a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Its family, as listings name it: `mixer`, `feed-forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`.
+    pub family: &'static str,
+    /// As specs and people name it, `author/name:component`.
+    pub name: &'static str,
+    /// What it says of itself.
+    pub doc: &'static str,
+}
+
+/// A registered plugin; lasts as long as the process.
+#[derive(Debug)]
+pub struct Plugin {
+    /// What its manifest says.
+    pub inspected: Inspected,
+    /// Where it is.
+    pub location: Location,
+    /// SHA-256 of its file, in hexadecimal; empty where it is linked in.
+    pub sha256: String,
+    /// Its components.
+    pub components: Vec<Registered>,
+    /// Ids of the architectures it brings.
+    pub architectures: Vec<String>,
+    /// Names of the tables it brings.
+    pub tables: Vec<String>,
+    pub(crate) conduct: &'static Conduct,
+}
+
+impl Plugin {
+    /// For listings and errors: `plugin author/name 0.1.0 (/path/of/it.so)`.
+    pub fn shown(&self) -> &'static str {
+        self.conduct.shown
+    }
+
+    /// Whether so many of its calls panicked or broke the ABI that no more of it is run in this process.
+    pub fn is_quarantined(&self) -> bool {
+        self.conduct.is_quarantined()
+    }
+}
+
+/// How a plugin has behaved so far.
+#[derive(Debug)]
+pub(crate) struct Conduct {
+    pub(crate) id: String,
+    pub(crate) shown: &'static str,
+    strikes: AtomicU32,
+}
+
+/// How a call into a plugin ended, other than well.
+pub(crate) enum Misstep {
+    /// It said that it failed.
+    Failed(String),
+    /// It broke the rules: the instance is not called again.
+    Broke(String),
+}
+
+impl Conduct {
+    /// That of a plugin which has done nothing yet; lasts as long as the process.
+    pub(crate) fn new(inspected: &Inspected, location: &Location) -> &'static Conduct {
+        let shown = format!("plugin {} {} ({location})", inspected.id, inspected.version);
+        let shown = crate::texts::leaked(&shown);
+        Box::leak(Box::new(Conduct { id: inspected.id.clone(), shown, strikes: AtomicU32::new(0) }))
+    }
+
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.strikes.load(Ordering::Relaxed) >= STRIKES
+    }
+
+    /// Refuses to run anything more of a plugin that has misbehaved too often.
+    ///
+    /// # Errors
+    /// Why.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if !self.is_quarantined() {
+            return Ok(());
+        }
+        Err(format!(
+            "{} is not run any more: {STRIKES} of its calls panicked or broke the ABI; restart without it, or with a mended one",
+            self.shown
+        ))
+    }
+
+    /// What a status of the plugin means; `forward` names the function.
+    pub(crate) fn judge(&self, status: Status, function: &str) -> Result<(), Misstep> {
+        match status {
+            OK => Ok(()),
+            ERROR => Err(Misstep::Failed(crate::texts::said())),
+            PANIC => Err(Misstep::Broke(format!("{function} panicked: {}", crate::texts::said()))),
+            other => Err(Misstep::Broke(format!(
+                "{function} returned status {other}, which the plugin ABI does not have"
+            ))),
+        }
+    }
+
+    /// Counts an instance that broke the rules; one that could not be made is none.
+    pub(crate) fn strike(&self) {
+        let before = self.strikes.fetch_add(1, Ordering::Relaxed);
+        if before + 1 == STRIKES {
+            tracing::error!(
+                "{} is not run any more: {STRIKES} of its calls panicked or broke the ABI",
+                self.shown
+            );
+        }
+    }
+}
+
+static PLUGINS: Mutex<Vec<&'static Plugin>> = Mutex::new(Vec::new());
+
+/// Every plugin that was registered, in that order.
+pub fn plugins() -> Vec<&'static Plugin> {
+    PLUGINS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Adds a registered plugin to [`plugins`].
+pub(crate) fn keep(plugin: Plugin) -> &'static Plugin {
+    let plugin: &'static Plugin = Box::leak(Box::new(plugin));
+    PLUGINS.lock().unwrap_or_else(PoisonError::into_inner).push(plugin);
+    plugin
+}

@@ -1,0 +1,231 @@
+//! Running a plugin's init function, and registering what it brings: all of it, or nothing.
+
+use crate::bridge;
+use crate::component::{Described, Work};
+use crate::error::PluginFault;
+use crate::kind;
+use crate::manifest::{Inspected, Panics};
+use crate::plugin::{self, Conduct, Location, Misstep, Plugin, Registered, plugins};
+use crate::sampler;
+use crate::texts::{self, MOST_FILE, leaked};
+use crate::tokenizer::Tokenizer;
+use menagerie_plugin::abi::{self, ERROR, Header, HostApi, OK, Registrar, Status, Text, capability};
+use menagerie_registry::{AddedTable, Architecture, Component, Extension, GGUFArchitecture};
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// What an init function has added so far.
+struct Adding {
+    conduct: &'static Conduct,
+    described: Vec<&'static Described>,
+    architectures: Vec<(String, String)>,
+    tables: Vec<(String, String)>,
+    /// The first thing that cannot be used.
+    fault: Option<String>,
+}
+
+/// Registers a plugin by its init function.
+///
+/// # Errors
+/// A plugin of the same id, what its init function says, and what of it cannot be used.
+pub(crate) fn register(
+    inspected: Inspected,
+    location: Location,
+    sha256: String,
+    init: abi::Init,
+) -> Result<&'static Plugin, PluginFault> {
+    check_id(&inspected.id)?;
+    let conduct = Conduct::new(&inspected, &location);
+    if inspected.panics == Panics::Abort {
+        tracing::warn!("{} is built with panic = \"abort\": a panic of it ends this process", conduct.shown);
+    }
+    let mut adding =
+        Adding { conduct, described: Vec::new(), architectures: Vec::new(), tables: Vec::new(), fault: None };
+    run(init, &mut adding)?;
+    let Adding { described, architectures, tables, .. } = adding;
+    let mut extension = Extension::default();
+    let components = described.iter().map(|one| as_kind(one, &mut extension)).collect::<Result<_, _>>()?;
+    for (file, toml) in &architectures {
+        extension.architectures.push(architecture(file, toml, conduct)?);
+    }
+    for (file, toml) in &tables {
+        let (file, text) = (leaked(file), leaked(toml));
+        extension.tables.push(AddedTable { file, text, registered_by: conduct.shown });
+    }
+    let ids = extension.architectures.iter().map(|one| one.name.to_string()).collect();
+    menagerie_registry::extend(extension).map_err(|error| PluginFault::Register(error.to_string()))?;
+    described.iter().for_each(|one| add_other(one));
+    let tables = tables.into_iter().map(|(file, _)| file).collect();
+    Ok(plugin::keep(Plugin { inspected, location, sha256, components, architectures: ids, tables, conduct }))
+}
+
+/// Refuses an id that a registered plugin has.
+///
+/// # Errors
+/// [`PluginFault::Twice`].
+pub(crate) fn check_id(id: &str) -> Result<(), PluginFault> {
+    match plugins().into_iter().find(|plugin| plugin.inspected.id == id) {
+        Some(first) => Err(PluginFault::Twice { id: id.to_owned(), first: first.location.to_string() }),
+        None => Ok(()),
+    }
+}
+
+/// Calls the init function.
+fn run(init: abi::Init, adding: &mut Adding) -> Result<(), PluginFault> {
+    let registrar = Registrar {
+        header: Header::of::<Registrar>(),
+        context: std::ptr::from_mut(adding).cast(),
+        add_component,
+        add_architecture,
+        add_table,
+    };
+    texts::hush();
+    // SAFETY: a plugin's init function, called once; the host's functions last as long as the process, the registrar
+    // as long as the call.
+    let status = unsafe { init(host_api(adding.conduct), &registrar) };
+    let judged = adding.conduct.judge(status, "it");
+    if let Some(fault) = adding.fault.take() {
+        return Err(PluginFault::Register(fault));
+    }
+    match judged {
+        Ok(()) => Ok(()),
+        Err(Misstep::Failed(said)) => Err(PluginFault::Init(format!("failed: {said}"))),
+        Err(Misstep::Broke(how)) => Err(PluginFault::Init(how.trim_start_matches("it ").to_owned())),
+    }
+}
+
+/// The host's functions for a plugin; they last as long as the process.
+fn host_api(conduct: &'static Conduct) -> &'static HostApi {
+    Box::leak(Box::new(HostApi {
+        header: Header::of::<HostApi>(),
+        capabilities: capability::ALL,
+        cpu_features: crate::cpu::features(),
+        context: std::ptr::from_ref(conduct).cast_mut().cast(),
+        log,
+        set_error,
+    }))
+}
+
+/// Adds a component that stands in specs as a kind.
+fn as_kind(described: &'static Described, to: &mut Extension) -> Result<Registered, PluginFault> {
+    let kind = kind::kind_of(described).map_err(PluginFault::Register)?;
+    if let (Some(kind), Some(build)) = (kind, bridge::build_of(described)) {
+        to.components.push(Component { kind, build, registered_by: described.conduct.shown });
+    }
+    Ok(Registered { family: described.work.family(), name: described.name, doc: described.doc })
+}
+
+/// Adds a component that stands beside models.
+fn add_other(described: &'static Described) {
+    match described.work {
+        Work::Sampler(run) => menagerie_pipeline::add_sampler(sampler::kind_of(described, run)),
+        Work::Tokenizer(encode, decode) => {
+            menagerie_loaders::add_codec(Arc::new(Tokenizer { described, encode, decode }));
+        }
+        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => {}
+    }
+}
+
+/// A spec as an architecture: its file is named by its id.
+fn architecture(file: &str, toml: &str, conduct: &'static Conduct) -> Result<Architecture, PluginFault> {
+    let refused =
+        |why: String| PluginFault::Register(format!("its architecture `{}`: {why}", file.escape_debug()));
+    let id = file.strip_suffix(".toml").unwrap_or(file);
+    let name = GGUFArchitecture::new(id).map_err(|error| refused(error.to_string()))?;
+    Ok(Architecture { name, spec: leaked(toml), registered_by: conduct.shown })
+}
+
+/// Runs a function of the registrar.
+///
+/// # Safety
+/// `context` is that of an init function under way on this thread.
+unsafe fn adding(context: *mut c_void, add: impl FnOnce(&mut Adding) -> Result<(), String>) -> Status {
+    // SAFETY: as this function asks; nobody else uses it while the plugin waits for this.
+    let adding = unsafe { &mut *context.cast::<Adding>() };
+    let added = catch_unwind(AssertUnwindSafe(|| add(adding)));
+    let fault = match added {
+        Ok(Ok(())) => return OK,
+        Ok(Err(fault)) => fault,
+        Err(_) => "the host panicked while it was registered (a defect: please report it)".to_owned(),
+    };
+    adding.fault.get_or_insert(fault);
+    ERROR
+}
+
+unsafe extern "C" fn add_component(context: *mut c_void, component: *const abi::Component) -> Status {
+    // SAFETY: the ABI: `context` is the registrar's, the component lasts as long as the process.
+    unsafe {
+        adding(context, |adding| {
+            let described = Described::read(component, adding.conduct)?;
+            let twice =
+                |one: &&Described| one.name == described.name && one.work.family() == described.work.family();
+            if adding.described.iter().copied().any(|one| twice(&one)) {
+                return Err(format!(
+                    "it registers the {} `{}` twice",
+                    described.work.family(),
+                    described.name
+                ));
+            }
+            adding.described.push(Box::leak(Box::new(described)));
+            Ok(())
+        })
+    }
+}
+
+/// The name and text of a file that a plugin carries.
+///
+/// # Safety
+/// The texts are there.
+unsafe fn carried(file: Text, toml: Text, what: &str) -> Result<(String, String), String> {
+    // SAFETY: as this function asks.
+    let (file, toml) = unsafe { (texts::name(file), texts::copied(toml, MOST_FILE)) };
+    let file = file.map_err(|fault| format!("it adds {what} whose file name is {fault}"))?;
+    let toml =
+        toml.map_err(|fault| format!("it adds {what} `{}` whose text is {fault}", file.escape_debug()))?;
+    if !file.ends_with(".toml") || file.contains(['/', '\\']) {
+        return Err(format!(
+            "it adds {what} under the file name `{}`; NAME.toml is wanted",
+            file.escape_debug()
+        ));
+    }
+    Ok((file, toml))
+}
+
+unsafe extern "C" fn add_architecture(context: *mut c_void, file: Text, toml: Text) -> Status {
+    // SAFETY: as in `add_component`.
+    unsafe {
+        adding(context, |adding| {
+            adding.architectures.push(carried(file, toml, "an architecture")?);
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn add_table(context: *mut c_void, file: Text, toml: Text) -> Status {
+    // SAFETY: as in `add_component`.
+    unsafe {
+        adding(context, |adding| {
+            adding.tables.push(carried(file, toml, "a table")?);
+            Ok(())
+        })
+    }
+}
+
+unsafe extern "C" fn log(context: *mut c_void, level: u32, text: Text) {
+    // SAFETY: the host's own pointer to what lasts as long as the process; the text is there, by the ABI.
+    let (plugin, text) = unsafe { (&*context.cast::<Conduct>(), texts::name(text)) };
+    let text = text.unwrap_or_else(|fault| format!("({fault})"));
+    match level {
+        1 => tracing::error!(target: "plugin", "{}: {text}", plugin.id),
+        2 => tracing::warn!(target: "plugin", "{}: {text}", plugin.id),
+        3 => tracing::info!(target: "plugin", "{}: {text}", plugin.id),
+        4 => tracing::debug!(target: "plugin", "{}: {text}", plugin.id),
+        _ => tracing::trace!(target: "plugin", "{}: {text}", plugin.id),
+    }
+}
+
+unsafe extern "C" fn set_error(_context: *mut c_void, text: Text) {
+    // SAFETY: the text is there, by the ABI.
+    unsafe { texts::say(text) };
+}

@@ -1,0 +1,68 @@
+//! Samplers of plugins as steps of the chain.
+
+use crate::alone::{self, Alone};
+use crate::component::{Described, Sample};
+use crate::operands::rows_at;
+use menagerie_model::ModelError;
+use menagerie_pipeline::{Sampler, SamplerKind, SamplerStep};
+use menagerie_plugin::abi::{Header, SampleCall};
+use std::sync::Arc;
+
+/// An instance of a sampler: one for every generation.
+struct Step {
+    alone: Alone,
+    run: Sample,
+}
+
+/// A sampler that requests may name.
+pub(crate) fn kind_of(described: &'static Described, run: Sample) -> SamplerKind {
+    SamplerKind {
+        name: described.name,
+        doc: described.doc,
+        options: alone::option_docs(described),
+        registered_by: described.conduct.shown,
+        with_options: Arc::new(move |given| {
+            let values = alone::values(described, given)?;
+            // Refused options are said before a model is loaded.
+            drop(Alone::new(described, &values, None)?);
+            Ok(Sampler::new(described.name, move || {
+                let alone = Alone::new(described, &values, None)?;
+                Ok(Box::new(Step { alone, run }) as Box<dyn SamplerStep>)
+            }))
+        }),
+    }
+}
+
+impl SamplerStep for Step {
+    fn sample(
+        &mut self,
+        logits: &mut [f32],
+        history: &[u32],
+        prompt: usize,
+        random: u64,
+    ) -> Result<(), String> {
+        let mut tensor = rows_at(logits.as_mut_ptr(), 1, logits.len(), 0);
+        tensor.ndim = 1;
+        tensor.shape = [logits.len() as i64, 0, 0, 0, 0, 0];
+        tensor.strides = [1, 0, 0, 0, 0, 0];
+        let call = SampleCall {
+            header: Header::of::<SampleCall>(),
+            logits: &tensor,
+            tokens: history.as_ptr(),
+            n_tokens: history.len(),
+            n_prompt: prompt,
+            random,
+        };
+        // SAFETY: the plugin's function of this instance; everything that `call` points to outlives the call.
+        let called = self.alone.instance.call("sample", |handle| unsafe { (self.run)(handle, &call) });
+        called.map_err(reason)
+    }
+}
+
+/// What a call failed with; who is known to the caller.
+pub(crate) fn reason(error: ModelError) -> String {
+    match error {
+        ModelError::Component { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,299 @@
+//! The services of a call: functions that the plugin calls back, [`menagerie_plugin::abi::Call::linear`] and its siblings.
+
+use crate::calling::{Calling, Step, here};
+use crate::instance::KeptState;
+use menagerie_model::{Activated, HostOperand, ModelError, Result, Rows, StateSpec};
+use menagerie_plugin::abi::{ERROR, OK, Status, Tensor, device, dtype};
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+/// Rows of f32 of the plugin's, one after the other.
+struct Given {
+    data: *mut f32,
+    rows: usize,
+    cols: usize,
+}
+
+/// Whether rows that are read and rows that are written have no byte in common.
+fn apart(x: &Given, y: &Given) -> bool {
+    let range = |given: &Given| {
+        let start = given.data as usize;
+        (start, start + given.rows * given.cols * size_of::<f32>())
+    };
+    let (x, y) = (range(x), range(y));
+    x.1 <= y.0 || y.1 <= x.0
+}
+
+/// Runs a service, and keeps what it fails with: a plugin that goes on as if nothing had happened fails all the same.
+///
+/// # Safety
+/// `context` is that of a call under way.
+unsafe fn serve(
+    context: *mut c_void,
+    what: &str,
+    work: impl FnOnce(&mut Calling<'_, '_>) -> Result<()>,
+) -> Status {
+    let calling = context.cast::<Calling<'_, '_>>();
+    // SAFETY: as this function asks; a field that nobody changes.
+    if unsafe { (*calling).thread } != here() {
+        return ERROR;
+    }
+    // SAFETY: on the thread of the call, where nothing else uses it while the plugin waits for this.
+    let calling = unsafe { &mut *calling };
+    let done = catch_unwind(AssertUnwindSafe(|| work(calling)));
+    let failed = match done {
+        Ok(Ok(())) => return OK,
+        Ok(Err(error)) => error,
+        Err(_) => calling.instance.error(format!("the host panicked in {what} (a defect: please report it)")),
+    };
+    calling.failed.get_or_insert(failed);
+    ERROR
+}
+
+impl Calling<'_, '_> {
+    /// An operand of a service, as rows.
+    ///
+    /// # Safety
+    /// If not null, it is a descriptor.
+    unsafe fn given(&self, tensor: *const Tensor, what: &str) -> Result<Given> {
+        if tensor.is_null() {
+            return Err(self.instance.error(format!("{what} is at no address")));
+        }
+        // SAFETY: not null, a descriptor by the caller's word.
+        let tensor = unsafe { tensor.read() };
+        let size = |at: usize| usize::try_from(tensor.shape[at]).unwrap_or(usize::MAX);
+        let (rows, cols) = (size(0), size(1));
+        let bytes = rows.checked_mul(cols).and_then(|elements| elements.checked_mul(size_of::<f32>()));
+        let flat = tensor.strides[1] == 1 && (rows <= 1 || tensor.strides[0] == tensor.shape[1]);
+        let plain = tensor.dtype == dtype::F32 && tensor.device_type == device::CPU && tensor.ndim == 2;
+        let whole = bytes.is_some_and(|bytes| bytes as u64 <= tensor.byte_len);
+        let data = tensor.data.cast::<f32>();
+        if !plain || !flat || !whole || (data.is_null() && bytes != Some(0)) || !data.is_aligned() {
+            return Err(self.instance.error(format!(
+                "{what} is not rows [T, D] of f32 in memory, one after the other: dtype {}, {} dimensions, shape {:?}, strides \
+                 {:?}, {} bytes",
+                tensor.dtype, tensor.ndim, tensor.shape, tensor.strides, tensor.byte_len
+            )));
+        }
+        Ok(Given { data, rows, cols })
+    }
+
+    fn expect(&self, given: &Given, rows: usize, cols: usize, what: &str) -> Result<()> {
+        if (given.rows, given.cols) == (rows, cols) {
+            return Ok(());
+        }
+        Err(ModelError::Shape {
+            what: format!("{what} of component `{}`", self.instance.described.name),
+            expected: format!("[{rows}, {cols}]"),
+            found: format!("[{}, {}]", given.rows, given.cols),
+        })
+    }
+
+    /// Rows of the plugin's where the backend computes.
+    fn taken(&self, given: &Given) -> Result<Rows> {
+        let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
+        context.compute.backend.written(given.rows, given.cols, &mut |to| {
+            // SAFETY: `given` has found as many elements; the plugin lends them for the service.
+            to.copy_from_slice(unsafe { from_raw_parts(given.data, to.len()) });
+            Ok(())
+        })
+    }
+
+    /// Copies rows to where the plugin wants them.
+    fn hand_over(&self, rows: &Rows, to: &Given) -> Result<()> {
+        let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
+        self.expect(to, rows.rows(), rows.cols(), "where rows are to be written")?;
+        let values = context.compute.backend.read(rows)?;
+        // SAFETY: as many elements as `given` has found; the plugin lends them to be written.
+        unsafe { from_raw_parts_mut(to.data, values.len()) }.copy_from_slice(&values);
+        Ok(())
+    }
+
+    fn sees_nothing(&self) -> ModelError {
+        self.instance.error("an activation sees nothing but its rows: it has no linears and no states")
+    }
+
+    fn linear(&mut self, number: u32, x: &Given, y: &Given) -> Result<()> {
+        let Some(kept) = self.instance.kept.linears.get(number as usize) else {
+            return Err(self
+                .instance
+                .error(format!("asks for linear {number}, which it has not been given")));
+        };
+        let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
+        self.expect(x, x.rows, kept.inputs, "what goes into a linear")?;
+        self.expect(y, x.rows, kept.outputs, "where a linear writes")?;
+        if x.rows == 0 {
+            return Ok(());
+        }
+        if !context.adapters.is_empty() && x.rows != context.layout.rows() {
+            return Err(self.instance.error(format!(
+                "asks for the product of {} rows, and the step has {}: which of them adapters act on cannot be known; run the \
+                 model without adapters",
+                x.rows,
+                context.layout.rows()
+            )));
+        }
+        let own = self.inputs.iter().flatten().find(|input| {
+            input.data == x.data.cast_const()
+                && input.activated.rows().rows() == x.rows
+                && input.activated.rows().cols() == x.cols
+        });
+        if let Some(product) = kept.linear.alone(context).filter(|_| apart(x, y)) {
+            let compute = context.compute;
+            // SAFETY: as many elements as `given` has found; the plugin lends them, `x` to be read and `y` to be written.
+            let (values, y) = unsafe {
+                (from_raw_parts(x.data, x.rows * x.cols), from_raw_parts_mut(y.data, y.rows * y.cols))
+            };
+            let x = own.map_or(HostOperand::Values(values), |input| HostOperand::Rows(&input.activated));
+            return compute.backend.product_between(&product, x, y, compute.arithmetic);
+        }
+        let rows = match own {
+            Some(input) => kept.linear.forward(&input.activated, context)?,
+            None => kept.linear.forward(&Activated::new(&self.taken(x)?), context)?,
+        };
+        self.hand_over(&rows, y)
+    }
+
+    fn per_token(&self, state: u32) -> Result<&KeptState> {
+        let kept = self.instance.kept.states.get(state as usize);
+        let kept = kept.filter(|kept| matches!(kept.spec, StateSpec::PerToken { .. }));
+        kept.ok_or_else(|| {
+            self.instance.error(format!("state {state} is none per token that it has declared"))
+        })
+    }
+
+    fn store(&mut self, state: u32, x: &Given) -> Result<()> {
+        let kept = self.per_token(state)?;
+        let (id, width) = (kept.id, kept.spec.elements());
+        let rows = self.step.context().map_or(0, |context| context.layout.rows());
+        self.expect(x, rows, width, "what goes into a state")?;
+        let rows = self.taken(x)?;
+        match &mut self.step {
+            Step::Owned(context) => {
+                let compute = context.compute;
+                compute.backend.store(id, &rows, context.state_step())
+            }
+            Step::Shared(_) | Step::Alone => Err(self.sees_nothing()),
+        }
+    }
+
+    fn stored(&self, state: u32, sequence: u64, first: u64, y: &Given) -> Result<()> {
+        let kept = self.per_token(state)?;
+        let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
+        self.expect(y, y.rows, kept.spec.elements(), "where rows of a state are read to")?;
+        let part = usize::try_from(sequence).ok().and_then(|index| context.layout.sequences().get(index));
+        let Some(part) = part else {
+            return Err(self
+                .instance
+                .error(format!("asks for rows of sequence {sequence}, which the step does not have")));
+        };
+        let first = usize::try_from(first).unwrap_or(usize::MAX);
+        let end = context.states.len(part.sequence)? + part.rows.len();
+        let Some(last) = first.checked_add(y.rows).filter(|last| *last <= end) else {
+            return Err(self
+                .instance
+                .error(format!("asks for rows {first}.. of a state, {} of them; it has {end}", y.rows)));
+        };
+        let rows = context.compute.backend.stored(kept.id, part.sequence, first..last, context.states)?;
+        self.hand_over(&rows, y)
+    }
+}
+
+/// See [`menagerie_plugin::abi::Call::linear`].
+pub(crate) unsafe extern "C" fn linear(
+    context: *mut c_void,
+    number: u32,
+    x: *const Tensor,
+    y: *const Tensor,
+) -> Status {
+    // SAFETY: the ABI: `context` is the call's, `x` and `y` are descriptors.
+    unsafe {
+        serve(context, "linear", |calling| {
+            let (x, y) =
+                (calling.given(x, "what goes into a linear")?, calling.given(y, "where a linear writes")?);
+            calling.linear(number, &x, &y)
+        })
+    }
+}
+
+/// A plugin's argument, for the threads of the host.
+#[derive(Clone, Copy)]
+struct Argument(*mut c_void);
+
+// SAFETY: the ABI: a body that is given to `parallel_for` may be called from several threads at once.
+unsafe impl Sync for Argument {}
+
+impl Argument {
+    fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// See [`menagerie_plugin::abi::Call::parallel_for`].
+pub(crate) unsafe extern "C" fn parallel_for(
+    context: *mut c_void,
+    n: u64,
+    body: unsafe extern "C" fn(argument: *mut c_void, index: u64),
+    argument: *mut c_void,
+) -> Status {
+    // SAFETY: the ABI: `context` is that of a call under way, which waits for this and for its bodies; nothing of it is
+    // changed meanwhile.
+    let calling = unsafe { &*context.cast::<Calling<'_, '_>>() };
+    let argument = Argument(argument);
+    let Ok(tasks) = usize::try_from(n) else { return ERROR };
+    // SAFETY: the plugin's body, with the argument it wants; no panic leaves it, by the ABI.
+    let job = |index: usize| unsafe { body(argument.get(), index as u64) };
+    let backend = calling.step.context().map(|context| &context.compute.backend);
+    // Within a body, on another thread, the threads are busy with it already.
+    let done = match backend.filter(|_| calling.thread == here()) {
+        Some(backend) => catch_unwind(AssertUnwindSafe(|| backend.parallel(tasks, &job).is_ok())),
+        None => {
+            (0..tasks).for_each(job);
+            Ok(true)
+        }
+    };
+    if done.unwrap_or(false) { OK } else { ERROR }
+}
+
+/// See [`menagerie_plugin::abi::Call::scratch`].
+pub(crate) unsafe extern "C" fn scratch(context: *mut c_void, bytes: u64, align: u64) -> *mut c_void {
+    let mut memory = null_mut();
+    // SAFETY: the ABI: `context` is the call's.
+    unsafe {
+        serve(context, "scratch", |calling| {
+            memory = calling.frame.scratch(bytes, align);
+            Ok(())
+        })
+    };
+    memory
+}
+
+/// See [`menagerie_plugin::abi::Call::store`].
+pub(crate) unsafe extern "C" fn store(context: *mut c_void, state: u32, x: *const Tensor) -> Status {
+    // SAFETY: as in `linear`.
+    unsafe {
+        serve(context, "store", |calling| {
+            let x = calling.given(x, "what goes into a state")?;
+            calling.store(state, &x)
+        })
+    }
+}
+
+/// See [`menagerie_plugin::abi::Call::stored`].
+pub(crate) unsafe extern "C" fn stored(
+    context: *mut c_void,
+    state: u32,
+    sequence: u64,
+    first: u64,
+    y: *const Tensor,
+) -> Status {
+    // SAFETY: as in `linear`.
+    unsafe {
+        serve(context, "stored", |calling| {
+            let y = calling.given(y, "where rows of a state are read to")?;
+            calling.stored(state, sequence, first, &y)
+        })
+    }
+}

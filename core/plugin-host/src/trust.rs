@@ -1,0 +1,62 @@
+//! Who could change a plugin's file: root and the user may, others may not.
+
+use crate::error::PluginFault;
+use std::path::{Path, PathBuf};
+
+/// The file itself, links resolved, if nobody but root and the user could change it, or put another one in its place.
+///
+/// # Errors
+/// A file that is not there; who could change what.
+pub(crate) fn trusted(path: &Path) -> Result<PathBuf, PluginFault> {
+    let file = std::fs::canonicalize(path).map_err(crate::inspect::unreadable)?;
+    check(&file, What::File)?;
+    for folder in file.ancestors().skip(1) {
+        check(folder, if Some(folder) == file.parent() { What::Folder } else { What::FolderAbove })?;
+    }
+    // Who may change the folder of a link may lead it elsewhere.
+    let named = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = std::fs::canonicalize(named).map_err(crate::inspect::unreadable)?;
+    if Some(&*named) != file.parent() {
+        check(&named, What::Folder)?;
+    }
+    Ok(file)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    File,
+    Folder,
+    /// Its owner is somebody else on many systems; that others may not rename what is in it is enough.
+    FolderAbove,
+}
+
+#[cfg(unix)]
+fn check(path: &Path, what: What) -> Result<(), PluginFault> {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = std::fs::symlink_metadata(path).map_err(crate::inspect::unreadable)?;
+    let (mode, owner) = (metadata.mode(), metadata.uid());
+    // SAFETY: it has no arguments and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let refused = |why: String| Err(PluginFault::Trust(why));
+    // Of a folder with the sticky bit, others may not rename what is not theirs.
+    let open = mode & 0o002 != 0 && !(what == What::FolderAbove && mode & 0o1000 != 0);
+    if open {
+        return refused(format!(
+            "everybody may write to {}; take that away with `chmod o-w`",
+            path.display()
+        ));
+    }
+    if what != What::FolderAbove && owner != 0 && owner != user {
+        return refused(format!(
+            "{} belongs to user {owner}, neither to root nor to you (user {user}); copy it to a folder of yours",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Owners and rights of other systems are not looked at.
+#[cfg(not(unix))]
+fn check(_path: &Path, _what: What) -> Result<(), PluginFault> {
+    Ok(())
+}

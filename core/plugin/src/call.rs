@@ -1,0 +1,156 @@
+//! [`Call`]: a step, as a mixer or a feed-forward sees it.
+
+use crate::abi;
+use crate::descriptor::{Access, Matrix, matrix};
+use crate::error::{Error, Result};
+use crate::host::Host;
+use crate::rows::{Rows, RowsMut};
+use crate::sequences::Sequences;
+use crate::slots::Slots;
+use crate::states::States;
+use std::slice;
+
+/// A step: the rows of all its sequences at once. Take it apart, so that its parts can be used beside one another:
+/// `let Call { x, mut output, mut states, host, .. } = call;`
+///
+/// Everything in it is the host's and is there for the call only:
+///
+/// ```compile_fail,E0521
+/// # use menagerie_plugin::{Call, Rows};
+/// # use std::sync::Mutex;
+/// static KEPT: Mutex<Option<Rows<'static>>> = Mutex::new(None);
+///
+/// fn forward(call: Call) {
+///     *KEPT.lock().unwrap() = Some(call.x);
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Call<'a> {
+    /// Rows that go in, `[T, D]`.
+    pub x: Rows<'a>,
+    /// Rows to be written, every element, `[T, D]`.
+    pub output: RowsMut<'a>,
+    /// Whose rows these are.
+    pub sequences: Sequences<'a>,
+    /// The sequences' states.
+    pub states: States<'a>,
+    /// Rows from earlier layers and for later ones.
+    pub slots: Slots<'a>,
+    /// Ids of the rows' tokens; absent where rows were given in their place.
+    pub token_ids: Option<&'a [u32]>,
+    /// Products, threads, memory.
+    pub host: Host<'a>,
+}
+
+/// What a feed-forward may read beside its input, `[T, D]` each: routers do.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw<'a> {
+    /// The residual stream that its branch reads, before the norm.
+    pub stream: Rows<'a>,
+    /// The input of the whole block.
+    pub block: Rows<'a>,
+}
+
+/// Inputs and the output of a call.
+struct Arrays<const N: usize> {
+    inputs: [Matrix; N],
+    output: Matrix,
+}
+
+/// # Safety
+/// The call's arrays are there, as the ABI says.
+unsafe fn arrays<const N: usize>(call: &abi::Call) -> Result<Arrays<N>> {
+    if call.n_inputs != N || call.n_outputs != 1 || call.inputs.is_null() || call.outputs.is_null() {
+        let (inputs, outputs) = (call.n_inputs, call.n_outputs);
+        return Err(Error::new(format!(
+            "the host gave {inputs} inputs and {outputs} outputs, {N} and 1 are wanted"
+        )));
+    }
+    // SAFETY: there are N and 1, says the call.
+    let (inputs, output) = unsafe { (slice::from_raw_parts(call.inputs, N), &*call.outputs) };
+    let output = matrix(output, Access::Write, "the output")?;
+    let mut found = [output; N];
+    for (found, tensor) in found.iter_mut().zip(inputs) {
+        let input = matrix(tensor, Access::Read, "an input")?;
+        if (input.rows, input.cols) != (output.rows, output.cols) {
+            let sizes = [input.rows, input.cols, output.rows, output.cols];
+            let [rows, cols, out_rows, out_cols] = sizes;
+            return Err(Error::new(format!(
+                "the host gave an input [{rows}, {cols}] for an output [{out_rows}, {out_cols}]"
+            )));
+        }
+        if input.overlaps(output) {
+            return Err(Error::new("the host gave an output that overlaps an input"));
+        }
+        *found = input;
+    }
+    Ok(Arrays { inputs: found, output })
+}
+
+/// The views of a call for a component that takes rows of one array and gives rows.
+///
+/// # Safety
+/// The call is what the ABI says and lives for `'a`.
+pub(crate) unsafe fn plain<'a>(
+    call: &'a abi::Call,
+    weights: &'a [abi::Tensor],
+) -> Result<(Rows<'a>, RowsMut<'a>, Host<'a>)> {
+    // SAFETY: the caller's promise.
+    let Arrays { inputs: [x], output } = unsafe { arrays::<1>(call)? };
+    let host = Host::of(call, weights, output.rows);
+    // SAFETY: checked; the output overlaps no input, and the host gives both for the call.
+    Ok(unsafe { (Rows::of(x), RowsMut::of(output), host) })
+}
+
+/// The views of a mixer's call.
+///
+/// # Safety
+/// As [`plain`].
+pub(crate) unsafe fn mixing<'a>(call: &'a abi::Call, weights: &'a [abi::Tensor]) -> Result<Call<'a>> {
+    // SAFETY: the caller's promise.
+    let Arrays { inputs: [x], output } = unsafe { arrays::<1>(call)? };
+    // SAFETY: the caller's promise.
+    unsafe { step(call, weights, x, output) }
+}
+
+/// The views of a feed-forward's call.
+///
+/// # Safety
+/// As [`plain`].
+pub(crate) unsafe fn feeding<'a>(
+    call: &'a abi::Call,
+    weights: &'a [abi::Tensor],
+) -> Result<(Call<'a>, Raw<'a>)> {
+    // SAFETY: the caller's promise.
+    let Arrays { inputs: [x, stream, block], output } = unsafe { arrays::<3>(call)? };
+    // SAFETY: checked; inputs may be the same rows, which nobody writes.
+    unsafe { Ok((step(call, weights, x, output)?, Raw { stream: Rows::of(stream), block: Rows::of(block) })) }
+}
+
+/// # Safety
+/// As [`plain`]; the matrices were checked.
+unsafe fn step<'a>(
+    call: &'a abi::Call,
+    weights: &'a [abi::Tensor],
+    x: Matrix,
+    output: Matrix,
+) -> Result<Call<'a>> {
+    let rows = output.rows;
+    // SAFETY: each is there, as the ABI says, for the call.
+    unsafe {
+        let ids = match call.token_ids {
+            ids if ids.is_null() => None,
+            ids => Some(slice::from_raw_parts(ids, rows)),
+        };
+        Ok(Call {
+            x: Rows::of(x),
+            output: RowsMut::of(output),
+            sequences: Sequences::of(call.sequences, call.n_sequences, rows)?,
+            states: States::of(call.states, call.n_sequences, call.n_states)?,
+            slots: Slots::of(call.slots, call.n_slots, rows)?,
+            token_ids: ids,
+            host: Host::of(call, weights, rows),
+        })
+    }
+}

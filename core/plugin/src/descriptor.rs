@@ -1,0 +1,115 @@
+//! From descriptors of arrays ([`Tensor`]) to memory: everything is checked before a slice is made of it.
+
+use crate::abi::{Tensor, device, dtype};
+use crate::error::{Error, Result};
+
+/// Where the f32 of an array lie, row after row without gaps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Floats {
+    pub(crate) data: *mut f32,
+    pub(crate) len: usize,
+}
+
+/// Rows of f32.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrix {
+    pub(crate) data: *mut f32,
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+}
+
+/// What is to be done with an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+fn refused(what: &str, why: impl std::fmt::Display) -> Error {
+    Error::new(format!("{what}: the host gave an array that cannot be used: {why}"))
+}
+
+/// The elements of an array of f32 in memory of the CPU.
+pub(crate) fn floats(tensor: &Tensor, access: Access, what: &str) -> Result<Floats> {
+    if tensor.dtype != dtype::F32 {
+        return Err(refused(
+            what,
+            format_args!("its type is {}, f32 ({}) is wanted", tensor.dtype, dtype::F32),
+        ));
+    }
+    if tensor.device_type != device::CPU {
+        return Err(refused(what, format_args!("it lies on device {}, not in memory", tensor.device_type)));
+    }
+    if access == Access::Write && tensor.flags & Tensor::READ_ONLY != 0 {
+        return Err(refused(what, "it is read only"));
+    }
+    let len = elements(tensor, what)?;
+    let bytes = len.checked_mul(size_of::<f32>()).filter(|bytes| *bytes <= isize::MAX as usize);
+    let bytes = bytes.ok_or_else(|| refused(what, "it is larger than memory"))?;
+    if (bytes as u64) > tensor.byte_len {
+        return Err(refused(what, format_args!("{bytes} bytes are wanted, it has {}", tensor.byte_len)));
+    }
+    let data = tensor.data.cast::<f32>();
+    if len == 0 {
+        return Ok(Floats { data: std::ptr::NonNull::dangling().as_ptr(), len });
+    }
+    if data.is_null() || !data.is_aligned() {
+        return Err(refused(what, "its address is null or not a multiple of 4"));
+    }
+    Ok(Floats { data, len })
+}
+
+/// The elements of a contiguous array.
+fn elements(tensor: &Tensor, what: &str) -> Result<usize> {
+    let dims = tensor.shape.get(..tensor.ndim as usize);
+    let dims = dims.ok_or_else(|| refused(what, format_args!("{} dimensions, at most 6", tensor.ndim)))?;
+    let mut len = 1usize;
+    for (dim, stride) in dims.iter().zip(&tensor.strides).rev() {
+        let size = usize::try_from(*dim).map_err(|_| refused(what, format_args!("a dimension of {dim}")))?;
+        // The stride of a dimension of one or no element is never used.
+        if size > 1 && usize::try_from(*stride) != Ok(len) {
+            return Err(refused(what, format_args!("a stride of {stride}, {len} is wanted: no gaps")));
+        }
+        len = len.checked_mul(size).ok_or_else(|| refused(what, "its number of elements overflows"))?;
+    }
+    Ok(len)
+}
+
+/// Rows of f32: two dimensions.
+pub(crate) fn matrix(tensor: &Tensor, access: Access, what: &str) -> Result<Matrix> {
+    if tensor.ndim != 2 {
+        return Err(refused(what, format_args!("{} dimensions, rows have 2", tensor.ndim)));
+    }
+    let Floats { data, .. } = floats(tensor, access, what)?;
+    // Both were found to fit.
+    Ok(Matrix { data, rows: tensor.shape[0] as usize, cols: tensor.shape[1] as usize })
+}
+
+impl Matrix {
+    /// Bytes from and to.
+    fn span(self) -> (usize, usize) {
+        let start = self.data as usize;
+        (start, start + self.rows * self.cols * size_of::<f32>())
+    }
+
+    pub(crate) fn overlaps(self, other: Matrix) -> bool {
+        let ((start, end), (other_start, other_end)) = (self.span(), other.span());
+        start < other_end && other_start < end
+    }
+}
+
+/// The descriptor of rows of f32 without gaps.
+pub(crate) fn of_rows(data: *mut f32, rows: usize, cols: usize, flags: u64) -> Tensor {
+    let [rows_i, cols_i] = [rows as i64, cols as i64];
+    Tensor {
+        data: data.cast(),
+        byte_len: (rows * cols * size_of::<f32>()) as u64,
+        dtype: dtype::F32,
+        device_type: device::CPU,
+        device_id: 0,
+        ndim: 2,
+        shape: [rows_i, cols_i, 0, 0, 0, 0],
+        strides: [cols_i, 1, 0, 0, 0, 0],
+        flags,
+    }
+}

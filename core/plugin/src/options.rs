@@ -1,0 +1,268 @@
+//! [`Options`]: the decoded options of a component as a struct, declared together with their table.
+
+use crate::abi::OptionDef;
+use crate::build::Build;
+use crate::error::{Error, Result};
+
+/// Options of a component; [`options!`](crate::options!) makes it.
+pub trait Options: Sized {
+    /// The table.
+    const ROWS: &'static [OptionRow];
+
+    /// Reads every field.
+    ///
+    /// # Errors
+    /// A value that the host cannot give.
+    fn read(build: &Build) -> Result<Self>;
+}
+
+impl Options for () {
+    const ROWS: &'static [OptionRow] = &[];
+
+    fn read(_build: &Build) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// An option, as the host lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionRow {
+    /// Its key.
+    pub name: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// What may be written.
+    pub ty: OptionType,
+    /// What holds where it is not written.
+    pub default: Default,
+    /// What no file says and only logits would show.
+    pub guarded: bool,
+}
+
+/// What may be written for an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionType {
+    /// A whole number that is not negative, or an expression that gives one.
+    Count,
+    /// A number, or an expression that gives one.
+    Real,
+    /// One of a list of names.
+    Name(&'static [&'static str]),
+}
+
+impl OptionType {
+    pub(crate) fn kind(self) -> u32 {
+        match self {
+            Self::Count => OptionDef::COUNT,
+            Self::Real => OptionDef::REAL,
+            Self::Name(_) => OptionDef::NAME,
+        }
+    }
+}
+
+/// What holds where an option is not written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Default {
+    /// It must be written.
+    Required,
+    /// A number.
+    Number(f64),
+    /// A name of its list.
+    Name(&'static str),
+    /// The value of a canonical key of the file (`rwkv.head_size`).
+    Key(&'static str),
+    /// The value of a key, and a number where the file has none.
+    KeyOr(&'static str, f64),
+}
+
+impl Default {
+    /// As TOML; empty: none.
+    pub(crate) fn toml(self, ty: OptionType) -> String {
+        match (self, ty) {
+            (Self::Required | Self::Key(_), _) => String::new(),
+            (Self::Number(number) | Self::KeyOr(_, number), OptionType::Count) => format!("{number:.0}"),
+            (Self::Number(number) | Self::KeyOr(_, number), _) => format!("{number:?}"),
+            (Self::Name(name), _) => format!("{name:?}"),
+        }
+    }
+
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::Key(key) | Self::KeyOr(key, _) => key,
+            Self::Required | Self::Number(_) | Self::Name(_) => "",
+        }
+    }
+}
+
+/// A type that an option can have: numbers, and lists of names made with [`names!`](crate::names!).
+pub trait Value: Sized {
+    /// What may be written.
+    const TYPE: OptionType;
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// A value that the host cannot give, or that does not fit.
+    fn read(build: &Build, option: &str) -> Result<Self>;
+}
+
+impl Value for u64 {
+    const TYPE: OptionType = OptionType::Count;
+
+    fn read(build: &Build, option: &str) -> Result<u64> {
+        build.count(option)
+    }
+}
+
+impl Value for usize {
+    const TYPE: OptionType = OptionType::Count;
+
+    fn read(build: &Build, option: &str) -> Result<usize> {
+        let count = build.count(option)?;
+        usize::try_from(count).map_err(|_| Error::new(format!("{option}: {count} is larger than memory")))
+    }
+}
+
+impl Value for f64 {
+    const TYPE: OptionType = OptionType::Real;
+
+    fn read(build: &Build, option: &str) -> Result<f64> {
+        build.real(option)
+    }
+}
+
+impl Value for f32 {
+    const TYPE: OptionType = OptionType::Real;
+
+    fn read(build: &Build, option: &str) -> Result<f32> {
+        Ok(build.real(option)? as f32)
+    }
+}
+
+/// A name of an option's list.
+///
+/// # Errors
+/// A name that the list does not have.
+#[doc(hidden)]
+pub fn name_of<'a>(build: &Build<'a>, option: &str, names: &[&str]) -> Result<&'a str> {
+    let name = build.name(option)?;
+    match names.contains(&name) {
+        true => Ok(name),
+        false => Err(Error::new(format!("{option}: {name:?}; one of {names:?} is wanted"))),
+    }
+}
+
+/// Declares the table of a component's options and the struct of their values at once.
+///
+/// Per field: doc comment, `name: Type = Default`, and `=> guarded` where only logits would show a wrong value. Types are
+/// those that implement [`Value`](crate::Value), defaults those of [`Default`](crate::Default).
+///
+/// ```
+/// menagerie_plugin::options! {
+///     /// Options of `time-mixing`.
+///     pub struct TimeMixingOptions {
+///         /// Elements of a head.
+///         head_size: usize = KeyOr("wkv.head_size", 64.0),
+///         /// Added to the variance of a head.
+///         epsilon: f32 = Number(64e-5) => guarded,
+///     }
+/// }
+/// ```
+///
+/// A default that its type cannot be does not compile:
+///
+/// ```compile_fail,E0080
+/// menagerie_plugin::options! {
+///     /// Options.
+///     pub struct Wrong {
+///         /// A count.
+///         heads: usize = Number(0.5),
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! options {
+    (
+        $(#[doc = $table_doc:literal])+
+        $vis:vis struct $table:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident : $ty:ty = $default:expr $(=> $guard:ident)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[doc = $table_doc])+
+        #[derive(Clone, Debug)]
+        $vis struct $table {
+            $($(#[doc = $doc])+ $vis $field: $ty,)*
+        }
+
+        impl $crate::Options for $table {
+            const ROWS: &'static [$crate::OptionRow] = &[$({
+                #[allow(unused_imports)]
+                use $crate::Default::*;
+                const ROW: $crate::OptionRow = $crate::OptionRow {
+                    name: stringify!($field),
+                    doc: concat!($($doc, "\n"),+),
+                    ty: <$ty as $crate::Value>::TYPE,
+                    default: $default,
+                    guarded: $crate::options!(@guard $($guard)?),
+                };
+                const { $crate::entry::check_option(&ROW) };
+                ROW
+            }),*];
+
+            #[allow(unused_variables)]
+            fn read(build: &$crate::Build) -> $crate::Result<Self> {
+                $(let $field = <$ty as $crate::Value>::read(build, stringify!($field));)*
+                Ok($table { $($field: $field?),* })
+            }
+        }
+    };
+    (@guard) => { false };
+    (@guard guarded) => { true };
+}
+
+/// Declares a list of names as an enum, for an option.
+///
+/// ```
+/// menagerie_plugin::names! {
+///     /// How heads are joined.
+///     pub enum Joining {
+///         /// Their mean.
+///         Mean = "mean",
+///         /// The largest.
+///         Largest = "largest",
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! names {
+    (
+        $(#[doc = $list_doc:literal])+
+        $vis:vis enum $list:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $variant:ident = $name:literal
+            ),+ $(,)?
+        }
+    ) => {
+        $(#[doc = $list_doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $list {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl $crate::Value for $list {
+            const TYPE: $crate::OptionType = $crate::OptionType::Name(&[$($name),+]);
+
+            fn read(build: &$crate::Build, option: &str) -> $crate::Result<Self> {
+                let names = [$($name),+];
+                let variants = [$($list::$variant),+];
+                let name = $crate::entry::name_of(build, option, &names)?;
+                let found = names.iter().zip(variants).find(|(known, _)| **known == name);
+                found.map(|(_, variant)| variant).ok_or_else(|| $crate::Error::new(name))
+            }
+        }
+    };
+}

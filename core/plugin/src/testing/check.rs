@@ -1,0 +1,255 @@
+//! [`check`]: what every component must stand.
+
+use super::check_others;
+use super::feed::Feed;
+use super::given::Given;
+use super::model::{Sequences, SlotRows};
+use super::numbers::Numbers;
+use crate::abi::Component;
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// What became of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What was checked.
+    pub name: &'static str,
+    /// What is wrong; absent if nothing.
+    pub fault: Option<String>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.fault {
+            None => write!(f, "{}: ok", self.name),
+            Some(fault) => write!(f, "{}: {fault}", self.name),
+        }
+    }
+}
+
+/// A check: its name, and what it does.
+pub(super) type Check = (&'static str, fn(&Component, &Given) -> Result<()>);
+
+/// Rows in order: nothing is kept of earlier ones.
+const ROWS: &[Check] = &[
+    ("an instance is made and ends", made),
+    ("every element is written", written),
+    ("the same rows give the same", repeated),
+    ("a batch gives what its sequences give alone", batched),
+    ("no rows give no rows", empty),
+    ("several threads may call", threaded),
+    ("extreme numbers are no panic", extreme),
+];
+
+/// Sequences that a step goes on with.
+const PARTS: &[Check] = &[
+    ("a sequence in parts gives what it gives at once", in_parts),
+    ("everything that is kept is in the declared states", kept_in_states),
+];
+
+const ELEMENTS: &[Check] = &[("an element depends on no other", element_by_element)];
+
+/// What every component of a family must stand, each with what became of it. `given` has what the component cannot do
+/// without; with [`Given::any_options`] nothing.
+pub fn check(component: &Component, given: &Given) -> Vec<Outcome> {
+    let ahead = component.flags & Component::LOOKS_AHEAD != 0;
+    let lists: &[&[Check]] = match component.family {
+        Component::MIXER | Component::FEED_FORWARD if !ahead => &[ROWS, PARTS],
+        Component::MIXER | Component::FEED_FORWARD | Component::NORM => &[ROWS],
+        Component::ACTIVATION => &[ROWS, ELEMENTS],
+        Component::ROPE => &[check_others::ROPES],
+        Component::SAMPLER => &[check_others::SAMPLERS],
+        Component::TOKENIZER => &[check_others::TOKENIZERS],
+        family => {
+            let fault = Some(format!("there is no family {family}"));
+            return vec![Outcome { name: "the family is known", fault }];
+        }
+    };
+    let run = |(name, check): &Check| Outcome {
+        name,
+        fault: check(component, given).err().map(|error| error.to_string()),
+    };
+    lists.iter().flat_map(|checks| checks.iter().map(run)).collect()
+}
+
+/// Rows that look like those of a model.
+fn rows(given: &Given, seed: u64, count: usize) -> Vec<f32> {
+    Numbers::new(seed.wrapping_add(given.seed)).reals(count * given.width, 1.0)
+}
+
+/// Sums may be taken in another order where rows come in other numbers: f32 has 7 digits, and a recurrence adds them up.
+const TOLERANCE: f32 = 1e-4;
+
+/// What of two outputs differs.
+fn same(found: &[f32], wanted: &[f32], width: usize, what: &str) -> Result<()> {
+    if found.len() != wanted.len() {
+        return Err(Error::new(format!("{what}: {} numbers, {} are wanted", found.len(), wanted.len())));
+    }
+    let largest = wanted.iter().fold(1.0f32, |largest, x| largest.max(x.abs()));
+    for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {
+        let differs = (found - wanted).abs() > TOLERANCE * largest;
+        if differs || found.is_nan() != wanted.is_nan() {
+            let (row, column) = (index / width.max(1), index % width.max(1));
+            return Err(Error::new(format!(
+                "{what}: row {row}, element {column} is {found}, {wanted} is wanted"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn made(component: &Component, given: &Given) -> Result<()> {
+    given.create(component).map(drop)
+}
+
+fn written(component: &Component, given: &Given) -> Result<()> {
+    for count in [1, 2, 3, 17, 33] {
+        let mut model = given.create(component)?;
+        let output = model.rows(&rows(given, 1, count))?;
+        for asked in model.instance.wanted.slots.iter().filter(|asked| !asked.reads) {
+            let name = &asked.name;
+            if model.slot(name).is_some_and(|rows| rows.iter().any(|x| !x.is_finite())) {
+                return Err(Error::new(format!("slot {name} was not written, or holds what is no number")));
+            }
+        }
+        if let Some(index) = output.iter().position(|x| !x.is_finite()) {
+            let (row, column, x) = (index / given.width, index % given.width, output[index]);
+            return Err(Error::new(format!(
+                "of {count} rows, row {row}, element {column} is {x}: it was not written, or is no number"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn repeated(component: &Component, given: &Given) -> Result<()> {
+    let x = rows(given, 2, 9);
+    let first = given.create(component)?.rows(&x)?;
+    let mut model = given.create(component)?;
+    for sequence in 0..3 {
+        let again = model.step(&[Feed::new(sequence, &x)])?;
+        if let Some(index) = again.iter().zip(&first).position(|(a, b)| a.to_bits() != b.to_bits()) {
+            let (again, first) = (again[index], first[index]);
+            return Err(Error::new(format!(
+                "element {index} is {again} in sequence {sequence}, and was {first}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Steps of several sequences: how many rows each has in each step.
+const STEPS: [[usize; 4]; 3] = [[5, 1, 9, 0], [1, 1, 1, 3], [1, 7, 1, 1]];
+
+fn batched(component: &Component, given: &Given) -> Result<()> {
+    let ahead = component.flags & Component::LOOKS_AHEAD != 0;
+    let steps = if ahead { &STEPS[..1] } else { &STEPS[..] };
+    let mut together = given.create(component)?;
+    let mut alone = Vec::new();
+    for _ in 0..4 {
+        alone.push(given.create(component)?);
+    }
+    for (number, step) in steps.iter().enumerate() {
+        let seed = |sequence: usize| (number * 10 + sequence) as u64;
+        let inputs: Vec<Vec<f32>> = (0..4).map(|s| rows(given, seed(s), step[s])).collect();
+        let feeds: Vec<Feed> = inputs.iter().enumerate().map(|(s, x)| Feed::new(s, x)).collect();
+        let found = together.step(&feeds)?;
+        let mut wanted = Vec::new();
+        for (feed, alone) in feeds.into_iter().zip(&mut alone) {
+            wanted.extend(alone.step(&[feed])?);
+        }
+        same(&found, &wanted, given.width, &format!("step {number} of 4 sequences"))?;
+    }
+    Ok(())
+}
+
+fn empty(component: &Component, given: &Given) -> Result<()> {
+    let mut model = given.create(component)?;
+    model.step(&[])?;
+    let first = model.rows(&rows(given, 3, 2))?;
+    model.step(&[Feed::new(1, &[])])?;
+    same(&model.step(&[Feed::new(1, &rows(given, 3, 2))])?, &first, given.width, "after a step without rows")
+}
+
+fn threaded(component: &Component, given: &Given) -> Result<()> {
+    let model = given.create(component)?;
+    let inputs: Vec<Vec<f32>> = (0..3).map(|number| rows(given, 40 + number, 6)).collect();
+    let run = |x: &Vec<f32>| {
+        let (mut sequences, mut slots) = (Sequences::new(), SlotRows::new());
+        let mut outputs = Vec::new();
+        for _ in 0..4 {
+            sequences.clear();
+            slots.clear();
+            outputs.push(model.instance.step(&mut sequences, &mut slots, &[Feed::new(0, x)])?);
+        }
+        Ok::<_, Error>(outputs)
+    };
+    let run = &run;
+    let at_once = std::thread::scope(|scope| {
+        let threads: Vec<_> = inputs.iter().map(|x| scope.spawn(move || run(x))).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+    });
+    for (x, outputs) in inputs.iter().zip(at_once) {
+        let outputs = outputs.map_err(|_| Error::new("a thread panicked"))??;
+        let wanted = run(x)?;
+        for (output, wanted) in outputs.iter().zip(&wanted) {
+            same(output, wanted, given.width, "3 threads at once")?;
+        }
+    }
+    Ok(())
+}
+
+fn extreme(component: &Component, given: &Given) -> Result<()> {
+    for x in [0.0, -0.0, 1e-42, 3e38, -3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+        let mut model = given.create(component)?;
+        let mut input = rows(given, 4, 3);
+        input[given.width..].fill(x);
+        // An error is an answer, a panic is not.
+        if let Err(error) = model.rows(&input) {
+            if error.to_string().starts_with("forward panicked") {
+                return Err(Error::new(format!("rows of {x}: {error}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn in_parts(component: &Component, given: &Given) -> Result<()> {
+    let x = rows(given, 5, 23);
+    let whole = given.create(component)?.rows(&x)?;
+    for parts in [&[1; 23][..], &[22, 1], &[1, 22], &[3, 7, 2, 11], &[16, 7]] {
+        let mut model = given.create(component)?;
+        let (mut found, mut rest) = (Vec::new(), &x[..]);
+        for part in parts {
+            let (now, later) = rest.split_at(part * given.width);
+            found.extend(model.rows(now)?);
+            rest = later;
+        }
+        same(&found, &whole, given.width, &format!("in parts of {parts:?} rows"))?;
+    }
+    Ok(())
+}
+
+fn kept_in_states(component: &Component, given: &Given) -> Result<()> {
+    let (prompt, next) = (rows(given, 6, 7), rows(given, 7, 4));
+    let wanted = {
+        let mut model = given.create(component)?;
+        model.rows(&prompt)?;
+        model.rows(&next)?
+    };
+    let mut model = given.create(component)?;
+    model.rows(&prompt)?;
+    let mut other = given.create(component)?;
+    other.adopt(&model, 0, 0);
+    // What another sequence does in between is of no matter.
+    other.step(&[Feed::new(1, &rows(given, 8, 5))])?;
+    same(&other.rows(&next)?, &wanted, given.width, "states taken to another instance")
+}
+
+fn element_by_element(component: &Component, given: &Given) -> Result<()> {
+    let x = rows(given, 9, 5);
+    let wanted = given.create(component)?.rows(&x)?;
+    let turned: Vec<f32> = x.iter().rev().copied().collect();
+    let found: Vec<f32> = given.create(component)?.rows(&turned)?.into_iter().rev().collect();
+    same(&found, &wanted, given.width, "elements in the other order")
+}

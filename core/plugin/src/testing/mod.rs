@@ -1,0 +1,65 @@
+//! A host for tests: runs a component without the real one, over weights and rows that a test gives or that are made up.
+//!
+//! [`Given`] says what the component is made from, [`Model`] is an instance with the sequences it has seen, and [`check`] does
+//! what every component must stand: whole = parts, batch = alone, nothing kept outside the declared states, no panic.
+//!
+//! ```
+//! use menagerie_plugin::testing::{self, Feed, Given};
+//! # use menagerie_plugin::{Build, Call, Component, Mixer, Result, State};
+//! # struct Sum { state: State }
+//! # impl Component for Sum {
+//! #     const NAME: &'static str = "sum";
+//! #     const DOC: &'static str = "Sums all rows so far.";
+//! #     type Options = ();
+//! #     fn create(_options: (), build: &mut Build) -> Result<Self> {
+//! #         Ok(Self { state: build.state("sum", &[build.width()])? })
+//! #     }
+//! # }
+//! # impl Mixer for Sum {
+//! #     fn forward(&self, call: Call) -> Result<()> {
+//! #         let Call { x, mut output, sequences, mut states, .. } = call;
+//! #         for (index, sequence) in sequences.iter().enumerate() {
+//! #             let sum = states.get_mut(index, &self.state)?;
+//! #             for row in sequence.rows() {
+//! #                 for ((sum, x), y) in sum.iter_mut().zip(x.row(row)).zip(output.row_mut(row)) {
+//! #                     *sum += *x;
+//! #                     *y = *sum;
+//! #                 }
+//! #             }
+//! #         }
+//! #         Ok(())
+//! #     }
+//! # }
+//! # fn main() -> Result<()> {
+//! let component = testing::mixer::<Sum>();
+//! let given = Given::new(2);
+//! let mut model = given.create(&component)?;
+//! assert_eq!(model.step(&[Feed::new(0, &[1.0, 2.0, 3.0, 4.0])])?, [1.0, 2.0, 4.0, 6.0]);
+//! assert_eq!(model.step(&[Feed::new(0, &[1.0, 1.0])])?, [5.0, 7.0]);
+//!
+//! for outcome in testing::check(&component, &given) {
+//!     assert!(outcome.fault.is_none(), "{outcome}");
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod building;
+mod calling;
+mod check;
+mod check_others;
+mod feed;
+mod given;
+mod model;
+mod numbers;
+mod sizes;
+mod step;
+mod told;
+
+pub use crate::entry::{activation, feed_forward, mixer, norm, rope, sampler, tokenizer};
+pub use check::{Outcome, check};
+pub use feed::Feed;
+pub use given::{Given, Setting};
+pub use model::{Frequencies, Model};
+pub use numbers::Numbers;
+pub use told::told;

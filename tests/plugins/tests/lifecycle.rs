@@ -1,0 +1,40 @@
+//! A thousand models of a plugin's parts come and go, and neither threads nor memory grow. Alone in its process, which it
+//! measures.
+#![allow(missing_docs, clippy::unwrap_used)]
+#![cfg(target_os = "linux")]
+
+use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use menagerie_all as _;
+use menagerie_plugin_host::{LoadOptions as PluginOptions, load};
+use menagerie_plugin_tests::{Model, Probe};
+
+/// Threads, and KiB in memory.
+fn measured() -> (usize, usize) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let number = |key: &str| {
+        let line = status.lines().find(|line| line.starts_with(key)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    (number("Threads:"), number("VmRSS:"))
+}
+
+#[test]
+fn a_thousand_models_leave_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    load(&Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
+    let path = Model::default().save(folder.path(), "probe-model");
+    let options = LoadOptions { threads: Some(2), ..LoadOptions::default() };
+    let one = || {
+        let pipeline = TextPipeline::open(&path, &options).unwrap();
+        pipeline.logits(&[1, 2, 3, 4], &LogitsOptions::default()).unwrap();
+    };
+    (0..200).for_each(|_| one());
+    let (threads, before) = measured();
+    (0..1000).for_each(|_| one());
+    let (threads_after, after) = measured();
+    assert_eq!(threads_after, threads);
+    // What one model holds is some 100 KiB: a thousandth of that, a thousand times, would be seen.
+    assert!(after < before + 1024, "{before} KiB before, {after} KiB after a thousand models");
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    assert!(maps.contains("probe.so"), "a plugin is never unloaded");
+}
