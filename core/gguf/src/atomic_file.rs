@@ -1,6 +1,6 @@
 //! A file that appears whole or not at all.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -43,11 +43,9 @@ impl AtomicFile {
             let kind = GgufErrorKind::write("the path does not end in a file name");
             return Err(GgufError::new(target.display().to_string(), kind));
         };
-        let mut prefix = OsString::from(".");
-        prefix.push(name);
-        prefix.push(".");
+        let prefix = hidden_prefix(name);
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".part");
+        builder.prefix(&prefix).suffix(HIDDEN_SUFFIX);
         // Not the 0600 of temporary files: the mode is that of any new file, less what the process masks.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -72,6 +70,17 @@ impl AtomicFile {
             .map_err(|error| failed(&target, "rename the finished file to its name", error.error))?;
         sync_folder(&target).map_err(|source| failed(&target, "write the folder to the disk", source))
     }
+}
+
+/// How the names of hidden files and folders end.
+pub(crate) const HIDDEN_SUFFIX: &str = ".part";
+
+/// How the name of what is hidden beside `name` begins.
+pub(crate) fn hidden_prefix(name: &OsStr) -> OsString {
+    let mut prefix = OsString::from(".");
+    prefix.push(name);
+    prefix.push(".");
+    prefix
 }
 
 pub(crate) fn failed(path: &Path, action: &'static str, source: io::Error) -> GgufError {

@@ -1,11 +1,11 @@
 //! A folder that appears whole or not at all.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::atomic_file::{failed, folder, sync_folder};
+use crate::atomic_file::{HIDDEN_SUFFIX, failed, folder, hidden_prefix, sync_folder};
 use crate::error::{GgufError, GgufErrorKind};
 
 /// A hidden folder beside the target, which [`Self::commit`] renames to it. Dropped without commit, the hidden folder is
@@ -76,12 +76,10 @@ impl AtomicFolder {
 }
 
 /// A new hidden folder beside a target.
-fn hidden(target: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> {
-    let mut prefix = OsString::from(".");
-    prefix.push(name);
-    prefix.push(".");
+fn hidden(target: &Path, name: &OsStr) -> std::io::Result<TempDir> {
+    let prefix = hidden_prefix(name);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".part");
+    builder.prefix(&prefix).suffix(HIDDEN_SUFFIX);
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777));
     builder

@@ -4,10 +4,9 @@ use crate::building;
 use crate::calling::{self, Step};
 use crate::component::{Described, Forward, Frequencies, Work};
 use crate::instance::Instance;
-use crate::operands::rows_at;
 use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies};
 use menagerie_model::{ElementWise, FeedForward, Norm, Raw, Result, Rows, SequenceMixer, TransformContext};
-use menagerie_plugin::abi::{FrequencyCall, Header};
+use menagerie_plugin::abi::{FrequencyCall, Header, Tensor};
 use menagerie_registry::{Build, NormPlace, Parts};
 use menagerie_spec::kind::Component as Config;
 use std::sync::Arc;
@@ -98,10 +97,7 @@ impl RopeFrequencies for Rope {
         // What is not written is seen as no number.
         let mut frequencies = vec![f32::NAN; rotated / 2];
         let mut magnitude = 1.0f32;
-        let mut tensor = rows_at(frequencies.as_mut_ptr(), 1, frequencies.len(), 0);
-        tensor.ndim = 1;
-        tensor.shape = [frequencies.len() as i64, 0, 0, 0, 0, 0];
-        tensor.strides = [1, 0, 0, 0, 0, 0];
+        let tensor = Tensor::values(frequencies.as_mut_ptr(), frequencies.len(), 0);
         let call = FrequencyCall {
             header: Header::of::<FrequencyCall>(),
             base: f64::from(base),

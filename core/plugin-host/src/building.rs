@@ -6,7 +6,7 @@ use crate::plugin::Misstep;
 use crate::texts;
 use gguf_file::GgmlType;
 use menagerie_model::{SlotUse, StateSpec};
-use menagerie_plugin::abi::{self, ERROR, Header, OK, Status, Tensor, Text, device, dtype, part};
+use menagerie_plugin::abi::{self, ERROR, Header, OK, Status, Tensor, Text, dtype, part};
 use menagerie_registry::{Part, Parts};
 use menagerie_spec::kind::{Component as Config, OptionValue};
 use std::ffi::c_void;
@@ -176,24 +176,7 @@ impl Building<'_> {
 
 /// Describes memory that is not written.
 pub(crate) fn read_only(data: *const u8, byte_len: usize, kind: u32, shape: &[u64]) -> Tensor {
-    let mut tensor = Tensor {
-        data: data.cast_mut().cast(),
-        byte_len: byte_len as u64,
-        dtype: kind,
-        device_type: device::CPU,
-        device_id: 0,
-        ndim: shape.len().min(6) as u32,
-        shape: [0; 6],
-        strides: [0; 6],
-        flags: Tensor::READ_ONLY,
-    };
-    let mut stride = 1i64;
-    for (at, size) in shape.iter().enumerate().take(6).rev() {
-        tensor.shape[at] = *size as i64;
-        tensor.strides[at] = stride;
-        stride = stride.saturating_mul(*size as i64);
-    }
-    tensor
+    Tensor::dense(data.cast_mut().cast(), byte_len, kind, shape, Tensor::READ_ONLY)
 }
 
 /// The ABI's number of a type of a file.

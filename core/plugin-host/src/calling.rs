@@ -3,7 +3,7 @@
 use crate::component::Forward;
 use crate::finite;
 use crate::instance::Instance;
-use crate::operands::{self, rows_at};
+use crate::operands;
 use crate::scratch::Frame;
 use crate::services;
 use crate::watch::{self, Watch};
@@ -82,12 +82,12 @@ pub(crate) fn forward(
     let backend = &*compute.backend;
     let (rows, cols) = (first.rows(), first.cols());
     let mut seen = [const { None }; MOST_INPUTS];
-    let mut tensors = [rows_at(null_mut(), 0, 0, Tensor::READ_ONLY); MOST_INPUTS];
+    let mut tensors = [Tensor::rows(null_mut(), 0, 0, Tensor::READ_ONLY); MOST_INPUTS];
     let mut given = [const { None }; MOST_INPUTS];
     for (at, input) in inputs.iter().enumerate().take(MOST_INPUTS) {
         let values = seen[at].insert(backend.read(input)?);
         let data = values.as_ptr();
-        tensors[at] = rows_at(data.cast_mut(), input.rows(), input.cols(), Tensor::READ_ONLY);
+        tensors[at] = Tensor::rows(data.cast_mut(), input.rows(), input.cols(), Tensor::READ_ONLY);
         given[at] = Some(Input { activated: Activated::new(input), data });
     }
     let mut calling = Calling { instance, step, inputs: given, frame, thread: here(), failed: None };
@@ -118,7 +118,7 @@ pub(crate) fn alone(
     if width == 0 || !x.len().is_multiple_of(width) || x.len() != out.len() {
         return Err(instance.error(format!("{} values are no rows of {width}", x.len())));
     }
-    let input = rows_at(x.as_ptr().cast_mut(), x.len() / width, width, Tensor::READ_ONLY);
+    let input = Tensor::rows(x.as_ptr().cast_mut(), x.len() / width, width, Tensor::READ_ONLY);
     let inputs = [const { None }; MOST_INPUTS];
     let mut calling =
         Calling { instance, step: Step::Alone, inputs, frame: Frame::take(), thread: here(), failed: None };
@@ -134,7 +134,7 @@ impl Calling<'_, '_> {
         if how == Watch::EveryRow {
             out.fill(f32::NAN);
         }
-        let output = rows_at(out.as_mut_ptr(), out.len() / cols.max(1), cols, 0);
+        let output = Tensor::rows(out.as_mut_ptr(), out.len() / cols.max(1), cols, 0);
         let call = self.call(inputs, &output);
         let instance = self.instance;
         // SAFETY: the plugin's `forward` of this instance; everything that `call` points to outlives the call, and what

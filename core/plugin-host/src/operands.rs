@@ -4,7 +4,7 @@ use crate::building::read_only;
 use crate::instance::{Instance, KeptSlot};
 use crate::scratch::Frame;
 use menagerie_model::{InferenceStep, Result, SlotUse, StateId, StateSpec, TransformContext};
-use menagerie_plugin::abi::{Sequence, Tensor, device, dtype};
+use menagerie_plugin::abi::{Sequence, Tensor, dtype};
 use std::borrow::Cow;
 use std::ptr::null_mut;
 
@@ -15,21 +15,6 @@ pub(crate) struct Copied {
     blocks: Vec<Vec<f32>>,
     /// Rows of slots that are read.
     slots: Vec<Vec<f32>>,
-}
-
-/// Rows `[rows, cols]` of f32 in host memory.
-pub(crate) fn rows_at(data: *mut f32, rows: usize, cols: usize, flags: u64) -> Tensor {
-    Tensor {
-        data: data.cast(),
-        byte_len: (rows * cols * size_of::<f32>()) as u64,
-        dtype: dtype::F32,
-        device_type: device::CPU,
-        device_id: 0,
-        ndim: 2,
-        shape: [rows as i64, cols as i64, 0, 0, 0, 0],
-        strides: [cols as i64, 1, 0, 0, 0, 0],
-        flags,
-    }
 }
 
 /// Describes sequences, states and slots of a step in the frame.
@@ -78,7 +63,7 @@ fn states(
 ) -> Result<()> {
     let states = &instance.kept.states;
     let sequences = context.layout.sequences();
-    let none = Tensor { ndim: 0, byte_len: 0, ..rows_at(null_mut(), 0, 0, Tensor::READ_ONLY) };
+    let none = Tensor { ndim: 0, byte_len: 0, ..Tensor::rows(null_mut(), 0, 0, Tensor::READ_ONLY) };
     frame.states.resize(states.len() * sequences.len(), none);
     for (number, state) in states.iter().enumerate() {
         let StateSpec::PerSequence { shape, .. } = &state.spec else { continue };
@@ -129,7 +114,7 @@ fn slot_rows(
         if data.is_null() {
             return Err(instance.error(format!("there is no memory for {bytes} bytes of a slot")));
         }
-        return Ok(rows_at(data.cast(), rows, slot.width, 0));
+        return Ok(Tensor::rows(data.cast(), rows, slot.width, 0));
     }
     let held = context.slots.read(slot.id)?;
     held.expect_shape(rows, slot.width, "rows that an earlier layer handed on")?;
@@ -141,7 +126,7 @@ fn slot_rows(
             copied.slots.last().map_or(null_mut(), |values| values.as_ptr().cast_mut()).cast_const()
         }
     };
-    Ok(rows_at(data.cast_mut(), rows, slot.width, Tensor::READ_ONLY))
+    Ok(Tensor::rows(data.cast_mut(), rows, slot.width, Tensor::READ_ONLY))
 }
 
 /// Takes back what a call that went well has changed: copies of blocks, slots that it writes.

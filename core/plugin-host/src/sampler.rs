@@ -2,10 +2,9 @@
 
 use crate::alone::{self, Alone};
 use crate::component::{Described, Sample};
-use crate::operands::rows_at;
 use menagerie_model::ModelError;
 use menagerie_pipeline::{Sampler, SamplerKind, SamplerStep};
-use menagerie_plugin::abi::{Header, SampleCall};
+use menagerie_plugin::abi::{Header, SampleCall, Tensor};
 use std::sync::Arc;
 
 /// An instance of a sampler: one for every generation.
@@ -41,10 +40,7 @@ impl SamplerStep for Step {
         prompt: usize,
         random: u64,
     ) -> Result<(), String> {
-        let mut tensor = rows_at(logits.as_mut_ptr(), 1, logits.len(), 0);
-        tensor.ndim = 1;
-        tensor.shape = [logits.len() as i64, 0, 0, 0, 0, 0];
-        tensor.strides = [1, 0, 0, 0, 0, 0];
+        let tensor = Tensor::values(logits.as_mut_ptr(), logits.len(), 0);
         let call = SampleCall {
             header: Header::of::<SampleCall>(),
             logits: &tensor,

@@ -97,19 +97,3 @@ impl Matrix {
         start < other_end && other_start < end
     }
 }
-
-/// The descriptor of rows of f32 without gaps.
-pub(crate) fn of_rows(data: *mut f32, rows: usize, cols: usize, flags: u64) -> Tensor {
-    let [rows_i, cols_i] = [rows as i64, cols as i64];
-    Tensor {
-        data: data.cast(),
-        byte_len: (rows * cols * size_of::<f32>()) as u64,
-        dtype: dtype::F32,
-        device_type: device::CPU,
-        device_id: 0,
-        ndim: 2,
-        shape: [rows_i, cols_i, 0, 0, 0, 0],
-        strides: [cols_i, 1, 0, 0, 0, 0],
-        flags,
-    }
-}

@@ -3,7 +3,6 @@
 use crate::abi::{self, OK, Tensor};
 use crate::build::{Linear, Weight};
 use crate::caught::caught;
-use crate::descriptor::of_rows;
 use crate::error::{Error, Result};
 use crate::rows::{Rows, RowsMut};
 use crate::split::Split;
@@ -64,8 +63,8 @@ impl<'a> Host<'a> {
                 "a linear of {inputs} to {outputs} elements was given [{x_rows}, {x_cols}] and [{y_rows}, {y_cols}]: rows without gaps, as many each, are wanted"
             )));
         };
-        let x = of_rows(from.as_ptr().cast_mut(), x.rows(), inputs, Tensor::READ_ONLY);
-        let y = of_rows(to.as_mut_ptr(), y.rows(), outputs, 0);
+        let x = Tensor::rows(from.as_ptr().cast_mut(), x.rows(), inputs, Tensor::READ_ONLY);
+        let y = Tensor::rows(to.as_mut_ptr(), y.rows(), outputs, 0);
         // SAFETY: the call's function with the call's context, on its thread; both arrays are borrowed meanwhile.
         noted(unsafe { (self.call.linear)(self.call.context, linear.number(), &x, &y) })
     }
@@ -180,7 +179,7 @@ impl<'a> Host<'a> {
                 "a state was given rows [{rows}, {cols}] to store, {wanted:?} is wanted"
             )));
         };
-        let x = of_rows(data.as_ptr().cast_mut(), x.rows(), x.cols(), Tensor::READ_ONLY);
+        let x = Tensor::rows(data.as_ptr().cast_mut(), x.rows(), x.cols(), Tensor::READ_ONLY);
         // SAFETY: the call's function with the call's context, on its thread; the array is borrowed meanwhile.
         noted(unsafe { (self.call.store)(self.call.context, state.number, &x) })
     }
@@ -197,7 +196,7 @@ impl<'a> Host<'a> {
                 "rows [{rows}, {cols}] are no memory for a state's rows of {wanted}"
             )));
         };
-        let y = of_rows(data.as_mut_ptr(), rows, cols, 0);
+        let y = Tensor::rows(data.as_mut_ptr(), rows, cols, 0);
         let Stored { sequence, first } = from;
         // SAFETY: as in `store`.
         noted(unsafe {

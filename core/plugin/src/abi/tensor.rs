@@ -29,6 +29,39 @@ pub struct Tensor {
 impl Tensor {
     /// In [`Tensor::flags`].
     pub const READ_ONLY: u64 = 1;
+
+    /// An array in memory of the CPU without gaps, the slowest dimension first; dimensions past the sixth are left out.
+    pub fn dense(data: *mut c_void, byte_len: usize, dtype: u32, shape: &[u64], flags: u64) -> Tensor {
+        let mut tensor = Tensor {
+            data,
+            byte_len: byte_len as u64,
+            dtype,
+            device_type: device::CPU,
+            device_id: 0,
+            ndim: shape.len().min(6) as u32,
+            shape: [0; 6],
+            strides: [0; 6],
+            flags,
+        };
+        let mut stride = 1i64;
+        for (at, size) in shape.iter().enumerate().take(6).rev() {
+            tensor.shape[at] = *size as i64;
+            tensor.strides[at] = stride;
+            stride = stride.saturating_mul(*size as i64);
+        }
+        tensor
+    }
+
+    /// Rows `[rows, cols]` of f32.
+    pub fn rows(data: *mut f32, rows: usize, cols: usize, flags: u64) -> Tensor {
+        let bytes = rows * cols * size_of::<f32>();
+        Tensor::dense(data.cast(), bytes, dtype::F32, &[rows as u64, cols as u64], flags)
+    }
+
+    /// `len` f32 in one dimension.
+    pub fn values(data: *mut f32, len: usize, flags: u64) -> Tensor {
+        Tensor::dense(data.cast(), len * size_of::<f32>(), dtype::F32, &[len as u64], flags)
+    }
 }
 
 /// Types of elements.

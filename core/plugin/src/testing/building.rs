@@ -4,8 +4,7 @@ use super::given::{Given, Setting, Unsaid};
 use super::numbers::Numbers;
 use super::sizes::Sizes;
 use super::told::note;
-use crate::abi::{self, Header, OptionDef, RoleDef, Status, Tensor, Text, part};
-use crate::descriptor::of_rows;
+use crate::abi::{self, Header, OptionDef, RoleDef, Status, Tensor, Text, dtype, part};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -350,16 +349,9 @@ unsafe extern "C" fn values(context: *mut c_void, role: Text, part: u32, tensor:
 
 /// A tensor of the file, read only, the slowest dimension first.
 fn descriptor(stored: &Stored) -> Tensor {
-    let data = stored.values.as_ptr().cast_mut();
-    let mut tensor = of_rows(data, 1, stored.values.len(), Tensor::READ_ONLY);
-    let dims: Vec<i64> = stored.dims.iter().rev().take(6).map(|dim| *dim as i64).collect();
-    (tensor.ndim, tensor.shape, tensor.strides) = (dims.len() as u32, [0; 6], [0; 6]);
-    let mut stride = 1;
-    for (at, dim) in dims.iter().enumerate().rev() {
-        (tensor.shape[at], tensor.strides[at]) = (*dim, stride);
-        stride *= dim;
-    }
-    tensor
+    let shape: Vec<u64> = stored.dims.iter().rev().copied().collect();
+    let bytes = stored.values.len() * size_of::<f32>();
+    Tensor::dense(stored.values.as_ptr().cast_mut().cast(), bytes, dtype::F32, &shape, Tensor::READ_ONLY)
 }
 
 unsafe extern "C" fn linear(context: *mut c_void, role: Text, linear: *mut abi::Linear) -> Status {

@@ -5,8 +5,7 @@ use super::feed::Feed;
 use super::given::Given;
 use super::step::Step;
 use super::told::{stand_in, told};
-use crate::abi::{self, Component, Header, Status, Text};
-use crate::descriptor::of_rows;
+use crate::abi::{self, Component, Header, Status, Tensor, Text};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -91,7 +90,7 @@ impl<'a> Instance<'a> {
             component.forward.ok_or_else(|| Error::new("the component has no function `forward`"))?;
         let mut step = Step::new(self, sequences, slots, feeds)?;
         let mut output = vec![f32::NAN; step.rows * self.width];
-        let to = of_rows(output.as_mut_ptr(), step.rows, self.width, 0);
+        let to = Tensor::rows(output.as_mut_ptr(), step.rows, self.width, 0);
         let status = step.with_call(self, &to, |call| {
             let _ = (told(), (self.told)());
             // SAFETY: the component is what the ABI says, and so is the call, for as long as it takes.
@@ -191,8 +190,7 @@ impl<'a> Model<'a> {
         let rotated = self.instance.width;
         let mut values = vec![f32::NAN; rotated / 2];
         let mut magnitude = 1.0;
-        let mut tensor = of_rows(values.as_mut_ptr(), 1, values.len(), 0);
-        (tensor.ndim, tensor.shape[0], tensor.strides[0]) = (1, tensor.shape[1], 1);
+        let tensor = Tensor::values(values.as_mut_ptr(), values.len(), 0);
         let call = abi::FrequencyCall {
             header: Header::of::<abi::FrequencyCall>(),
             base,
@@ -210,8 +208,7 @@ impl<'a> Model<'a> {
     /// # Errors
     /// What the component says.
     pub fn sample(&self, logits: &mut [f32], tokens: &[u32], prompt: usize, random: u64) -> Result<()> {
-        let mut tensor = of_rows(logits.as_mut_ptr(), 1, logits.len(), 0);
-        (tensor.ndim, tensor.shape[0], tensor.strides[0]) = (1, tensor.shape[1], 1);
+        let tensor = Tensor::values(logits.as_mut_ptr(), logits.len(), 0);
         let call = abi::SampleCall {
             header: Header::of::<abi::SampleCall>(),
             logits: &tensor,

@@ -6,7 +6,6 @@ use super::feed::Feed;
 use super::model::{Instance, Kept, Sequences, SlotRows};
 use super::numbers::Numbers;
 use crate::abi::{self, Component, Header, StateSpec, Status, Tensor};
-use crate::descriptor::of_rows;
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 
@@ -167,14 +166,15 @@ impl<'s> Step<'s> {
 
     fn input_rows(&self, family: u32, width: usize) -> Vec<Tensor> {
         let count = if family == Component::FEED_FORWARD { 3 } else { 1 };
-        let rows = |data: &Vec<f32>| of_rows(data.as_ptr().cast_mut(), self.rows, width, Tensor::READ_ONLY);
+        let rows =
+            |data: &Vec<f32>| Tensor::rows(data.as_ptr().cast_mut(), self.rows, width, Tensor::READ_ONLY);
         self.inputs[..count].iter().map(rows).collect()
     }
 
     fn slot_tensors(&mut self, instance: &Instance) -> Vec<Tensor> {
         let tensor = |(asked, rows): (&Asked, &mut Vec<f32>)| {
             let flags = if asked.reads { Tensor::READ_ONLY } else { 0 };
-            of_rows(rows.as_mut_ptr(), self.rows, asked.width, flags)
+            Tensor::rows(rows.as_mut_ptr(), self.rows, asked.width, flags)
         };
         instance.wanted.slots.iter().zip(&mut self.slot_rows).map(tensor).collect()
     }
@@ -220,7 +220,7 @@ fn split<'k>(taken: &'k mut [(usize, Kept)], instance: &Instance) -> Split<'k> {
         let mut of_sequence = Vec::new();
         for ((state, block), rows) in instance.wanted.states.iter().zip(&mut kept.blocks).zip(&mut kept.rows)
         {
-            tensors.push(of_rows(block.as_mut_ptr(), 1, block.len(), 0));
+            tensors.push(Tensor::rows(block.as_mut_ptr(), 1, block.len(), 0));
             let of_tokens = state.kind == StateSpec::PER_TOKEN;
             of_sequence.push(of_tokens.then_some(TokenRows {
                 rows,
