@@ -255,3 +255,28 @@ fn nothing_points_outside() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+/// Whether a step decodes is what `InferenceStep` says, never how many tokens there are: a prompt may have one, and a chunk too.
+#[test]
+fn nobody_counts_tokens_to_know_whether_it_decodes() {
+    let counts =
+        ["tokens.len() == 1", "tokens().len() == 1", "pending() == 1", "rows.len() == 1", "rows() == 1"];
+    let folders = ["core/model/src/", "core/pipeline/src/", "core/stages/src/", "core/assembly/src/"];
+    let mut seen = 0;
+    let mut found = Vec::new();
+    for source in
+        sources().iter().filter(|source| folders.iter().any(|folder| source.inside.starts_with(folder)))
+    {
+        seen += 1;
+        let code = source.text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in
+            code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+        {
+            if counts.iter().any(|count| line.contains(count)) && !source.is_test() {
+                found.push(format!("{}:{}: {}", source.inside, number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} files were looked at");
+    assert!(found.is_empty(), "a number of tokens or rows is compared with 1:\n{}", found.join("\n"));
+}

@@ -109,5 +109,6 @@ pub use menagerie_plugin_host as plugin_host;
 pub use menagerie_quantise as quantise;
 pub use menagerie_registry as registry;
 pub use menagerie_spec as spec;
+pub use menagerie_stages as stages;
 #[cfg(feature = "synth")]
 pub use menagerie_synth as synth;

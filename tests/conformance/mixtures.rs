@@ -2,11 +2,11 @@
 //! and the training of their gates.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::model::{Compute, LayerHook, Rows};
+use menagerie::model::{LayerHook, Shown};
 use menagerie::pipeline::{
     Arithmetic, GateExample, GateFile, GateRows, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
-    GivenMixture, Job, KvType, LoadOptions, LoadQuantisation, LogitsOptions, Request, SchedulerOptions,
-    TextPipeline, logits,
+    GivenMixture, Job, KvType, LoadOptions, LoadQuantisation, LogitsOptions, PipelineHooks, Request,
+    SchedulerOptions, TextPipeline, logits,
 };
 use menagerie::quantise::Policy;
 use menagerie::spec::MixtureChoice;
@@ -71,18 +71,16 @@ fn open(model: (&str, &str), case: &str, choose: &str, options: &LoadOptions) ->
 struct Choices(Mutex<Vec<(usize, Vec<u32>)>>);
 
 impl LayerHook for Choices {
+    fn name(&self) -> &str {
+        "choices"
+    }
+
     fn layers(&self) -> Range<usize> {
         0..usize::MAX
     }
 
-    fn chosen(
-        &self,
-        layer: usize,
-        _: &Rows,
-        experts: &[u32],
-        _: &Compute,
-    ) -> Result<(), menagerie::model::ModelError> {
-        self.0.lock().unwrap().push((layer, experts.to_vec()));
+    fn chosen(&self, experts: &[u32], shown: &Shown) -> Result<(), menagerie::model::ModelError> {
+        self.0.lock().unwrap().push((shown.layer, experts.to_vec()));
         Ok(())
     }
 }
@@ -90,7 +88,8 @@ impl LayerHook for Choices {
 /// Logits and, layer after layer, the expert of each row.
 fn watched(pipeline: &TextPipeline, tokens: &[u32], how: &LogitsOptions) -> (Vec<Vec<f32>>, Vec<u32>) {
     let log = Arc::new(Choices::default());
-    let made = logits(pipeline.engine(), vec![Arc::clone(&log) as _], tokens, how).unwrap();
+    let made =
+        logits(pipeline.engine(), PipelineHooks::of_layers([Arc::clone(&log) as _]), tokens, how).unwrap();
     let seen = log.0.lock().unwrap().clone();
     let mut layers: Vec<usize> = seen.iter().map(|(layer, _)| *layer).collect();
     layers.sort_unstable();
@@ -200,7 +199,7 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
         let alone: Vec<Vec<u32>> = prompts.iter().map(alone).collect();
         let wanted = |at: usize| reference.ids(&format!("both.{choose}.tokens_greedy_{at}"));
         assert_eq!(alone, [wanted(0), wanted(1), wanted(2)]);
-        let room = SchedulerOptions { sequences: 3, capacity_tokens: 128, step_tokens: 64 };
+        let room = SchedulerOptions { sequences: 3, prefixes: 0, capacity_tokens: 128, step_tokens: 64 };
         let mut batch = pipeline.batch(room).unwrap();
         let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
         let pairs = sequences.iter_mut().zip(&prompts);

@@ -120,7 +120,7 @@ fn sequences_of_a_step_do_not_see_each_other_and_prefixes_are_kept() {
     let (reference, tokens) = prompt("depth2_topk2");
     let other = reference.ids("tokens_long")[..20].to_vec();
     let whole = LogitsOptions::default();
-    let room = SchedulerOptions { sequences: 2, capacity_tokens: 256, step_tokens: 256 };
+    let room = SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 256, step_tokens: 256 };
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let (mut first, mut second) = (scheduler.create().unwrap(), scheduler.create().unwrap());
     scheduler.begin(&mut first, &tokens, Wanted::All).unwrap();

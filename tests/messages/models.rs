@@ -36,6 +36,10 @@ fn model() {
             component: "acme/norms:tanh".to_owned(),
             reason: "value 2 of row 0 of its output is NaN".to_owned()
         },
+        ModelError::Hook {
+            hook: "acme/watch:clamp".to_owned(),
+            reason: "gives rows [3, 64] in the place of [4, 64]".to_owned()
+        },
         ModelError::Layer { layer: 3, source: Box::new(inner()) },
         ModelError::Weights("tensor 7 is not in the file".to_owned()),
         ModelError::Scalings("the weight of adapter 1 in layer 3 is NaN at row 5 of the step".to_owned()),

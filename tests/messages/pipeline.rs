@@ -1,11 +1,16 @@
 //! Opening, generating and sampling.
 
 use menagerie::adapters::AdapterError;
+use menagerie::assembly::PlanError;
 use menagerie::gguf::{FileType, GgmlType};
 use menagerie::model::{KvType, ModelError};
-use menagerie::pipeline::{GenerateError, LoadError, MemoryEstimate, MissingCapability, SamplingError};
+use menagerie::pipeline::{
+    ControlVectorError, GenerateError, LoadError, MemoryEstimate, MissingCapability, SamplingError,
+    StateFileError,
+};
 use menagerie::quantise::QuantiseError;
 use menagerie::registry::RegistryError;
+use menagerie::stages::{FaultKind, StageFault, StageName, TransportFault};
 
 const GIB: u64 = 1 << 30;
 
@@ -18,6 +23,13 @@ fn open() {
     };
     let too_large = || Box::new(MemoryEstimate { weights: 5 * GIB, ..*needs(0, 0) });
     let source = || ModelError::State("blk.0.k: heads of 20 elements cannot be stored as q8_0".to_owned());
+    let fault = |kind, detail: &str| StageFault {
+        kind,
+        stage: StageName { index: 1, first: 4, end: 8 },
+        request: 0,
+        position: 0,
+        detail: detail.to_owned(),
+    };
     let said = messages![
         LoadError::Architecture {
             file: file(),
@@ -50,6 +62,8 @@ fn open() {
                 file: FileType::Q4_0,
             },
         },
+        LoadError::Stages { file: file(), reason: PlanError::Stages { stages: 9, layers: 4 }.to_string() },
+        LoadError::Stages { file: file(), reason: fault(FaultKind::Refused, "another version").to_string() },
         LoadError::Options("a chunk must have at least one token (--chunk 1 or more)".to_owned()),
     ];
     insta::assert_snapshot!(said);
@@ -70,6 +84,48 @@ fn generate() {
         GenerateError::Chunked { tokens: 700, chunk: 512 },
         GenerateError::LooksAhead,
         GenerateError::Together("no free page for a copy".to_owned()),
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn state_files() {
+    let file = || "book.state".to_owned();
+    let full = || std::io::Error::new(std::io::ErrorKind::StorageFull, "no space left on device");
+    let said = messages![
+        StateFileError::System { file: file(), action: "write", source: full() },
+        StateFileError::NoFile("folder".to_owned()),
+        StateFileError::InUse(file()),
+        StateFileError::Unreadable {
+            file: file(),
+            reason: "its list of tokens is damaged: the checksum does not fit".to_owned(),
+        },
+        StateFileError::Differs {
+            file: file(),
+            differences: vec!["the cache type was f16 and is q8_0".to_owned()],
+        },
+        StateFileError::TooLong { file: file(), tokens: 6000, context: 4096 },
+        StateFileError::Conversation { file: file(), messages: 4 },
+        StateFileError::OtherSession(file()),
+        StateFileError::Unnamed("adapter \"mine\"".to_owned()),
+        StateFileError::State { file: file(), source: GenerateError::Cancelled },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn stages() {
+    let said = messages![
+        PlanError::Stages { stages: 9, layers: 4 },
+        PlanError::Ranges { stage: 1, first: 2, last: 3, expected: 1, layers: 4 },
+        PlanError::Short { last: 2, layers: 4 },
+        PlanError::SharedKeys { boundary: 20, reader: 21, of: 18, latest: 18 },
+        PlanError::SharedKeys { boundary: 2, reader: 3, of: 0, latest: 0 },
+        PlanError::Joined { stages: 4, most: 2 },
+        TransportFault::Closed,
+        TransportFault::Full,
+        TransportFault::Broken("what arrived does not begin like a frame".to_owned()),
+        TransportFault::System("no buffer space available".to_owned()),
     ];
     insta::assert_snapshot!(said);
 }
@@ -120,6 +176,21 @@ fn sampling() {
             message: "dropped every token".to_owned()
         },
         SamplingError::NothingLeft,
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn control_vectors() {
+    let said = messages![
+        ControlVectorError::Content {
+            file: "happy.gguf".to_owned(),
+            reason: "its architecture is `llama`".to_owned()
+        },
+        ControlVectorError::Unfit {
+            file: "happy.gguf".to_owned(),
+            reason: "its directions have 64 numbers, and the stream of this model has 2048".to_owned()
+        },
     ];
     insta::assert_snapshot!(said);
 }

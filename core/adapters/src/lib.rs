@@ -20,7 +20,7 @@ mod xlora;
 
 pub use error::AdapterError;
 pub use file::{AdapterFile, AdapterFormat};
-pub use fit::{FitTarget, fit};
+pub use fit::{FitTarget, fit, fit_stage};
 pub use module::{AdapterModule, LowRankPair, ModuleChange};
 pub use place::{ModulePlace, places};
 pub use tensor::Tensor;

@@ -42,6 +42,8 @@ pub(crate) struct Assembler<'a> {
     pub(crate) claims: Claims,
     pub(crate) states: StateDeclarations,
     pub(crate) slots: SlotDeclarations,
+    /// How many slots were declared before each layer.
+    pub(crate) slots_before: Vec<usize>,
     pub(crate) ropes: RopeDeclarations,
     /// The token embedding, once it was taken in.
     pub(crate) token_table: Option<Param>,
@@ -65,7 +67,8 @@ impl<'a> Assembler<'a> {
             faults: AssemblyFaults::new(source.file(), &config.architecture),
             claims: Claims::new(source.entries().len()),
             states: StateDeclarations::default(),
-            slots: SlotDeclarations::default(),
+            slots: options.slots.clone().unwrap_or_default(),
+            slots_before: Vec::new(),
             ropes: RopeDeclarations::default(),
             token_table: None,
             wrapper: options.wrapper,

@@ -21,6 +21,7 @@ mod model_file;
 mod options;
 mod place;
 mod source;
+mod stages;
 
 pub use claims::{Claim, IgnoredTensor};
 pub use fault::{AssemblyFault, AssemblyFaults};
@@ -33,3 +34,4 @@ pub use model::{AssembledModel, Assembly, assemble};
 pub use model_file::{ModelFile, ModelTensors, bytes_on_disk, open_model};
 pub use options::{AssembleOptions, Purpose};
 pub use source::{Piece, Share, StoredNumbers, TensorEntry, WeightSource};
+pub use stages::{PlanError, StagePlan, assemble_stages};

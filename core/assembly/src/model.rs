@@ -10,8 +10,8 @@ use crate::place::Place;
 use crate::source::WeightSource;
 use menagerie_model::{
     Beside, BesideReads, BlockStack, Branch, DynBlock, EmbeddingModel, Entry, Executor, FeedForward,
-    FirstStage, Holds, LastStage, MiddleStage, ModelShape, Norm, PreNorm, Reads, SequenceMixer, StageBody,
-    StagePosition, TransformerBlock, WholeModel,
+    FirstStage, Holds, LastStage, MiddleStage, ModelShape, Norm, PreNorm, Reads, SequenceMixer,
+    SlotDeclarations, Stage, StageBody, StagePosition, TransformerBlock, WholeModel,
 };
 use menagerie_registry::{Build, Part, where_given};
 use menagerie_spec::ModelConfig;
@@ -41,6 +41,12 @@ pub struct Assembly {
     pub claims: Vec<Claim>,
     /// Tensors left out on purpose.
     pub ignored: Vec<IgnoredTensor>,
+    /// Slots that were declared up to the last of its layers, earlier stages included.
+    pub slots: SlotDeclarations,
+    /// How many of them were declared before each of its layers.
+    pub slots_before: Vec<usize>,
+    /// By tensor of the file, whether a role wants it or it is left out on purpose.
+    pub(crate) covered: Vec<bool>,
 }
 
 impl Assembly {
@@ -49,6 +55,17 @@ impl Assembly {
         match self.model {
             AssembledModel::Whole(model) => Some(Box::new(model)),
             _ => None,
+        }
+    }
+
+    /// The model as a stage; `None` for an encoder.
+    pub fn into_stage(self) -> Option<Stage> {
+        match self.model {
+            AssembledModel::Whole(model) => Some(Stage::Only(model)),
+            AssembledModel::First(stage) => Some(Stage::First(stage)),
+            AssembledModel::Middle(stage) => Some(Stage::Middle(stage)),
+            AssembledModel::Last(stage) => Some(Stage::Last(stage)),
+            AssembledModel::Encoder(_) => None,
         }
     }
 
@@ -95,7 +112,9 @@ pub fn assemble(
     let built = assembler.build(&range, options.position);
     assembler.report_missing();
     let only = options.position == StagePosition::Only;
-    assembler.report_unclaimed(|layer| only || layer.is_some_and(|layer| range.contains(&layer)));
+    let own = config.layers.get(range.clone()).unwrap_or(&[]);
+    let runs = |block: usize| own.iter().any(|layer| layer.index == block);
+    assembler.report_unclaimed(|layer| only || layer.is_some_and(runs));
     match built {
         Some(model) if assembler.faults.is_empty() => {
             let claims = assembler.claims.list(source);
@@ -105,7 +124,12 @@ pub fn assemble(
                 let reason = assembler.ignored(index)?;
                 Some(IgnoredTensor { tensor: tensor.clone(), reason })
             });
-            Ok(Assembly { model, claims, ignored: ignored.collect() })
+            let ignored = ignored.collect();
+            let covered = (0..source.stored())
+                .map(|index| assembler.claims.is_claimed(index) || assembler.ignored(index).is_some())
+                .collect();
+            let (slots, slots_before) = (assembler.slots, assembler.slots_before);
+            Ok(Assembly { model, claims, ignored, slots, slots_before, covered })
         }
         _ => {
             if assembler.faults.is_empty() {
@@ -146,22 +170,14 @@ impl Assembler<'_> {
             self.fault(None, "an encoder cannot be split into stages");
             return None;
         }
-        let beside = self.config.embedding.per_layer.is_some()
-            || self.config.layers.iter().any(|layer| layer.embedding_scale.is_some());
-        let looped = self.config.layers.len() > self.config.blocks();
-        if (beside || looped) && position != StagePosition::Only {
-            let why = if beside {
-                "gets rows of the embedding in its layers"
-            } else {
-                "runs its blocks several times"
-            };
-            self.fault(None, &format!("a model that {why} cannot be split into stages"));
-            return None;
-        }
         let embedding = embeds.then(|| self.embedding()).flatten();
         let config = self.config;
         let layers = config.layers.get(range.clone()).unwrap_or(&[]);
-        let blocks: Vec<Option<DynBlock>> = layers.iter().map(|layer| self.block(layer)).collect();
+        let mut blocks: Vec<Option<DynBlock>> = Vec::with_capacity(layers.len());
+        for layer in layers {
+            self.slots_before.push(self.slots.specs().len());
+            blocks.push(self.block(layer));
+        }
         let head = (ends && !encoder).then(|| self.head()).flatten();
         let pooling = (ends && encoder).then(|| self.pooling()).flatten();
         let blocks = blocks.into_iter().collect::<Option<Vec<_>>>()?;
@@ -169,6 +185,9 @@ impl Assembler<'_> {
         let mut stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
         if let Some(guard) = self.source.guard() {
             stack = stack.with_guard(guard);
+        }
+        if embeds && config.layers.iter().any(|layer| layer.embedding_scale.is_some()) {
+            stack = stack.keeping_embedded();
         }
         let body = StageBody { shape: self.model_shape(), stack: Box::new(stack) };
         Some(match position {
@@ -186,14 +205,15 @@ impl Assembler<'_> {
         })
     }
 
-    /// A boundary between stages carries the stream alone; whether it cuts between who writes a slot and who reads it, a
-    /// stage that asks for the slot cannot know.
+    /// Whether a boundary cuts between who writes a slot and who reads it, a stage knows only from the stages before it.
     fn check_slots(&mut self, position: StagePosition) -> Option<()> {
-        let Some(slot) = self.slots.specs().first().filter(|_| position != StagePosition::Only) else {
+        let alone = position != StagePosition::Only && self.options.slots.is_none();
+        let Some(slot) = self.slots.specs().first().filter(|_| alone) else {
             return Some(());
         };
         let text = format!(
-            "layers of this model hand rows to later ones (slot `{}`), which stages do not send: it cannot be split into stages",
+            "layers of this model hand rows to later ones (slot `{}`), which a stage assembled without those before it cannot \
+             number: alone it cannot be split into stages",
             slot.name
         );
         self.fault(None, &text);

@@ -1,7 +1,7 @@
 //! [`AssembleOptions`]: which part of a model to assemble, for which backend, with what around its linears and
 //! feed-forwards.
 
-use menagerie_model::{Compute, FeedForwardWrapper, LinearWrapper, StagePosition};
+use menagerie_model::{Compute, FeedForwardWrapper, LinearWrapper, SlotDeclarations, StagePosition};
 use menagerie_registry::Components;
 use std::ops::Range;
 
@@ -30,6 +30,8 @@ pub struct AssembleOptions<'a> {
     pub wrapper: Option<&'a dyn LinearWrapper>,
     /// What is put around feed-forwards; the linears of those it changes get no wrapper.
     pub feed_forwards: Option<&'a dyn FeedForwardWrapper>,
+    /// Slots that the stages before this one declared; absent: a stage of a model that has any is refused.
+    pub slots: Option<SlotDeclarations>,
     /// What the model is for.
     pub purpose: Purpose,
 }
@@ -44,6 +46,7 @@ impl<'a> AssembleOptions<'a> {
             components,
             wrapper: None,
             feed_forwards: None,
+            slots: None,
             purpose: Purpose::AsWritten,
         }
     }
@@ -56,6 +59,11 @@ impl<'a> AssembleOptions<'a> {
     /// A stage: these layers, with the ends that its position has.
     pub fn stage(self, position: StagePosition, layers: Range<usize>) -> Self {
         Self { position, layers: Some(layers), ..self }
+    }
+
+    /// After stages that declared these slots.
+    pub fn after(self, slots: SlotDeclarations) -> Self {
+        Self { slots: Some(slots), ..self }
     }
 
     /// With `wrapper` around every linear.

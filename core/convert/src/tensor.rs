@@ -76,7 +76,7 @@ pub(crate) fn llama3_factors(rope: &RopeConfig, keys: &dyn KeySource) -> Option<
     let length = number("rope.scaling.original_context_length")?;
     let base = number("rope.freq_base")?;
     let one = |at: usize| {
-        let frequency = base.powf(-2.0 * at as f64 / rope.dims as f64);
+        let frequency = libm::pow(base, -2.0 * at as f64 / rope.dims as f64);
         let wave = std::f64::consts::TAU / frequency;
         if wave < length / high {
             return 1.0;

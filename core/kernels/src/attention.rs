@@ -1,14 +1,16 @@
 //! Attention over the cache: streaming softmax, grouped key-value heads, windows, any number of sequences.
 //!
-//! Keys are taken in blocks of 64 at fixed positions, so that a row's result depends on its own keys only: not on
-//! threads, not on the other rows of the call, not on how a prompt is cut. Sequences with one row (decode) are cut
-//! at every 512th position; the parts are computed in any order and combined in theirs.
+//! Keys are taken in blocks of 64 and parts of 512 at absolute positions, so that a row's result depends on its own keys
+//! only: not on threads, not on the other rows of the call, not on how a prompt is cut, not on the instruction set. The parts
+//! of a row that is alone (decode) are computed in any order and put together in theirs.
 
 mod biases;
 mod cache;
 mod many;
 mod one;
 mod online_softmax;
+mod parts;
+mod products;
 mod rows;
 mod shape;
 pub use biases::{AttentionBiases, alibi_slope};
@@ -22,7 +24,8 @@ use crate::simd::dispatch;
 use biases::DistanceBias;
 use cache::Rows;
 use many::ManyRows;
-use one::{OneRow, Partials};
+use one::OneRow;
+use parts::{Combine, Partials};
 use shape::CacheHeads;
 
 /// Keys per block of the streaming softmax.
@@ -92,7 +95,7 @@ fn run(cpu: &Cpu, call: &Call) -> Result<(), KernelError> {
         cpu.pool().run_with_scratch(tasks.len(), &job)?;
     }
     for sequence in partials.sequences() {
-        dispatch(cpu, one::Combine { call, sequence, partials: &partials });
+        dispatch(cpu, Combine { call, sequence, partials: &partials });
     }
     Ok(())
 }
@@ -138,7 +141,7 @@ impl Call<'_> {
         let rows = (ROWS_PER_TASK / self.group()).max(1);
         for (sequence, given) in self.sequences.iter().enumerate() {
             if given.row_count == 1 {
-                let parts = one::parts(self.shape, given);
+                let parts = parts::parts(self.shape, given);
                 partials.reserve(sequence, parts.clone());
                 tasks.extend(parts.flat_map(|part| {
                     (0..kv_heads).step_by(together).map(move |kv_head| Task::One {
@@ -166,7 +169,7 @@ impl Call<'_> {
     /// on it.)
     fn heads_together(&self, threads: usize) -> usize {
         let single = self.sequences.iter().filter(|sequence| sequence.row_count == 1);
-        let parts: usize = single.clone().map(|sequence| one::parts(self.shape, sequence).len()).sum();
+        let parts: usize = single.clone().map(|sequence| parts::parts(self.shape, sequence).len()).sum();
         // Heads that read the same rows read no more together than one of them.
         let apart = single.filter(|one| one.keys.heads == self.shape.kv_heads);
         let head_bytes = apart.map(|one| one.keys.row_bytes().unwrap_or(0) / self.shape.kv_heads).max();

@@ -7,7 +7,8 @@ use crate::error::KernelError;
 use crate::isa::{Isa, Level};
 use crate::pool::{Pool, usable_threads};
 
-/// How `Arithmetic::Fast` multiplies F16 weights with several rows of activations.
+/// How `Arithmetic::Fast` multiplies F16 weights; named after prompts, whose speed it is for. One row alone is multiplied in
+/// the same way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HalfPrompts {
     /// In f32: weights are widened, nothing is rounded. At least as exact as llama.cpp, which rounds activations to F16.
@@ -28,7 +29,7 @@ pub struct CpuOptions {
     pub isa: Option<Isa>,
     /// The sizes of the caches; none: those that the system reports.
     pub caches: Option<Caches>,
-    /// How F16 weights are multiplied with prompts.
+    /// How F16 weights are multiplied.
     pub half_prompts: HalfPrompts,
 }
 
@@ -98,7 +99,7 @@ impl Cpu {
         self.level
     }
 
-    /// How F16 weights are multiplied with prompts.
+    /// How F16 weights are multiplied.
     pub(crate) fn half_prompts(&self) -> HalfPrompts {
         self.half_prompts
     }

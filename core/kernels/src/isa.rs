@@ -12,7 +12,8 @@ const VARIABLE: &str = "MENAGERIE_ISA";
 /// The families of kernels; one is chosen when a [`Cpu`](crate::Cpu) is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Isa {
-    /// Plain Rust, whatever the target's baseline is.
+    /// Plain Rust, whatever the target's baseline is. On x86-64, whose baseline has no fused multiply-add, each is made of
+    /// a dozen operations: the bits of the other families, slowly.
     Portable,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,

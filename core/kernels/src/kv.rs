@@ -71,17 +71,6 @@ pub struct KvRows<'a> {
     pub first_page: usize,
 }
 
-impl<'a> KvRows<'a> {
-    /// Rows `[T, heads * head_dim]` of f32 that lie one after the other: keys or values that are in no cache.
-    pub fn of_floats(values: &'a [f32], heads: usize, head_dim: usize) -> KvRows<'a> {
-        let len = std::mem::size_of_val(values);
-        // SAFETY: the bytes of floats are bytes, as many as the slice has, and live as long as it.
-        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), len) };
-        let page_len = values.len().checked_div(heads * head_dim).unwrap_or(0);
-        KvRows { kind: KvType::F32, heads, head_dim, bytes, page_len, pages: &[0], first_page: 0 }
-    }
-}
-
 impl KvRows<'_> {
     /// Bytes of one row.
     ///

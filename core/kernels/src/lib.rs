@@ -42,16 +42,100 @@
 //!
 //! # Products: one row and many
 //!
-//! `y[t, r] = sum over k of w[r, k] * x[t, k]` has two classes of kernel. With **one row** of activations (a token
-//! being generated) each weight is used once, and the speed is that of memory: blocks are multiplied where they lie, and
-//! what comes next is asked for in time. With **many rows** (a prompt) the speed is that of arithmetic: a *tile* of
+//! `y[t, r] = sum over k of w[r, k] * x[t, k]` is computed in two ways, which give the same bits. With **one row** of
+//! activations (a token being generated) each weight is used once, and the speed is that of memory: blocks are multiplied
+//! where they lie, what comes next is asked for in time, and what several rows of weights leave behind is added up with
+//! these rows in the lanes of vectors (on AVX-512 while the next rows are read, so that memory is never idle). A format may
+//! want the activations in an order of its own, which spares it shuffles for every row of weights (`activations::Order`).
+//! With **many rows** (a prompt) the speed is that of arithmetic: a *tile* of
 //! weights, 16 to 48 rows by 128 or 256 columns, is unpacked into the first-level cache with the rows in the lanes of
 //! vectors, and then all tokens run over it, four at a time, their results waiting in the second-level cache
 //! (`matmul::tiles`). How many tokens go together follows [`Cpu::caches`].
 //!
-//! The class goes by the whole input, and within a class each element is summed in a fixed order. **No result depends on
-//! the number of threads, on the sizes of the caches or on the other rows of the step**; tests hold every type and
-//! instruction set to that.
+//! # A defined order of arithmetic
+//!
+//! Additions of f32 round, so that a sum depends on its order. Here each operation has one, which depends on nothing but
+//! the values and their positions: **no result depends on the instruction set, on the number of threads, on the sizes of the
+//! caches, on the other rows of the step or on their number.** What follows is enough to write a kernel that agrees bit
+//! for bit. `fma(a, b, c)` is `a * b + c` rounded once, `+`, `-`, `*` and `/` round to nearest, ties to even, and subnormal
+//! numbers are kept. Which NaN a NaN is is not defined. `menagerie-kernels-check`'s `ordered` is the same in plain code;
+//! tests hold every kernel to it, and plant wrong orders to see that they would be noticed.
+//!
+//! ## Products of quantised weights, fast
+//!
+//! *Activations.* A row is cut into groups of 32 columns for the types of 32 and 64 values per block (*narrow*: Q4_0, Q4_1,
+//! Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4, NVFP4) and of 256 for the others (*wide*). Of each group: `m` the largest magnitude,
+//! `dx = m / 127`, `i = 1 / dx`, but 0 if `dx` is below the smallest normal number, and each `qx = x * i`, rounded to
+//! the nearest whole number, ties to even.
+//!
+//! *Weights.* A value is `d * s * q - dmin * m` in wide types, with `q` and, for its 16 or 32 columns, `s` and `m` whole
+//! numbers and `d` and `dmin` the f32 of the block's f16 factors; in IQ1 and IQ2 types `d` is an eighth of the factor, in
+//! IQ3_XXS a quarter, so that `s` and `q` are whole. In narrow types it is `s * q + m` with f32 `s` and `m`.
+//!
+//! *Sums.* Columns are taken in *panels* of 256 that begin at multiples of 256, in ascending order; the last may be shorter.
+//! `y` starts from 0. Whole sums are exact in 32 bits.
+//!
+//! * Wide, per panel (a block): `p` is the whole sum of `s * q * qx`, and `y = fma(f32(p), d * dx, y)`. With minima then
+//!   `n` is the whole sum of `m * qx`, and `y = fma(-f32(n), dmin * dx, y)`.
+//! * Narrow, per panel: `t` starts from 0. Per group of 32 columns (NVFP4: 16), in ascending order, `p` is the whole sum of
+//!   `q * qx`, and `t = fma(f32(p), s * dx, t)`; with minima then `n` is the whole sum of `qx`, and
+//!   `t = fma(m, dx * f32(n), t)`. At the end of the panel `y = y + t`.
+//!
+//! An activation that is not finite makes all its row's results NaN.
+//!
+//! ## Products in f32, and of bfloat16
+//!
+//! [`Arithmetic::Exact`] of every type, and F32 and F16 weights in [`Arithmetic::Fast`]. `w` are the weights as
+//! [`dequantise`] gives them. A row is cut into panels of 128 columns that begin at multiples of 128; the last may be
+//! shorter. `y` starts from 0. Per panel, in ascending order, there are eight sums, each from 0: `s[j]` takes the panel's
+//! columns `j`, `8 + j`, `16 + j` and so on, `s[j] = fma(w, x, s[j])`. Then `t = s[0]`, `t = t + s[j]` for `j` from 1 to 7,
+//! and `y = y + t`. (One row keeps the eight sums in lanes. Many rows, which are in the lanes themselves, go through a tile
+//! eight times: 7 additions more for 128 products.)
+//!
+//! BF16 weights in [`Arithmetic::Fast`], and F16 weights where [`HalfPrompts::BFloat16`] has an effect, then rounded to
+//! bfloat16: activations are rounded to bfloat16, those below 2^-47 are 0 and so are weights below 2^-63. Panels have 256
+//! columns, and `s[j]` takes pairs of neighbouring columns `2 p` and `2 p + 1`, `p = j`, `8 + j` and so on: first
+//! `s[j] = fma(w[2 p + 1], x[2 p + 1], s[j])`, then the even column alike. This is what `vdpbf16ps` does, but for subnormal
+//! numbers, which it takes for 0: with the two bounds every product is a multiple of 2^-124, and none occurs.
+//!
+//! Products of low rank ([`add_low_rank`]) start from what is there and take the rank in ascending order, fused.
+//!
+//! ## The sum of sixteen lanes
+//!
+//! `l[i] = l[i] + l[i + 8]` for `i` below 8, then `l[i] + l[i + 4]` below 4, `l[i] + l[i + 2]` below 2, `l[0] + l[1]`.
+//!
+//! ## Norms and softmax
+//!
+//! *Sums of a norm.* There are four vectors of sixteen lanes, from 0. Element `i` of every whole 64 goes to lane `i % 16` of
+//! vector `i / 16`. Of what is left whole sixteens go to vector 0, and fewer than sixteen to vector 1. Then
+//! `(v[0] + v[1]) + (v[2] + v[3])`, and the sum of the lanes. An RMS norm adds `fma(x, x, sum)`; a layer norm first
+//! `sum + x`, then with `c = x - mean` `fma(c, c, sum)`. `factor = 1 / sqrt(sum / n + eps)`, and elements are
+//! `(x - mean) * factor * weight + bias` from the left, every step rounded.
+//!
+//! *Softmax.* `e = exp(x - largest)`; one vector of sums, element `i` to lane `i % 16`; `e * (1 / sum)`.
+//!
+//! ## Exponentials, activations and rotation
+//!
+//! `exp(x)`: `c` is `x` between -86.9 and 88.75; `n = round(c * f32(log2 e))`, ties to even; `r = fma(-n, 0.6933594, c)`,
+//! `r = fma(-n, -2.1219444e-4, r)`; `p` is Cephes' polynomial of degree 5 by Horner's rule, every step fused;
+//! `fma(p * r, r, r + 1)` times `2^n`, and 0 where `x` is below -86.9. Hyperbolic tangent, error function, softplus and all
+//! activations stand on it; their steps are those of `ordered::functions`. An element's place does not matter.
+//!
+//! *Rotation.* Angle `f32(position) * inv_freq`; cosine and sine of it in f64 by the crate `libm`, which is the same code
+//! on every machine, rounded to f32 and multiplied by the magnitude. `x' = fma(-y, sin, x * cos)`,
+//! `y' = fma(x, sin, y * cos)`.
+//!
+//! # What bounds the slow types
+//!
+//! The code books of 256 and 512 entries lie in registers and are looked up 32 entries at a time by permutations of words
+//! (`matmul::avx512::books`): 9 operations of 512 bits for a book of 256, 19 for one of 512. IQ2_S (1,024 entries) and IQ1_S
+//! and IQ1_M (2,048) are read entry by entry: 32 entries are 32 loads of indices, 32 of entries and 28 shuffles that put
+//! these together, about 92 operations for 82, 50 and 56 bytes of weights, where permutations would be 16 and 32 loads of
+//! tables and as many blends for every 32 entries. So they cannot be bound by memory.
+//!
+//! Prompts of Q6_K: for 16 rows, one token and 256 columns there are 64 products of bytes and, because the scales belong to 16
+//! columns, 16 multiplications and 16 additions of whole numbers (Q4_K: 64, 8 and 8, and 4 products of pairs for the minima),
+//! where the limit of the int8 rate counts the 64 alone.
 //!
 //! # Fast and exact
 //!
@@ -74,7 +158,8 @@
 //!   chosen nor, if it were, do anything but panic.
 //!
 //! `Isa::Portable` is plain Rust and runs everywhere; the others are held against it and against the f64 forms of the
-//! crate `menagerie-kernels-check`.
+//! crate `menagerie-kernels-check`. Where the target's baseline has no fused multiply-add, as that of x86-64, it is computed
+//! in f64 (`simd::fused`) or by the C library: the same bits, slowly.
 //!
 //! # The pool, and where memory comes from
 //!
@@ -91,8 +176,32 @@
 //!
 //! [`attention`] reads keys and values where the cache has them ([`KvRows`]: pages, of which a window's first ones may
 //! have been dropped), for any number of sequences at once, with grouped heads, the [`Mask`]s in use, soft caps, linear
-//! biases and sinks. Softmax is streamed over blocks of 64 keys at fixed positions; a single row is cut at every 512th position
-//! so that all threads have something to do.
+//! biases and sinks. There is a kernel for sequences with one row (decode), which reads each key once for all heads of a group
+//! and is cut at every 512th position so that all threads have something to do, and one for more rows, which widens a block
+//! of keys and values into tiles. Both follow one order, which the guide's other half, the module `ordered::attention` of
+//! `menagerie-kernels-check`, states in code:
+//!
+//! * A **score**: the query is multiplied by the scale first. Chain `j` of four, from 0, takes the elements `j`, `j + 4`,
+//!   `j + 8` ... of the head, each step fused; the score is `((c0 + c1) + c2) + c3`. (With one row, four keys lie in the four
+//!   quarters of a vector and the chains in their lanes: that costs a few shuffles of stored numbers per key. With many rows,
+//!   sixteen keys lie in the lanes and three additions are more than one chain would take.) Then the soft cap, then what the
+//!   distance adds: fused for slopes, added for tables.
+//! * Keys come in **blocks** of 64 at absolute positions. A row's maximum moves once per block; if it does, sum and values are
+//!   multiplied by `exp(old - new)`. Weights `exp(score - maximum)` are added into sixteen lanes (the key at position `p` into
+//!   lane `p % 16`, ascending), the lanes as a tree of halves, and that to the row's sum. Values are one chain per element over
+//!   ascending keys, fused, which goes on from block to block.
+//! * At every 512th absolute position a **part** begins, with nothing. Parts are put together in ascending order:
+//!   `m = max(m1, m2)`, then sum and values `fma(new, exp(m2 - m), old * exp(m1 - m))`.
+//! * At the end a sink `z` joins: with `m = max(maximum, z)` the factor is `exp(maximum - m) / (sum * exp(maximum - m) +
+//!   exp(z - m))`, without it `1 / sum`; every element is multiplied by it.
+//! * A key that a row does not see **takes no part**: it is not multiplied by a weight of 0, which would turn a value that is
+//!   no number into a result that is none, and negative zeros into positive ones. Rows of one tile that see different keys
+//!   share those that all see, and go over the rest each for itself.
+//!
+//! Latent attention has no order of its own: queries are multiplied with the products of the keys and attend to the latents,
+//! one stored head for all ([`attention_to_one_head`]), whether one row comes or a prompt. Making the keys and values of a
+//! prompt out of its latents is a third of the multiplications per pair of tokens, and other sums: the step for one token
+//! could follow it only by making all of them again.
 //!
 //! # Recurrences
 //!
@@ -102,6 +211,12 @@
 //! a sequence is cut. The blocked forms that turn a delta net into products (WY) would save nothing here: per row and head
 //! they multiply three times the state and the products within a block; two passes over a state in the cache are four.
 //!
+//! The order is the same for every cell of a state: `new = fma(key, change, decay * old)` row after row; what a row reads is
+//! one fused chain per column over ascending elements of the key, in the delta rule over `decay * key` and `decay * query` and
+//! the old state, with the product of key and query (sixteen lanes and the tree) times the change fused onto it at the end. A
+//! skip is fused onto the result. In a selective scan the chain begins with `skip * x` and goes over ascending cells. A short
+//! convolution is a fused chain from 0 over ascending taps. All of it is `ordered` in `menagerie-kernels-check`.
+//!
 //! # Encoding
 //!
 //! [`encode`] is the way back, f32 to blocks: sixteen groups at a time, one to a lane, each with the scale of the least weighted
@@ -110,12 +225,14 @@
 //! # Adding a block type
 //!
 //! 1. A line in `blocks/types.rs` (name, id, values and bytes per block).
-//! 2. A `Format` in the file of its family under `blocks/`, and its line in `with_format!`, which refuses to compile if
-//!    the sizes differ. AVX2, NEON and the portable kernels follow from it.
-//! 3. Its line in the two matches of `matmul/avx512/mod.rs`: `Unpack<F>` until there is something better.
+//! 2. A `Format` in the file of its family under `blocks/`, with `WideFormat` for blocks of 256, and its line in
+//!    `with_width!`, which refuses to compile if the sizes differ. NEON, the portable kernels and many rows on AVX2 follow
+//!    from it.
+//! 3. Its line in the two matches of `matmul/avx512/mod.rs`, `Unpack<F>` or `UnpackWide<F>` until there is something better,
+//!    and its `OneRow` in `matmul/avx2/one_*.rs`.
 //! 4. Its `Encode` under `encode/`, and its line in `with_encoder!`.
-//! 5. Where its f16 factors lie, in `menagerie-kernels-check`'s `weights.rs`. The tests then cover it; reference values
-//!    come with `tests/fixtures/quant`.
+//! 5. Where its f16 factors lie, in `menagerie-kernels-check`'s `weights.rs`, and in its `ordered::product` what power of two
+//!    makes its scales whole, if any. The tests then cover it; reference values come with `tests/fixtures/quant`.
 //!
 //! # Adding an instruction set
 //!

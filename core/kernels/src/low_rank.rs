@@ -4,7 +4,7 @@ use crate::blocks::{BlockType, FloatType, Matrix};
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
 use crate::memory::Scratch;
-use crate::simd::{Kernel, LANES, Product, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Product, Simd, dispatch, fused};
 use std::ops::Range;
 
 /// Multiplications that a task has at least.
@@ -145,7 +145,7 @@ impl Part<'_> {
             for column in columns.clone() {
                 // SAFETY: the row and the column lie inside `y` (`check`), and no other task has this column.
                 let y = unsafe { &mut *self.y.0.add((row + at) * self.width + column) };
-                *y = narrow.iter().enumerate().fold(*y, |sum, (k, x)| x.mul_add(value(up, k, column), sum));
+                *y = narrow.iter().enumerate().fold(*y, |sum, (k, x)| fused(*x, value(up, k, column), sum));
             }
         }
     }

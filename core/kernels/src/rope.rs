@@ -3,7 +3,7 @@
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
 use crate::pointwise::{check_rows, for_rows};
-use crate::simd::{Kernel, LANES, Simd, dispatch};
+use crate::simd::{Kernel, LANES, Simd, dispatch, fused};
 
 /// Which elements of a head form the pairs that rotate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,13 +37,14 @@ pub struct RopeTable {
 
 impl RopeTable {
     /// For every position and pair the cosine and sine of the angle, times `magnitude`. The angle is the f32
-    /// product `position * inv_freq`, as HF transformers has it; its cosine and sine are taken in f64.
+    /// product `position * inv_freq`, as HF transformers has it; its cosine and sine are taken in f64, by code that is the
+    /// same on every machine.
     pub fn new(positions: &[u32], inv_freq: &[f32], magnitude: f32) -> RopeTable {
         let count = positions.len() * inv_freq.len();
         let (mut cos, mut sin) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for &position in positions {
             for &frequency in inv_freq {
-                let (s, c) = f64::from(position as f32 * frequency).sin_cos();
+                let (s, c) = libm::sincos(f64::from(position as f32 * frequency));
                 cos.push(c as f32 * magnitude);
                 sin.push(s as f32 * magnitude);
             }
@@ -116,6 +117,12 @@ fn check_table(pairs: usize, positions: usize, head_dim: usize, len: usize) -> R
     check_rows("rope: a row of x", len / positions, head_dim)
 }
 
+/// A pair that no vector holds, in the same steps.
+#[inline(always)]
+fn turned([x, y]: [f32; 2], cos: f32, sin: f32) -> (f32, f32) {
+    (fused(-y, sin, x * cos), fused(x, sin, y * cos))
+}
+
 /// One row, pairs half the rotated part apart.
 struct Halves<'a> {
     cos: &'a [f32],
@@ -143,7 +150,7 @@ impl Kernel for Halves<'_> {
                 s.store(b, s.fma(x, sin, s.mul(y, cos)));
             }
             for (i, (a, b)) in first_rest.iter_mut().zip(second_rest).enumerate() {
-                (*a, *b) = (*a * cos_rest[i] - *b * sin_rest[i], *b * cos_rest[i] + *a * sin_rest[i]);
+                (*a, *b) = turned([*a, *b], cos_rest[i], sin_rest[i]);
             }
         }
     }
@@ -185,8 +192,7 @@ impl Kernel for Adjacent<'_> {
         let done = cosines.len() * PAIRS;
         for head in self.row.chunks_exact_mut(self.head_dim) {
             for (i, pair) in head[2 * done..2 * pairs].as_chunks_mut::<2>().0.iter_mut().enumerate() {
-                let [x, y] = *pair;
-                *pair = [x * cos_rest[i] - y * sin_rest[i], y * cos_rest[i] + x * sin_rest[i]];
+                *pair = turned(*pair, cos_rest[i], sin_rest[i]).into();
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
-use crate::pointwise::{check_rows, for_rows};
+use crate::pointwise::{check_rows, for_rows, load_part, store_part};
 use crate::simd::{Kernel, LANES, Simd, dispatch};
 
 /// Causal depthwise convolution (PyTorch's `Conv1d` with `groups = channels` and `taps - 1` zeros before the first
@@ -72,8 +72,10 @@ impl Kernel for AddTap<'_> {
         for ((filter, input), out) in filters.iter().zip(inputs).zip(outs) {
             s.store(out, s.fma(s.load(filter), s.load(input), s.load(out)));
         }
-        for ((filter, input), out) in filter_rest.iter().zip(input_rest).zip(out_rest) {
-            *out += filter * input;
+        if !out_rest.is_empty() {
+            let (filter, input) = (load_part(s, filter_rest), load_part(s, input_rest));
+            let sum = s.fma(filter, input, load_part(s, out_rest));
+            store_part(s, out_rest, sum);
         }
     }
 }

@@ -19,6 +19,7 @@ mod product;
 mod tests;
 
 pub(crate) use math::{erfc, exp, ln_1p_of_fraction, tanh};
+pub(crate) use portable::fused;
 pub(crate) use product::Product;
 
 use crate::cpu::Cpu;
@@ -36,8 +37,6 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     const REGISTERS: usize;
     /// Sixteen f32.
     type F: Copy;
-    /// A running sum of products, folded to what the family adds up fastest.
-    type Acc: Copy;
 
     fn splat(self, value: f32) -> Self::F;
     unsafe fn load_ptr(self, from: *const f32) -> Self::F;
@@ -55,9 +54,9 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn sub(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul(self, a: Self::F, b: Self::F) -> Self::F;
     fn div(self, a: Self::F, b: Self::F) -> Self::F;
-    /// `a * b + c`, rounded once where the family can.
+    /// `a * b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// `c - a * b`.
+    /// `c - a * b`, rounded once.
     fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// The larger one; `b` where either is not a number.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
@@ -66,20 +65,15 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn abs(self, a: Self::F) -> Self::F;
     /// To the nearest whole number, halves to even.
     fn round(self, a: Self::F) -> Self::F;
-    /// `a * 2^n` for whole `n` in -126..=128 (results below the normal range may be zero).
+    /// `a * 2^n`, rounded once, for whole `n` in -125..=128 and results that are not subnormal.
     fn scale_by_pow2(self, a: Self::F, n: Self::F) -> Self::F;
     /// `a < b ? x : y`, lane by lane; `y` where a comparison has no answer.
     fn select_lt(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F;
     /// Lanes 2i and 2i + 1 exchanged.
     fn swap_pairs(self, a: Self::F) -> Self::F;
-    /// The sum of the lanes in an order that is fixed for the family.
+    /// The sum of the lanes, the same bits on every instruction set: each of the first eight lanes plus the one eight after
+    /// it, each of the first four of these sums plus the one four after it, then two, then one.
     fn sum(self, a: Self::F) -> f32;
-
-    fn acc_zero(self) -> Self::Acc;
-    /// `acc + a . b`, partly folded.
-    fn acc_fma(self, a: Self::F, b: Self::F, acc: Self::Acc) -> Self::Acc;
-    /// The sum of each accumulator; every one in the same order.
-    fn acc_sums<const A: usize>(self, accs: &[Self::Acc; A]) -> [f32; A];
 
     /// Runs a kernel as a function of its own with this family's features: what keeps large kernels from being
     /// inlined into one.
@@ -90,6 +84,28 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn prefetch(self, address: *const u8);
     /// The largest lane (if none is not-a-number).
     fn largest(self, a: Self::F) -> f32;
+
+    /// Four floats in every quarter of a vector.
+    ///
+    /// # Safety
+    /// The pointer must be valid for reads of four elements.
+    unsafe fn load_quarter_ptr(self, from: *const f32) -> Self::F;
+    /// Vector `m` has in its quarter `k` the f16 `4 m..4 m + 4` of the sixteen at `from[k]`, widened.
+    ///
+    /// # Safety
+    /// The pointers must be valid for reads of sixteen f16.
+    unsafe fn load_f16_quarters(self, from: [*const u8; 4]) -> [Self::F; 4];
+    /// The same of signed bytes.
+    ///
+    /// # Safety
+    /// The pointers must be valid for reads of sixteen bytes.
+    unsafe fn load_i8_quarters(self, from: [*const u8; 4]) -> [Self::F; 4];
+    /// Four f16, widened, each in all lanes of a quarter.
+    fn spread_f16(self, bits: [u16; 4]) -> Self::F;
+    /// Quarter `k` of vector `m` becomes quarter `m` of vector `k`.
+    fn transpose_quarters(self, rows: [Self::F; 4]) -> [Self::F; 4];
+    /// In every quarter, lane `j` of vector `i` becomes lane `i` of vector `j`.
+    fn transpose_in_quarters(self, rows: [Self::F; 4]) -> [Self::F; 4];
 
     /// Lane `j` of vector `i` becomes lane `i` of vector `j`.
     #[inline(always)]

@@ -151,6 +151,11 @@ pub trait Backend: Send + Sync {
     /// The values of rows, row after row; borrowed where they are in host memory.
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>>;
 
+    /// Whether rows are read where they are, at no cost.
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
     /// The same values again.
     fn copy(&self, rows: &Rows) -> Result<Rows>;
 
@@ -294,12 +299,6 @@ pub trait Backend: Send + Sync {
         Err(self.lacks(Operation::StoredAttention))
     }
 
-    /// Attends with the newest queries of one sequence `[T, heads * key_dim]` to keys `[K, kv_heads * key_dim]` and values
-    /// `[K, kv_heads * value_dim]` of all its tokens, which are in no cache; gives `[T, heads * value_dim]`.
-    fn attend_given(&self, _shape: &AttentionShape, _query_key_value: [&Rows; 3]) -> Result<Rows> {
-        Err(self.lacks(Operation::LatentAttention))
-    }
-
     /// The error of an operation that [`Backend::supports`] refuses and that is asked for all the same.
     fn lacks(&self, operation: Operation) -> ModelError {
         match self.supports(operation) {
@@ -420,7 +419,7 @@ pub enum Operation {
     ShortConv,
     /// [`Backend::attend_stored`].
     StoredAttention,
-    /// [`Backend::store`], [`Backend::stored`] and [`Backend::attend_given`].
+    /// [`Backend::store`] and [`Backend::stored`].
     LatentAttention,
     /// [`Backend::linear_attention`].
     LinearAttention,

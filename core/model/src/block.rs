@@ -4,6 +4,7 @@ use crate::context::TransformContext;
 use crate::hook::Checkpoint;
 use crate::param::Param;
 use crate::rows::Rows;
+use crate::trace::Part;
 use crate::traits::{FeedForward, Norm, Raw, SequenceMixer};
 use crate::{ModelError, Result};
 
@@ -67,7 +68,8 @@ impl<N: Norm, P> Branch<N, P> {
 
     /// The normed rows; `None` where the part reads them as they are.
     fn enter(&self, x: &Rows, context: &TransformContext) -> Result<Option<Rows>> {
-        self.pre.as_ref().map(|norm| norm.forward(x, context)).transpose()
+        let norm = |norm: &N| context.timed_shared(Part::Norm, |context| norm.forward(x, context));
+        self.pre.as_ref().map(norm).transpose()
     }
 
     /// The stream with the branch added.
@@ -79,7 +81,7 @@ impl<N: Norm, P> Branch<N, P> {
         context: &TransformContext,
     ) -> Result<Rows> {
         if let Some(norm) = &self.post {
-            branch = norm.forward(&branch, context)?;
+            branch = context.timed_shared(Part::Norm, |context| norm.forward(&branch, context))?;
         }
         context.checkpoint(checkpoint, &branch)?;
         let backend = &context.compute.backend;
@@ -334,7 +336,8 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
         let (mut mixed, mut shared) = (None, None);
         if let Some(branch) = &self.mixer {
             let normed = branch.enter(&hidden, context)?;
-            let out = branch.part.forward(normed.as_ref().unwrap_or(&hidden), context)?;
+            let input = normed.as_ref().unwrap_or(&hidden);
+            let out = context.timed(Part::Mixer, |context| branch.part.forward(input, context))?;
             mixed = Some(branch.leave(out, &hidden, Checkpoint::AttnOut, context)?);
             shared = normed.filter(|_| self.pre == PreNorm::Shared);
         }
@@ -348,10 +351,14 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
             };
             let input = normed.as_ref().unwrap_or(read);
             let raw = Raw { stream: read, block: &hidden };
-            let mut out = branch.part.forward(input, raw, context)?;
-            if let Some(beside) = &self.beside {
-                out = beside.add(out, Inputs { branch: input, stream: now, block: &hidden }, context)?;
-            }
+            let inputs = Inputs { branch: input, stream: now, block: &hidden };
+            let out = context.timed(Part::FeedForward, |context| {
+                let out = branch.part.forward(input, raw, context)?;
+                match &self.beside {
+                    Some(beside) => beside.add(out, inputs, context),
+                    None => Ok(out),
+                }
+            })?;
             drop(normed);
             stream = Some(branch.leave(out, now, Checkpoint::FfnOut, context)?);
         }
@@ -360,7 +367,8 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
             let read = branch.read(now, &hidden);
             let normed = branch.enter(read, context)?;
             let raw = Raw { stream: read, block: &hidden };
-            let out = branch.part.forward(normed.as_ref().unwrap_or(read), raw, context)?;
+            let input = normed.as_ref().unwrap_or(read);
+            let out = context.timed(Part::FeedForward, |context| branch.part.forward(input, raw, context))?;
             stream = Some(branch.leave(out, now, Checkpoint::LastOut, context)?);
         }
         self.finish(stream.unwrap_or(hidden), context)

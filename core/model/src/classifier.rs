@@ -74,8 +74,8 @@ fn softmax(rows: &Rows, context: &TransformContext) -> Result<Rows> {
     let mut values = backend.read(rows)?.into_owned();
     for row in values.chunks_exact_mut(rows.cols().max(1)) {
         let largest = row.iter().copied().fold(f32::MIN, f32::max);
-        let sum: f64 = row.iter().map(|value| f64::from(value - largest).exp()).sum();
-        row.iter_mut().for_each(|value| *value = (f64::from(*value - largest).exp() / sum) as f32);
+        let sum: f64 = row.iter().map(|value| libm::exp(f64::from(value - largest))).sum();
+        row.iter_mut().for_each(|value| *value = (libm::exp(f64::from(*value - largest)) / sum) as f32);
     }
     backend.upload(values, rows.cols())
 }

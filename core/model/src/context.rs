@@ -1,14 +1,18 @@
 //! [`TransformContext`]: everything a forward needs beyond weights.
 
 use crate::adapter::AdapterSet;
-use crate::backend::StateStep;
+use crate::backend::{Product, StateStep};
 use crate::compute::Compute;
-use crate::hook::{Checkpoint, LayerHook};
-use crate::layout::SequenceLayout;
+use crate::hook::Checkpoint;
+use crate::hooks::{Hooks, NO_HOOKS};
+use crate::layout::{SequenceLayout, SequenceRows};
+use crate::param::Param;
 use crate::rope_tables::RopeTables;
 use crate::rows::Rows;
 use crate::slots::Slots;
 use crate::state::StatePool;
+use crate::step::InferenceStep;
+use crate::trace::{Part, SpanOf, Trace};
 use crate::{ModelError, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +62,9 @@ pub struct TransformContext<'a> {
     /// Weights of adapters per row, which multiply those of sets that want them; absent = none do.
     pub scalings: Option<&'a Scalings>,
     /// Hooks, called in order.
-    pub hooks: &'a [Arc<dyn LayerHook>],
+    pub hooks: &'a Hooks,
+    /// Where the times of its parts are noted; absent = nowhere.
+    pub trace: Option<&'a Trace>,
     /// Set from outside to end the forward at the next layer.
     pub cancelled: Option<&'a AtomicBool>,
     /// The layer being run, for errors and checkpoints.
@@ -91,7 +97,8 @@ impl<'a> TransformContext<'a> {
             states,
             adapters: &[],
             scalings: None,
-            hooks: &[],
+            hooks: &NO_HOOKS,
+            trace: None,
             cancelled: None,
             layer: 0,
             embedded: None,
@@ -111,6 +118,7 @@ impl<'a> TransformContext<'a> {
         TransformContext {
             token_types: self.token_types,
             cancelled: self.cancelled,
+            trace: self.trace,
             ..TransformContext::new(self.compute, layout, self.input, self.states)
         }
     }
@@ -125,10 +133,56 @@ impl<'a> TransformContext<'a> {
     /// # Errors
     /// What a hook returns.
     pub fn checkpoint(&self, checkpoint: Checkpoint, value: &Rows) -> Result<()> {
-        for hook in self.hooks.iter().filter(|hook| hook.layers().contains(&self.layer)) {
-            hook.at(self.layer, checkpoint, value, self.compute)?;
+        self.hooks.at(checkpoint, value, self)
+    }
+
+    /// Runs a part of the step, and notes how long it took where that is wanted.
+    ///
+    /// # Errors
+    /// Those of the part.
+    pub fn timed<T>(&mut self, part: Part, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let Some(trace) = self.trace else { return run(self) };
+        let begun = trace.begin();
+        let made = run(self)?;
+        trace.end(begun, self.span_of(part));
+        Ok(made)
+    }
+
+    /// [`Self::timed`] for parts that change no state.
+    ///
+    /// # Errors
+    /// Those of the part.
+    pub fn timed_shared<T>(&self, part: Part, run: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        let Some(trace) = self.trace else { return run(self) };
+        let begun = trace.begin();
+        let made = run(self)?;
+        trace.end(begun, self.span_of(part));
+        Ok(made)
+    }
+
+    fn span_of(&self, part: Part) -> SpanOf {
+        let inside = matches!(part, Part::Norm | Part::Mixer | Part::FeedForward | Part::Layer);
+        let decodes = |part: &SequenceRows| matches!(part.step, InferenceStep::Decode { .. });
+        SpanOf {
+            part,
+            layer: inside.then_some(self.layer as u32),
+            decodes: self.layout.sequences().iter().all(decodes),
+            rows: self.layout.rows() as u32,
         }
-        Ok(())
+    }
+
+    /// Notes that the weights of products are read.
+    pub fn reads(&self, products: &[Product]) {
+        if let Some(trace) = self.trace {
+            trace.reads(products.iter().map(|product| product.weight.bytes()).sum());
+        }
+    }
+
+    /// Notes that so many of the matrices of stacks, or rows of a table, are read.
+    pub(crate) fn reads_some(&self, weight: &Param, some: usize, of: usize) {
+        if let Some(trace) = self.trace {
+            trace.reads((weight.bytes() as f64 * some as f64 / of.max(1) as f64) as u64);
+        }
     }
 
     /// Ends the forward if somebody asked for it.

@@ -44,6 +44,14 @@ pub enum ModelError {
         /// What went wrong.
         reason: String,
     },
+    /// A hook gave rows that cannot take the place of those it was shown.
+    #[error("hook {hook}: {reason}")]
+    Hook {
+        /// Its name.
+        hook: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Inside a layer.
     #[error("layer {layer}: {source}")]
     Layer {
@@ -52,6 +60,9 @@ pub enum ModelError {
         /// What went wrong there.
         source: Box<ModelError>,
     },
+    /// A stage of a model that is split failed, or cannot be reached.
+    #[error(transparent)]
+    Stage(Box<dyn Error + Send + Sync>),
     /// The weights vanished while mapped, or could not be read.
     #[error("weights: {0}")]
     Weights(String),

@@ -1,10 +1,11 @@
 //! [`Executor`]: what runs steps for a pipeline.
 
 use crate::Result;
+use crate::compute::Compute;
 use crate::context::TransformContext;
 use crate::rows::Rows;
-use crate::stage::{ModelShape, WholeModel};
-use crate::state::StateSpec;
+use crate::stage::{ModelShape, StagePosition, WholeModel};
+use crate::state::{PoolOptions, StatePool, StateSpec};
 
 /// Runs steps of a language model; the same to a pipeline whether one model or several stages do it.
 pub trait Executor: Send + Sync {
@@ -37,6 +38,14 @@ pub trait Executor: Send + Sync {
     /// whole prompt).
     fn takes_whole_prompts(&self) -> bool {
         false
+    }
+
+    /// An empty pool for the states, where they are computed.
+    ///
+    /// # Errors
+    /// The cache type does not fit a state, or there is no room.
+    fn pool(&self, compute: &Compute, options: PoolOptions) -> Result<StatePool> {
+        StatePool::new(&*compute.backend, self.states().to_vec(), options.with_sets(self.state_sets()))
     }
 
     /// Logits `[T', V]` of the rows of the step that want them.
@@ -74,6 +83,7 @@ impl Executor for WholeModel {
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
+        let _span = tracing::debug_span!("stage", position = ?StagePosition::Only).entered();
         let hidden = self.hidden(context)?;
         self.head.logits_of_step(hidden, context)
     }

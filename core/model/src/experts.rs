@@ -209,6 +209,7 @@ impl ExpertLinear for DenseExperts {
     ) -> Result<Rows> {
         let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
         let compute = context.compute;
+        context.reads_some(product.weight, plan.groups().len(), self.shape().count);
         let made = compute.backend.expert_products(&[product], x, plan, packing, compute.arithmetic)?;
         let [rows] = crate::linear::exactly(made)?;
         let Some(scales) = &self.scales else { return Ok(rows) };
@@ -238,6 +239,9 @@ pub fn experts_many<const N: usize>(
     let alike = plain.windows(2).all(|pair| pair[0].weight.shape() == pair[1].weight.shape());
     if plain.len() == N && alike {
         let compute = context.compute;
+        for product in &plain {
+            context.reads_some(product.weight, plan.groups().len(), product.weight.shape().count);
+        }
         let made = compute.backend.expert_products(&plain, x, plan, packing, compute.arithmetic)?;
         let made = stacks.iter().zip(made);
         let adapted = made.map(|(stack, product)| stack.adapt(product, x, (plan, packing), context));

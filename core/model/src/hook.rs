@@ -1,14 +1,15 @@
-//! Hooks into a forward: [`LayerHook`] around layers, [`Checkpoint`] inside a block.
+//! Hooks into a forward: [`LayerHook`] around layers, [`Checkpoint`] inside a block. [`crate::Hooks`] calls them.
 
 use crate::Result;
 use crate::compute::Compute;
 use crate::context::Scalings;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
+use crate::step::InferenceStep;
 use std::ops::Range;
 
 /// A named place inside a block where a hook may look; ids, no strings at run time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Checkpoint {
     /// The mixer branch, before it is added.
     AttnOut,
@@ -16,11 +17,14 @@ pub enum Checkpoint {
     FfnOut,
     /// The third branch, before it is added.
     LastOut,
-    /// The stream after the block (`l_out` in llama.cpp).
+    /// The stream after the block and its hooks: what the next layer gets (`l_out` in llama.cpp).
     LayerOut,
 }
 
 impl Checkpoint {
+    /// All of them, in the order a layer passes them.
+    pub const ALL: [Self; 4] = [Self::AttnOut, Self::FfnOut, Self::LastOut, Self::LayerOut];
+
     /// llama.cpp's name of the place, without the layer.
     pub fn name(self) -> &'static str {
         match self {
@@ -30,25 +34,89 @@ impl Checkpoint {
             Self::LayerOut => "l_out",
         }
     }
+
+    /// The place of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|place| place.name() == name)
+    }
+}
+
+/// For which steps of a sequence a hook is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phases {
+    /// All.
+    #[default]
+    All,
+    /// While its prompt is computed.
+    Prefill,
+    /// While what was generated is fed back.
+    Decode,
+}
+
+impl Phases {
+    /// Whether a step is one of them.
+    pub fn cover(self, step: &InferenceStep) -> bool {
+        match (self, step) {
+            (Self::All, _)
+            | (Self::Prefill, InferenceStep::Prefill { .. })
+            | (Self::Decode, InferenceStep::Decode { .. }) => true,
+            (Self::Prefill, InferenceStep::Decode { .. }) | (Self::Decode, InferenceStep::Prefill { .. }) => {
+                false
+            }
+        }
+    }
+}
+
+/// What a hook does to the rows it is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it looks. Rows that it gives all the same are an error.
+    #[default]
+    Observes,
+    /// It may replace them. Hooks of equal texts make the same of the same rows, so that state which was computed with one
+    /// may be kept for the other.
+    Replaces(String),
+}
+
+/// What a hook is shown: rows of the sequences whose step is one of its phases.
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    /// The layer, 0-based as in `blk.N`.
+    pub layer: usize,
+    /// The rows `[T, D]`.
+    pub rows: &'a Rows,
+    /// Which of them belong to which sequence.
+    pub layout: &'a SequenceLayout,
+    /// Where they were computed, and how.
+    pub compute: &'a Compute,
 }
 
 /// Looks at, or replaces, the hidden rows around layers. Honoured by the container of the layers, not by a model.
+///
+/// Name, layers, phases and effect are asked once, when it joins [`crate::Hooks`].
 pub trait LayerHook: Send + Sync {
+    /// Its name in messages.
+    fn name(&self) -> &str;
+
     /// Layers it wants to be called for.
     fn layers(&self) -> Range<usize>;
+
+    /// Steps it wants to be called for; in a step of several sequences it is shown the rows of those that match.
+    fn phases(&self) -> Phases {
+        Phases::All
+    }
+
+    /// Whether it replaces rows.
+    fn effect(&self) -> Effect {
+        Effect::Observes
+    }
 
     /// Before a layer: `Some` replaces the rows `[T, D]`.
     ///
     /// # Errors
     /// An error ends the forward.
-    fn before_layer(
-        &self,
-        layer: usize,
-        hidden: &Rows,
-        layout: &SequenceLayout,
-        compute: &Compute,
-    ) -> Result<Option<Rows>> {
-        let _ = (layer, hidden, layout, compute);
+    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        let _ = shown;
         Ok(None)
     }
 
@@ -56,14 +124,8 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn after_layer(
-        &self,
-        layer: usize,
-        hidden: &Rows,
-        layout: &SequenceLayout,
-        compute: &Compute,
-    ) -> Result<Option<Rows>> {
-        let _ = (layer, hidden, layout, compute);
+    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        let _ = shown;
         Ok(None)
     }
 
@@ -71,8 +133,8 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Rows, compute: &Compute) -> Result<()> {
-        let _ = (layer, checkpoint, value, compute);
+    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<()> {
+        let _ = (checkpoint, shown);
         Ok(())
     }
 
@@ -80,12 +142,13 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn chosen(&self, layer: usize, input: &Rows, experts: &[u32], compute: &Compute) -> Result<()> {
-        let _ = (layer, input, experts, compute);
+    fn chosen(&self, experts: &[u32], shown: &Shown) -> Result<()> {
+        let _ = (experts, shown);
         Ok(())
     }
 
-    /// Before the layers of a step, where the model weights its adapters row by row (X-LoRA): look, do not touch.
+    /// Before the layers of a step, where the model weights its adapters row by row (X-LoRA): look, do not touch. Called for
+    /// whole steps, whatever the layers and phases.
     ///
     /// # Errors
     /// An error ends the forward.

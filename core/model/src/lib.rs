@@ -39,6 +39,7 @@ mod error;
 mod executor;
 mod experts;
 mod hook;
+mod hooks;
 mod layout;
 mod linear;
 mod param;
@@ -54,6 +55,7 @@ mod stage;
 mod state;
 mod step;
 mod table;
+mod trace;
 mod traits;
 mod weight;
 mod wrapper;
@@ -78,7 +80,8 @@ pub use element_wise::{ActivationForm, ElementWise, GateForm};
 pub use error::ModelError;
 pub use executor::Executor;
 pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
-pub use hook::{Checkpoint, LayerHook};
+pub use hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
+pub use hooks::Hooks;
 pub use layout::{Positions, SequenceLayout, SequenceRows};
 pub use linear::{DenseLinear, Linear, linear_many};
 pub use param::{Param, WeightShape};
@@ -94,14 +97,16 @@ pub use rows::Rows;
 pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
 pub use stack::{BlockStack, WeightGuard};
 pub use stage::{
-    EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, StageBody, StagePosition, WholeModel,
+    EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, Stage, StageBody, StageOutput,
+    StagePosition, WholeModel,
 };
 pub use state::{
-    KvType, Pages, PoolOptions, Run, SequenceId, Snapshot, StateBacking, StateDeclarations, StateId,
-    StatePlan, StatePool, StateRoom, StateSpec, StateTables,
+    KeptBlock, KvType, Pages, PlacedPages, Placement, PoolOptions, Run, SequenceId, Snapshot, StateBacking,
+    StateDeclarations, StateId, StatePlan, StatePool, StateRoom, StateSpec, StateTables,
 };
 pub use step::{InferenceStep, RopeRegime};
 pub use table::{StoredTable, Table};
+pub use trace::{Part, Span, SpanBegun, SpanOf, SpanSum, Trace};
 pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
 pub use weight::{Weight, WeightBytes};
 pub use wrapper::{FeedForwardWrapper, HeadRows, LinearSite, LinearWrapper, SiteForm};

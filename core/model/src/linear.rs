@@ -115,6 +115,7 @@ impl Linear for DenseLinear {
         let bias = self.bias.as_ref();
         let within = bias.filter(|_| self.scale.is_none());
         let product = Product { weight: &self.weight, bias: within };
+        context.reads(&[product]);
         let [rows] = exactly(compute.backend.products(&[product], x, compute.arithmetic)?)?;
         let rows = match &self.scale {
             None => return Ok(rows),

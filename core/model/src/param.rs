@@ -23,13 +23,25 @@ pub struct WeightShape {
 pub struct Param {
     name: Arc<str>,
     shape: WeightShape,
+    bytes: u64,
     data: Arc<dyn Any + Send + Sync>,
 }
 
 impl Param {
     /// A parameter over what a backend keeps; `name` is the tensor's, for messages.
     pub fn new(name: &str, shape: WeightShape, data: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { name: name.into(), shape, data }
+        Self { name: name.into(), shape, bytes: 0, data }
+    }
+
+    /// The same with the bytes that it is stored in.
+    pub fn with_bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Bytes that it is stored in, all matrices; 0 where that is not known.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The tensor's name, for messages.

@@ -1,4 +1,5 @@
-//! Routing: which experts a token takes, and with what weights.
+//! Routing: which experts a token takes, and with what weights. Sums go through the experts in order, and exponentials are
+//! the same code on every machine: so is the choice.
 
 use crate::{ModelError, Result};
 
@@ -152,7 +153,7 @@ fn sparse_mixer(row: &[f32], k: usize, jitter: f32, chosen: &mut Vec<u32>) -> Ve
         let top = left[expert as usize];
         // 0 / 0 is not far.
         let far = |x: f32| (top - x) / x.abs().max(top) > 2.0 * jitter;
-        let near = left.iter().zip(row).filter(|(_, x)| !far(**x)).map(|(left, _)| (left - top).exp());
+        let near = left.iter().zip(row).filter(|(_, x)| !far(**x)).map(|(left, _)| libm::expf(left - top));
         shares.push(1.0 / near.sum::<f32>());
         left[expert as usize] = f32::NEG_INFINITY;
         all.push(expert);
@@ -164,7 +165,7 @@ fn sparse_mixer(row: &[f32], k: usize, jitter: f32, chosen: &mut Vec<u32>) -> Ve
 fn score(logits: &[f32], kind: RouterScore) -> Vec<f32> {
     match kind {
         RouterScore::Softmax => softmax(logits.iter().copied()),
-        RouterScore::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+        RouterScore::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + libm::expf(-x))).collect(),
         RouterScore::SoftmaxOfSelected | RouterScore::SparseMixer { .. } => logits.to_vec(),
         RouterScore::SqrtSoftplus => logits.iter().map(|x| softplus(*x).sqrt()).collect(),
     }
@@ -172,12 +173,12 @@ fn score(logits: &[f32], kind: RouterScore) -> Vec<f32> {
 
 /// `ln(1 + exp(x))` without overflow.
 fn softplus(x: f32) -> f32 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
+    x.max(0.0) + libm::log1pf(libm::expf(-x.abs()))
 }
 
 pub(crate) fn softmax(logits: impl Iterator<Item = f32> + Clone) -> Vec<f32> {
     let highest = logits.clone().fold(f32::NEG_INFINITY, f32::max);
-    let mut out: Vec<f32> = logits.map(|x| (x - highest).exp()).collect();
+    let mut out: Vec<f32> = logits.map(|x| libm::expf(x - highest)).collect();
     let sum: f32 = out.iter().sum();
     out.iter_mut().for_each(|x| *x /= sum);
     out

@@ -73,6 +73,12 @@ impl Slots {
         self.rows[slot.0] = Some(rows);
     }
 
+    /// What was written in this step, by slot.
+    pub fn written(&self) -> impl Iterator<Item = (SlotId, &Rows)> {
+        let slots = self.rows.iter().enumerate();
+        slots.filter_map(|(index, rows)| Some((SlotId(index), rows.as_ref()?)))
+    }
+
     /// What an earlier layer of the step wrote.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::context::TransformContext;
 use crate::hook::Checkpoint;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateSpec};
+use crate::trace::Part;
 use crate::traits::LayerStack;
 use crate::{ModelError, Result};
 use std::ops::Range;
@@ -12,18 +13,37 @@ use std::ops::Range;
 /// Says whether the weights can still be read; asked once per forward.
 pub type WeightGuard = Box<dyn Fn() -> Result<()> + Send + Sync>;
 
+/// Layers that a span of the trace covers.
+const GROUP: usize = 8;
+
 /// Consecutive layers of a model.
 pub struct BlockStack<L = DynBlock> {
     first: usize,
     layers: Vec<L>,
     states: Vec<StateSpec>,
     guard: Option<WeightGuard>,
+    embedded: Embedded,
+}
+
+/// Whether what enters the stack is kept for layers that add it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Embedded {
+    /// Where one of its layers does.
+    ForOwnLayers,
+    /// For layers of a later stage too.
+    ForAll,
 }
 
 impl<L: Layer> BlockStack<L> {
     /// Layers `first..` of a model, with the states they declared.
     pub fn new(first: usize, layers: Vec<L>, declarations: StateDeclarations) -> Self {
-        Self { first, layers, states: declarations.into_specs(), guard: None }
+        Self {
+            first,
+            layers,
+            states: declarations.into_specs(),
+            guard: None,
+            embedded: Embedded::ForOwnLayers,
+        }
     }
 
     /// Asks `guard` after every forward.
@@ -32,23 +52,23 @@ impl<L: Layer> BlockStack<L> {
         self
     }
 
+    /// Keeps what was embedded for layers of later stages.
+    pub fn keeping_embedded(mut self) -> Self {
+        self.embedded = Embedded::ForAll;
+        self
+    }
+
+    /// Whether what enters it is to be kept: in a later stage that is no embedding.
+    fn keeps_embedded(&self) -> bool {
+        let reads = || self.embedded == Embedded::ForAll || self.layers.iter().any(Layer::reads_embedding);
+        self.first == 0 && reads()
+    }
+
     fn run_layer(&self, layer: &L, mut hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
-        let (index, hooks, layout, compute) = (context.layer, context.hooks, context.layout, context.compute);
-        let (rows, cols) = (hidden.rows(), hidden.cols());
-        for hook in hooks.iter().filter(|hook| hook.layers().contains(&index)) {
-            if let Some(replaced) = hook.before_layer(index, &hidden, layout, compute)? {
-                replaced.expect_shape(rows, cols, "rows a hook put before the layer")?;
-                hidden = replaced;
-            }
-        }
+        hidden = context.hooks.before(hidden, context)?;
         hidden = layer.forward(hidden, context)?;
+        hidden = context.hooks.after(hidden, context)?;
         context.checkpoint(Checkpoint::LayerOut, &hidden)?;
-        for hook in hooks.iter().filter(|hook| hook.layers().contains(&index)) {
-            if let Some(replaced) = hook.after_layer(index, &hidden, layout, compute)? {
-                replaced.expect_shape(rows, cols, "rows a hook put after the layer")?;
-                hidden = replaced;
-            }
-        }
         Ok(hidden)
     }
 
@@ -107,13 +127,21 @@ impl<L: Layer> LayerStack for BlockStack<L> {
         }
         self.check_whole(context)?;
         context.states.prepare(context.layout)?;
-        if self.layers.iter().any(Layer::reads_embedding) {
+        if self.keeps_embedded() {
             context.embedded = Some(context.compute.backend.copy(&hidden)?);
         }
+        let mut group = None;
         for (index, layer) in self.layers().zip(&self.layers) {
             context.check_cancelled()?;
+            if (index - self.first).is_multiple_of(GROUP) {
+                // The one before ends first.
+                drop(group.take());
+                group = Some(tracing::debug_span!("layers", first = index, rows).entered());
+            }
             context.layer = index;
-            hidden = self.run_layer(layer, hidden, context).map_err(|error| error.in_layer(index))?;
+            hidden = context
+                .timed(Part::Layer, |context| self.run_layer(layer, hidden, context))
+                .map_err(|error| error.in_layer(index))?;
         }
         if let Some(guard) = &self.guard {
             guard()?;

@@ -1,13 +1,14 @@
 //! The shapes a loaded model can have: whole, a stage of it, or an encoder. What a stage lacks is absent by type.
 
-use crate::Result;
 use crate::activated::Activated;
 use crate::classifier::Classifier;
 use crate::context::TransformContext;
 use crate::linear::Linear;
 use crate::pooling::Pooling;
 use crate::rows::Rows;
+use crate::trace::Part;
 use crate::traits::{LayerStack, Norm, OutputHead, TokenEmbedding};
+use crate::{ModelError, Result};
 
 /// Where a stage lies in its model; explicit configuration, never inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,13 +99,96 @@ pub struct EmbeddingModel {
     pub dense: Vec<Box<dyn Linear>>,
 }
 
+/// A model or a part of one, whatever its position.
+pub enum Stage {
+    /// Embedding and the first layers.
+    First(FirstStage),
+    /// Layers.
+    Middle(MiddleStage),
+    /// The last layers and the head.
+    Last(LastStage),
+    /// Everything.
+    Only(WholeModel),
+}
+
+/// What a stage gives.
+#[derive(Debug)]
+pub enum StageOutput {
+    /// Hidden rows `[T, D]` for the next stage; what layers hand on beside them is in the context.
+    Hidden(Rows),
+    /// Logits `[T', V]` of the rows that want them.
+    Logits(Rows),
+}
+
+impl Stage {
+    /// Where it lies.
+    pub fn position(&self) -> StagePosition {
+        match self {
+            Self::First(_) => StagePosition::First,
+            Self::Middle(_) => StagePosition::Middle,
+            Self::Last(_) => StagePosition::Last,
+            Self::Only(_) => StagePosition::Only,
+        }
+    }
+
+    /// What every stage has.
+    pub fn body(&self) -> &StageBody {
+        match self {
+            Self::First(stage) => &stage.body,
+            Self::Middle(stage) => &stage.body,
+            Self::Last(stage) => &stage.body,
+            Self::Only(model) => &model.body,
+        }
+    }
+
+    /// The embedding, where it has one.
+    pub fn embedding(&self) -> Option<&dyn TokenEmbedding> {
+        match self {
+            Self::First(FirstStage { embedding, .. }) | Self::Only(WholeModel { embedding, .. }) => {
+                Some(&**embedding)
+            }
+            Self::Middle(_) | Self::Last(_) => None,
+        }
+    }
+
+    /// The head, where it has one.
+    pub fn head(&self) -> Option<&dyn OutputHead> {
+        match self {
+            Self::Last(LastStage { head, .. }) | Self::Only(WholeModel { head, .. }) => Some(&**head),
+            Self::First(_) | Self::Middle(_) => None,
+        }
+    }
+
+    /// One step: `hidden` is what the stage before gave, of which the first has none.
+    ///
+    /// # Errors
+    /// What a part returns; hidden rows that are missing, or that a stage with an embedding is given.
+    pub fn execute(&self, hidden: Option<Rows>, context: &mut TransformContext) -> Result<StageOutput> {
+        match (self, hidden) {
+            (Self::First(stage), None) => stage.forward(context).map(StageOutput::Hidden),
+            (Self::Middle(stage), Some(hidden)) => stage.forward(hidden, context).map(StageOutput::Hidden),
+            (Self::Last(stage), Some(hidden)) => stage.forward(hidden, context).map(StageOutput::Logits),
+            (Self::Only(model), None) => {
+                let hidden = model.hidden(context)?;
+                model.head.logits_of_step(hidden, context).map(StageOutput::Logits)
+            }
+            (Self::Middle(_) | Self::Last(_), None) => Err(ModelError::Unsupported(
+                "a stage without an embedding was given no hidden rows".to_owned(),
+            )),
+            (Self::First(_) | Self::Only(_), Some(_)) => Err(ModelError::Unsupported(
+                "a stage with an embedding was given hidden rows of a stage before it".to_owned(),
+            )),
+        }
+    }
+}
+
 impl FirstStage {
     /// The step's input to hidden rows `[T, D]`, to be sent on.
     ///
     /// # Errors
     /// What a part returns.
     pub fn forward(&self, context: &mut TransformContext) -> Result<Rows> {
-        let hidden = self.embedding.embed(context)?;
+        let hidden = context.timed(Part::Embedding, |context| self.embedding.embed(context))?;
         self.body.stack.transform(hidden, context)
     }
 }
@@ -115,7 +199,7 @@ impl WholeModel {
     /// # Errors
     /// What a part returns.
     pub fn hidden(&self, context: &mut TransformContext) -> Result<Rows> {
-        let hidden = self.embedding.embed(context)?;
+        let hidden = context.timed(Part::Embedding, |context| self.embedding.embed(context))?;
         self.body.stack.transform(hidden, context)
     }
 }
@@ -148,7 +232,7 @@ impl EmbeddingModel {
     /// # Errors
     /// What a part returns.
     pub fn forward(&self, pooling: Option<Pooling>, context: &mut TransformContext) -> Result<Rows> {
-        let hidden = self.embedding.embed(context)?;
+        let hidden = context.timed(Part::Embedding, |context| self.embedding.embed(context))?;
         let mut hidden = self.body.stack.transform(hidden, context)?;
         if let Some(norm) = &self.norm {
             hidden = norm.forward(&hidden, context)?;

@@ -34,6 +34,7 @@ impl Table for StoredTable {
     }
 
     fn lookup(&self, ids: &[u32], context: &TransformContext) -> Result<Rows> {
+        context.reads_some(&self.0, ids.len(), self.0.shape().rows);
         context.compute.backend.lookup(&self.0, ids)
     }
 }

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::context::TransformContext;
 use crate::rows::Rows;
 use crate::state::StateSpec;
+use crate::trace::Part;
 use std::ops::Range;
 
 /// Tokens to rows.
@@ -70,8 +71,10 @@ pub trait OutputHead: Send + Sync {
         let all =
             wanted.len() == hidden.rows() && wanted.iter().enumerate().all(|(i, row)| i == *row as usize);
         let rows = if all { hidden } else { context.compute.backend.select(&hidden, &wanted)? };
-        let normed = self.norm(rows, context)?;
-        self.logits(&normed, &wanted, context)
+        context.timed_shared(Part::Head, |context| {
+            let normed = self.norm(rows, context)?;
+            self.logits(&normed, &wanted, context)
+        })
     }
 }
 

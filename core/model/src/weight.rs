@@ -204,6 +204,11 @@ impl Weight {
         self.block
     }
 
+    /// Bytes of all its matrices.
+    pub fn stored_bytes(&self) -> u64 {
+        (self.shape.count as u64).saturating_mul(self.shape.rows as u64).saturating_mul(self.row_bytes as u64)
+    }
+
     /// Matrices, rows and columns.
     pub fn shape(&self) -> WeightShape {
         self.shape

@@ -3,8 +3,8 @@
 
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
-    Activated, Arithmetic, BlockStack, Branch, Checkpoint, Compute, DenseLinear, FeedForward, LayerHook,
-    Linear, ModelError, Norm, Param, Product, Raw, Result, Rows, SequenceLayout, SequenceMixer,
+    Activated, Arithmetic, BlockStack, Branch, Checkpoint, DenseLinear, Effect, FeedForward, Hooks,
+    LayerHook, Linear, ModelError, Norm, Param, Product, Raw, Result, Rows, SequenceMixer, Shown,
     StateDeclarations, StateId, StateSpec, TransformContext, Weight, WeightShape,
 };
 use menagerie_testkit::session::Feed;
@@ -70,7 +70,7 @@ fn a_prompt_in_chunks_and_token_by_token_gives_the_same() {
     }
 }
 
-/// DESIGN: bit-equal whichever other sequences share a step, as long as the kernel class is the same.
+/// DESIGN: bit-equal whichever other sequences share a step.
 #[test]
 fn two_sequences_in_one_step_are_each_alone() {
     let model = tiny().to_model().unwrap();
@@ -280,38 +280,35 @@ struct Watcher {
 }
 
 impl LayerHook for Watcher {
+    fn name(&self) -> &str {
+        "watcher"
+    }
+
     fn layers(&self) -> Range<usize> {
         0..2
     }
 
-    fn before_layer(
-        &self,
-        layer: usize,
-        hidden: &Rows,
-        _layout: &SequenceLayout,
-        compute: &Compute,
-    ) -> Result<Option<Rows>> {
-        self.seen.lock().unwrap().push((layer, "before", compute.backend.read(hidden)?.into_owned()));
+    fn effect(&self) -> Effect {
+        if self.doubles { Effect::Replaces("doubled".to_owned()) } else { Effect::Observes }
+    }
+
+    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        let values = shown.compute.backend.read(shown.rows)?.into_owned();
+        self.seen.lock().unwrap().push((shown.layer, "before", values));
         Ok(None)
     }
 
-    fn after_layer(
-        &self,
-        layer: usize,
-        hidden: &Rows,
-        _layout: &SequenceLayout,
-        compute: &Compute,
-    ) -> Result<Option<Rows>> {
-        if !self.doubles || layer != 0 {
+    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        if !self.doubles || shown.layer != 0 {
             return Ok(None);
         }
-        let copy = compute.backend.copy(hidden)?;
-        compute.backend.scale(copy, 2.0).map(Some)
+        let copy = shown.compute.backend.copy(shown.rows)?;
+        shown.compute.backend.scale(copy, 2.0).map(Some)
     }
 
-    fn at(&self, layer: usize, checkpoint: Checkpoint, value: &Rows, compute: &Compute) -> Result<()> {
-        let values = compute.backend.read(value)?.into_owned();
-        self.seen.lock().unwrap().push((layer, checkpoint.name(), values));
+    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<()> {
+        let values = shown.compute.backend.read(shown.rows)?.into_owned();
+        self.seen.lock().unwrap().push((shown.layer, checkpoint.name(), values));
         Ok(())
     }
 }
@@ -322,7 +319,7 @@ fn hooks_see_their_layers_and_may_replace_the_rows() {
     let tokens = tokens(4, 10);
     let run = |hook: Option<Arc<Watcher>>| {
         let mut session = Session::exact(&model, 1, CAPACITY, CAPACITY).unwrap();
-        session.hooks.extend(hook.map(|hook| hook as Arc<dyn LayerHook>));
+        session.hooks = hook.map(|hook| hook as Arc<dyn LayerHook>).into_iter().collect();
         let sequence = session.states.create().unwrap();
         session.feed(sequence, &tokens).unwrap()
     };
@@ -345,19 +342,17 @@ fn hooks_see_their_layers_and_may_replace_the_rows() {
 struct Canceller(Arc<Mutex<usize>>);
 
 impl LayerHook for Canceller {
+    fn name(&self) -> &str {
+        "canceller"
+    }
+
     fn layers(&self) -> Range<usize> {
         0..9
     }
 
-    fn before_layer(
-        &self,
-        layer: usize,
-        _hidden: &Rows,
-        _layout: &SequenceLayout,
-        _compute: &Compute,
-    ) -> Result<Option<Rows>> {
-        *self.0.lock().unwrap() = layer;
-        if layer == 1 { Err(ModelError::Unsupported("enough".to_owned())) } else { Ok(None) }
+    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        *self.0.lock().unwrap() = shown.layer;
+        if shown.layer == 1 { Err(ModelError::Unsupported("enough".to_owned())) } else { Ok(None) }
     }
 }
 
@@ -375,7 +370,7 @@ fn a_cancelled_step_ends_and_an_error_names_its_layer() {
     assert_eq!(error.to_string(), "layer 1: enough");
     assert_eq!(*reached.lock().unwrap(), 1);
     // Nothing was committed: the same tokens can be fed again.
-    session.hooks.clear();
+    session.hooks = Hooks::default();
     let again = session.feed(sequence, &[1, 2]).unwrap();
     assert_rows_close("again", &again, &naive::logits(&tiny(), &[1, 2]));
 }

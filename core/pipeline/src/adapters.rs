@@ -4,11 +4,11 @@ use crate::load_error::LoadError;
 use crate::mixture::MixtureRoles;
 use crate::options::GivenAdapter;
 use crate::resolve::ResolvedFile;
-use menagerie_adapters::{AdapterFile, FitTarget, XLora, fit};
+use menagerie_adapters::{AdapterFile, FitTarget, XLora, fit, fit_stage};
 use menagerie_model::{Adapter, AdapterSet, AdapterSite, Compute, WholeModel, XLoraModel};
 use menagerie_spec::AdapterKind;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// Which adapters act on a generation.
@@ -29,7 +29,14 @@ pub struct LoadedAdapters {
     sites: Arc<[AdapterSite]>,
     /// Where none may act: parts of a mixture.
     mixture: MixtureRoles,
-    loaded: RwLock<BTreeMap<String, Arc<Adapter>>>,
+    loaded: RwLock<BTreeMap<String, LoadedAdapter>>,
+}
+
+/// An adapter that was loaded.
+struct LoadedAdapter {
+    adapter: Arc<Adapter>,
+    /// Where it is from; absent for one that was made elsewhere.
+    path: Option<PathBuf>,
 }
 
 impl LoadedAdapters {
@@ -81,7 +88,7 @@ impl LoadedAdapters {
     ) -> Result<Arc<Adapter>, LoadError> {
         let file = AdapterFile::open(path)?;
         let adapter = Arc::new(self.fitted(name, &file, resolved, compute)?);
-        self.insert(Arc::clone(&adapter));
+        self.put(Arc::clone(&adapter), Some(file.path));
         Ok(adapter)
     }
 
@@ -102,8 +109,19 @@ impl LoadedAdapters {
 
     /// Adds an adapter that was made elsewhere under its name.
     pub fn insert(&self, adapter: Arc<Adapter>) {
+        self.put(adapter, None);
+    }
+
+    fn put(&self, adapter: Arc<Adapter>, path: Option<PathBuf>) {
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
-        loaded.insert(adapter.name().to_owned(), adapter);
+        loaded.insert(adapter.name().to_owned(), LoadedAdapter { adapter, path });
+    }
+
+    /// The file or folder that a loaded adapter is from.
+    pub(crate) fn path_of(&self, adapter: &Arc<Adapter>) -> Option<PathBuf> {
+        let loaded = self.read();
+        let found = loaded.values().find(|one| Arc::ptr_eq(&one.adapter, adapter));
+        found.and_then(|one| one.path.clone())
     }
 
     /// Forgets an adapter; whether there was one. Generations that use it keep it.
@@ -118,7 +136,7 @@ impl LoadedAdapters {
 
     /// The adapter of a name.
     pub fn get(&self, name: &str) -> Option<Arc<Adapter>> {
-        self.read().get(name).cloned()
+        self.read().get(name).map(|one| Arc::clone(&one.adapter))
     }
 
     /// Adapters that act together, with their weights (1 = as trained).
@@ -139,7 +157,7 @@ impl LoadedAdapters {
         set.map(Arc::new).map_err(|error| LoadError::Options(error.to_string()))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Adapter>>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, LoadedAdapter>> {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -188,6 +206,24 @@ impl GivenFiles {
         self.0.iter().map(|(_, file, _)| file.bytes()).sum()
     }
 
+    /// Fits them to a stage of the model, whose sites these are; the whole model takes them.
+    ///
+    /// # Errors
+    /// What does not fit.
+    #[cfg(unix)]
+    pub(crate) fn fit_stage(
+        self,
+        sites: &[AdapterSite],
+        resolved: &ResolvedFile,
+        compute: &Compute,
+    ) -> Result<Vec<Arc<Adapter>>, LoadError> {
+        let fitted = |(name, file, _): &(String, AdapterFile, f32)| {
+            let fitted = with_target(sites, resolved, compute, |target| fit_stage(file, name, target))?;
+            Ok(Arc::new(fitted))
+        };
+        self.0.iter().map(fitted).collect()
+    }
+
     /// Fits them to the model, and gives the set of all; none where none was given.
     ///
     /// # Errors
@@ -199,7 +235,8 @@ impl GivenFiles {
         compute: &Compute,
     ) -> Result<Option<Arc<AdapterSet>>, LoadError> {
         for (name, file, _) in &self.0 {
-            adapters.insert(Arc::new(adapters.fitted(name, file, resolved, compute)?));
+            let adapter = Arc::new(adapters.fitted(name, file, resolved, compute)?);
+            adapters.put(adapter, Some(file.path.clone()));
         }
         if self.0.is_empty() {
             return Ok(None);

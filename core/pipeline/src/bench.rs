@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::hooks::PipelineHooks;
 use crate::sampling::Generator;
 use crate::scheduler::Scheduler;
 use crate::sequence::{Sequence, Wanted};
@@ -96,6 +97,7 @@ pub enum BenchProgress {
 /// A context too small for what is measured, no repetitions, cancellation, or what the model returns.
 pub fn bench(
     engine: &Arc<Engine>,
+    hooks: &PipelineHooks,
     options: &BenchOptions,
     on_progress: &mut dyn FnMut(BenchProgress),
 ) -> Result<BenchResult, GenerateError> {
@@ -106,7 +108,7 @@ pub fn bench(
     if options.repetitions == 0 {
         return Err(GenerateError::Options("at least one repetition is needed".to_owned()));
     }
-    let mut run = Run::new(engine, options)?;
+    let mut run = Run::new(engine, hooks, options)?;
     if options.warm_up {
         on_progress(BenchProgress::WarmUp);
         run.prompt(options.prompt.max(1))?;
@@ -145,8 +147,12 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(engine: &Arc<Engine>, options: &'a BenchOptions) -> Result<Self, GenerateError> {
-        let mut scheduler = Scheduler::for_one(Arc::clone(engine), Vec::new())?;
+    fn new(
+        engine: &Arc<Engine>,
+        hooks: &PipelineHooks,
+        options: &'a BenchOptions,
+    ) -> Result<Self, GenerateError> {
+        let mut scheduler = Scheduler::for_one(Arc::clone(engine), hooks.clone())?;
         let sequence = scheduler.create()?;
         let vocabulary = engine.model.vocabulary() as u32;
         let (random, depth) = (Generator::new(1), Vec::new());

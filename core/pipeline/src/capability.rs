@@ -2,8 +2,11 @@
 //! [`crate::TextPipeline::tokenizer`] and [`crate::TextPipeline::chat_format`] give them or say why not.
 
 use crate::chat::{ChatMessage, RenderOptions, RenderedPrompt};
+use crate::engine::Engine;
 use crate::error::TextError;
 use crate::reasoning::ReasoningTags;
+use crate::state_file::{StateFileError, StateIdentity};
+use std::sync::Arc;
 
 /// Text that grows token by token.
 pub trait TextStream {
@@ -70,6 +73,19 @@ pub trait ChatCapable: Send + Sync {
 
     /// Tags around reasoning in this model's answers.
     fn reasoning_tags(&self) -> &[ReasoningTags];
+}
+
+/// A pipeline whose sequences keep state from step to step, so that it can outlast them: [`crate::StateFile`] asks for one.
+/// Encoders keep none.
+pub trait Cacheable {
+    /// What computes the state.
+    fn engine(&self) -> &Arc<Engine>;
+
+    /// What the state depends on beside its tokens.
+    ///
+    /// # Errors
+    /// A file that cannot be read; a model or an adapter that was made in code, which nothing tells from others.
+    fn state_identity(&self) -> Result<StateIdentity, StateFileError>;
 }
 
 /// A capability that a model does not have.

@@ -5,6 +5,7 @@ use crate::error::GenerateError;
 use crate::reasoning::ReasoningTags;
 use crate::request::{Event, Outcome, Request, StopReason};
 use crate::session::Session;
+use crate::state_file::{SavedConversation, StateFile, StateFileError};
 use std::sync::Arc;
 
 /// One message of a conversation.
@@ -200,6 +201,28 @@ impl ChatSession {
         self.messages = messages;
         self.dropped = 0;
         Ok(())
+    }
+
+    /// Takes up the conversation and the state of a file; gives how many tokens are held, or `None` where there is no file yet.
+    /// A file without a conversation leaves the messages as they are.
+    ///
+    /// # Errors
+    /// As [`StateFile::load`]; the conversation is then what it was.
+    pub fn resume(&mut self, file: &StateFile) -> Result<Option<usize>, StateFileError> {
+        let Some(resumed) = file.load(&mut self.session)? else { return Ok(None) };
+        if let Some(SavedConversation { messages, dropped }) = resumed.conversation {
+            (self.messages, self.dropped) = (messages, dropped);
+        }
+        Ok(Some(resumed.tokens))
+    }
+
+    /// Keeps the conversation and its state in a file; gives the bytes of it.
+    ///
+    /// # Errors
+    /// As [`StateFile::save`].
+    pub fn keep(&mut self, file: &StateFile) -> Result<u64, StateFileError> {
+        let conversation = SavedConversation { messages: self.messages.clone(), dropped: self.dropped };
+        file.save(&mut self.session, Some(conversation))
     }
 
     fn respond(&mut self, request: &Request, sink: &mut dyn FnMut(Event)) -> Result<Outcome, GenerateError> {

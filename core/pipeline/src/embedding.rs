@@ -2,11 +2,11 @@
 
 use crate::engine::check_vocabulary;
 use crate::error::GenerateError;
+use crate::step::{Step, StepPart, StepRows};
 use menagerie_model::{
     Compute, EmbeddingModel, InferenceStep, KvType, ModelError, PoolOptions, Pooling, RopeRegime,
     SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext, WeightGuard,
 };
-use std::ops::Range;
 use std::sync::Arc;
 
 /// What happens to a pooled vector.
@@ -86,7 +86,7 @@ impl EmbeddingEngine {
             let (now, later) = rest.split_at(self.fitting(rest, sequences));
             let texts: Vec<Typed> = now.iter().map(|&index| sequences[index]).collect();
             match self.step(&texts, options) {
-                Ok(vectors) => now.iter().zip(vectors).for_each(|(&index, vector)| results[index] = vector),
+                Ok(step) => self.share_out(step, now, self.normalisation(options), &mut results),
                 Err(error) => {
                     now.iter().for_each(|&index| results[index] = Err(crate::step::shared(&error)));
                     results[now[0]] = Err(error);
@@ -117,12 +117,30 @@ impl EmbeddingEngine {
         next.iter().take_while(fits).count().max(1)
     }
 
-    /// One step of whole sequences.
-    fn step(
+    /// Gives each sequence its rows of a step; `places` are those of the sequences among all results.
+    fn share_out(
         &self,
-        texts: &[Typed],
-        options: &EmbeddingOptions,
-    ) -> Result<Vec<Result<Vec<f32>, GenerateError>>, GenerateError> {
+        mut step: Step,
+        places: &[usize],
+        normalisation: Normalisation,
+        results: &mut [Result<Vec<f32>, GenerateError>],
+    ) {
+        for StepPart { index, result } in std::mem::take(&mut step.parts) {
+            results[places[index]] = result.and_then(|rows| {
+                let values = step.values()?;
+                finished(step.part(&values, &rows)?, step.width, normalisation)
+            });
+        }
+    }
+
+    /// What happens to the vectors: scores are no direction in space.
+    fn normalisation(&self, options: &EmbeddingOptions) -> Normalisation {
+        let scores = self.model.classifier.is_some() && options.pooling.is_none();
+        if scores { Normalisation::None } else { options.normalisation }
+    }
+
+    /// One step of whole sequences: a row for each, or all rows without pooling.
+    fn step(&self, texts: &[Typed], options: &EmbeddingOptions) -> Result<Step, GenerateError> {
         let sequences: Vec<&[u32]> = texts.iter().map(|text| text.tokens).collect();
         let tokens = sequences.concat();
         let types: Vec<u32> = texts.iter().flat_map(Typed::types).collect();
@@ -137,9 +155,6 @@ impl EmbeddingEngine {
         let mut pool = StatePool::new(&*self.compute.backend, specs, room)?;
         let layout = self.layout(&sequences, &mut pool)?;
         let pooling = options.pooling.unwrap_or(self.model.pooling);
-        // Scores are no direction in space.
-        let scores = self.model.classifier.is_some() && options.pooling.is_none();
-        let normalisation = if scores { Normalisation::None } else { options.normalisation };
         let mut context =
             TransformContext::new(&self.compute, &layout, StepInput::Tokens(&tokens), &mut pool);
         context.token_types = Some(&types);
@@ -148,13 +163,16 @@ impl EmbeddingEngine {
             guard()?;
         }
         let rows = result?;
-        let (width, values) = (rows.cols(), self.compute.backend.read(&rows)?);
-        let own = |(index, part): (usize, &SequenceRows)| match pooling {
-            Pooling::None => part.rows.clone(),
-            Pooling::Mean | Pooling::Cls | Pooling::Last => index..index + 1,
+        let own = |(index, part): (usize, &SequenceRows)| {
+            let rows = match pooling {
+                Pooling::None => part.rows.clone(),
+                Pooling::Mean | Pooling::Cls | Pooling::Last => index..index + 1,
+            };
+            StepPart { index, result: Ok(rows) }
         };
-        let ranges: Vec<Range<usize>> = layout.sequences().iter().enumerate().map(own).collect();
-        Ok(ranges.into_iter().map(|rows| self.finished(&values, rows, width, normalisation)).collect())
+        let parts = layout.sequences().iter().enumerate().map(own).collect();
+        let width = rows.cols();
+        Ok(Step { rows: StepRows::new(rows, &self.compute)?, width, parts })
     }
 
     fn layout(&self, sequences: &[&[u32]], pool: &mut StatePool) -> Result<SequenceLayout, ModelError> {
@@ -179,27 +197,16 @@ impl EmbeddingEngine {
         });
         SequenceLayout::new(parts.collect::<Result<_, ModelError>>()?)
     }
+}
 
-    /// The rows of one sequence, checked and normed.
-    fn finished(
-        &self,
-        values: &[f32],
-        rows: Range<usize>,
-        width: usize,
-        normalisation: Normalisation,
-    ) -> Result<Vec<f32>, GenerateError> {
-        let own = values.get(rows.start * width..rows.end * width).ok_or_else(|| ModelError::Shape {
-            what: "rows of an encoder".to_owned(),
-            expected: format!("{} rows of {width}", rows.end),
-            found: format!("{} values", values.len()),
-        })?;
-        crate::engine::check_finite(own, width, 0, KvType::F32)?;
-        let mut own = own.to_vec();
-        if normalisation == Normalisation::Euclidean {
-            own.chunks_exact_mut(width.max(1)).for_each(normalise);
-        }
-        Ok(own)
+/// The rows of one sequence, checked and normed.
+fn finished(own: &[f32], width: usize, normalisation: Normalisation) -> Result<Vec<f32>, GenerateError> {
+    crate::engine::check_finite(own, width, 0, KvType::F32)?;
+    let mut own = own.to_vec();
+    if normalisation == Normalisation::Euclidean {
+        own.chunks_exact_mut(width.max(1)).for_each(normalise);
     }
+    Ok(own)
 }
 
 /// `x / |x|`, summed in f64; a row of zeros stays.

@@ -10,7 +10,8 @@ use crate::notice::Notice;
 use crate::options::LoadOptions;
 use crate::recipe::applied;
 use crate::resolve::ResolvedFile;
-use menagerie_assembly::{AssembledModel, Purpose};
+use crate::stages::Made;
+use menagerie_assembly::{AssembledModel, Assembly, Purpose};
 use menagerie_model::{KvType, PoolOptions};
 use menagerie_registry::Registry;
 use std::path::Path;
@@ -43,10 +44,10 @@ impl EmbeddingPipeline {
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
         let (path, options) = applied(path, registry, options)?;
         let (path, options) = (&*path, &*options);
-        let Loaded { resolved, assembly, sites: _, compute, text, weights, free, mixture: _, guard } =
+        let Loaded { resolved, made, plan: _, sites: _, compute, text, weights, free, mixture: _, guard } =
             load(path, registry, options, Purpose::Vectors)?;
         let file = resolved.file_name();
-        let AssembledModel::Encoder(model) = assembly.model else {
+        let Made::Whole(Assembly { model: AssembledModel::Encoder(model), .. }) = made else {
             let reason = "only a part of the model was assembled".to_owned();
             return Err(LoadError::Purpose { file, reason });
         };

@@ -46,13 +46,18 @@ impl Engine {
     /// # Errors
     /// The cache type does not fit a state, or there is no room.
     pub fn pool(&self, options: PoolOptions) -> Result<StatePool, ModelError> {
-        let options = options.with_sets(self.model.state_sets());
-        StatePool::new(&*self.compute.backend, self.model.states().to_vec(), options)
+        self.model.pool(&self.compute, options.with_sets(self.model.state_sets()))
     }
 
     /// Whether a state cannot be truncated.
     pub(crate) fn is_recurrent(&self) -> bool {
         self.model.states().iter().any(|spec| matches!(spec, StateSpec::PerSequence { .. }))
+    }
+
+    /// Whether a sequence can go back to any of its tokens: every state keeps a row for each.
+    pub(crate) fn goes_back_anywhere(&self) -> bool {
+        let keeps_all = |spec: &StateSpec| matches!(spec, StateSpec::PerToken { window: None, .. });
+        self.model.states().iter().all(keeps_all)
     }
 
     /// The rope regime of a sequence of `total` tokens.

@@ -8,12 +8,13 @@ use crate::sampling::{Breakers, Chain, SamplingError, TokenProbability, log_prob
 use crate::sequence::Sequence;
 use crate::statistics::Statistics;
 use crate::text_out::TextOut;
+use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One run, with its own chain and text state. It does not step anything: [`crate::Batch`] does, and hands it logits.
 pub(crate) struct Generation<'a> {
-    request: &'a Request,
+    request: Cow<'a, Request>,
     chain: Chain,
     ends: &'a [u32],
     text: TextOut<'a>,
@@ -24,6 +25,7 @@ pub(crate) struct Generation<'a> {
     decoding: Option<Instant>,
     context: usize,
     reprefills_before: usize,
+    preemptions_before: usize,
 }
 
 /// What comes after a row of logits.
@@ -40,7 +42,7 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// Options out of range, a bias for a token that does not exist, or stop strings without a tokenizer.
     pub(crate) fn new(
-        request: &'a Request,
+        request: Cow<'a, Request>,
         [context, vocabulary]: [usize; 2],
         tokenizer: Option<&'a dyn Tokenizing>,
         breakers: Arc<Breakers>,
@@ -59,22 +61,40 @@ impl<'a> Generation<'a> {
             sampling.logit_bias.extend(ends.iter().map(|&id| (id, f32::NEG_INFINITY)));
         }
         Ok(Self {
-            request,
             chain: Chain::from_options(&sampling, breakers)?,
             ends,
             text: TextOut::new(tokenizer, &request.stop, splitter),
+            request,
             tokens: Vec::new(),
             statistics: Statistics::default(),
             started: Instant::now(),
             decoding: None,
             context,
             reprefills_before: 0,
+            preemptions_before: 0,
         })
+    }
+
+    /// What is asked.
+    pub(crate) fn request(&self) -> &Request {
+        &self.request
+    }
+
+    /// Tokens so far, the one that ended it included.
+    pub(crate) fn generated(&self) -> usize {
+        self.statistics.generated_tokens
+    }
+
+    /// The same as one that waited so long for its turn.
+    pub(crate) fn after_waiting(mut self, queued: Duration) -> Self {
+        self.statistics.queued = queued;
+        self
     }
 
     /// Notes where the sequence stands once its prompt has begun.
     pub(crate) fn begin(&mut self, sequence: &Sequence) {
         self.reprefills_before = sequence.reprefills();
+        self.preemptions_before = sequence.preemptions();
         self.chain.begin(sequence.prompt);
         self.statistics.prompt_tokens = sequence.prompt;
         self.statistics.cached_tokens = sequence.cached();
@@ -138,6 +158,7 @@ impl<'a> Generation<'a> {
             None => self.statistics.prefill = self.started.elapsed(),
         }
         self.statistics.reprefills = sequence.reprefills() - self.reprefills_before;
+        self.statistics.preemptions = sequence.preemptions() - self.preemptions_before;
         sink(Event::Done { reason: &reason });
         Outcome {
             reason,

@@ -17,8 +17,13 @@ mod adapters;
 mod base_file;
 mod batch;
 mod bench;
+mod bench_together;
+mod beside;
+mod breakers;
 mod capability;
+mod capture;
 mod chat;
+mod control;
 mod device;
 mod divergence;
 mod embedding;
@@ -26,29 +31,37 @@ mod encoder;
 mod engine;
 mod error;
 mod generation;
+mod hooks;
 mod importance;
+mod lifecycle;
 mod load;
 mod load_error;
 mod logits;
 mod memory;
 mod merge;
+mod metrics;
 mod mixture;
 mod notice;
 mod open;
 mod options;
 mod perplexity;
 mod pipeline;
+mod profile;
+mod queue;
 mod reasoning;
 mod recipe;
 mod requantise;
 mod request;
 mod resolve;
+mod run;
 pub mod sampling;
 mod scalings;
 mod scheduler;
 mod scoring;
 mod sequence;
 mod session;
+mod stages;
+mod state_file;
 mod statistics;
 mod step;
 mod stop;
@@ -60,15 +73,24 @@ pub use adapters::{Adapted, LoadedAdapters};
 pub use base_file::{BaseReader, BaseText, BaseWriter, encode_row};
 pub use batch::{Batch, Job};
 pub use bench::{BenchOptions, BenchProgress, BenchResult, Rate, bench};
-pub use capability::{ChatCapable, MissingCapability, TextStream, Tokenizing};
+pub use bench_together::{TogetherOptions, TogetherResult, bench_together};
+pub use beside::Beside;
+pub use capability::{Cacheable, ChatCapable, MissingCapability, TextStream, Tokenizing};
+pub use capture::{Capture, CaptureOptions, Captured};
 pub use chat::{ChatMessage, ChatOptions, ChatSession, RenderOptions, RenderedPrompt};
+pub use control::{
+    ControlVector, ControlVectorError, DirectionMethod, GivenControlVector, PromptPair, Steering,
+    SteeringOptions, make_control_vector,
+};
 pub use device::{Device, DeviceLine, DeviceName, DeviceOptions, devices};
 pub use divergence::{Divergence, Estimate};
 pub use embedding::{EmbeddingEngine, EmbeddingOptions, Normalisation};
 pub use encoder::EmbeddingPipeline;
 pub use engine::Engine;
 pub use error::{GenerateError, TextError};
+pub use hooks::PipelineHooks;
 pub use importance::ImportanceCollector;
+pub use lifecycle::{PipelineLifecycle, RequestEnd, RequestId, RequestStart, StepReport};
 pub use load::registry;
 pub use load_error::LoadError;
 pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
@@ -76,6 +98,7 @@ pub use memory::{MemoryEstimate, available as available_memory};
 pub use menagerie_kernels::HalfPrompts;
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use merge::{Merge, MergeProgress, MergedTensors};
+pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
 pub use mixture::{
     GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
     GivenMixture, LayerGate,
@@ -88,6 +111,8 @@ pub use perplexity::{
     Against, PerplexityOptions, PerplexityProgress, PerplexityResult, TextChunks, perplexity,
 };
 pub use pipeline::{PipelineParts, TextPipeline};
+pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, write_trace};
+pub use queue::{Ended, Queue, Task, Ticket};
 pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
 pub use recipe::{FilesOnly, Ingredients, Locate, is_recipe};
 pub use requantise::{LoadProgress, LoadQuantisation};
@@ -98,9 +123,11 @@ pub use sampling::{
     added_samplers,
 };
 pub use scalings::ScalingLog;
-pub use scheduler::{OnStep, Scheduler, SchedulerOptions};
+pub use scheduler::{OnStep, Scheduler, SchedulerCounts, SchedulerOptions};
 pub use sequence::{Sequence, Wanted};
 pub use session::Session;
+pub use stages::{StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart, serve_stage};
+pub use state_file::{Resumed, SavedConversation, StateFile, StateFileError, StateIdentity};
 pub use statistics::Statistics;
 pub use step::{Step, StepPart};
 pub use tables::tokenizer_tables;

@@ -11,9 +11,10 @@ use crate::notice::Notice;
 use crate::options::{DEFAULT_CONTEXT, GivenAdapter, LoadOptions, LoadWrapper};
 use crate::requantise::QuantisedTensors;
 use crate::resolve::{Around, ResolvedFile};
+use crate::stages::{self, Made, StagePlace, StageProbe};
 use crate::tables::tokenizer_tables;
 use crate::text::{FileTokenizer, TemplateFormat};
-use menagerie_assembly::{Assembly, Purpose, bytes_on_disk, open_model};
+use menagerie_assembly::{Purpose, StagePlan, bytes_on_disk, open_model};
 use menagerie_kernels::HalfPrompts;
 use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions};
 use menagerie_model::{AdapterSite, Arithmetic, Compute, FeedForwardWrapper, WeightGuard};
@@ -34,7 +35,9 @@ const CONTEXT_STEP: usize = 256;
 /// A model that was opened.
 pub(crate) struct Loaded {
     pub(crate) resolved: ResolvedFile,
-    pub(crate) assembly: Assembly,
+    pub(crate) made: Made,
+    /// The layers of each stage, where the model is split.
+    pub(crate) plan: Option<StagePlan>,
     /// Where adapters may act; none where no text is made.
     pub(crate) sites: Vec<AdapterSite>,
     pub(crate) compute: Compute,
@@ -75,6 +78,7 @@ pub(crate) fn load(
     purpose: Purpose,
 ) -> Result<Loaded, LoadError> {
     check(options)?;
+    stages::check(options)?;
     let taken = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
     let backend = options.device.backend(taken)?;
     let free = options.memory_limit.or_else(|| backend.free_memory()).or_else(available);
@@ -95,21 +99,17 @@ pub(crate) fn load(
     let mixture = options.mixture.as_ref().map(|given| LoadedMixture::load(given, base)).transpose()?;
     let feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
     let around = Around { linears: wrapper.as_deref().map(|wrapper| wrapper as _), feed_forwards };
-    let (assembly, text) = std::thread::scope(|scope| {
+    let plan = options.stages.as_ref().map(|stages| stages.plan(&resolved)).transpose()?;
+    let (made, text) = std::thread::scope(|scope| {
         let text = std::thread::Builder::new()
             .name("menagerie-tokenizer".to_owned())
             .spawn_scoped(scope, || Text::read(&resolved, registry, options));
-        let assembly = match purpose {
-            Purpose::AsWritten => resolved.assemble_with_sites(&compute, around),
-            Purpose::Vectors => {
-                resolved.assemble_around(&compute, purpose, around).map(|made| (made, Vec::new()))
-            }
-        };
+        let made = assembled(&resolved, (&compute, around), (purpose, plan.as_ref()), options);
         let text = match text {
             Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(&resolved)),
             Err(_) => Text::read(&resolved, registry, options),
         };
-        (assembly, text)
+        (made, text)
     });
     if let Some(quantised) = &quantised {
         resolved.loading.push(quantised.notice());
@@ -117,7 +117,7 @@ pub(crate) fn load(
             quantised.forget();
         }
     }
-    let (assembly, sites) = assembly?;
+    let (made, sites) = made?;
     let mut guards = vec![resolved.file.guard()];
     let mut roles = MixtureRoles::default();
     let mut weights = weights;
@@ -129,7 +129,35 @@ pub(crate) fn load(
     }
     let guard: WeightGuard = Box::new(move || guards.iter().try_for_each(|guard| guard()));
     let guard = Arc::new(guard);
-    Ok(Loaded { resolved, assembly, sites, compute, text, weights, free, mixture: roles, guard })
+    Ok(Loaded { resolved, made, plan, sites, compute, text, weights, free, mixture: roles, guard })
+}
+
+/// The model in one piece, its stages, or what is needed of it where stages are in processes of their own.
+fn assembled(
+    resolved: &ResolvedFile,
+    (compute, around): (&Compute, Around),
+    (purpose, plan): (Purpose, Option<&StagePlan>),
+    options: &LoadOptions,
+) -> Result<(Made, Vec<AdapterSite>), LoadError> {
+    if purpose == Purpose::Vectors {
+        let made = resolved.assemble_around(compute, purpose, around)?;
+        return Ok((Made::Whole(made), Vec::new()));
+    }
+    let (Some(plan), Some(stages)) = (plan, &options.stages) else {
+        let (made, sites) = resolved.assemble_with_sites(compute, around)?;
+        return Ok((Made::Whole(made), sites));
+    };
+    match stages.place {
+        // The facts of the model are those of the whole one over the mapped file.
+        StagePlace::Processes(_) => {
+            let (whole, sites) = resolved.assemble_with_sites(compute, around)?;
+            Ok((Made::Split { stages: Vec::new(), whole: Some(whole) }, sites))
+        }
+        StagePlace::Threads => {
+            let with_whole = stages.probe != StageProbe::Never && !copies(resolved, compute);
+            resolved.assemble_split(compute, around, plan, with_whole)
+        }
+    }
 }
 
 /// Puts tensors in the types asked for before those of the file.

@@ -100,6 +100,14 @@ pub enum LoadError {
         /// Why.
         source: menagerie_quantise::QuantiseError,
     },
+    /// It cannot be split into stages as asked, or the stages do not work together.
+    #[error("{file}: cannot run in stages: {reason}")]
+    Stages {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The options do not make sense.
     #[error("{0}")]
     Options(String),

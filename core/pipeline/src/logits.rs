@@ -2,10 +2,10 @@
 
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::hooks::PipelineHooks;
 use crate::memory::{self, size};
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::sequence::Wanted;
-use menagerie_model::LayerHook;
 use std::sync::Arc;
 
 /// How the tokens are fed.
@@ -44,7 +44,7 @@ impl Logits {
 /// As [`logits_by_step`]; also if there is no memory for all rows.
 pub fn logits(
     engine: &Arc<Engine>,
-    hooks: Vec<Arc<dyn LayerHook>>,
+    hooks: impl Into<PipelineHooks>,
     tokens: &[u32],
     options: &LogitsOptions,
 ) -> Result<Logits, GenerateError> {
@@ -67,7 +67,7 @@ pub fn logits(
 /// what the model or `on_rows` returns.
 pub fn logits_by_step(
     engine: &Arc<Engine>,
-    hooks: Vec<Arc<dyn LayerHook>>,
+    hooks: impl Into<PipelineHooks>,
     tokens: &[u32],
     options: &LogitsOptions,
     on_rows: &mut dyn FnMut(&[f32]) -> Result<(), GenerateError>,
@@ -86,7 +86,7 @@ pub fn logits_by_step(
     }
     let step_tokens = options.chunk.unwrap_or(prompt).min(prompt);
     expect_room(step_tokens, engine.vocabulary(), "smaller steps (--chunk)", memory::available())?;
-    let room = SchedulerOptions { sequences: 1, capacity_tokens: tokens.len(), step_tokens };
+    let room = SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens: tokens.len(), step_tokens };
     let mut scheduler = Scheduler::new(Arc::clone(engine), hooks, room)?;
     let mut sequence = scheduler.create()?;
     scheduler.begin(&mut sequence, &tokens[..prompt], Wanted::All)?;

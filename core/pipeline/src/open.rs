@@ -1,6 +1,7 @@
 //! [`TextPipeline::open`]: from a path to a language model.
 
 use crate::adapters::{GivenFiles, LoadedAdapters, mixed};
+use crate::beside::Beside;
 use crate::engine::Engine;
 use crate::load::{Loaded, Text, fitting, load, registry};
 use crate::load_error::LoadError;
@@ -12,11 +13,15 @@ use crate::recipe::applied;
 use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::SNAPSHOTS;
-use menagerie_assembly::{AssembledModel, Assembly, Purpose};
+use crate::stages::{self, Made, StagePlace, StageProbe};
+use menagerie_assembly::{AssembledModel, Assembly, Purpose, StagePlan};
 use menagerie_kernels::HalfPrompts;
-use menagerie_model::{Arithmetic, Compute, Executor, KvType, PoolOptions, StateSpec, WholeModel};
+use menagerie_model::{
+    AdapterSite, Arithmetic, Compute, Executor, KvType, PoolOptions, StateSpec, WholeModel,
+};
 use menagerie_registry::Registry;
 use menagerie_spec::AdapterKind;
+use menagerie_stages::StageChain;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,24 +43,28 @@ impl TextPipeline {
     /// As [`Self::open`].
     pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
         let (path, options) = applied(path, registry, options)?;
-        let loaded = load(&path, registry, &options, Purpose::AsWritten)?;
+        let mut loaded = load(&path, registry, &options, Purpose::AsWritten)?;
+        loaded.resolved.beside = Beside::of(&options);
         finish(loaded, GivenFiles::read(&options.adapters)?, &options)
     }
 }
 
 /// Chooses cache type and context, compares with memory, and puts the pipeline together.
 fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
-    let Loaded { resolved, assembly, sites, compute, text, weights, free, mixture, guard } = loaded;
+    let Loaded { resolved, made, plan, sites, compute, text, weights, free, mixture, guard } = loaded;
     let mut notices = said_at_load(&resolved, &text, &compute, options);
-    let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(&assembly, options.arithmetic));
+    let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(&made, options.arithmetic));
     let file = resolved.file_name();
-    let whole = whole_model(&resolved, assembly)?;
-    let (model, adapters): (Arc<dyn Executor>, u64) = match xlora(options) {
-        Some(folder) => {
-            let (model, bytes) = mixed(folder, whole, (&resolved, &sites), &compute)?;
-            (Arc::new(model), bytes)
+    let (model, adapters, whole) = match made {
+        Made::Whole(assembly) => {
+            let whole = whole_model(&resolved, assembly)?;
+            let (model, bytes) = alone(whole, (&resolved, &sites), &compute, options)?;
+            (model, bytes.unwrap_or_else(|| given.bytes()), None)
         }
-        None => (Arc::new(whole), given.bytes()),
+        Made::Split { stages, whole } => {
+            let (chain, whole) = split(&resolved, (stages, whole), plan.as_ref(), &compute, options)?;
+            (Arc::new(chain) as Arc<dyn Executor>, given.bytes(), whole)
+        }
     };
     let working = working_bytes(&*model, options.chunk);
     let states = model.states();
@@ -82,6 +91,9 @@ fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<Te
     let adapters = given.fit(&loaded, &resolved, &compute)?;
     let (context, chunk, guard) = (memory.context, options.chunk, Some(guard));
     let engine = Engine { model, compute, kv_type, context, chunk, guard, adapters };
+    if let Some(whole) = whole {
+        stages::probe(&file, &engine, Arc::new(whole))?;
+    }
     // A cache type that the device has no form of is found out now instead of at the first word.
     let tiny = PoolOptions::one_sequence(kv_type, 1);
     engine.pool(tiny).map_err(|source| LoadError::State { file, source })?;
@@ -96,6 +108,46 @@ fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<Te
         memory,
         sampling,
     }))
+}
+
+/// The stages of a model as one executor, and the whole model where it is to be compared with them.
+fn split(
+    resolved: &ResolvedFile,
+    (stages, whole): (Vec<Assembly>, Option<Assembly>),
+    plan: Option<&StagePlan>,
+    compute: &Compute,
+    options: &LoadOptions,
+) -> Result<(StageChain, Option<WholeModel>), LoadError> {
+    let failed = |reason: &str| LoadError::Stages { file: resolved.file_name(), reason: reason.to_owned() };
+    let (Some(plan), Some(how)) = (plan, &options.stages) else { return Err(failed("there is no plan")) };
+    let chain = match (&how.place, &whole) {
+        (StagePlace::Threads, _) => {
+            stages::chain_of_threads(&resolved.file_name(), stages, &stages::names(plan), compute, how)?
+        }
+        #[cfg(unix)]
+        (StagePlace::Processes(launcher), Some(whole)) => {
+            stages::chain_of_processes(resolved, whole, plan, launcher, options)?
+        }
+        (StagePlace::Processes(_), _) => return Err(failed("processes have no links on this system")),
+    };
+    let whole = whole.filter(|_| how.probe != StageProbe::Never);
+    Ok((chain, whole.map(|whole| whole_model(resolved, whole)).transpose()?))
+}
+
+/// The model in one piece, perhaps with an X-LoRA around it, whose bytes are given.
+fn alone(
+    whole: WholeModel,
+    (resolved, sites): (&ResolvedFile, &[AdapterSite]),
+    compute: &Compute,
+    options: &LoadOptions,
+) -> Result<(Arc<dyn Executor>, Option<u64>), LoadError> {
+    match xlora(options) {
+        Some(folder) => {
+            let (model, bytes) = mixed(folder, whole, (resolved, sites), compute)?;
+            Ok((Arc::new(model), Some(bytes)))
+        }
+        None => Ok((Arc::new(whole), None)),
+    }
 }
 
 /// What is to be said before anything is estimated.
@@ -151,8 +203,8 @@ fn whole_model(resolved: &ResolvedFile, assembly: Assembly) -> Result<WholeModel
 }
 
 /// f32 for `exact` and for files whose weights are all F32, else f16.
-fn default_kv_type(assembly: &Assembly, arithmetic: Arithmetic) -> KvType {
-    if assembly.is_f32() || matches!(arithmetic, Arithmetic::Exact) { KvType::F32 } else { KvType::F16 }
+fn default_kv_type(made: &Made, arithmetic: Arithmetic) -> KvType {
+    if made.is_f32() || matches!(arithmetic, Arithmetic::Exact) { KvType::F32 } else { KvType::F16 }
 }
 
 /// Copies of recurrent states that a sequence can go back to.

@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::mixture::GivenMixture;
 use crate::requantise::LoadQuantisation;
+use crate::stages::StageOptions;
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, KvType, LinearWrapper};
 use menagerie_spec::{AdapterKind, ArchSpec, KeyValue};
@@ -56,6 +57,8 @@ pub struct LoadOptions {
     pub chat_template: Option<GivenTemplate>,
     /// Other types for the weights than the file has.
     pub quantisation: Option<LoadQuantisation>,
+    /// Stages that compute the model, instead of one piece.
+    pub stages: Option<StageOptions>,
     /// What is put around every linear.
     pub wrapper: Option<LoadWrapper>,
 }
@@ -130,6 +133,7 @@ impl Default for LoadOptions {
             memory_limit: None,
             chat_template: None,
             quantisation: None,
+            stages: None,
             wrapper: None,
         }
     }

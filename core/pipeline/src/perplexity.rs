@@ -226,6 +226,7 @@ impl<'a> Feeder<'a> {
         options: &PerplexityOptions,
     ) -> Result<Self, GenerateError> {
         let room = SchedulerOptions {
+            prefixes: 0,
             sequences: 1,
             capacity_tokens: chunks.context,
             step_tokens: engine.chunk.min(chunks.context),

@@ -3,10 +3,13 @@
 use crate::adapters::LoadedAdapters;
 use crate::batch::Batch;
 use crate::bench::{BenchOptions, BenchProgress, BenchResult, bench};
-use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
+use crate::bench_together::{TogetherOptions, TogetherResult, bench_together};
+use crate::capability::{Cacheable, ChatCapable, MissingCapability, Tokenizing};
 use crate::chat::ChatSession;
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::hooks::PipelineHooks;
+use crate::lifecycle::PipelineLifecycle;
 use crate::load_error::LoadError;
 use crate::logits::{Logits, LogitsOptions, logits};
 use crate::memory::MemoryEstimate;
@@ -16,6 +19,7 @@ use crate::resolve::ResolvedFile;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::session::Session;
+use crate::state_file::{Opened, StateFileError, StateIdentity};
 use menagerie_model::{Adapter, AdapterSet, Compute, KvType, LayerHook};
 use menagerie_spec::ModelConfig;
 use std::path::Path;
@@ -50,7 +54,7 @@ pub struct PipelineParts {
 pub struct TextPipeline {
     name: String,
     engine: Arc<Engine>,
-    hooks: Vec<Arc<dyn LayerHook>>,
+    hooks: PipelineHooks,
     tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
     chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
     resolved: Option<ResolvedFile>,
@@ -66,7 +70,7 @@ impl TextPipeline {
         Self {
             name: parts.name,
             engine: Arc::new(parts.engine),
-            hooks: Vec::new(),
+            hooks: PipelineHooks::default(),
             tokenizer: parts.tokenizer,
             chat_format: parts.chat_format,
             resolved: parts.resolved,
@@ -201,7 +205,22 @@ impl TextPipeline {
 
     /// Adds a hook to sessions and batches begun from now on.
     pub fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
-        self.hooks.push(hook);
+        self.hooks.layers.push(hook);
+    }
+
+    /// Adds what is told of requests of sessions and batches begun from now on.
+    pub fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>) {
+        self.hooks.lifecycles.push(lifecycle);
+    }
+
+    /// What is called while sessions and batches begun from now on work, to be changed.
+    pub fn hooks_mut(&mut self) -> &mut PipelineHooks {
+        &mut self.hooks
+    }
+
+    /// What is called while sessions and batches begun from now on work.
+    pub fn hooks(&self) -> &PipelineHooks {
+        &self.hooks
     }
 
     /// A sequence of its own; sessions share the model without a lock.
@@ -248,6 +267,27 @@ impl TextPipeline {
         options: &BenchOptions,
         on_progress: &mut dyn FnMut(BenchProgress),
     ) -> Result<BenchResult, GenerateError> {
-        bench(&self.engine, options, on_progress)
+        bench(&self.engine, &self.hooks, options, on_progress)
+    }
+
+    /// Speed of several sequences that share steps.
+    ///
+    /// # Errors
+    /// As [`bench_together()`].
+    pub fn bench_together(&self, options: &TogetherOptions) -> Result<TogetherResult, GenerateError> {
+        bench_together(&self.engine, &self.hooks, options)
+    }
+}
+
+impl Cacheable for TextPipeline {
+    fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    fn state_identity(&self) -> Result<StateIdentity, StateFileError> {
+        let resolved =
+            self.resolved.as_ref().ok_or_else(|| StateFileError::Unnamed("the model".to_owned()))?;
+        let opened = Opened { resolved, engine: &self.engine, adapters: &self.adapters };
+        StateIdentity::of(opened, &self.hooks.layers.effects())
     }
 }

@@ -1,16 +1,21 @@
 //! [`ResolvedFile`]: a file, the spec of its architecture, and what the spec means for the file; no tensor is touched.
 
+use crate::beside::Beside;
 use crate::load_error::LoadError;
 use crate::notice::Notice;
 use crate::options::KeyOptions;
-use menagerie_assembly::{AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, assemble};
+use crate::stages::Made;
+use menagerie_assembly::{
+    AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, StagePlan, assemble, assemble_stages,
+};
 use menagerie_model::{
     AdapterSite, AdapterSites, Compute, ExpertLinear, FeedForwardWrapper, Linear, LinearSite, LinearWrapper,
-    Table,
+    SlotDeclarations, StagePosition, Table,
 };
 use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Registry, RegistryError};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A file with the spec of its architecture.
@@ -32,6 +37,8 @@ pub struct ResolvedFile {
     pub resolution: Resolution,
     /// What loading did that must be said.
     pub loading: Vec<Notice>,
+    /// What it was opened with beside the file.
+    pub beside: Beside,
 }
 
 /// What is put around the parts of a model when it is assembled.
@@ -88,7 +95,17 @@ impl ResolvedFile {
         let KeyOptions { accept_unread, set } = said;
         (input.accept_unread, input.overrides) = (accept_unread, set);
         let resolution = spec.resolve_report(&input).map_err(LoadError::Spec)?;
-        Ok(Self { file, tensors, origin, shadows, notes, spec, resolution, loading: Vec::new() })
+        Ok(Self {
+            file,
+            tensors,
+            origin,
+            shadows,
+            notes,
+            spec,
+            resolution,
+            loading: Vec::new(),
+            beside: Beside::default(),
+        })
     }
 
     /// The resolved model.
@@ -149,6 +166,46 @@ impl ResolvedFile {
         let around = Around { linears: Some(wrapper), ..around };
         let assembly = self.assemble_around(compute, Purpose::AsWritten, around)?;
         Ok((assembly, sites.into_sites()))
+    }
+
+    /// The stages of a plan, adaptable like [`Self::assemble_with_sites`], with the sites of all of them; and the whole model
+    /// beside them where it is wanted.
+    pub(crate) fn assemble_split(
+        &self,
+        compute: &Compute,
+        around: Around,
+        plan: &StagePlan,
+        with_whole: bool,
+    ) -> Result<(Made, Vec<AdapterSite>), LoadError> {
+        let sites = AdapterSites::default();
+        let both = around.linears.map(|inside| Wrapped { inside, outside: &sites });
+        let wrapper: &dyn LinearWrapper = both.as_ref().map_or(&sites, |both| both);
+        let components = Components::linked().map_err(LoadError::Registry)?;
+        let mut how = AssembleOptions::whole(compute, &components);
+        (how.wrapper, how.feed_forwards) = (Some(wrapper), around.feed_forwards);
+        let stages = assemble_stages(self.config(), &*self.tensors, &how, plan);
+        let stages = stages.map_err(LoadError::Tensors)?;
+        let whole = with_whole.then(|| self.assemble_with_sites(compute, around)).transpose()?;
+        let sites = sites.into_sites();
+        // Adapters name sites by number, which must be the same in both.
+        let whole = whole.and_then(|(whole, same)| (same == sites).then_some(whole));
+        Ok((Made::Split { stages, whole }, sites))
+    }
+
+    /// One stage, adaptable, after stages that declared these slots; and its sites.
+    #[cfg(unix)]
+    pub(crate) fn assemble_stage(
+        &self,
+        compute: &Compute,
+        (position, layers): (StagePosition, Range<usize>),
+        slots: SlotDeclarations,
+    ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
+        let (sites, components) =
+            (AdapterSites::default(), Components::linked().map_err(LoadError::Registry)?);
+        let how = AssembleOptions::whole(compute, &components).stage(position, layers).after(slots);
+        let made =
+            assemble(self.config(), &*self.tensors, &how.with_wrapper(&sites)).map_err(LoadError::Tensors)?;
+        Ok((made, sites.into_sites()))
     }
 
     /// [`Self::assemble_for`] with something around linears and feed-forwards.

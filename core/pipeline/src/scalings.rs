@@ -24,6 +24,10 @@ impl ScalingLog {
 }
 
 impl LayerHook for ScalingLog {
+    fn name(&self) -> &str {
+        "scalings"
+    }
+
     fn layers(&self) -> Range<usize> {
         0..0
     }

@@ -1,31 +1,48 @@
 //! [`Scheduler`]: steps of one or several sequences over one pool of state.
 //!
 //! The only place that advances the pool, and the only place that decides about the rope regime. A step takes rows of
-//! every sequence that has some, up to a budget: decoding sequences first, prompts in chunks with what is left. What
-//! goes wrong with one sequence (no room, logits that are none) ends that one; the others do not notice.
+//! every sequence that has some, up to a budget: decoding sequences first, prompts in chunks with what is left, so that no
+//! sequence waits for its next token longer than one step takes. Sequences that begin alike share pages ([`kept`]); where
+//! pages run out, the least urgent sequence gives its own up and is computed again later ([`room`]). What goes wrong with
+//! one sequence (no room for it alone, logits that are none) ends that one; the others do not notice.
 
+mod counts;
+mod kept;
+mod plan;
 mod prefix;
+mod room;
+mod stored;
+
+pub use counts::SchedulerCounts;
+pub(crate) use kept::{Beginning, LEAST_SHARED, Source};
 
 pub(crate) use prefix::SNAPSHOTS;
+pub(crate) use stored::{Given, Piece, Section, StoredSequence};
 
 use crate::adapters::Adapted;
 use crate::engine::{Engine, check_finite};
 use crate::error::GenerateError;
+use crate::hooks::PipelineHooks;
+use crate::lifecycle::StepReport;
 use crate::sequence::{Sequence, Wanted};
-use crate::step::{Step, StepLogits, StepPart, shared};
+use crate::step::{Step, StepPart, StepRows, own_rows, shared};
 use menagerie_model::{
-    AdapterSet, InferenceStep, LayerHook, ModelError, PoolOptions, Rows, SequenceLayout, SequenceRows,
-    StatePool, StepInput, TransformContext,
+    AdapterSet, InferenceStep, ModelError, Part, PoolOptions, Rows, SequenceLayout, SequenceRows, StatePool,
+    StepInput, TransformContext,
 };
+use plan::Planned;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// How much a [`Scheduler`] takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerOptions {
     /// Most sequences at once.
     pub sequences: usize,
+    /// Most sequences that are kept after their end for others that begin alike.
+    pub prefixes: usize,
     /// Tokens of all sequences together; one alone may have as many as the engine's context.
     pub capacity_tokens: usize,
     /// Most rows of a step, of all sequences together.
@@ -35,23 +52,22 @@ pub struct SchedulerOptions {
 /// Runs sequences of an engine, several in one step.
 pub struct Scheduler {
     engine: Arc<Engine>,
-    hooks: Vec<Arc<dyn LayerHook>>,
+    hooks: PipelineHooks,
     pool: StatePool,
     step_tokens: usize,
-    /// Steps so far: who comes first where rows run out goes round.
-    turn: usize,
+    /// Most sequences that run at once.
+    sequences: usize,
+    /// Sequences that ended and that others may go on from; the one used last is last.
+    kept: Vec<Sequence>,
+    /// Most of them.
+    prefixes: usize,
+    /// Sequences so far.
+    arrivals: u64,
+    counts: SchedulerCounts,
 }
 
 /// Takes the logits `[T', V]` of each step of a sequence.
 pub type OnStep<'a> = dyn FnMut(&Sequence, &[f32]) -> Result<(), GenerateError> + 'a;
-
-/// The rows a sequence gets in a step.
-struct Planned {
-    index: usize,
-    rows: Range<usize>,
-    logits: Range<usize>,
-    step: InferenceStep,
-}
 
 impl Scheduler {
     /// A scheduler with a pool of its own.
@@ -60,12 +76,19 @@ impl Scheduler {
     /// The state cannot be allocated.
     pub fn new(
         engine: Arc<Engine>,
-        hooks: Vec<Arc<dyn LayerHook>>,
+        hooks: impl Into<PipelineHooks>,
         options: SchedulerOptions,
     ) -> Result<Self, GenerateError> {
-        let SchedulerOptions { sequences, capacity_tokens, step_tokens } = options;
-        let room = engine.pool_options(sequences, capacity_tokens);
-        Self::with_pool(engine, hooks, room, step_tokens)
+        let SchedulerOptions { sequences, prefixes, capacity_tokens, step_tokens } = options;
+        let room = engine.pool_options(sequences.saturating_add(prefixes), capacity_tokens);
+        let made = Self::with_pool(engine, hooks, room, step_tokens)?;
+        Ok(made.with_prefixes(prefixes))
+    }
+
+    /// The same keeping so many of its pool's places for sequences that ended and that others may go on from.
+    pub fn with_prefixes(self, prefixes: usize) -> Self {
+        let places = self.pool.options().sequences;
+        Self { sequences: places.saturating_sub(prefixes).max(1), prefixes, ..self }
     }
 
     /// A scheduler whose pool is laid out as `room` says, apart from the rows of a step.
@@ -74,21 +97,38 @@ impl Scheduler {
     /// As [`Self::new`].
     pub fn with_pool(
         engine: Arc<Engine>,
-        hooks: Vec<Arc<dyn LayerHook>>,
+        hooks: impl Into<PipelineHooks>,
         room: PoolOptions,
         step_tokens: usize,
     ) -> Result<Self, GenerateError> {
+        if step_tokens == 0 {
+            return Err(GenerateError::Options(
+                "a step of 0 rows computes nothing; give 1 or more".to_owned(),
+            ));
+        }
         let pool = engine.pool(room.with_step_tokens(step_tokens))?;
-        Ok(Self { engine, hooks, pool, step_tokens, turn: 0 })
+        let hooks = hooks.into();
+        let (counts, sequences) = (SchedulerCounts::default(), room.sequences);
+        Ok(Self {
+            engine,
+            hooks,
+            pool,
+            step_tokens,
+            sequences,
+            kept: Vec::new(),
+            prefixes: 0,
+            arrivals: 0,
+            counts,
+        })
     }
 
     /// A scheduler for one sequence of the engine's context, with chunks as the engine says.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn for_one(engine: Arc<Engine>, hooks: Vec<Arc<dyn LayerHook>>) -> Result<Self, GenerateError> {
+    pub fn for_one(engine: Arc<Engine>, hooks: impl Into<PipelineHooks>) -> Result<Self, GenerateError> {
         let (capacity_tokens, step_tokens) = (engine.context, engine.chunk);
-        Self::new(engine, hooks, SchedulerOptions { sequences: 1, capacity_tokens, step_tokens })
+        Self::new(engine, hooks, SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens, step_tokens })
     }
 
     /// The engine it runs.
@@ -96,9 +136,29 @@ impl Scheduler {
         &self.engine
     }
 
-    /// Bytes of state that hold tokens now.
+    /// What is called while it works.
+    pub fn hooks(&self) -> &PipelineHooks {
+        &self.hooks
+    }
+
+    /// Most sequences that run at once.
+    pub fn sequences(&self) -> usize {
+        self.sequences
+    }
+
+    /// Bytes of state that hold tokens now, those of kept sequences included.
     pub fn state_bytes(&self) -> usize {
         self.pool.bytes()
+    }
+
+    /// Whether a token's state is the same as part of a prompt and as one that was generated.
+    fn is_uniform(&self) -> bool {
+        !self.engine.takes_whole_prompts() && self.hooks.layers.is_uniform()
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> &SchedulerCounts {
+        &self.counts
     }
 
     /// An empty sequence.
@@ -106,7 +166,14 @@ impl Scheduler {
     /// # Errors
     /// The pool has no place for another.
     pub fn create(&mut self) -> Result<Sequence, GenerateError> {
-        Ok(Sequence::new(self.pool.create()?, self.engine.adapters.clone()))
+        let id = loop {
+            match self.pool.create() {
+                Ok(id) => break id,
+                Err(error) => self.evict(None)?.then_some(()).ok_or(error)?,
+            }
+        };
+        let sequence = Sequence::new(id, self.engine.adapters.clone());
+        Ok(self.arrived(sequence))
     }
 
     /// Ends a sequence and gives its state back.
@@ -123,6 +190,7 @@ impl Scheduler {
     /// The sequence is another scheduler's.
     pub fn reset(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         sequence.prompt = 0;
+        sequence.cuts.clear();
         self.go_back(sequence, 0)
     }
 
@@ -132,17 +200,8 @@ impl Scheduler {
     /// # Errors
     /// The sequence is another scheduler's.
     pub fn adapt(&mut self, sequence: &mut Sequence, adapted: &Adapted) -> Result<(), GenerateError> {
-        let adapters = match adapted {
-            Adapted::AsOpened => self.engine.adapters.clone(),
-            Adapted::Bare => None,
-            Adapted::Set(set) => Some(Arc::clone(set)),
-        };
-        let same = match (&adapters, &sequence.adapters) {
-            (None, None) => true,
-            (Some(new), Some(old)) => Arc::ptr_eq(new, old) || new.is_same(old),
-            _ => false,
-        };
-        if !same {
+        let adapters = self.adapters_of(adapted);
+        if !kept::are_same(adapters.as_ref(), sequence.adapters.as_ref()) {
             self.reset(sequence)?;
         }
         sequence.adapters = adapters;
@@ -167,8 +226,11 @@ impl Scheduler {
             return Err(GenerateError::Chunked { tokens: prompt.len(), chunk: self.step_tokens });
         }
         let regime = self.engine.regime_of(prompt.len());
+        sequence.cuts.clear();
         let fresh = whole || wanted != Wanted::Last || regime != sequence.regime;
         let kept = if fresh { 0 } else { sequence.common_prefix(prompt) };
+        // What was generated then is part of the prompt now, which a hook of one phase makes something else of.
+        let kept = if self.is_uniform() { kept } else { kept.min(sequence.prompt) };
         self.go_back(sequence, kept)?;
         sequence.tokens.extend_from_slice(&prompt[sequence.held..]);
         (sequence.prompt, sequence.cached) = (prompt.len(), sequence.held);
@@ -213,9 +275,21 @@ impl Scheduler {
     /// for its rows. An error of the step itself is that of every sequence in it. Sequences for which the budget had no rows
     /// left are not in the result.
     pub fn step(&mut self, sequences: &mut [&mut Sequence], cancel: Option<&AtomicBool>) -> Step {
+        if self.hooks.lifecycles.is_empty() {
+            return self.unwatched_step(sequences, cancel);
+        }
+        let (began, before) = (Instant::now(), self.counts);
+        let step = self.unwatched_step(sequences, cancel);
+        let (done, state_bytes) = (self.counts.since(&before), self.state_bytes());
+        let report = StepReport { done, state_bytes, time: began.elapsed() };
+        self.hooks.lifecycles.iter().for_each(|one| one.stepped(&report));
+        step
+    }
+
+    fn unwatched_step(&mut self, sequences: &mut [&mut Sequence], cancel: Option<&AtomicBool>) -> Step {
         let width = self.engine.vocabulary();
         if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-            return Step { logits: StepLogits::None, width, parts: cancelled(sequences) };
+            return Step { rows: StepRows::None, width, parts: cancelled(sequences) };
         }
         let (plan, mut parts) = self.plan(sequences);
         let logits = match self.run(&plan, sequences, cancel) {
@@ -226,7 +300,7 @@ impl Scheduler {
                     let error = self.recover(sequences[planned.index], error);
                     parts.push(StepPart { index: planned.index, result: Err(error) });
                 }
-                return Step { logits: StepLogits::None, width, parts };
+                return Step { rows: StepRows::None, width, parts };
             }
         };
         let mut row = 0;
@@ -238,7 +312,7 @@ impl Scheduler {
             let result = result.map(|()| rows).map_err(|error| self.recover(sequence, error));
             parts.push(StepPart { index: planned.index, result });
         }
-        Step { logits, width, parts }
+        Step { rows: logits, width, parts }
     }
 
     /// Steps one sequence until it has no pending tokens; `on_step` is given the logits `[T', V]` of each step, which are
@@ -257,52 +331,9 @@ impl Scheduler {
             let Some(part) = step.parts.pop() else { break };
             let rows = part.result?;
             let values = step.values()?;
-            on_step(sequence, &values[rows.start * step.width..rows.end * step.width])?;
+            on_step(sequence, step.part(&values, &rows)?)?;
         }
         Ok(())
-    }
-
-    /// Shares the rows of a step out, and makes room for them; sequences for which there is none have failed.
-    fn plan(&mut self, sequences: &mut [&mut Sequence]) -> (Vec<Planned>, Vec<StepPart>) {
-        let rows = self.share_out(sequences);
-        self.turn = self.turn.wrapping_add(1);
-        let (mut plan, mut failed, mut next) = (Vec::new(), Vec::new(), 0);
-        for (index, rows) in rows.into_iter().enumerate().filter(|(_, rows)| *rows > 0) {
-            let sequence = &mut *sequences[index];
-            if let Err(error) = self.pool.reserve(sequence.id, sequence.held, rows) {
-                // Without its state the others have room to go on.
-                let error = self.reset(sequence).err().unwrap_or(error.into());
-                failed.push(StepPart { index, result: Err(error) });
-                continue;
-            }
-            let (step, logits) = sequence.next_step(rows);
-            plan.push(Planned { index, rows: next..next + rows, logits, step });
-            next += rows;
-        }
-        (plan, failed)
-    }
-
-    /// Rows of each sequence: one of those that decode, then chunks of prompts, as long as the budget lasts. A prompt's last
-    /// chunk is left more than one row: a single one is computed by other kernels, and its logits would depend on where
-    /// the prompt was cut.
-    fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
-        let count = sequences.len();
-        let order = || (0..count).map(|index| (index + self.turn) % count);
-        let whole = self.engine.takes_whole_prompts();
-        let (mut rows, mut left) = (vec![0; count], self.step_tokens);
-        for index in order().filter(|&index| sequences[index].pending() == 1) {
-            rows[index] = left.min(1);
-            left -= rows[index];
-        }
-        for index in order() {
-            let pending = sequences[index].pending();
-            if rows[index] == 0 && !(whole && pending > left) {
-                let chunk = pending.min(left);
-                rows[index] = if pending - chunk == 1 && chunk > 2 { chunk - 1 } else { chunk };
-                left -= rows[index];
-            }
-        }
-        rows
     }
 
     /// The forward itself. Appends to the states; lengths stay.
@@ -311,9 +342,9 @@ impl Scheduler {
         plan: &[Planned],
         sequences: &[&mut Sequence],
         cancel: Option<&AtomicBool>,
-    ) -> Result<StepLogits, GenerateError> {
+    ) -> Result<StepRows, GenerateError> {
         if plan.is_empty() {
-            return Ok(StepLogits::None);
+            return Ok(StepRows::None);
         }
         let sets = StepSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
         let part = |planned: &Planned| {
@@ -339,7 +370,7 @@ impl Scheduler {
         if let Some(guard) = &self.engine.guard {
             guard()?;
         }
-        Ok(StepLogits::new(result?, &self.engine.compute)?)
+        Ok(StepRows::new(result?, &self.engine.compute)?)
     }
 
     fn forward(
@@ -349,13 +380,16 @@ impl Scheduler {
         adapters: &[Arc<AdapterSet>],
         cancel: Option<&AtomicBool>,
     ) -> Result<Rows, ModelError> {
+        let (rows, sequences) = (layout.rows(), layout.sequences().len());
+        let _span = tracing::debug_span!("step", rows, sequences).entered();
         let engine = &self.engine;
         let mut context =
             TransformContext::new(&engine.compute, layout, StepInput::Tokens(tokens), &mut self.pool);
         context.adapters = adapters;
-        context.hooks = &self.hooks;
+        context.hooks = &self.hooks.layers;
+        context.trace = self.hooks.trace.as_deref();
         context.cancelled = cancel;
-        engine.model.execute(&mut context)
+        context.timed(Part::Step, |context| engine.model.execute(context))
     }
 
     /// Makes the rows of a step part of their sequence, if its logits are numbers.
@@ -363,22 +397,23 @@ impl Scheduler {
         &mut self,
         sequence: &mut Sequence,
         planned: &Planned,
-        logits: &StepLogits,
+        logits: &StepRows,
         rows: Range<usize>,
     ) -> Result<(), GenerateError> {
         let width = self.engine.vocabulary();
         if !rows.is_empty() {
             let values = logits.values()?;
-            let wrong = || ModelError::Shape {
-                what: "logits of a step".to_owned(),
-                expected: format!("at least {} rows of {width}", rows.end),
-                found: format!("{} values", values.len()),
-            };
-            let own = values.get(rows.start * width..rows.end * width).ok_or_else(wrong)?;
-            check_finite(own, width, sequence.held + planned.logits.start, self.engine.kv_type)?;
+            check_finite(
+                own_rows(&values, &rows, width)?,
+                width,
+                sequence.held + planned.logits.start,
+                self.engine.kv_type,
+            )?;
         }
         self.pool.advance(sequence.id, planned.rows.len())?;
         sequence.held += planned.rows.len();
+        self.counts.rows += planned.rows.len() as u64;
+        self.leave_at_cut(sequence)?;
         if matches!(planned.step, InferenceStep::Prefill { .. }) {
             self.remember(sequence)?;
         }

@@ -30,8 +30,38 @@ pub struct Sequence {
     pub(crate) regime: RopeRegime,
     pub(crate) reprefills: usize,
     /// Points that a recurrent state can go back to, by length.
-    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) snapshots: Vec<Arc<Snapshot>>,
     pub(crate) adapters: Option<Arc<AdapterSet>>,
+    pub(crate) urgency: Urgency,
+    /// Lengths that a chunk ends at, ascending: others go on from there.
+    pub(crate) cuts: Vec<usize>,
+    pub(crate) preemptions: usize,
+}
+
+/// Who comes first where rows or pages run out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Urgency {
+    /// What the caller says; more is more urgent.
+    pub(crate) priority: i32,
+    /// Number of the sequence among those of its scheduler: of equals the first one.
+    pub(crate) arrival: u64,
+    /// Steps that it had rows for and got none in.
+    pub(crate) waited: usize,
+}
+
+/// Steps of waiting that count as one step of priority, so that nobody waits for ever.
+pub(crate) const PATIENCE: usize = 16;
+
+impl Urgency {
+    /// Its priority, raised by the time it waited.
+    pub(crate) fn effective(&self) -> i64 {
+        i64::from(self.priority) + (self.waited / PATIENCE) as i64
+    }
+
+    /// Ascending from the most urgent; time does not change it, so that nobody takes the pages of somebody who took his.
+    pub(crate) fn rank(&self) -> (i64, u64) {
+        (-i64::from(self.priority), self.arrival)
+    }
 }
 
 impl Sequence {
@@ -47,7 +77,33 @@ impl Sequence {
             reprefills: 0,
             snapshots: Vec::new(),
             adapters,
+            urgency: Urgency::default(),
+            cuts: Vec::new(),
+            preemptions: 0,
         }
+    }
+
+    /// The same tokens and state under another id; what it was asked to do is not part of it.
+    pub(crate) fn twin(&self, id: SequenceId) -> Self {
+        Self {
+            tokens: self.tokens().to_vec(),
+            held: self.held,
+            prompt: self.held,
+            regime: self.regime,
+            snapshots: self.snapshots.clone(),
+            ..Self::new(id, self.adapters.clone())
+        }
+    }
+
+    /// How urgent it is beside others; 0 unless told otherwise, more is more urgent. It matters where rows of a step or
+    /// pages run out.
+    pub fn set_priority(&mut self, priority: i32) {
+        self.urgency.priority = priority;
+    }
+
+    /// Times its state was given up for more urgent sequences, and computed again.
+    pub fn preemptions(&self) -> usize {
+        self.preemptions
     }
 
     /// Tokens whose state is held.
@@ -58,6 +114,11 @@ impl Sequence {
     /// Tokens still to be fed.
     pub fn pending(&self) -> usize {
         self.tokens.len() - self.held
+    }
+
+    /// Whether its next token is decoded: its prompt is held.
+    pub(crate) fn is_decoding(&self) -> bool {
+        self.pending() > 0 && self.held >= self.prompt
     }
 
     /// Tokens of the prompt that were held before it began.
@@ -102,11 +163,35 @@ impl Sequence {
         (step, from..rows)
     }
 
-    /// Tokens that `prompt` begins with and that are held; never all of it, since its last row wants logits. Two are left,
-    /// so that this row is computed by the kernels for several rows, as it is where nothing is held: the same seed then
-    /// gives the same text.
+    /// Tokens that `prompt` begins with and that are held; never all of it, since its last row wants logits.
     pub(crate) fn common_prefix(&self, prompt: &[u32]) -> usize {
-        let common = self.tokens().iter().zip(prompt).take_while(|(held, new)| held == new).count();
-        common.min(prompt.len().saturating_sub(2))
+        shared(self.tokens(), prompt)
     }
+
+    /// The same once its pending tokens are held.
+    pub(crate) fn prospect(&self, prompt: &[u32]) -> usize {
+        shared(&self.tokens, prompt)
+    }
+
+    /// Makes a chunk end at `len` tokens.
+    pub(crate) fn cut_at(&mut self, len: usize) {
+        if len > self.held
+            && len < self.tokens.len()
+            && let Err(place) = self.cuts.binary_search(&len)
+        {
+            self.cuts.insert(place, len);
+        }
+    }
+
+    /// Rows until the next cut; at most `rows`.
+    pub(crate) fn up_to_cut(&self, rows: usize) -> usize {
+        let next = self.cuts.iter().find(|cut| **cut > self.held);
+        next.map_or(rows, |cut| rows.min(cut - self.held))
+    }
+}
+
+/// Tokens of `prompt` that need not be computed where `held` are.
+pub(crate) fn shared(held: &[u32], prompt: &[u32]) -> usize {
+    let common = held.iter().zip(prompt).take_while(|(held, new)| held == new).count();
+    common.min(prompt.len().saturating_sub(1))
 }

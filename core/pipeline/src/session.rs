@@ -34,6 +34,11 @@ impl Session {
         &self.sequence
     }
 
+    /// The scheduler and the sequence.
+    pub(crate) fn parts_mut(&mut self) -> (&mut Scheduler, &mut Sequence) {
+        (self.batch.scheduler_mut(), &mut self.sequence)
+    }
+
     /// The engine below.
     pub fn engine(&self) -> &Arc<Engine> {
         self.batch.engine()

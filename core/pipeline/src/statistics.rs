@@ -20,6 +20,10 @@ pub struct Statistics {
     pub time_to_first_token: Option<Duration>,
     /// Times the sequence was prefilled again because the rope regime changed.
     pub reprefills: usize,
+    /// Time spent waiting for other generations before it began.
+    pub queued: Duration,
+    /// Times its state was given up for more urgent sequences, and computed again.
+    pub preemptions: usize,
 }
 
 impl Statistics {
@@ -58,6 +62,9 @@ impl fmt::Display for Statistics {
         if self.reprefills > 0 {
             write!(f, " · prefilled again {} times for the rope regime", self.reprefills)?;
         }
+        if self.preemptions > 0 {
+            write!(f, " · computed again {} times for lack of pages", self.preemptions)?;
+        }
         Ok(())
     }
 }
@@ -75,7 +82,7 @@ mod tests {
             prefill: Duration::from_millis(500),
             decode: Duration::from_secs(2),
             time_to_first_token: Some(Duration::from_millis(510)),
-            reprefills: 0,
+            ..Statistics::default()
         };
         assert_eq!(statistics.prefill_rate(), Some(40.0));
         assert_eq!(statistics.decode_rate(), Some(5.0));

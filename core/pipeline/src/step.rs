@@ -1,14 +1,17 @@
-//! [`Step`]: what a step of several sequences gave.
+//! [`Step`]: what a step of several sequences gave: logits of the last row or of all, or vectors.
 
 use crate::error::GenerateError;
 use menagerie_model::{Compute, ModelError, Rows};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What a step gave: logits, and for each sequence that took part its rows of them, or why it failed.
+/// What a step gave: rows, and for each sequence that took part which of them are its own, or why it failed.
+///
+/// A language model gives logits: of a prompt's last row, of all its rows or of some ([`crate::Wanted`]), of every token that
+/// is fed back, none before the last chunk of a prompt. An encoder gives a vector for each sequence, or one for each row.
 pub struct Step {
-    pub(crate) logits: StepLogits,
-    /// Columns of the logits.
+    pub(crate) rows: StepRows,
+    /// Columns of the rows.
     pub width: usize,
     /// The sequences that took part.
     pub parts: Vec<StepPart>,
@@ -19,13 +22,13 @@ pub struct Step {
 pub struct StepPart {
     /// Its place among the sequences the step was given.
     pub index: usize,
-    /// Its rows of the logits (none before the last chunk of a prompt), or why it failed; it then holds what it held.
+    /// Its rows, or why it failed; it then holds what it held.
     pub result: Result<Range<usize>, GenerateError>,
 }
 
-/// Logits `[T', V]` where they can be read once more without being copied.
-pub(crate) enum StepLogits {
-    /// No row wanted any.
+/// Rows `[T', width]` where they can be read once more without being copied.
+pub(crate) enum StepRows {
+    /// None were wanted.
     None,
     /// In host memory, as the backend keeps them.
     Rows(Rows, Compute),
@@ -33,7 +36,7 @@ pub(crate) enum StepLogits {
     Host(Vec<f32>),
 }
 
-impl StepLogits {
+impl StepRows {
     pub(crate) fn new(rows: Rows, compute: &Compute) -> Result<Self, ModelError> {
         match compute.backend.read(&rows)? {
             Cow::Owned(values) => Ok(Self::Host(values)),
@@ -51,13 +54,43 @@ impl StepLogits {
 }
 
 impl Step {
-    /// Logits `[T', V]` of all parts, one after the other; borrowed where they are in host memory.
+    /// The rows `[T', width]` of all parts, one after the other; borrowed where they are in host memory.
     ///
     /// # Errors
     /// What the backend reports.
     pub fn values(&self) -> Result<Cow<'_, [f32]>, GenerateError> {
-        Ok(self.logits.values()?)
+        Ok(self.rows.values()?)
     }
+
+    /// Those of one part, of [`Self::values`].
+    ///
+    /// # Errors
+    /// There are fewer rows than the part says.
+    pub(crate) fn part<'v>(
+        &self,
+        values: &'v [f32],
+        rows: &Range<usize>,
+    ) -> Result<&'v [f32], GenerateError> {
+        own_rows(values, rows, self.width)
+    }
+}
+
+/// These rows of values `[T', width]`.
+///
+/// # Errors
+/// There are fewer.
+pub(crate) fn own_rows<'v>(
+    values: &'v [f32],
+    rows: &Range<usize>,
+    width: usize,
+) -> Result<&'v [f32], GenerateError> {
+    values.get(rows.start * width..rows.end * width).ok_or_else(|| {
+        GenerateError::from(ModelError::Shape {
+            what: "rows of a step".to_owned(),
+            expected: format!("at least {} rows of {width}", rows.end),
+            found: format!("{} values", values.len()),
+        })
+    })
 }
 
 /// The error of a step for another of the sequences in it.

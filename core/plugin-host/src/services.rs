@@ -146,6 +146,7 @@ impl Calling<'_, '_> {
             let (values, y) = unsafe {
                 (from_raw_parts(x.data, x.rows * x.cols), from_raw_parts_mut(y.data, y.rows * y.cols))
             };
+            context.reads(&[product]);
             let x = own.map_or(HostOperand::Values(values), |input| HostOperand::Rows(&input.activated));
             return compute.backend.product_between(&product, x, y, compute.arithmetic);
         }

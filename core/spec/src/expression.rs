@@ -146,7 +146,7 @@ fn environment() -> Environment<'static> {
     env.add_filter("default", |value: Value, other: Value| if value.is_undefined() { other } else { value });
     env.add_test("defined", |value: &Value| !value.is_undefined());
     env.add_function("sqrt", |x: f64| real(x.sqrt(), "sqrt"));
-    env.add_function("ln", |x: f64| real(x.ln(), "ln"));
+    env.add_function("ln", |x: f64| real(libm::log(x), "ln"));
     env.add_function("floor", |x: f64| x.floor());
     env.add_function("min", |a: f64, b: f64| a.min(b));
     env.add_function("max", |a: f64, b: f64| a.max(b));

@@ -90,6 +90,20 @@ impl StateBacking for FakeStates {
         Ok(())
     }
 
+    fn read_rows(&self, state: StateId, run: menagerie_model::Run) -> Result<Vec<u8>> {
+        let width = self.widths[state.0];
+        let rows = &self.values[state.0][run.row * width..(run.row + run.len) * width];
+        Ok(rows.iter().flat_map(|value| value.to_ne_bytes()).collect())
+    }
+
+    fn write_rows(&mut self, state: StateId, run: menagerie_model::Run, bytes: &[u8]) -> Result<()> {
+        let width = self.widths[state.0];
+        let rows = &mut self.values[state.0][run.row * width..(run.row + run.len) * width];
+        let (values, _) = bytes.as_chunks::<4>();
+        rows.iter_mut().zip(values).for_each(|(row, value)| *row = f32::from_ne_bytes(*value));
+        Ok(())
+    }
+
     fn clear_block(&mut self, state: StateId, block: u32) -> Result<()> {
         self.block_mut(state, block).fill(0.0);
         Ok(())

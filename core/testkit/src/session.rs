@@ -2,9 +2,8 @@
 
 use crate::tiny::cpu_backend;
 use menagerie_model::{
-    AdapterSet, Arithmetic, Compute, Executor, InferenceStep, KvType, LayerHook, ModelError, PoolOptions,
-    Result, RopeRegime, Scalings, SequenceId, SequenceLayout, SequenceRows, StatePool, StepInput,
-    TransformContext,
+    AdapterSet, Arithmetic, Compute, Executor, Hooks, InferenceStep, KvType, ModelError, PoolOptions, Result,
+    RopeRegime, Scalings, SequenceId, SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +17,7 @@ pub struct Session<'a> {
     /// The state of its sequences.
     pub states: StatePool,
     /// Called in every step.
-    pub hooks: Vec<Arc<dyn LayerHook>>,
+    pub hooks: Hooks,
     /// Adapter sets, for every step.
     pub adapters: Vec<Arc<AdapterSet>>,
     /// Weights of adapters, for every step.
@@ -54,7 +53,7 @@ impl<'a> Session<'a> {
             model,
             compute,
             states,
-            hooks: Vec::new(),
+            hooks: Hooks::default(),
             adapters: Vec::new(),
             scalings: None,
             cancelled,

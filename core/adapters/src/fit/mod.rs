@@ -10,11 +10,11 @@ mod slots;
 use crate::error::{AdapterError, about, of_module};
 use crate::file::{AdapterFile, AdapterFormat};
 use crate::module::{AdapterModule, ModuleChange};
-use crate::place::{ModulePlace, gguf_place, places};
+use crate::place::{ModulePlace, gguf_place, in_block, places};
 use crate::tensor::Tensor;
 use experts::OfExperts;
 use menagerie_assembly::WeightSource;
-use menagerie_model::{Adapter, AdapterSite, Compute, ModelError, Param, SitePart, Weight};
+use menagerie_model::{Adapter, AdapterSite, Compute, ModelError, Param, SitePart, SiteShape, Weight};
 use menagerie_spec::{ArchSpec, ModelConfig, SourceFormat, nearest};
 use order::RowOrder;
 pub(crate) use sites::module_sites;
@@ -49,6 +49,21 @@ pub fn fit(file: &AdapterFile, name: &str, target: &FitTarget) -> Result<Adapter
     if fitting.parts.iter().all(Option::is_none) {
         return Err(about(&file.name(), "nothing in it changes this model"));
     }
+    Ok(Adapter::new(name, fitting.parts))
+}
+
+/// The part of [`fit`] for a stage of a model that takes the whole file, whose sites the target has; perhaps nothing.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_stage(file: &AdapterFile, name: &str, target: &FitTarget) -> Result<Adapter, AdapterError> {
+    let mut fitting = Fitting::new(file, target)?;
+    for module in &file.modules {
+        if fitting.is_of_stage(module) {
+            fitting.module(module)?;
+        }
+    }
+    fitting.experts()?;
     Ok(Adapter::new(name, fitting.parts))
 }
 
@@ -103,6 +118,52 @@ impl<'a> Fitting<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a module changes something in the stage whose sites the target has: in one of its layers, or at an end that it
+    /// has.
+    fn is_of_stage(&self, module: &AdapterModule) -> bool {
+        let FitTarget { spec, sites, .. } = *self.target;
+        if let Some((layer, _)) = in_block(spec, &module.name) {
+            return sites.iter().any(|site| site.place.layer == Some(layer));
+        }
+        let places = match self.file.format {
+            AdapterFormat::Peft => places(spec, &module.name),
+            AdapterFormat::Gguf => {
+                let of_layer = |site: &AdapterSite| {
+                    spec.role_to_gguf_name(&site.place.role, site.place.layer) == module.name
+                };
+                let ends = ["token_embd", "output"].into_iter();
+                let end = ends.filter(|role| spec.role_to_gguf_name(role, None) == module.name);
+                let end = end.map(|role| ModulePlace {
+                    role: role.to_owned(),
+                    layer: None,
+                    expert: None,
+                    layout: Vec::new(),
+                });
+                match sites.iter().any(of_layer) {
+                    true => return true,
+                    false => end.collect(),
+                }
+            }
+        };
+        let is_table = |site: &AdapterSite| matches!(site.shape, SiteShape::Table(_));
+        let whole = |site: &&AdapterSite| site.place.layer.is_none();
+        let at_end = |place: &ModulePlace| {
+            let mut ends = sites.iter().filter(whole);
+            match place.role.as_str() {
+                "token_embd" => ends.any(is_table),
+                // A head over the embedding's table has its role.
+                "output" => {
+                    ends.any(|site| !is_table(site) && ["output", "token_embd"].contains(&&*site.place.role))
+                }
+                role => ends.any(|site| site.place.role == role),
+            }
+        };
+        places.iter().any(|place| match place.layer {
+            Some(_) => sites.iter().any(|site| site.place.layer == place.layer),
+            None => at_end(place),
+        })
     }
 
     /// Refuses what config.json multiplies: what PEFT adds to such a module is multiplied too, in a folder and in the file

@@ -3,7 +3,9 @@
 use crate::failure::Failure;
 use crate::report;
 use crate::template_arguments::{TemplateArguments, note_without_effect};
-use menagerie::pipeline::{ChatCapable, ChatMessage, Event, Outcome, RenderedPrompt, Request, TextPipeline};
+use menagerie::pipeline::{
+    ChatCapable, ChatMessage, Event, Outcome, RenderedPrompt, Request, Session, TextPipeline,
+};
 use std::sync::Arc;
 
 /// A prompt as a model takes it.
@@ -12,6 +14,16 @@ pub(crate) enum Prompt {
     Plain(Vec<u32>),
     /// Messages in the chat template.
     Chat(RenderedPrompt),
+}
+
+impl Prompt {
+    /// Its tokens.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        match self {
+            Self::Plain(tokens) => tokens,
+            Self::Chat(prompt) => &prompt.tokens,
+        }
+    }
 }
 
 /// The chat format; `None` where neither the file nor the spec nor the arguments have a template.
@@ -76,12 +88,11 @@ pub(crate) fn prompt(
 
 /// One answer.
 pub(crate) fn generate(
-    pipeline: &TextPipeline,
+    session: &mut Session,
     prompt: &Prompt,
     request: &Request,
     sink: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, Failure> {
-    let mut session = pipeline.session()?;
     Ok(match prompt {
         Prompt::Plain(tokens) => session.generate(tokens, request, sink)?,
         Prompt::Chat(prompt) => session.generate_chat(prompt, request, sink)?,

@@ -1,23 +1,25 @@
 //! The commands, as clap sees them.
 
 use crate::commands::{
-    bench::BenchCommand, chat::ChatCommand, check::CheckCommand, compare::CompareCommand,
-    completions::CompletionsCommand, convert::ConvertCommand, doctor::DoctorCommand, embed::EmbedCommand,
-    imatrix::ImatrixCommand, inspect::InspectCommand, list::ListCommand, logits::LogitsCommand,
-    man::ManCommand, merge::MergeCommand, perplexity::PerplexityCommand, plugin::PluginCommand,
-    quantize::QuantizeCommand, render::RenderCommand, rerank::RerankCommand, run::RunCommand,
-    show::ShowCommand, spec::SpecCommand, synth::SynthCommand, tokenize::TokenizeCommand,
-    train_gate::TrainGateCommand,
+    batch::BatchCommand, bench::BenchCommand, chat::ChatCommand, check::CheckCommand,
+    compare::CompareCommand, completions::CompletionsCommand, control_vector::ControlVectorCommand,
+    convert::ConvertCommand, doctor::DoctorCommand, embed::EmbedCommand, imatrix::ImatrixCommand,
+    inspect::InspectCommand, list::ListCommand, logits::LogitsCommand, man::ManCommand, merge::MergeCommand,
+    perplexity::PerplexityCommand, plugin::PluginCommand, quantize::QuantizeCommand, render::RenderCommand,
+    rerank::RerankCommand, run::RunCommand, show::ShowCommand, spec::SpecCommand, synth::SynthCommand,
+    tokenize::TokenizeCommand, train_gate::TrainGateCommand,
 };
 #[cfg(feature = "hub")]
 use crate::commands::{models::ModelsCommand, pull::PullCommand};
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::plugin_arguments::PluginArguments;
+use crate::stage_arguments::VARIABLE;
 use crate::style::{self, Stream};
 use crate::{option_defaults, output, report, version};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use menagerie::pipeline::StageStart;
 
 const AFTER_HELP: &str = "\
 Options under a heading (Model, Generation, Sampling, Chat, Architectures, Plugins, Display) have defaults of your own:
@@ -64,6 +66,7 @@ pub(crate) enum Command {
     Spec(SpecCommand),
     Run(RunCommand),
     Chat(ChatCommand),
+    Batch(BatchCommand),
     Tokenize(TokenizeCommand),
     Render(RenderCommand),
     Logits(LogitsCommand),
@@ -76,6 +79,7 @@ pub(crate) enum Command {
     Quantize(QuantizeCommand),
     Imatrix(ImatrixCommand),
     TrainGate(TrainGateCommand),
+    ControlVector(ControlVectorCommand),
     Convert(ConvertCommand),
     Synth(SynthCommand),
     Plugin(PluginCommand),
@@ -92,6 +96,22 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Serves a stage of the model that the command runs, in a process that such a command started.
+    pub(crate) fn serve_stage(&self, start: &StageStart) -> Result<(), Failure> {
+        let model = match self {
+            Self::Run(command) => command.model(),
+            Self::Chat(command) => command.model(),
+            Self::Logits(command) => command.model(),
+            Self::Bench(command) => command.model(),
+            _ => {
+                return Err(Failure::Usage(format!(
+                    "{VARIABLE} is set for a command that has no stages: unset it"
+                )));
+            }
+        };
+        model.serve_stage(start)
+    }
+
     /// Whether plugins are loaded before it; those of `plugin` load what they need, if anything.
     pub(crate) fn uses_plugins(&self) -> bool {
         !matches!(self, Self::Plugin(_) | Self::Completions(_) | Self::Man(_) | Self::Version)

@@ -5,10 +5,11 @@ use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::printer::{DisplayArguments, Printer, Reasoning, Streams};
 use crate::sampling_arguments::{SamplingArguments, sampling_line};
+use crate::state_argument::{keep, take_up};
 use crate::template_arguments::note_without_effect;
 use crate::{interrupt, output, prompt, report};
 use clap::ValueEnum;
-use menagerie::pipeline::{ChatMessage, ChatSession, Request, StopReason, TextPipeline};
+use menagerie::pipeline::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,10 +24,12 @@ pub(crate) struct Conversation<'a> {
     request: Request,
     cancel: Arc<AtomicBool>,
     verbose: bool,
+    /// Where it is kept.
+    state: Option<StateFile>,
 }
 
 impl<'a> Conversation<'a> {
-    /// An empty conversation as the arguments say.
+    /// An empty conversation as the arguments say, or the one that their state file holds.
     pub(crate) fn begin(pipeline: &'a TextPipeline, command: &ChatCommand) -> Result<Self, Failure> {
         let cancel = interrupt::flag()?;
         let mut chat = pipeline.chat()?;
@@ -36,6 +39,10 @@ impl<'a> Conversation<'a> {
             note_without_effect(&options, &|options| Some(format.render_prompt(&probe, options).ok()?.text));
         }
         chat.options_mut().render = options;
+        let state = command.state.open(pipeline)?;
+        if let Some(file) = &state {
+            resume(&mut chat, file)?;
+        }
         if let Some(system) = &command.system {
             chat.set_system(system);
         }
@@ -48,7 +55,17 @@ impl<'a> Conversation<'a> {
             request,
             cancel,
             verbose: command.verbose,
+            state,
         })
+    }
+
+    /// Keeps the conversation for the next time, if there is a file for it.
+    pub(crate) fn keep(&mut self) -> Result<(), Failure> {
+        let Some(file) = &self.state else { return Ok(()) };
+        let bytes = keep(file, |file| self.chat.keep(file))?;
+        let messages = output::counted(self.chat.messages().len(), "message");
+        report::note(&format!("kept {messages} in {} ({})", file.path().display(), output::bytes(bytes)));
+        Ok(())
     }
 
     /// One message or command; `false` to leave.
@@ -213,6 +230,14 @@ impl<'a> Conversation<'a> {
         ));
         Ok(())
     }
+}
+
+/// Goes on with what a state file holds.
+fn resume(chat: &mut ChatSession, file: &StateFile) -> Result<(), Failure> {
+    let Some(tokens) = take_up(file, |file| chat.resume(file))? else { return Ok(()) };
+    let messages = output::counted(chat.messages().len(), "message");
+    report::note(&format!("going on with {messages} ({tokens} tokens) of {}", file.path().display()));
+    Ok(())
 }
 
 fn help() -> String {

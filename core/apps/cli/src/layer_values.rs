@@ -1,12 +1,12 @@
 //! [`LayerValues`]: what a model's layers give at their checkpoints, kept for comparing.
 
-use menagerie::model::{Checkpoint, Compute, LayerHook, ModelError, Rows};
+use menagerie::model::{Checkpoint, LayerHook, ModelError, Shown};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 
 /// The checkpoints, in the order a layer passes them.
-pub(crate) const PLACES: [Checkpoint; 3] = [Checkpoint::AttnOut, Checkpoint::FfnOut, Checkpoint::LayerOut];
+pub(crate) const PLACES: [Checkpoint; 4] = Checkpoint::ALL;
 
 /// Width and values of the rows at a checkpoint.
 type Kept = (usize, Vec<f32>);
@@ -33,22 +33,20 @@ impl LayerValues {
 }
 
 impl LayerHook for LayerValues {
+    fn name(&self) -> &str {
+        "layer values"
+    }
+
     fn layers(&self) -> Range<usize> {
         0..usize::MAX
     }
 
-    fn at(
-        &self,
-        layer: usize,
-        checkpoint: Checkpoint,
-        value: &Rows,
-        compute: &Compute,
-    ) -> Result<(), ModelError> {
+    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<(), ModelError> {
         let Ok(mut kept) = self.kept.lock() else { return Ok(()) };
         if let Some(kept) = kept.as_mut() {
-            let (width, values) = kept.entry((layer, checkpoint.name())).or_default();
-            *width = value.cols();
-            values.extend_from_slice(&compute.backend.read(value)?);
+            let (width, values) = kept.entry((shown.layer, checkpoint.name())).or_default();
+            *width = shown.rows.cols();
+            values.extend_from_slice(&shown.compute.backend.read(shown.rows)?);
         }
         Ok(())
     }

@@ -18,9 +18,17 @@ mod adapter_listing;
 mod against;
 mod answer;
 mod arguments;
+mod batch_body;
+mod batch_identity;
+mod batch_input;
+mod batch_output;
+mod batch_request;
+mod batch_result;
 mod block_outline;
 mod block_svg;
 mod candidates;
+mod capture_argument;
+mod checksum;
 mod commands;
 mod comparison;
 mod config_file;
@@ -28,26 +36,31 @@ mod conversation;
 mod failure;
 mod folder_plan;
 mod gate_data;
+mod hook_arguments;
 mod inspected;
 mod inspected_folder;
 mod inspected_gguf;
 mod interrupt;
 mod key_setting;
+mod layer_range;
 mod layer_values;
 mod lines;
 mod message;
+mod metrics_argument;
 mod model_arguments;
 mod model_file;
 mod model_meant;
 #[cfg(feature = "hub")]
 mod model_names;
 mod model_summary;
+mod observe_arguments;
 mod option_defaults;
 mod output;
 mod output_file;
 mod plugin_arguments;
 mod plugin_parts;
 mod printer;
+mod profile;
 mod progress;
 mod prompt;
 mod recipe_listing;
@@ -56,6 +69,8 @@ mod report;
 mod sampling_arguments;
 mod scored_text;
 mod spec_reference;
+mod stage_arguments;
+mod state_argument;
 mod style;
 mod template_arguments;
 mod template_fault;
@@ -123,6 +138,8 @@ fn log() {
     let targets = if wanted.is_empty() { targets.with_default(LevelFilter::ERROR) } else { targets };
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
+        // What is asked for is said when it ends, with the time in it.
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
         .with_ansi(false)
         .log_internal_errors(false);
     tracing_subscriber::registry().with(lines).with(targets).init();
@@ -133,6 +150,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     if command.uses_plugins() {
         plugins.load_noting()?;
     }
+    if let Some(start) = stage_arguments::stage_of_process()? {
+        return command.serve_stage(&start);
+    }
     match command {
         Command::Plugin(command) => command.run(&plugins),
         Command::List(command) => command.run(),
@@ -142,6 +162,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Check(command) => command.run(),
         Command::Run(command) => command.run(),
         Command::Chat(command) => command.run(),
+        Command::Batch(command) => command.run(),
         Command::Tokenize(command) => command.run(),
         Command::Render(command) => command.run(),
         Command::Logits(command) => command.run(),
@@ -154,6 +175,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Quantize(command) => command.run(),
         Command::Imatrix(command) => command.run(),
         Command::TrainGate(command) => command.run(),
+        Command::ControlVector(command) => command.run(),
         Command::Convert(command) => command.run(),
         Command::Synth(command) => command.run(),
         #[cfg(feature = "hub")]

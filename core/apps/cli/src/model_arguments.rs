@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::key_setting::key_setting;
 pub(crate) use crate::model_file::locate;
 use crate::model_meant::ModelMeant;
+use crate::stage_arguments::StageArguments;
 use crate::template_arguments::TemplateArguments;
 use crate::{interrupt, progress, report};
 use clap::{Args, ValueEnum};
@@ -13,7 +14,7 @@ use menagerie::assembly::open_model;
 use menagerie::pipeline::{
     Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, GivenGate,
     GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantisation, LoadWrapper,
-    ResolvedFile, TextPipeline,
+    ResolvedFile, StageOptions, StageStart, TextPipeline, serve_stage,
 };
 use menagerie::quantise::{Importance, Policy, QuantiseError};
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
@@ -100,7 +101,7 @@ pub(crate) struct ModelArguments {
     /// Dequantise weights and compute in f32 instead of 8-bit activations (slow)
     #[arg(long, help_heading = "Model")]
     exact: bool,
-    /// How prompts are multiplied with F16 weights. bf16 is nearly twice as fast where the processor has AVX-512 BF16,
+    /// How F16 weights are multiplied. bf16 makes prompts nearly twice as fast where the processor has AVX-512 BF16,
     /// and rounds: a KL divergence of 5e-4 instead of 4e-6 and logits off by up to 0.155, measured on one model
     #[arg(
         long,
@@ -140,6 +141,9 @@ pub(crate) struct ModelArguments {
     /// An adapter: a PEFT folder or a GGUF adapter (repeatable: they act together); with a weight, 1 as it was trained
     #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = lora, help_heading = "Model")]
     lora: Vec<GivenAdapter>,
+    /// How the model is split; given by commands that can.
+    #[arg(skip)]
+    stages: Option<StageOptions>,
 }
 
 impl ModelArguments {
@@ -166,8 +170,22 @@ impl ModelArguments {
             accept_unread: self.accept_unread.clone(),
             set: self.set.iter().cloned().collect(),
             adapters: self.lora.iter().cloned().chain(self.xlora.as_deref().map(given_xlora)).collect(),
+            stages: self.stages.clone(),
             ..LoadOptions::default()
         }
+    }
+
+    /// The same in stages, where they are asked for.
+    pub(crate) fn staged(&self, stages: &StageArguments) -> Result<Self, Failure> {
+        Ok(Self { stages: stages.options()?, ..self.clone() })
+    }
+
+    /// Serves a stage of the model over standard input and output.
+    pub(crate) fn serve_stage(&self, start: &StageStart) -> Result<(), Failure> {
+        let meant = self.meant()?;
+        let registry = self.specs.registry()?;
+        let options = meant.options(self.load_options(), &registry)?;
+        Ok(serve_stage(&meant.path, &registry, &options, start)?)
     }
 
     /// How weights are quantised while loading; `bar` hears of the work.

@@ -26,6 +26,17 @@ pub(crate) fn spinner(text: &str) -> ProgressBar {
     bar
 }
 
+/// A bar of lines that are done, with a text behind it; silent where nobody watches.
+pub(crate) fn lines(all: u64, done: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg} ({eta} left)") {
+        bar.set_style(style);
+    }
+    bar.set_position(done);
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
 /// How much of a long prompt is read; nothing for one that is read in one step.
 pub(crate) struct PromptBar {
     watched: bool,

@@ -20,15 +20,15 @@ struct Tensor {
 
 /// Tokens, and which of their rows the reference has.
 pub(crate) struct Pair {
-    /// Name of the logits.
-    pub(crate) name: String,
-    /// What stands behind `logits` in it.
+    /// Name of the logits; absent where the reference has values of layers alone.
+    pub(crate) logits: Option<String>,
+    /// What stands behind `tokens` in the name of its tokens.
     suffix: String,
     /// Every token that is fed.
     pub(crate) tokens: Vec<u32>,
     /// From which token on they are fed one at a time; 0 = none is.
     pub(crate) decode_from: usize,
-    /// Rows of the logits of all tokens that the reference has.
+    /// The tokens whose rows the reference has.
     pub(crate) rows: Vec<usize>,
 }
 
@@ -68,7 +68,42 @@ impl ReferenceFile {
                 Err(why) => left_out.push((name.clone(), why)),
             }
         }
+        for suffix in self.tensors.keys().filter_map(|name| name.strip_prefix("tokens")) {
+            let known = self.tensors.contains_key(&format!("logits{suffix}"));
+            if known || !self.tensors.keys().any(|name| self.is_of(name, suffix)) {
+                continue;
+            }
+            match self.layers_alone(suffix) {
+                Ok(pair) => pairs.push(pair),
+                Err(why) => left_out.push((format!("tokens{suffix}"), why)),
+            }
+        }
         (pairs, left_out)
+    }
+
+    /// Whether a name is that of values of layers of these tokens.
+    fn is_of(&self, name: &str, suffix: &str) -> bool {
+        self.place(name).is_some_and(|(.., own)| own == suffix)
+    }
+
+    /// Tokens with values of layers and no logits, as `--capture` writes them.
+    fn layers_alone(&self, suffix: &str) -> Result<Pair, String> {
+        let tokens = self.ids(&format!("tokens{suffix}"))?;
+        let rows = self.positions(suffix, tokens.len())?.unwrap_or_else(|| (0..tokens.len()).collect());
+        Ok(Pair { logits: None, suffix: suffix.to_owned(), tokens, decode_from: 0, rows })
+    }
+
+    /// Which tokens the rows are those of, where the file says it.
+    fn positions(&self, suffix: &str, tokens: usize) -> Result<Option<Vec<usize>>, String> {
+        let name = format!("positions{suffix}");
+        if !self.tensors.contains_key(&name) {
+            return Ok(None);
+        }
+        let positions: Vec<usize> = self.ids(&name)?.into_iter().map(|position| position as usize).collect();
+        match positions.iter().find(|position| **position >= tokens) {
+            Some(far) => Err(format!("{name} names token {far}, and there are {tokens}")),
+            None => Ok(Some(positions)),
+        }
     }
 
     /// What belongs to logits, or why it is not clear.
@@ -81,7 +116,7 @@ impl ReferenceFile {
         let rows = logits.shape[0];
         let tokens = self.ids(&format!("tokens{suffix}"))?;
         let pair = |tokens, decode_from, rows| {
-            Ok(Pair { name: name.to_owned(), suffix: suffix.to_owned(), tokens, decode_from, rows })
+            Ok(Pair { logits: Some(name.to_owned()), suffix: suffix.to_owned(), tokens, decode_from, rows })
         };
         if let Some(before) = suffix.strip_suffix("_greedy") {
             return self.continued(before, tokens, rows).and_then(|(all, start)| {
@@ -89,11 +124,8 @@ impl ReferenceFile {
                 pair(all, start, last.collect())
             });
         }
-        let positions = format!("positions{suffix}");
-        if self.tensors.contains_key(&positions) {
-            let positions: Vec<usize> =
-                self.ids(&positions)?.into_iter().map(|position| position as usize).collect();
-            if positions.len() != rows || positions.iter().any(|&position| position >= tokens.len()) {
+        if let Some(positions) = self.positions(suffix, tokens.len())? {
+            if positions.len() != rows {
                 return Err(format!("positions{suffix} does not say of its {rows} rows which they are"));
             }
             return pair(tokens, 0, positions);
@@ -126,10 +158,9 @@ impl ReferenceFile {
 
     /// Values of layers of a pair: their names, the index of the checkpoint, the layer.
     pub(crate) fn layers(&self, pair: &Pair) -> Vec<(String, usize, usize)> {
-        let whole = pair.decode_from == 0 && !self.tensors.contains_key(&format!("positions{}", pair.suffix));
         let named = |name: &String| {
             let (place, layer, suffix) = self.place(name)?;
-            (whole && suffix == pair.suffix).then(|| (name.clone(), place, layer))
+            (pair.decode_from == 0 && suffix == pair.suffix).then(|| (name.clone(), place, layer))
         };
         self.tensors.keys().filter_map(named).collect()
     }

@@ -42,7 +42,7 @@ pub(crate) struct SamplingArguments {
     /// table after it, else as JSON lines on standard error
     #[arg(long, value_name = "K", num_args = 0..=1, default_missing_value = "0", help_heading = "Generation")]
     logprobs: Option<usize>,
-    /// Seed: with the same model, options and prompt, none of it cached from before, the same text comes again
+    /// Seed: with the same model, options and prompt the same text comes again, on every machine and whatever is cached
     /// [default: -1, a new one; --verbose prints it]
     #[arg(long)]
     seed: Option<Seed>,

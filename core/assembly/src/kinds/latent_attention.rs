@@ -1,9 +1,7 @@
 //! The mixer `latent-attention`.
 
 use super::rope::rope;
-use menagerie_model::components::{
-    Expansion, LatentAttention, LatentLinears, LatentSizes, QueryLatent, Temperature,
-};
+use menagerie_model::components::{LatentAttention, LatentLinears, LatentSizes, QueryLatent, Temperature};
 use menagerie_model::{ExpertLinear, HeadRows, Operation, SequenceMixer, SiteForm, Weight};
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_spec::config::{LatentAttentionConfig, TemperatureConfig};
@@ -67,7 +65,7 @@ fn sizes_are_possible(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<()> 
     None
 }
 
-/// The products; keys and values in both of the ways they are used.
+/// The products.
 fn linears_of(
     sizes: &LatentSizes,
     query_latent_dim: Option<usize>,
@@ -80,11 +78,11 @@ fn linears_of(
     }));
     let query = parts.linear(if query_latent_dim.is_some() { "attn_q_b" } else { "attn_q" });
     let latent = parts.split_linear("attn_kv_a_mqa", &[sizes.latent, sizes.rotated], &[]);
-    let expanding =
+    let absorbed =
         if parts.has("attn_kv_b", Part::Main) { together(sizes, parts) } else { apart(sizes, parts) };
     let output = parts.linear("attn_output");
     let [latent, rotated_key] = <[_; 2]>::try_from(latent?).ok()?;
-    let KeysAndValues { absorb_key, absorb_value, expansion } = expanding?;
+    let [absorb_key, absorb_value] = absorbed?;
     Some(LatentLinears {
         query: query?,
         query_latent: query_latent?,
@@ -92,39 +90,22 @@ fn linears_of(
         rotated_key,
         absorb_key,
         absorb_value,
-        expansion,
         output: output?,
     })
 }
 
-/// What makes keys and values out of latents.
-struct KeysAndValues {
-    absorb_key: Box<dyn ExpertLinear>,
-    absorb_value: Box<dyn ExpertLinear>,
-    expansion: Expansion,
-}
-
-/// Keys and values of weights of their own. Keys are stored as queries are absorbed; to expand they are turned.
-fn apart(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<KeysAndValues> {
+/// What absorbs keys and values, of weights of their own: keys are stored as queries are absorbed.
+fn apart(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<[Box<dyn ExpertLinear>; 2]> {
     let (keys, values) = (parts.weight("attn_k_b"), parts.weight("attn_v_b"));
     let (keys, values) = (keys?, values?);
-    let turned = turned(&keys, parts)?;
-    let all_rows = noted(parts, turned.as_stack(1))?;
-    debug_assert_eq!(all_rows.shape().rows, sizes.heads * sizes.plain);
-    let all_values = noted(parts, values.as_stack(1))?;
     let [of_keys, of_values] = head_rows(sizes);
-    Some(KeysAndValues {
-        absorb_key: parts.experts_of("attn_k_b", &keys, SiteForm::TurnedHeads(of_keys.clone()))?,
-        absorb_value: parts.experts_of("attn_v_b", &values, SiteForm::HeadRows(of_values.clone()))?,
-        expansion: Expansion::Apart {
-            keys: parts.linear_of("attn_k_b", &all_rows, SiteForm::HeadRows(of_keys))?,
-            values: parts.linear_of("attn_v_b", &all_values, SiteForm::HeadRows(of_values))?,
-        },
-    })
+    let absorb_key = parts.experts_of("attn_k_b", &keys, SiteForm::TurnedHeads(of_keys));
+    let absorb_value = parts.experts_of("attn_v_b", &values, SiteForm::HeadRows(of_values));
+    Some([absorb_key?, absorb_value?])
 }
 
-/// Keys and values as rows of one weight, head after head. It is stored as latents expand; to absorb, keys are turned.
-fn together(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<KeysAndValues> {
+/// The same as rows of one weight, head after head, of which keys are turned.
+fn together(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<[Box<dyn ExpertLinear>; 2]> {
     let LatentSizes { heads, plain, value, .. } = *sizes;
     let both = parts.weight("attn_kv_b")?;
     let of_heads = noted(parts, both.as_stack(heads))?;
@@ -132,11 +113,9 @@ fn together(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<KeysAndValues>
     let values = noted(parts, of_heads.row_range(plain..plain + value))?;
     let turned = turned(&keys, parts)?;
     let [of_keys, of_values] = head_rows(sizes);
-    Some(KeysAndValues {
-        absorb_key: parts.experts_of("attn_kv_b", &turned, SiteForm::TurnedHeads(of_keys))?,
-        absorb_value: parts.experts_of("attn_kv_b", &values, SiteForm::HeadRows(of_values))?,
-        expansion: Expansion::Together(parts.linear_of("attn_kv_b", &both, SiteForm::Stored)?),
-    })
+    let absorb_key = parts.experts_of("attn_kv_b", &turned, SiteForm::TurnedHeads(of_keys));
+    let absorb_value = parts.experts_of("attn_kv_b", &values, SiteForm::HeadRows(of_values));
+    Some([absorb_key?, absorb_value?])
 }
 
 /// Which rows of each head of one weight are keys and which are values.

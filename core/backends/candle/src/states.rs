@@ -4,7 +4,7 @@ use crate::backend::CandleBackend;
 use crate::tensors::Made;
 use candle_core::{DType, Device, Tensor};
 use menagerie_model::{
-    KvType, ModelError, Pages, Result, StateBacking, StateId, StatePlan, StateRoom, StateSpec,
+    KvType, ModelError, Pages, Result, Run, StateBacking, StateId, StatePlan, StateRoom, StateSpec,
 };
 use std::ops::Range;
 
@@ -145,6 +145,33 @@ fn write_runs(slots: &Tensor, runs: &[Range<usize>], rows: &Tensor) -> Made<()> 
     Ok(())
 }
 
+/// Rows `[n, heads, head_dim]` as bytes of their type.
+fn stored(slots: &Tensor, run: Run) -> Made<Vec<u8>> {
+    let rows = slots.narrow(1, run.row, run.len)?.transpose(0, 1)?.flatten_all()?;
+    Ok(match slots.dtype() {
+        DType::F16 => rows.to_vec1::<half::f16>()?.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+        _ => rows.to_vec1::<f32>()?.iter().flat_map(|value| value.to_ne_bytes()).collect(),
+    })
+}
+
+/// What [`stored`] gave, as rows `[n, heads * head_dim]`.
+fn from_stored(slots: &Tensor, count: usize, bytes: &[u8]) -> Made<Tensor> {
+    let (heads, _, head_dim) = slots.dims3()?;
+    let shape = (count, heads * head_dim);
+    match slots.dtype() {
+        DType::F16 => {
+            let (pairs, _) = bytes.as_chunks::<2>();
+            let values: Vec<half::f16> = pairs.iter().map(|pair| half::f16::from_ne_bytes(*pair)).collect();
+            Tensor::from_vec(values, shape, slots.device())
+        }
+        _ => {
+            let (fours, _) = bytes.as_chunks::<4>();
+            let values: Vec<f32> = fours.iter().map(|four| f32::from_ne_bytes(*four)).collect();
+            Tensor::from_vec(values, shape, slots.device())
+        }
+    }
+}
+
 /// Copies `count` entries of dimension `dim` from one place to another.
 fn copy_within(tensor: &Tensor, dim: usize, [from, to]: [u32; 2], count: usize) -> Made<()> {
     let source = tensor.narrow(dim, from as usize * count, count)?.force_contiguous()?;
@@ -155,6 +182,18 @@ impl StateBacking for CandleStates {
     fn copy_page(&mut self, state: StateId, from: u32, to: u32) -> Result<()> {
         let copied = copy_within(self.slots(state)?, 1, [from, to], self.page_len);
         copied.map_err(|error| self.failed(error))
+    }
+
+    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>> {
+        stored(self.slots(state)?, run).map_err(|error| self.failed(error))
+    }
+
+    fn write_rows(&mut self, state: StateId, run: Run, bytes: &[u8]) -> Result<()> {
+        let slots = self.slots(state)?;
+        let rows = from_stored(slots, run.len, bytes);
+        let place = run.row..run.row + run.len;
+        let written = rows.and_then(|rows| write_runs(slots, std::slice::from_ref(&place), &rows));
+        written.map_err(|error| self.failed(error))
     }
 
     fn clear_block(&mut self, state: StateId, block: u32) -> Result<()> {

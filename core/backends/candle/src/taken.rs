@@ -98,7 +98,7 @@ impl CandleBackend {
             });
         }
         let matrices = Matrices { all, arithmetic };
-        Ok(Param::new(weight.name(), weight.shape(), Arc::new(matrices)))
+        Ok(Param::new(weight.name(), weight.shape(), Arc::new(matrices)).with_bytes(weight.stored_bytes()))
     }
 
     /// See [`menagerie_model::Backend::values`].

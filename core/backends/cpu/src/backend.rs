@@ -117,6 +117,10 @@ impl Backend for CpuBackend {
         self.cpu.pool().run(tasks, job).map_err(failed)
     }
 
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>> {
         values(rows).map(Cow::Borrowed)
     }
@@ -298,10 +302,6 @@ impl Backend for CpuBackend {
         step: StateStep,
     ) -> Result<Rows> {
         self.attend_to_stored(shape, states, query, sinks, step)
-    }
-
-    fn attend_given(&self, shape: &AttentionShape, query_key_value: [&Rows; 3]) -> Result<Rows> {
-        self.attend_to_given(shape, query_key_value)
     }
 
     fn split(&self, x: &Rows, widths: [usize; 2]) -> Result<[Rows; 2]> {

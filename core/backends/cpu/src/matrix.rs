@@ -20,7 +20,7 @@ impl CpuMatrix {
     pub(crate) fn param(weight: &Weight) -> Result<Param, ModelError> {
         let block = block_type(weight.name(), weight.block())?;
         let matrix = Self { weight: weight.clone(), block };
-        Ok(Param::new(weight.name(), weight.shape(), Arc::new(matrix)))
+        Ok(Param::new(weight.name(), weight.shape(), Arc::new(matrix)).with_bytes(weight.stored_bytes()))
     }
 
     /// The matrix `index` of the stack.

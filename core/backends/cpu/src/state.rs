@@ -1,7 +1,7 @@
 //! [`CpuStates`]: the memory of states as the kernels read and write it.
 
 use menagerie_kernels::{KvRows, Zeroed, store_rows};
-use menagerie_model::{KvType, ModelError, Pages, Result, StateBacking, StateId, StatePlan, StateRoom};
+use menagerie_model::{KvType, ModelError, Pages, Result, Run, StateBacking, StateId, StatePlan, StateRoom};
 use std::ops::Range;
 
 /// Pages and blocks in host memory, which comes zeroed from the system: what nobody has written to costs nothing.
@@ -111,6 +111,24 @@ impl StateBacking for CpuStates {
         Ok(())
     }
 
+    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>> {
+        let Some(Memory::Rows { bytes, row_bytes, .. }) = self.states.get(state.0) else {
+            return Err(other_kind(state));
+        };
+        let stored = bytes.get(run.row * row_bytes..(run.row + run.len) * row_bytes);
+        stored.map(<[u8]>::to_vec).ok_or_else(|| no_such_rows(state, run))
+    }
+
+    fn write_rows(&mut self, state: StateId, run: Run, stored: &[u8]) -> Result<()> {
+        let Some(Memory::Rows { bytes, row_bytes, .. }) = self.states.get_mut(state.0) else {
+            return Err(other_kind(state));
+        };
+        let place = bytes.get_mut(run.row * *row_bytes..(run.row + run.len) * *row_bytes);
+        let place = place.filter(|place| place.len() == stored.len());
+        place.ok_or_else(|| no_such_rows(state, run))?.copy_from_slice(stored);
+        Ok(())
+    }
+
     fn clear_block(&mut self, state: StateId, block: u32) -> Result<()> {
         self.block_mut(state, block)?.fill(0.0);
         Ok(())
@@ -183,6 +201,13 @@ fn no_room(name: &str, bytes: usize) -> ModelError {
     ModelError::State(format!(
         "{name}: the system has no room for {bytes} bytes; ask for a smaller context or fewer sequences, or a smaller cache \
          type"
+    ))
+}
+
+fn no_such_rows(state: StateId, run: Run) -> ModelError {
+    ModelError::State(format!(
+        "state {} has no {} rows of as many bytes from {} on",
+        state.0, run.len, run.row
     ))
 }
 

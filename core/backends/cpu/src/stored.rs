@@ -1,4 +1,4 @@
-//! Attention to what is stored already, and to keys and values that are in no cache; rows cut and put together by columns.
+//! Attention to what is stored already; rows cut and put together by columns.
 
 use crate::attention::stored_sequences;
 use crate::backend::CpuBackend;
@@ -6,7 +6,7 @@ use crate::buffers::{HostRows, values};
 use crate::matrix;
 use crate::names::{failed, shape};
 use crate::state::CpuStates;
-use menagerie_kernels::{self as kernels, AttentionBiases, AttentionSequence, KvRows};
+use menagerie_kernels::{self as kernels, AttentionBiases};
 use menagerie_model::{
     AttentionShape, AttentionStates, ModelError, Param, Rows, SequenceId, StateId, StatePool, StateStep,
 };
@@ -57,39 +57,6 @@ impl CpuBackend {
         let biases = AttentionBiases { sinks, distances: None };
         let attend = if one_head { kernels::attention_to_one_head } else { kernels::attention };
         attend(&self.cpu, &shape, &sequences, values(query)?, biases, out.values_mut()).map_err(failed)?;
-        Ok(out.into_rows(rows, width))
-    }
-
-    /// See [`menagerie_model::Backend::attend_given`].
-    pub(crate) fn attend_to_given(
-        &self,
-        attention: &AttentionShape,
-        [query, key, value]: [&Rows; 3],
-    ) -> Result<Rows, ModelError> {
-        let (shape, total) = (shape(attention), key.rows());
-        query.expect_cols(shape.heads * shape.key_dim, "queries")?;
-        key.expect_shape(total, shape.kv_heads * shape.key_dim, "keys")?;
-        value.expect_shape(total, shape.kv_heads * shape.value_dim, "values")?;
-        let rows = query.rows();
-        let Some(first_position) = total.checked_sub(rows) else {
-            return Err(ModelError::Shape {
-                what: "keys".to_owned(),
-                expected: format!("at least {rows}, as there are queries"),
-                found: total.to_string(),
-            });
-        };
-        let sequence = AttentionSequence {
-            first_row: 0,
-            row_count: rows,
-            first_position,
-            keys: KvRows::of_floats(values(key)?, shape.kv_heads, shape.key_dim),
-            values: KvRows::of_floats(values(value)?, shape.kv_heads, shape.value_dim),
-        };
-        let width = shape.heads * shape.value_dim;
-        let mut out = HostRows::unwritten(&self.buffers, rows * width);
-        let biases = AttentionBiases::default();
-        kernels::attention(&self.cpu, &shape, &[sequence], values(query)?, biases, out.values_mut())
-            .map_err(failed)?;
         Ok(out.into_rows(rows, width))
     }
 

@@ -1,6 +1,6 @@
 //! Random blocks of every type, and activations.
 
-use menagerie_kernels::{BlockType, KernelError, Matrix};
+use menagerie_kernels::{BlockType, KernelError, Matrix, QuantType};
 
 /// A small generator of repeatable values (xorshift, Marsaglia 2003); the seed must not be 0.
 pub struct Random(pub u64);
@@ -20,8 +20,8 @@ impl Random {
     }
 }
 
-/// Where the f16 factors of a quantised block lie.
-fn factors(block: BlockType) -> &'static [usize] {
+/// Where the f16 factors of a quantised block lie: of the values, then of the minima if it has any.
+pub(crate) fn factors(block: BlockType) -> &'static [usize] {
     match block {
         BlockType::Q4_1 | BlockType::Q5_1 | BlockType::Q4_K | BlockType::Q5_K => &[0, 2],
         BlockType::Q2_K => &[80, 82],
@@ -30,6 +30,26 @@ fn factors(block: BlockType) -> &'static [usize] {
         BlockType::TQ1_0 => &[52],
         BlockType::TQ2_0 => &[64],
         _ => &[0],
+    }
+}
+
+/// Gives a quantised block other factors, as the bits of f16: of the values, then of the minima if it has any. The types whose
+/// scales are bytes (MXFP4, NVFP4) take the high byte.
+pub fn set_factors(quant: QuantType, block: &mut [u8], bits: [u16; 2]) {
+    match quant {
+        QuantType::MXFP4 => block[0] = (bits[0] >> 8) as u8,
+        QuantType::NVFP4 => block[..4].fill((bits[0] >> 8) as u8),
+        // The top nibbles of four words.
+        QuantType::IQ1_M => {
+            for i in 0..4 {
+                block[49 + 2 * i] = block[49 + 2 * i] & 15 | (bits[0] >> (4 * i) << 4) as u8;
+            }
+        }
+        _ => {
+            for (&at, bits) in factors(quant.into()).iter().zip(bits) {
+                block[at..at + 2].copy_from_slice(&bits.to_le_bytes());
+            }
+        }
     }
 }
 
@@ -48,14 +68,7 @@ pub fn random_blocks(block: BlockType, values: usize, random: &mut Random) -> Ve
             // Powers of two near 2^-8: no overflows and no subnormal numbers, which cost time.
             BlockType::MXFP4 => chunk[0] = 118 + (random.bits() & 3) as u8,
             BlockType::NVFP4 => chunk[..4].fill(40 + (random.bits() & 7) as u8),
-            BlockType::IQ1_M => {
-                for i in 0..4 {
-                    chunk[49 + 2 * i] = chunk[49 + 2 * i] & 15 | (half >> (4 * i) << 4) as u8;
-                }
-            }
-            _ => {
-                factors(block).iter().for_each(|&at| chunk[at..at + 2].copy_from_slice(&half.to_le_bytes()));
-            }
+            BlockType::Quant(quant) => set_factors(quant, chunk, [half, half]),
         }
     }
     bytes

@@ -1,4 +1,4 @@
-//! Activations rounded to bfloat16, for BF16 weights on processors that multiply such pairs.
+//! Activations rounded to bfloat16, for BF16 weights.
 
 use half::bf16;
 
@@ -9,6 +9,10 @@ use crate::{Cpu, KernelError};
 /// How many rows one task rounds.
 const ROWS_PER_TASK: usize = 16;
 
+/// The biased exponent of 2^-47: smaller numbers count as zero, so that no product with a weight of at least 2^-63, and no sum
+/// of such products, is subnormal (processors that multiply bfloat16 take what is subnormal for zero, others do not).
+const LEAST: u16 = 127 - 47;
+
 /// Rows of bfloat16, each padded with a zero to an even number of values.
 pub(crate) struct BFloat16Rows {
     rows: usize,
@@ -17,7 +21,7 @@ pub(crate) struct BFloat16Rows {
 }
 
 impl BFloat16Rows {
-    /// Rounds all rows to the nearest, ties to even.
+    /// Rounds all rows to the nearest, ties to even; what is then below 2^-47 is zero.
     pub(super) fn new(cpu: &Cpu, x: &Activations) -> Result<Self, KernelError> {
         let stride = x.cols.next_multiple_of(2);
         let mut values = cpu.pool().buffers().take(x.rows * stride * size_of::<u16>());
@@ -26,7 +30,8 @@ impl BFloat16Rows {
                 for (i, out) in rows.chunks_mut(stride).enumerate() {
                     out[x.cols..].fill(0);
                     for (out, &v) in out.iter_mut().zip(x.row(task * ROWS_PER_TASK + i)) {
-                        *out = bf16::from_f32(v).to_bits();
+                        let bits = bf16::from_f32(v).to_bits();
+                        *out = if bits >> 7 & 0xff < LEAST { 0 } else { bits };
                     }
                 }
             })?;

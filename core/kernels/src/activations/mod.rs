@@ -2,8 +2,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
 mod bfloat16;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
+mod order;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
 mod quantise;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 use std::sync::OnceLock;
 
 pub(crate) use bfloat16::BFloat16Rows;
+pub(crate) use order::Order;
 pub(crate) use quantise::{Meta, Quantised};
 
 use crate::blocks::{Format, QuantType, with_format};

@@ -1,14 +1,14 @@
 //! Rounding activations to 8 bits: `q = round(x * 127 / max|x|)`, ties to even, per 32 or per 256 values, as
 //! ggml's `quantize_row_q8_0` and `quantize_row_q8_K` do (which differ in the storage and sign of the scale).
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 
-use super::{Activations, Rounding};
+use super::{Activations, Order, Rounding};
 use crate::blocks::SUPER;
 use crate::isa::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::avx2;
-use crate::memory::{Buffer, Buffers};
+use crate::memory::Buffer;
 use crate::{Cpu, KernelError};
 
 /// What kernels want to know of 256 rounded values besides the values.
@@ -36,17 +36,8 @@ pub(crate) struct Quantised {
     cols: usize,
     q: Buffer,
     meta: Buffer,
-    single: Option<Single>,
-}
-
-/// Further forms of a single row, for the one-row kernels.
-struct Single {
-    /// The values with the 32s of each 256 in the order 0 2 | 1 3 | 4 6 | 5 7: as the nibbles of Q4_K lie.
-    paired: Option<Buffer>,
-    /// The values with the halves of each four 32s apart: as the nibbles of four blocks of Q4_0 lie.
-    halved: Buffer,
-    /// -128 times the sum of each four values.
-    neg4: Option<Buffer>,
+    /// The values in other orders.
+    orders: [OnceLock<Buffer>; Order::COUNT],
 }
 
 /// How many rows one task quantises.
@@ -79,8 +70,7 @@ impl Quantised {
         } else {
             cpu.pool().run(x.rows.div_ceil(ROWS_PER_TASK), &job)?;
         }
-        let single = (x.rows == 1).then(|| Single::new(buffers, &q, rounding));
-        Ok(Quantised { rows: x.rows, cols: x.cols, q, meta, single })
+        Ok(Quantised { rows: x.rows, cols: x.cols, q, meta, orders: Default::default() })
     }
 
     /// The number of rows.
@@ -126,48 +116,18 @@ impl Quantised {
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<Meta>()) }
     }
 
-    /// Of a single row: the values in Q4_K's order; empty otherwise and in the narrow form.
-    pub(crate) fn paired(&self) -> &[i8] {
-        self.single.as_ref().and_then(|s| s.paired.as_ref()).map_or(&[], |b| b.signed())
+    /// Makes the values in an order, if they are not there yet.
+    pub(crate) fn arrange(&self, cpu: &Cpu, order: Order) {
+        self.orders[order as usize].get_or_init(|| {
+            let mut to = cpu.pool().buffers().take(self.panels() * self.rows * order.panel());
+            order.arrange(self.q.bytes(), to.bytes_mut());
+            to
+        });
     }
 
-    /// Of a single row: the values with the halves of each four 32s apart; empty otherwise.
-    pub(crate) fn halved(&self) -> &[i8] {
-        self.single.as_ref().map_or(&[], |s| s.halved.signed())
-    }
-
-    /// Of a single row: -128 times the sum of each four values, as little-endian i32; empty otherwise and in the
-    /// wide form.
-    pub(crate) fn neg4(&self) -> &[u8] {
-        self.single.as_ref().and_then(|s| s.neg4.as_ref()).map_or(&[], |b| b.bytes())
-    }
-}
-
-impl Single {
-    fn new(buffers: &Arc<Buffers>, q: &Buffer, rounding: Rounding) -> Single {
-        let values = q.signed();
-        let mut halved = buffers.take(values.len());
-        for (from, to) in q.bytes().chunks(128).zip(halved.bytes_mut().chunks_mut(128)) {
-            for (i, from) in from.chunks(16).enumerate() {
-                let at = i % 2 * 64 + i / 2 * 16;
-                to[at..at + 16].copy_from_slice(from);
-            }
-        }
-        if rounding == Rounding::Q8_K {
-            let mut paired = buffers.take(values.len());
-            for (from, to) in q.bytes().chunks(SUPER).zip(paired.bytes_mut().chunks_mut(SUPER)) {
-                for (to, g) in to.chunks_mut(32).zip([0, 2, 1, 3, 4, 6, 5, 7]) {
-                    to.copy_from_slice(&from[g * 32..g * 32 + 32]);
-                }
-            }
-            return Single { paired: Some(paired), halved, neg4: None };
-        }
-        let mut neg4 = buffers.take(values.len());
-        for (four, to) in values.as_chunks::<4>().0.iter().zip(neg4.bytes_mut().as_chunks_mut::<4>().0) {
-            let sum: i32 = four.iter().map(|&v| i32::from(v)).sum();
-            *to = (-128 * sum).to_le_bytes();
-        }
-        Single { paired: None, halved, neg4: Some(neg4) }
+    /// The values in an order, `[panel][row]`; empty if nobody has asked for it.
+    pub(crate) fn arranged(&self, order: Order) -> &[i8] {
+        self.orders[order as usize].get().map_or(&[], |b| b.signed())
     }
 }
 
@@ -228,15 +188,16 @@ fn quantise(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut 
         for half in 0..2 {
             let mut sum = 0i32;
             for i in half * 16..half * 16 + 16 {
-                let rounded = round(group[i] * inverse);
-                q[g * 32 + i] = rounded as i8;
-                sum = sum.wrapping_add(rounded);
+                // Of a NaN any eight bits will do, of an infinity times zero they are zeros: the scale tells.
+                let rounded = round(group[i] * inverse) as i8;
+                q[g * 32 + i] = rounded;
+                sum += i32::from(rounded);
             }
-            meta.neg16[g * 2 + half] = sum.wrapping_mul(-128);
+            meta.neg16[g * 2 + half] = -128 * sum;
             meta.sum16[g * 2 + half] = sum as i16;
         }
-        meta.neg32[g] = meta.neg16[g * 2].wrapping_add(meta.neg16[g * 2 + 1]);
-        meta.sum32[g] = meta.sum16[g * 2].wrapping_add(meta.sum16[g * 2 + 1]);
+        meta.neg32[g] = meta.neg16[g * 2] + meta.neg16[g * 2 + 1];
+        meta.sum32[g] = meta.sum16[g * 2] + meta.sum16[g * 2 + 1];
         meta.dsum[g] = d * f32::from(meta.sum32[g]);
     }
 }

@@ -25,7 +25,8 @@ pub fn alibi_slope(max_bias: f32, heads: usize, head: usize) -> f32 {
         None => step * (head + 1) as f32,
         Some(more) => 0.5 * step * (2 * more + 1) as f32,
     };
-    exponent.exp2()
+    // Of `libm`, which is the same code on every system.
+    libm::exp2(f64::from(exponent)) as f32
 }
 
 /// Checks that the biases fit the heads.

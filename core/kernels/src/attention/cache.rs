@@ -101,6 +101,22 @@ pub(super) trait Format {
         unsafe { [Self::load(s, head, 2 * pair), Self::load(s, head, 2 * pair + 1)] }
     }
 
+    /// What `quarters` multiplies the elements `32 * pair..` of the heads at `heads` by, a head to a quarter.
+    ///
+    /// # Safety
+    /// As for `load_pair`.
+    #[inline(always)]
+    unsafe fn factors<S: Simd>(s: S, _heads: [*const u8; 4], _pair: usize) -> S::F {
+        s.splat(1.0)
+    }
+
+    /// Elements `16 * vector..` of four heads: vector `m` has in its quarter `k` the elements `4 m..4 m + 4` of them of
+    /// head `k`. `factors` are those of their pair of vectors.
+    ///
+    /// # Safety
+    /// As for `load`.
+    unsafe fn quarters<S: Simd>(s: S, heads: [*const u8; 4], vector: usize, factors: S::F) -> [S::F; 4];
+
     /// Element `index` of the head at `head`.
     ///
     /// # Safety
@@ -120,6 +136,15 @@ impl Format for F32 {
     }
 
     #[inline(always)]
+    unsafe fn quarters<S: Simd>(s: S, heads: [*const u8; 4], vector: usize, _: S::F) -> [S::F; 4] {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let (a, b) = (Self::load(s, heads[0], vector), Self::load(s, heads[1], vector));
+            s.transpose_quarters([a, b, Self::load(s, heads[2], vector), Self::load(s, heads[3], vector)])
+        }
+    }
+
+    #[inline(always)]
     unsafe fn element<S: Simd>(_: S, head: *const u8, index: usize) -> f32 {
         // SAFETY: the caller's contract.
         unsafe { head.cast::<f32>().add(index).read_unaligned() }
@@ -131,6 +156,12 @@ impl Format for F16 {
     unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F {
         // SAFETY: the caller's contract.
         unsafe { s.load_f16_ptr(head.add(vector * LANES * 2)) }
+    }
+
+    #[inline(always)]
+    unsafe fn quarters<S: Simd>(s: S, heads: [*const u8; 4], vector: usize, _: S::F) -> [S::F; 4] {
+        // SAFETY: the caller's contract.
+        unsafe { s.load_f16_quarters(places(heads, vector * LANES * 2)) }
     }
 
     #[inline(always)]
@@ -163,6 +194,22 @@ impl Format for Q8 {
     }
 
     #[inline(always)]
+    unsafe fn factors<S: Simd>(s: S, heads: [*const u8; 4], pair: usize) -> S::F {
+        let blocks = places(heads, pair * Q8_0_BYTES);
+        // SAFETY: the caller's contract: the blocks are inside the heads.
+        let scale = |block: *const u8| unsafe { block.cast::<u16>().read_unaligned() };
+        s.spread_f16([scale(blocks[0]), scale(blocks[1]), scale(blocks[2]), scale(blocks[3])])
+    }
+
+    #[inline(always)]
+    unsafe fn quarters<S: Simd>(s: S, heads: [*const u8; 4], vector: usize, factors: S::F) -> [S::F; 4] {
+        let at = vector / 2 * Q8_0_BYTES + 2 + vector % 2 * LANES;
+        // SAFETY: the caller's contract: the halves of blocks are inside the heads.
+        let [a, b, c, d] = unsafe { s.load_i8_quarters(places(heads, at)) };
+        [s.mul(a, factors), s.mul(b, factors), s.mul(c, factors), s.mul(d, factors)]
+    }
+
+    #[inline(always)]
     unsafe fn element<S: Simd>(s: S, head: *const u8, index: usize) -> f32 {
         // SAFETY: the caller's contract.
         unsafe {
@@ -171,6 +218,13 @@ impl Format for Q8 {
             s.widen_f16(block.cast::<u16>().read_unaligned()) * f32::from(quant)
         }
     }
+}
+
+/// The addresses `bytes` further on.
+#[inline(always)]
+fn places(heads: [*const u8; 4], bytes: usize) -> [*const u8; 4] {
+    let [a, b, c, d] = heads;
+    [a.wrapping_add(bytes), b.wrapping_add(bytes), c.wrapping_add(bytes), d.wrapping_add(bytes)]
 }
 
 /// Widens a block of rows into `tile`, `[64, stride]`; elements from `dim` to `stride` become zero. `stride` is

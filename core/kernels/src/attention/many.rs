@@ -1,8 +1,12 @@
 //! Many rows of a sequence against the cache: blocks of queries times blocks of keys, as small f32 products.
 
+use std::ops::Range;
+
 use super::biases::Distance;
 use super::cache::{Addresses, F16, F32, Q8, widen_columns, widen_rows};
 use super::online_softmax::{OnlineSoftmax, STRIP};
+use super::parts::{PART, Unfinished, last_factor};
+use super::products::TileScores;
 use super::{AttentionSequence, BLOCK, Call};
 use crate::kv::KvType;
 use crate::memory::Scratch;
@@ -30,6 +34,8 @@ struct Tiles<'a> {
     values: &'a mut [f32],
     max: &'a mut [f32],
     sums: &'a mut [f32],
+    /// Of the parts before: results, maxima and sums, where there are more parts than one.
+    before: [&'a mut [f32]; 3],
 }
 
 impl Kernel for ManyRows<'_> {
@@ -40,18 +46,29 @@ impl Kernel for ManyRows<'_> {
         let (key_dim, value_dim) = (self.call.shape.key_dim, self.call.shape.value_dim);
         let wide = value_dim.next_multiple_of(LANES);
         let rows = self.count * self.call.group();
+        let ManyRows { call, sequence, kv_head, first, count, scratch } = self;
+        let sequence = &call.sequences[sequence];
+        let position = sequence.first_position + first;
+        let low = call.shape.mask.visible(position, sequence.total()).start;
+        let high = call.shape.mask.visible(position + count - 1, sequence.total()).end;
+        let several = usize::from(low / PART != high.saturating_sub(1) / PART);
         // Every piece a multiple of sixteen: all stay aligned.
         let sizes = [rows * key_dim, rows * wide, key_dim * BLOCK, BLOCK * wide, rows, rows];
-        let sizes = sizes.map(|size| size.next_multiple_of(LANES));
-        let ManyRows { call, sequence, kv_head, first, count, scratch } = self;
-        let rest = scratch.floats(sizes.iter().sum());
-        let (q, rest) = rest.split_at_mut(sizes[0]);
-        let (out, rest) = rest.split_at_mut(sizes[1]);
-        let (keys, rest) = rest.split_at_mut(sizes[2]);
-        let (values, rest) = rest.split_at_mut(sizes[3]);
-        let (max, sums) = rest.split_at_mut(sizes[4]);
-        let room = Tiles { q, out, keys, values, max, sums };
-        s.call(ManyRowsLoop { call, sequence: &call.sequences[sequence], kv_head, first, count, room });
+        let [q, out, keys, values, max, sums] = sizes.map(|size| size.next_multiple_of(LANES));
+        let before = [out, max, sums].map(|size| several * size);
+        let total = q + out + keys + values + max + sums + before.iter().sum::<usize>();
+        let mut rest = scratch.floats(total);
+        let mut cut = |size| rest.split_off_mut(..size).unwrap_or(&mut []);
+        let room = Tiles {
+            q: cut(q),
+            out: cut(out),
+            keys: cut(keys),
+            values: cut(values),
+            max: cut(max),
+            sums: cut(sums),
+            before: before.map(cut),
+        };
+        s.call(ManyRowsLoop { call, sequence, kv_head, first, count, keys: low..high, room });
     }
 }
 
@@ -62,6 +79,8 @@ struct ManyRowsLoop<'a> {
     kv_head: usize,
     first: usize,
     count: usize,
+    /// Positions of what the rows see.
+    keys: Range<usize>,
     room: Tiles<'a>,
 }
 
@@ -73,10 +92,7 @@ impl Kernel for ManyRowsLoop<'_> {
         let (call, sequence) = (self.call, self.sequence);
         let (keys, values) = call.rows(sequence);
         self.begin();
-        let first = sequence.first_position + self.first;
-        let low = call.shape.mask.visible(first, sequence.total()).start;
-        let high = call.shape.mask.visible(first + self.count - 1, sequence.total()).end;
-        for block in low / BLOCK..high.div_ceil(BLOCK) {
+        for block in self.keys.start / BLOCK..self.keys.end.div_ceil(BLOCK) {
             let base = block * BLOCK;
             let tile = &mut *self.room.keys;
             let rows = &keys.addresses(base, self.kv_head);
@@ -85,8 +101,11 @@ impl Kernel for ManyRowsLoop<'_> {
             let rows = &values.addresses(base, self.kv_head);
             s.call(Widen { kind: values.kind(), rows, dim: values.dim(), turned: false, tile });
             self.block(s, base);
+            if (base + BLOCK).is_multiple_of(PART) || base + BLOCK >= self.keys.end {
+                self.end_part(s);
+            }
         }
-        self.finish();
+        self.finish(s);
     }
 }
 
@@ -107,6 +126,33 @@ impl ManyRowsLoop<'_> {
         self.room.out.fill(0.0);
         self.room.max.fill(f32::NEG_INFINITY);
         self.room.sums.fill(0.0);
+        self.room.before.iter_mut().for_each(|of_all| of_all.fill(0.0));
+    }
+
+    /// What the rows have of a part goes to the parts before, if there are more than one.
+    #[inline(always)]
+    fn end_part<S: Simd>(&mut self, s: S) {
+        let wide = self.call.shape.value_dim.next_multiple_of(LANES);
+        let Tiles { out, max, sums, before: [all_out, all_max, all_sums], .. } = &mut self.room;
+        if all_sums.is_empty() {
+            return;
+        }
+        let results = out.chunks_exact_mut(wide).zip(all_out.chunks_exact_mut(wide));
+        for (row, (result, values)) in results.enumerate().take(self.count * self.call.group()) {
+            // The largest weight is 1: a sum of 0 is that of no key at all.
+            if sums[row] == 0.0 {
+                continue;
+            }
+            let mut all = Unfinished { max: &mut all_max[row], sum: &mut all_sums[row], values };
+            if *all.sum == 0.0 {
+                all.values.copy_from_slice(result);
+                (*all.max, *all.sum) = (max[row], sums[row]);
+            } else {
+                all.add(s, max[row], sums[row], result);
+            }
+            result.fill(0.0);
+            (max[row], sums[row]) = (f32::NEG_INFINITY, 0.0);
+        }
     }
 
     /// All rows against the block of keys at `base`, whose tiles are ready.
@@ -122,21 +168,22 @@ impl ManyRowsLoop<'_> {
             let count = STRIP.min(rows - start);
             let mut visible = [(0, 0); STRIP];
             let (mut positions, mut heads) = ([0; STRIP], [0; STRIP]);
-            let mut depth = 0;
+            let mut seen = 0;
             for (i, span) in visible[..count].iter_mut().enumerate() {
                 let position = sequence.first_position + self.first + (start + i) / group;
                 positions[i] = position as isize - base as isize;
                 heads[i] = self.kv_head * group + (start + i) % group;
-                let seen = mask.visible(position, sequence.total());
-                *span = (seen.start.max(base) - base, seen.end.clamp(base, base + BLOCK) - base);
+                let keys = mask.visible(position, sequence.total());
+                *span =
+                    (keys.start.clamp(base, base + BLOCK) - base, keys.end.clamp(base, base + BLOCK) - base);
                 if span.0 < span.1 {
-                    depth = depth.max(span.1);
+                    seen = seen.max(span.1);
                 }
             }
-            if depth == 0 {
+            if seen == 0 {
                 continue;
             }
-            self.scores(s, start, count, &mut scores);
+            self.scores(s, (start, count), seen, &mut scores);
             s.call(OnlineSoftmax {
                 scores: &mut scores[..count],
                 visible: &visible,
@@ -146,61 +193,106 @@ impl ManyRowsLoop<'_> {
                 sums: &mut self.room.sums[start..start + count],
                 alpha: &mut alpha[..count],
             });
-            self.values(s, start, depth, &scores[..count], &alpha[..count]);
+            self.values(s, start, &visible[..count], &scores, alpha);
         }
     }
 
-    /// `scores = q * keys` for `count` rows from `start`.
+    /// `scores = q * keys` for `count` rows from `start` and the first `keys` keys of the block.
     #[inline(always)]
-    fn scores<S: Simd>(&self, s: S, start: usize, count: usize, scores: &mut [[f32; BLOCK]; STRIP]) {
+    fn scores<S: Simd>(
+        &self,
+        s: S,
+        (start, count): (usize, usize),
+        keys: usize,
+        scores: &mut [[f32; BLOCK]; STRIP],
+    ) {
         let dim = self.call.shape.key_dim;
         let q = &self.room.q[start * dim..(start + count) * dim];
-        let product = Product {
-            rows: count,
-            depth: dim,
-            columns: BLOCK,
-            a: q.as_ptr(),
-            a_stride: dim,
-            b: self.room.keys[..dim * BLOCK].as_ptr(),
-            b_stride: BLOCK,
-            c: scores.as_flattened_mut().as_mut_ptr(),
-            c_stride: BLOCK,
-            alpha: std::ptr::null(),
-        };
-        s.call(Multiply(&product));
+        s.call(TileScores { q, dim, tile: self.room.keys, keys, scores: &mut scores[..count] });
     }
 
-    /// `out = out * alpha + weights * values` over the block's first `depth` keys.
+    /// `out = out * alpha + weights * values` for the rows from `start`, each over the keys it sees and no others. The rows
+    /// ascend: what they see begins and ends no earlier than for the row before.
     #[inline(always)]
-    fn values<S: Simd>(&mut self, s: S, start: usize, depth: usize, weights: &[[f32; BLOCK]], alpha: &[f32]) {
+    fn values<S: Simd>(
+        &mut self,
+        s: S,
+        start: usize,
+        visible: &[(usize, usize)],
+        weights: &[[f32; BLOCK]; STRIP],
+        mut alpha: [f32; LANES],
+    ) {
+        let (first, last) = (visible[0], visible[visible.len() - 1]);
+        let (low, high) = (last.0, first.1);
+        let whole = [first, last].iter().all(|span| span.0 < span.1) && low < high;
+        let mut row = 0;
+        // Rows of one query see the same keys.
+        for alike in visible.chunk_by(|a, b| a == b) {
+            let (rows, span) = (row..row + alike.len(), alike[0]);
+            let end = if whole { low } else { span.1 };
+            row = rows.end;
+            if span.0 < end {
+                self.weigh(s, start, [rows.clone(), span.0..end], weights, &alpha);
+                alpha[rows].fill(1.0);
+            }
+        }
+        if !whole {
+            return;
+        }
+        self.weigh(s, start, [0..visible.len(), low..high], weights, &alpha);
+        let mut row = 0;
+        for alike in visible.chunk_by(|a, b| a == b) {
+            let (rows, span) = (row..row + alike.len(), alike[0]);
+            row = rows.end;
+            if high < span.1 {
+                self.weigh(s, start, [rows, high..span.1], weights, &[1.0; LANES]);
+            }
+        }
+    }
+
+    /// The keys `keys` of the block for some rows of the strip at `start`.
+    #[inline(always)]
+    fn weigh<S: Simd>(
+        &mut self,
+        s: S,
+        start: usize,
+        [rows, keys]: [Range<usize>; 2],
+        weights: &[[f32; BLOCK]; STRIP],
+        alpha: &[f32; LANES],
+    ) {
         let wide = self.call.shape.value_dim.next_multiple_of(LANES);
-        let out = &mut self.room.out[start * wide..(start + weights.len()) * wide];
+        let out = &mut self.room.out[(start + rows.start) * wide..(start + rows.end) * wide];
+        let values = &self.room.values[keys.start * wide..keys.end * wide];
         let product = Product {
-            rows: weights.len(),
-            depth,
+            rows: rows.len(),
+            depth: keys.len(),
             columns: wide,
-            a: weights.as_flattened().as_ptr(),
+            a: weights[rows.clone()].as_flattened()[keys.start..].as_ptr(),
             a_stride: BLOCK,
-            b: self.room.values[..BLOCK * wide].as_ptr(),
+            b: values.as_ptr(),
             b_stride: wide,
             c: out.as_mut_ptr(),
             c_stride: wide,
-            alpha: alpha.as_ptr(),
+            alpha: alpha[rows].as_ptr(),
         };
         s.call(Multiply(&product));
     }
 
     /// Divides by the sums (and the sinks' share) and writes the rows out.
     #[inline(always)]
-    fn finish(&self) {
+    fn finish<S: Simd>(&self, s: S) {
         let (sequence, shape) = (self.sequence, self.call.shape);
         let group = self.call.group();
         let wide = shape.value_dim.next_multiple_of(LANES);
+        let (out, max, sums) = match &self.room.before {
+            [_, _, []] => (&*self.room.out, &*self.room.max, &*self.room.sums),
+            [out, max, sums] => (&**out, &**max, &**sums),
+        };
         for row in 0..self.count * group {
             let head = self.kv_head * group + row % group;
             let sink = self.call.sinks.map(|sinks| sinks[head]);
-            let factor = last_factor(self.room.max[row], self.room.sums[row], sink);
-            let from = &self.room.out[row * wide..row * wide + shape.value_dim];
+            let factor = last_factor(s, max[row], sums[row], sink);
+            let from = &out[row * wide..row * wide + shape.value_dim];
             let at = ((sequence.first_row + self.first + row / group) * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.
             let to = unsafe { std::slice::from_raw_parts_mut(self.call.out.at(at), shape.value_dim) };
@@ -211,14 +303,6 @@ impl ManyRowsLoop<'_> {
     }
 }
 
-/// What a row's result is multiplied by at the end: one over the sum of all weights, the sink's included.
-#[inline(always)]
-pub(super) fn last_factor(max: f32, sum: f32, sink: Option<f32>) -> f32 {
-    let Some(sink) = sink else { return 1.0 / sum };
-    let top = max.max(sink);
-    (max - top).exp() / (sum * (max - top).exp() + (sink - top).exp())
-}
-
 /// A product as a function of its own.
 struct Multiply<'a>(&'a Product);
 
@@ -227,7 +311,7 @@ impl Kernel for Multiply<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // SAFETY: `scores` and `values` take every pointer from a slice of the size the product uses.
+        // SAFETY: `weigh` takes every pointer from a slice of the size the product uses.
         unsafe { self.0.run(s) }
     }
 }

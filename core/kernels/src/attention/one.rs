@@ -2,90 +2,17 @@
 //! group, part by part.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::biases::Distance;
 use super::cache::{Addresses, Rows};
-use super::many::{Widen, last_factor};
+use super::many::Widen;
 use super::online_softmax::{OnlineSoftmax, STRIP};
+use super::parts::{HEADER, PART, Partials, last_factor};
 use super::rows::{Prefetch, Scores, WeightedSum};
-use super::{AttentionSequence, AttentionShape, BLOCK, Call};
+use super::{AttentionSequence, BLOCK, Call};
 use crate::kv::KvType;
-use crate::memory::{Buffer, Buffers, Scratch};
-use crate::pool::SendPointer;
-use crate::simd::{Kernel, LANES, Simd, exp};
-
-/// Positions per part: parts begin at multiples of it.
-const PART: usize = 512;
-
-/// The parts that hold keys which the only row of the sequence sees.
-pub(super) fn parts(shape: &AttentionShape, sequence: &AttentionSequence) -> Range<usize> {
-    let seen = shape.mask.visible(sequence.first_position, sequence.total());
-    seen.start / PART..seen.end.div_ceil(PART)
-}
-
-/// Unfinished results of rows that are cut into parts: per part and head the largest score, the sum of the
-/// weights, and the weighted values.
-pub(super) struct Partials {
-    heads: usize,
-    wide: usize,
-    /// Sequence, its parts, where its results begin.
-    entries: Vec<(usize, Range<usize>, usize)>,
-    size: usize,
-    data: Option<Buffer>,
-    pointer: SendPointer<f32>,
-}
-
-/// Floats before the weighted values.
-const HEADER: usize = 2;
-
-impl Partials {
-    pub(super) fn new(shape: &AttentionShape) -> Partials {
-        let wide = shape.value_dim.next_multiple_of(LANES);
-        let pointer = SendPointer(std::ptr::null_mut());
-        Partials { heads: shape.heads, wide, entries: Vec::new(), size: 0, data: None, pointer }
-    }
-
-    /// Makes room for a sequence, if it has more than one part. Sequences come in ascending order.
-    pub(super) fn reserve(&mut self, sequence: usize, parts: Range<usize>) {
-        if parts.len() > 1 {
-            let size = parts.len() * self.heads * (HEADER + self.wide);
-            self.entries.push((sequence, parts, self.size));
-            self.size += size;
-        }
-    }
-
-    /// Takes what was reserved; before it nothing may be written.
-    pub(super) fn allocate(&mut self, buffers: &Arc<Buffers>) {
-        if self.size > 0 {
-            let data = self.data.insert(buffers.take(self.size * size_of::<f32>()));
-            self.pointer = SendPointer(data.floats_mut().as_mut_ptr());
-        }
-    }
-
-    /// The sequences that have parts to combine.
-    pub(super) fn sequences(&self) -> Range<usize> {
-        0..self.entries.len()
-    }
-
-    /// Where the result of a part and head goes; none if the sequence is not cut.
-    fn place(&self, sequence: usize, part: usize, head: usize) -> Option<usize> {
-        let index = self.entries.binary_search_by_key(&sequence, |entry| entry.0).ok()?;
-        let (_, parts, first) = &self.entries[index];
-        Some(first + ((part - parts.start) * self.heads + head) * (HEADER + self.wide))
-    }
-
-    /// The floats of one part and head.
-    ///
-    /// # Safety
-    /// `place` must come from `place`, and no other thread may use the same part and head meanwhile.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn slot(&self, place: usize) -> &mut [f32] {
-        // SAFETY: `place` is inside `data`, which is neither moved nor resized after `allocate`; exclusive by the
-        // contract.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer.at(place), HEADER + self.wide) }
-    }
-}
+use crate::memory::Scratch;
+use crate::simd::{Kernel, LANES, Simd};
 
 /// The row of a sequence that has one: some key-value heads with all their query heads, the keys of one part.
 pub(super) struct OneRow<'a> {
@@ -171,7 +98,7 @@ impl Kernel for OneRowLoop<'_> {
             keys.advance();
             values.advance();
         }
-        self.finish(sequence);
+        self.finish(s, sequence);
     }
 }
 
@@ -315,7 +242,7 @@ impl OneRowLoop<'_> {
 
     /// Writes the heads out, or the part's share of them where the row is cut.
     #[inline(always)]
-    fn finish(&self, sequence: &AttentionSequence) {
+    fn finish<S: Simd>(&self, s: S, sequence: &AttentionSequence) {
         let (task, shape) = (&self.task, self.task.call.shape);
         let group = task.call.group();
         let wide = shape.value_dim.next_multiple_of(LANES);
@@ -330,56 +257,12 @@ impl OneRowLoop<'_> {
                 continue;
             }
             let sink = task.call.sinks.map(|sinks| sinks[head]);
-            let factor = last_factor(self.max[index], self.sums[index], sink);
+            let factor = last_factor(s, self.max[index], self.sums[index], sink);
             let at = (sequence.first_row * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.
             let to = unsafe { std::slice::from_raw_parts_mut(task.call.out.at(at), shape.value_dim) };
             for (to, from) in to.iter_mut().zip(result) {
                 *to = from * factor;
-            }
-        }
-    }
-}
-
-/// Puts the parts of a row together, in their order.
-pub(super) struct Combine<'a> {
-    pub(super) call: &'a Call<'a>,
-    /// Index among the cut sequences.
-    pub(super) sequence: usize,
-    pub(super) partials: &'a Partials,
-}
-
-impl Kernel for Combine<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let Combine { call, partials, .. } = self;
-        let (sequence, parts, _) = &partials.entries[self.sequence];
-        let shape = call.shape;
-        let row = call.sequences[*sequence].first_row;
-        for head in 0..shape.heads {
-            let slots = parts.clone().filter_map(|part| partials.place(*sequence, part, head));
-            let slots = slots.map(|place| {
-                // SAFETY: all tasks are done; this thread alone goes on.
-                unsafe { &*partials.slot(place) }
-            });
-            let max = slots.clone().map(|slot| slot[0]).fold(f32::NEG_INFINITY, f32::max);
-            let at = (row * shape.heads + head) * shape.value_dim;
-            // SAFETY: `shape::check` found the row and head inside `out`; nobody else writes now.
-            let to = unsafe { std::slice::from_raw_parts_mut(call.out.at(at), shape.value_dim) };
-            to.fill(0.0);
-            let mut sum = 0.0;
-            for slot in slots {
-                let alpha = s.lanes(exp(s, s.splat(slot[0] - max)))[0];
-                sum += slot[1] * alpha;
-                for (to, from) in to.iter_mut().zip(&slot[HEADER..]) {
-                    *to += from * alpha;
-                }
-            }
-            let factor = last_factor(max, sum, call.sinks.map(|sinks| sinks[head]));
-            for to in to {
-                *to *= factor;
             }
         }
     }

@@ -45,7 +45,8 @@ impl Prefetch {
     }
 }
 
-/// `scores[head, key] = q[head] . key` for the keys of `span`; a few around them may be written too.
+/// `scores[head, key] = q[head] . key` for the keys of `span`; a few around them may be written too. Four chains of fused
+/// additions over the elements `j`, `j + 4`, `j + 8` ..., added up in ascending order of `j`.
 pub(super) struct Scores<'a> {
     pub(super) kind: KvType,
     pub(super) heads: usize,
@@ -72,6 +73,9 @@ impl Kernel for Scores<'_> {
     }
 }
 
+/// Keys whose scores are added up together.
+const KEYS: usize = LANES;
+
 impl Scores<'_> {
     /// As many heads at a time as registers allow: each key is widened once for them.
     #[inline(always)]
@@ -79,66 +83,62 @@ impl Scores<'_> {
         let mut head = 0;
         while head < self.heads {
             head += match (S::REGISTERS, self.heads - head) {
-                (32, 4..) => self.heads_at::<S, F, 4, 4, 16>(s, head),
-                (32, 2..) => self.heads_at::<S, F, 2, 8, 16>(s, head),
-                (32, _) => self.heads_at::<S, F, 1, 16, 16>(s, head),
-                (8, 2..) => self.heads_at::<S, F, 2, 4, 8>(s, head),
-                (8, _) => self.heads_at::<S, F, 1, 8, 8>(s, head),
-                _ => self.heads_at::<S, F, 1, 2, 2>(s, head),
+                (32, 4..) => self.heads_at::<S, F, 4>(s, head),
+                (8.., 2..) => self.heads_at::<S, F, 2>(s, head),
+                _ => self.heads_at::<S, F, 1>(s, head),
             };
         }
     }
 
-    /// `H` heads from `head` on, `K` keys at a time (`A = H K` sums at once). Gives `H`.
+    /// `H` heads from `head` on. Gives `H`.
     #[inline(always)]
-    fn heads_at<S: Simd, F: Format, const H: usize, const K: usize, const A: usize>(
-        &mut self,
-        s: S,
-        head: usize,
-    ) -> usize {
-        let dim = self.q.len() / self.heads;
-        let q = &self.q[head * dim..(head + H) * dim];
-        for key in (self.span.0 / K * K..self.span.1).step_by(K) {
-            let rows = &self.rows[key..key + K];
-            let mut accs = [s.acc_zero(); A];
-            for pair in 0..dim / (2 * LANES) {
-                for k in 0..K {
-                    // SAFETY: the address is that of a readable head of `dim` elements.
-                    let row = unsafe { F::load_pair(s, rows[k], pair) };
-                    for h in 0..H {
-                        // SAFETY: `q` has H heads of `dim` elements, the pair lies inside `dim`.
-                        unsafe {
-                            let query = q.as_ptr().add(h * dim + pair * 2 * LANES);
-                            let first = s.acc_fma(row[0], s.load_ptr(query), accs[k * H + h]);
-                            accs[k * H + h] = s.acc_fma(row[1], s.load_ptr(query.add(LANES)), first);
-                        }
-                    }
+    fn heads_at<S: Simd, F: Format, const H: usize>(&mut self, s: S, head: usize) -> usize {
+        for key in (self.span.0 / KEYS * KEYS..self.span.1).step_by(KEYS) {
+            // Of key `key + 4 k + i` the four chains are in quarter k of vector i.
+            let mut chains = [[s.splat(0.0); 4]; H];
+            for i in 0..4 {
+                let own = self.four_keys::<S, F, H>(s, head, key + i);
+                for h in 0..H {
+                    chains[h][i] = own[h];
+                }
+                if head == 0 {
+                    self.ahead.ask(s, KEYS / 4);
                 }
             }
-            if !dim.is_multiple_of(2 * LANES) {
-                let vector = dim / LANES - 1;
-                for k in 0..K {
-                    // SAFETY: as above.
-                    let row = unsafe { F::load(s, rows[k], vector) };
-                    for h in 0..H {
-                        // SAFETY: as above.
-                        let query = unsafe { s.load_ptr(q.as_ptr().add(h * dim + vector * LANES)) };
-                        accs[k * H + h] = s.acc_fma(row, query, accs[k * H + h]);
-                    }
-                }
-            }
-            if head == 0 {
-                self.ahead.ask(s, K);
-            }
-            let sums = s.acc_sums(&accs);
             for h in 0..H {
-                let scores = &mut self.scores[(head + h) * BLOCK + key..][..K];
-                for k in 0..K {
-                    scores[k] = sums[k * H + h];
-                }
+                let [a, b, c, d] = s.transpose_in_quarters(chains[h]);
+                let scores = &mut self.scores[(head + h) * BLOCK + key..][..KEYS];
+                // SAFETY: sixteen elements.
+                unsafe { s.store_ptr(scores.as_mut_ptr(), s.add(s.add(s.add(a, b), c), d)) };
             }
         }
         H
+    }
+
+    /// The chains of the keys `key`, `key + 4`, `key + 8` and `key + 12`, a key to a quarter, a chain to a lane of it.
+    #[inline(always)]
+    fn four_keys<S: Simd, F: Format, const H: usize>(&self, s: S, head: usize, key: usize) -> [S::F; H] {
+        let dim = self.q.len() / self.heads;
+        let q = &self.q[head * dim..(head + H) * dim];
+        let rows = [self.rows[key], self.rows[key + 4], self.rows[key + 8], self.rows[key + 12]];
+        let mut sums = [s.splat(0.0); H];
+        for pair in 0..dim.div_ceil(2 * LANES) {
+            // SAFETY: the addresses are those of readable heads of `dim` elements.
+            let factors = unsafe { F::factors(s, rows, pair) };
+            for vector in 2 * pair..(dim / LANES).min(2 * pair + 2) {
+                // SAFETY: as above, and the vector lies inside `dim`.
+                let keys = unsafe { F::quarters(s, rows, vector, factors) };
+                for h in 0..H {
+                    for m in 0..4 {
+                        // SAFETY: `q` has H heads of `dim` elements, the four lie inside `dim`.
+                        let query =
+                            unsafe { s.load_quarter_ptr(q.as_ptr().add(h * dim + vector * LANES + 4 * m)) };
+                        sums[h] = s.fma(keys[m], query, sums[h]);
+                    }
+                }
+            }
+        }
+        sums
     }
 }
 

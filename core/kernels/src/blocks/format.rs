@@ -33,6 +33,38 @@ pub(crate) trait Format {
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]);
 }
 
+/// What the whole scales and minima of a block are multiplied with.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Factors {
+    /// Of the scales.
+    pub(crate) d: f32,
+    /// Of the minima; 0 in formats without.
+    pub(crate) dmin: f32,
+}
+
+/// A format of 256 values whose scales and minima are whole numbers times one factor: with activations of one scale per
+/// 256 a block's product is one whole number, exact in any order, and of the minima another.
+pub(crate) trait WideFormat: Format {
+    /// Writes the whole scales and minima of a block, at most 127 and 63 in size; gives their factors. `d * scale` is the
+    /// scale of `expand` without rounding.
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], min: &mut [i16; GROUPS]) -> Factors;
+}
+
+/// The scales and minima of a wide format as `expand` gives them.
+#[inline(always)]
+pub(super) fn scaled<F: WideFormat>(block: &[u8], scale: &mut [f32], min: &mut [f32]) {
+    let (mut scales, mut minima) = ([0; GROUPS], [0; GROUPS]);
+    let factors = F::whole(block, &mut scales, &mut minima);
+    for (to, whole) in scale[..F::LEN / F::GROUP].iter_mut().zip(scales) {
+        *to = factors.d * f32::from(whole);
+    }
+    if F::MIN {
+        for (to, whole) in min[..F::LEN / F::GROUP].iter_mut().zip(minima) {
+            *to = factors.dmin * f32::from(whole);
+        }
+    }
+}
+
 /// The first `N` of values that are at least so many. Less would leave zeros where values belong, so it panics, which is an
 /// error of the whole call.
 #[inline(always)]
@@ -73,42 +105,58 @@ pub(crate) const fn check_sizes<F: Format>(quant: QuantType) {
     );
 }
 
-/// Calls `$body` with `$format` naming the `Format` of a `QuantType`.
-macro_rules! with_format {
-    ($quant:expr, $format:ident => $body:expr) => {{
-        macro_rules! go {
+/// Calls `$wide` with `$w` naming the `WideFormat` of a `QuantType`, or `$narrow` with `$n` naming its `Format` if it is
+/// none.
+macro_rules! with_width {
+    ($quant:expr, $w:ident => $wide:expr, $n:ident => $narrow:expr) => {{
+        macro_rules! wide {
             ($quant_name:ident, $name:ident) => {{
-                type $format = $crate::blocks::$name;
-                const { $crate::blocks::check_sizes::<$format>($crate::blocks::QuantType::$quant_name) }
-                $body
+                type $w = $crate::blocks::$name;
+                const { $crate::blocks::check_sizes::<$w>($crate::blocks::QuantType::$quant_name) }
+                $wide
+            }};
+        }
+        macro_rules! narrow {
+            ($quant_name:ident, $name:ident) => {{
+                type $n = $crate::blocks::$name;
+                const { $crate::blocks::check_sizes::<$n>($crate::blocks::QuantType::$quant_name) }
+                $narrow
             }};
         }
         use $crate::blocks::QuantType as Q;
         match $quant {
-            Q::Q4_0 => go!(Q4_0, Q4_0),
-            Q::Q4_1 => go!(Q4_1, Q4_1),
-            Q::Q5_0 => go!(Q5_0, Q5_0),
-            Q::Q5_1 => go!(Q5_1, Q5_1),
-            Q::Q8_0 => go!(Q8_0, Q8_0),
-            Q::Q2_K => go!(Q2_K, Q2K),
-            Q::Q3_K => go!(Q3_K, Q3K),
-            Q::Q4_K => go!(Q4_K, Q4K),
-            Q::Q5_K => go!(Q5_K, Q5K),
-            Q::Q6_K => go!(Q6_K, Q6K),
-            Q::IQ2_XXS => go!(IQ2_XXS, Iq2Xxs),
-            Q::IQ2_XS => go!(IQ2_XS, Iq2Xs),
-            Q::IQ3_XXS => go!(IQ3_XXS, Iq3Xxs),
-            Q::IQ1_S => go!(IQ1_S, Iq1S),
-            Q::IQ4_NL => go!(IQ4_NL, Iq4Nl),
-            Q::IQ3_S => go!(IQ3_S, Iq3S),
-            Q::IQ2_S => go!(IQ2_S, Iq2S),
-            Q::IQ4_XS => go!(IQ4_XS, Iq4Xs),
-            Q::IQ1_M => go!(IQ1_M, Iq1M),
-            Q::TQ1_0 => go!(TQ1_0, Tq1_0),
-            Q::TQ2_0 => go!(TQ2_0, Tq2_0),
-            Q::MXFP4 => go!(MXFP4, Mxfp4),
-            Q::NVFP4 => go!(NVFP4, Nvfp4),
+            Q::Q4_0 => narrow!(Q4_0, Q4_0),
+            Q::Q4_1 => narrow!(Q4_1, Q4_1),
+            Q::Q5_0 => narrow!(Q5_0, Q5_0),
+            Q::Q5_1 => narrow!(Q5_1, Q5_1),
+            Q::Q8_0 => narrow!(Q8_0, Q8_0),
+            Q::Q2_K => wide!(Q2_K, Q2K),
+            Q::Q3_K => wide!(Q3_K, Q3K),
+            Q::Q4_K => wide!(Q4_K, Q4K),
+            Q::Q5_K => wide!(Q5_K, Q5K),
+            Q::Q6_K => wide!(Q6_K, Q6K),
+            Q::IQ2_XXS => wide!(IQ2_XXS, Iq2Xxs),
+            Q::IQ2_XS => wide!(IQ2_XS, Iq2Xs),
+            Q::IQ3_XXS => wide!(IQ3_XXS, Iq3Xxs),
+            Q::IQ1_S => wide!(IQ1_S, Iq1S),
+            Q::IQ4_NL => narrow!(IQ4_NL, Iq4Nl),
+            Q::IQ3_S => wide!(IQ3_S, Iq3S),
+            Q::IQ2_S => wide!(IQ2_S, Iq2S),
+            Q::IQ4_XS => wide!(IQ4_XS, Iq4Xs),
+            Q::IQ1_M => wide!(IQ1_M, Iq1M),
+            Q::TQ1_0 => wide!(TQ1_0, Tq1_0),
+            Q::TQ2_0 => wide!(TQ2_0, Tq2_0),
+            Q::MXFP4 => narrow!(MXFP4, Mxfp4),
+            Q::NVFP4 => narrow!(NVFP4, Nvfp4),
         }
     }};
+}
+pub(crate) use with_width;
+
+/// Calls `$body` with `$format` naming the `Format` of a `QuantType`.
+macro_rules! with_format {
+    ($quant:expr, $format:ident => $body:expr) => {
+        $crate::blocks::with_width!($quant, $format => $body, $format => $body)
+    };
 }
 pub(crate) use with_format;

@@ -2,7 +2,7 @@
 //! `dequantize_row_iq*` of ggml-quants.c.
 
 use super::QuantType;
-use super::format::{Format, first, first_mut};
+use super::format::{Factors, Format, GROUPS, WideFormat, first, first_mut, scaled};
 use half::f16;
 
 use super::bytes::{f16_at, u16_at, u32_at};
@@ -17,6 +17,12 @@ fn signed(q: &mut [i8], values: u64, mask: u64) {
     *q = negated.to_le_bytes().map(|v| v as i8);
 }
 
+/// What scale bits mean in these formats: an odd number.
+#[inline(always)]
+fn odd(bits: u8) -> i16 {
+    1 + 2 * i16::from(bits)
+}
+
 /// IQ2_XXS: d f16, per 32 values four book indices and 32 bits of signs (4 x 7) and scale (4).
 pub(crate) struct Iq2Xxs;
 impl Format for Iq2Xxs {
@@ -29,19 +35,26 @@ impl Format for Iq2Xxs {
     const OFFSET: i32 = 64;
     const SPAN: i32 = 107;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (block, q) = (first::<66, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<8, _>(scale);
-        let d = f16_at(block, 0);
+        scaled::<Self>(block, scale, min);
         for g in 0..8 {
             let bits = u32_at(block, 2 + g * 8 + 4);
-            scale[g] = d * (0.5 + (bits >> 28) as f32) * 0.25;
             for i in 0..4 {
                 let book = IQ2_XXS[usize::from(block[2 + g * 8 + i])];
                 let signs = EVEN_MASKS[(bits >> (7 * i) & 127) as usize];
                 signed(&mut q[g * 32 + i * 8..], book, signs);
             }
         }
+    }
+}
+impl WideFormat for Iq2Xxs {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        for (g, scale) in scale.iter_mut().take(8).enumerate() {
+            *scale = odd((u32_at(block, 2 + g * 8 + 4) >> 28) as u8);
+        }
+        Factors { d: f16_at(block, 0) * 0.125, dmin: 0.0 }
     }
 }
 
@@ -57,19 +70,26 @@ impl Format for Iq2Xs {
     const OFFSET: i32 = 64;
     const SPAN: i32 = 107;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (block, q) = (first::<74, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<16, _>(scale);
-        let d = f16_at(block, 0);
+        scaled::<Self>(block, scale, min);
         for g in 0..16 {
-            let nibble = block[66 + g / 2] >> (4 * (g % 2)) & 15;
-            scale[g] = d * (0.5 + f32::from(nibble)) * 0.25;
             for i in 0..2 {
                 let word = u16_at(block, 2 + g * 4 + i * 2);
                 let signs = EVEN_MASKS[usize::from(word >> 9)];
                 signed(&mut q[g * 16 + i * 8..], IQ2_XS[usize::from(word & 511)], signs);
             }
         }
+    }
+}
+impl WideFormat for Iq2Xs {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        let block = first::<74, _>(block);
+        for (g, scale) in scale.iter_mut().enumerate() {
+            *scale = odd(block[66 + g / 2] >> (4 * (g % 2)) & 15);
+        }
+        Factors { d: f16_at(block, 0) * 0.125, dmin: 0.0 }
     }
 }
 
@@ -85,19 +105,24 @@ impl Format for Iq2S {
     const OFFSET: i32 = 64;
     const SPAN: i32 = 107;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (block, q) = (first::<82, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<16, _>(scale);
-        let d = f16_at(block, 0);
-        for g in 0..16 {
-            let nibble = block[74 + g / 2] >> (4 * (g % 2)) & 15;
-            scale[g] = d * (0.5 + f32::from(nibble)) * 0.25;
-        }
+        scaled::<Self>(block, scale, min);
         for n in 0..32 {
             let high = block[66 + n / 4] >> (2 * (n % 4)) & 3;
             let index = usize::from(block[2 + n]) | usize::from(high) << 8;
             signed(&mut q[n * 8..], IQ2_S[index], SIGN_MASKS[usize::from(block[34 + n])]);
         }
+    }
+}
+impl WideFormat for Iq2S {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        let block = first::<82, _>(block);
+        for (g, scale) in scale.iter_mut().enumerate() {
+            *scale = odd(block[74 + g / 2] >> (4 * (g % 2)) & 15);
+        }
+        Factors { d: f16_at(block, 0) * 0.125, dmin: 0.0 }
     }
 }
 
@@ -113,13 +138,11 @@ impl Format for Iq3Xxs {
     const OFFSET: i32 = 64;
     const SPAN: i32 = 126;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (block, q) = (first::<98, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<8, _>(scale);
-        let d = f16_at(block, 0);
+        scaled::<Self>(block, scale, min);
         for g in 0..8 {
             let bits = u32_at(block, 66 + g * 4);
-            scale[g] = d * (0.5 + (bits >> 28) as f32) * 0.5;
             for i in 0..4 {
                 let signs = EVEN_MASKS[(bits >> (7 * i) & 127) as usize];
                 let index = 2 + g * 8 + i * 2;
@@ -127,6 +150,15 @@ impl Format for Iq3Xxs {
                 signed(&mut q[g * 32 + i * 8..], u64::from(a) | u64::from(b) << 32, signs);
             }
         }
+    }
+}
+impl WideFormat for Iq3Xxs {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        for (g, scale) in scale.iter_mut().take(8).enumerate() {
+            *scale = odd((u32_at(block, 66 + g * 4) >> 28) as u8);
+        }
+        Factors { d: f16_at(block, 0) * 0.25, dmin: 0.0 }
     }
 }
 
@@ -142,13 +174,10 @@ impl Format for Iq3S {
     const OFFSET: i32 = 16;
     const SPAN: i32 = 31;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (block, q) = (first::<110, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<8, _>(scale);
-        let d = f16_at(block, 0);
+        scaled::<Self>(block, scale, min);
         for g in 0..8 {
-            let nibble = block[106 + g / 2] >> (4 * (g % 2)) & 15;
-            scale[g] = d * f32::from(1 + 2 * nibble);
             let high = usize::from(block[66 + g]);
             for i in 0..4 {
                 let book = |n: usize| {
@@ -159,6 +188,16 @@ impl Format for Iq3S {
                 signed(&mut q[g * 32 + i * 8..], book(2 * i) | book(2 * i + 1) << 32, mask);
             }
         }
+    }
+}
+impl WideFormat for Iq3S {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        let block = first::<110, _>(block);
+        for (g, scale) in scale.iter_mut().take(8).enumerate() {
+            *scale = odd(block[106 + g / 2] >> (4 * (g % 2)) & 15);
+        }
+        Factors { d: f16_at(block, 0), dmin: 0.0 }
     }
 }
 
@@ -185,19 +224,26 @@ impl Format for Iq1S {
     const OFFSET: i32 = 16;
     const SPAN: i32 = 25;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (block, q) = (first::<50, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<8, _>(scale);
-        let d = f16_at(block, 0);
+        scaled::<Self>(block, scale, min);
         for g in 0..8 {
             let word = u16_at(block, 34 + g * 2);
-            scale[g] = d * f32::from(2 * (word >> 12 & 7) + 1) * 0.125;
             for i in 0..4 {
                 let high = usize::from(word >> (3 * i) & 7);
                 let index = usize::from(block[2 + g * 4 + i]) | high << 8;
                 shifted(&mut q[g * 32 + i * 8..], index, word & 0x8000 != 0);
             }
         }
+    }
+}
+impl WideFormat for Iq1S {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        for (g, scale) in scale.iter_mut().take(8).enumerate() {
+            *scale = odd((u16_at(block, 34 + g * 2) >> 12 & 7) as u8);
+        }
+        Factors { d: f16_at(block, 0) * 0.125, dmin: 0.0 }
     }
 }
 
@@ -214,19 +260,26 @@ impl Format for Iq1M {
     const OFFSET: i32 = 16;
     const SPAN: i32 = 25;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (block, q) = (first::<56, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<16, _>(scale);
-        let words: [u16; 4] = std::array::from_fn(|i| u16_at(block, 48 + i * 2));
-        let factor = words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000;
-        let d = f16::from_bits(factor).to_f32();
+        scaled::<Self>(block, scale, min);
         for g in 0..16 {
-            scale[g] = d * f32::from(2 * (words[g / 4] >> (3 * (g % 4)) & 7) + 1) * 0.125;
             for i in 0..2 {
                 let high = block[32 + g] >> (4 * i);
                 let index = usize::from(block[g * 2 + i]) | usize::from(high & 7) << 8;
                 shifted(&mut q[g * 16 + i * 8..], index, high & 8 != 0);
             }
         }
+    }
+}
+impl WideFormat for Iq1M {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        let words: [u16; 4] = std::array::from_fn(|i| u16_at(block, 48 + i * 2));
+        let factor = words[0] >> 12 | words[1] >> 8 & 0xf0 | words[2] >> 4 & 0xf00 | words[3] & 0xf000;
+        for (g, scale) in scale.iter_mut().enumerate() {
+            *scale = odd((words[g / 4] >> (3 * (g % 4)) & 7) as u8);
+        }
+        Factors { d: f16::from_bits(factor).to_f32() * 0.125, dmin: 0.0 }
     }
 }

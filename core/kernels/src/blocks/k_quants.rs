@@ -3,7 +3,7 @@
 
 use super::QuantType;
 use super::bytes::{f16_at, u16_at};
-use super::format::{Format, first, first_mut};
+use super::format::{Factors, Format, GROUPS, WideFormat, first, first_mut, scaled};
 use super::four_bit::IQ4_LEVELS;
 
 /// Q2_K: 16 bytes of (scale, minimum) nibbles, 64 bytes of two bits, d f16, dmin f16.
@@ -20,13 +20,7 @@ impl Format for Q2K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<84, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<16, _>(scale);
-        let min = first_mut::<16, _>(min);
-        let (d, dmin) = (f16_at(b, 80), f16_at(b, 82));
-        for g in 0..16 {
-            scale[g] = d * f32::from(b[g] & 15);
-            min[g] = dmin * f32::from(b[g] >> 4);
-        }
+        scaled::<Self>(b, scale, min);
         for half in 0..2 {
             for shift in 0..4 {
                 for i in 0..32 {
@@ -34,6 +28,17 @@ impl Format for Q2K {
                 }
             }
         }
+    }
+}
+impl WideFormat for Q2K {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], min: &mut [i16; GROUPS]) -> Factors {
+        let b = first::<84, _>(block);
+        for g in 0..16 {
+            scale[g] = i16::from(b[g] & 15);
+            min[g] = i16::from(b[g] >> 4);
+        }
+        Factors { d: f16_at(b, 80), dmin: f16_at(b, 82) }
     }
 }
 
@@ -49,15 +54,9 @@ impl Format for Q3K {
     const OFFSET: i32 = 4;
     const SPAN: i32 = 7;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<110, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<16, _>(scale);
-        let d = f16_at(b, 108);
-        for g in 0..16 {
-            let low = b[96 + g % 8] >> (4 * (g / 8)) & 15;
-            let high = b[104 + g % 4] >> (2 * (g / 4)) & 3;
-            scale[g] = d * f32::from((low | high << 4) as i8 - 32);
-        }
+        scaled::<Self>(b, scale, min);
         for half in 0..2 {
             for shift in 0..4 {
                 for i in 0..32 {
@@ -67,6 +66,18 @@ impl Format for Q3K {
                 }
             }
         }
+    }
+}
+impl WideFormat for Q3K {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        let b = first::<110, _>(block);
+        for (g, scale) in scale.iter_mut().enumerate() {
+            let low = b[96 + g % 8] >> (4 * (g / 8)) & 15;
+            let high = b[104 + g % 4] >> (2 * (g / 4)) & 3;
+            *scale = i16::from(low | high << 4) - 32;
+        }
+        Factors { d: f16_at(b, 108), dmin: 0.0 }
     }
 }
 
@@ -85,14 +96,13 @@ fn scales_and_minima(s: &[u8; 12]) -> ([u8; 8], [u8; 8]) {
 
 /// Reads d, dmin and the 12 scale bytes that open a Q4_K or Q5_K block.
 #[inline(always)]
-fn open_block(block: &[u8], scale: &mut [f32; 8], min: &mut [f32; 8]) {
-    let packed = first::<12, _>(&block[4..]);
-    let (d, dmin) = (f16_at(block, 0), f16_at(block, 2));
-    let (s, m) = scales_and_minima(packed);
+fn open_block(block: &[u8], scale: &mut [i16; GROUPS], min: &mut [i16; GROUPS]) -> Factors {
+    let (s, m) = scales_and_minima(first::<12, _>(&block[4..]));
     for g in 0..8 {
-        scale[g] = d * f32::from(s[g]);
-        min[g] = dmin * f32::from(m[g]);
+        scale[g] = i16::from(s[g]);
+        min[g] = i16::from(m[g]);
     }
+    Factors { d: f16_at(block, 0), dmin: f16_at(block, 2) }
 }
 
 /// Q4_K: d f16, dmin f16, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles.
@@ -109,9 +119,7 @@ impl Format for Q4K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<144, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<8, _>(scale);
-        let min = first_mut::<8, _>(min);
-        open_block(b, scale, min);
+        scaled::<Self>(b, scale, min);
         for pair in 0..4 {
             for i in 0..32 {
                 let v = b[16 + pair * 32 + i];
@@ -119,6 +127,12 @@ impl Format for Q4K {
                 q[pair * 64 + 32 + i] = (v >> 4) as i8;
             }
         }
+    }
+}
+impl WideFormat for Q4K {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], min: &mut [i16; GROUPS]) -> Factors {
+        open_block(first::<144, _>(block), scale, min)
     }
 }
 
@@ -136,9 +150,7 @@ impl Format for Q5K {
     #[inline(always)]
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<176, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<8, _>(scale);
-        let min = first_mut::<8, _>(min);
-        open_block(b, scale, min);
+        scaled::<Self>(b, scale, min);
         for pair in 0..4 {
             for i in 0..32 {
                 let (v, high) = (b[48 + pair * 32 + i], b[16 + i]);
@@ -146,6 +158,12 @@ impl Format for Q5K {
                 q[pair * 64 + 32 + i] = (v >> 4 | (high >> (2 * pair + 1) & 1) << 4) as i8;
             }
         }
+    }
+}
+impl WideFormat for Q5K {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], min: &mut [i16; GROUPS]) -> Factors {
+        open_block(first::<176, _>(block), scale, min)
     }
 }
 
@@ -161,13 +179,9 @@ impl Format for Q6K {
     const OFFSET: i32 = 32;
     const SPAN: i32 = 63;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<210, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<16, _>(scale);
-        let d = f16_at(b, 208);
-        for g in 0..16 {
-            scale[g] = d * f32::from(b[192 + g] as i8);
-        }
+        scaled::<Self>(b, scale, min);
         for half in 0..2 {
             for i in 0..32 {
                 let (a, c, high) = (b[half * 64 + i], b[half * 64 + 32 + i], b[128 + half * 32 + i]);
@@ -178,6 +192,16 @@ impl Format for Q6K {
                 q[out + 96] = (c >> 4 | (high >> 6) << 4) as i8 - 32;
             }
         }
+    }
+}
+impl WideFormat for Q6K {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        let b = first::<210, _>(block);
+        for (g, scale) in scale.iter_mut().enumerate() {
+            *scale = i16::from(b[192 + g] as i8);
+        }
+        Factors { d: f16_at(b, 208), dmin: 0.0 }
     }
 }
 
@@ -193,19 +217,28 @@ impl Format for Iq4Xs {
     const OFFSET: i32 = 128;
     const SPAN: i32 = 255;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<136, _>(block), first_mut::<256, _>(q));
-        let scale = first_mut::<8, _>(scale);
-        let (d, high) = (f16_at(b, 0), u16_at(b, 2));
+        scaled::<Self>(b, scale, min);
         for g in 0..8 {
-            let low = b[4 + g / 2] >> (4 * (g % 2)) & 15;
-            let top = (high >> (2 * g) & 3) as u8;
-            scale[g] = d * f32::from((low | top << 4) as i8 - 32);
             for i in 0..16 {
                 let v = b[8 + g * 16 + i];
                 q[g * 32 + i] = IQ4_LEVELS[usize::from(v & 15)];
                 q[g * 32 + 16 + i] = IQ4_LEVELS[usize::from(v >> 4)];
             }
         }
+    }
+}
+impl WideFormat for Iq4Xs {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        let b = first::<136, _>(block);
+        let high = u16_at(b, 2);
+        for (g, scale) in scale.iter_mut().take(8).enumerate() {
+            let low = b[4 + g / 2] >> (4 * (g % 2)) & 15;
+            let top = (high >> (2 * g) & 3) as u8;
+            *scale = i16::from(low | top << 4) - 32;
+        }
+        Factors { d: f16_at(b, 0), dmin: 0.0 }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::QuantType;
 use super::bytes::f16_at;
-use super::format::{Format, first, first_mut};
+use super::format::{Factors, Format, GROUPS, WideFormat, first, first_mut, scaled};
 
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
@@ -25,9 +25,9 @@ impl Format for Tq1_0 {
     const OFFSET: i32 = 1;
     const SPAN: i32 = 2;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<54, _>(block), first_mut::<256, _>(q));
-        scale[..8].fill(f16_at(b, 52));
+        scaled::<Self>(b, scale, min);
         for (n, power) in POWERS.into_iter().enumerate() {
             for i in 0..32 {
                 q[n * 32 + i] = digit(b[i], power);
@@ -43,6 +43,13 @@ impl Format for Tq1_0 {
         }
     }
 }
+impl WideFormat for Tq1_0 {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        scale[..8].fill(1);
+        Factors { d: f16_at(block, 52), dmin: 0.0 }
+    }
+}
 
 /// TQ2_0: 64 bytes of two bits, d f16.
 pub(crate) struct Tq2_0;
@@ -56,9 +63,9 @@ impl Format for Tq2_0 {
     const OFFSET: i32 = 1;
     const SPAN: i32 = 3;
     #[inline(always)]
-    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], _: &mut [f32]) {
+    fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]) {
         let (b, q) = (first::<66, _>(block), first_mut::<256, _>(q));
-        scale[..8].fill(f16_at(b, 64));
+        scaled::<Self>(b, scale, min);
         for half in 0..2 {
             for shift in 0..4 {
                 for i in 0..32 {
@@ -66,5 +73,12 @@ impl Format for Tq2_0 {
                 }
             }
         }
+    }
+}
+impl WideFormat for Tq2_0 {
+    #[inline(always)]
+    fn whole(block: &[u8], scale: &mut [i16; GROUPS], _: &mut [i16; GROUPS]) -> Factors {
+        scale[..8].fill(1);
+        Factors { d: f16_at(block, 64), dmin: 0.0 }
     }
 }

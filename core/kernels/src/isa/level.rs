@@ -27,6 +27,19 @@ macro_rules! avx512 {
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512;
 
+/// Puts the target features of `Avx512Bytes` on a function.
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx512_bytes {
+    ($($item:tt)*) => {
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi,gfni,bmi2,avx2,fma,f16c"
+        )]
+        $($item)*
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512_bytes;
+
 /// Proof of nothing: every processor can run plain Rust.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
@@ -75,6 +88,22 @@ impl Avx512 {
         is_x86_feature_detected!("avx512bf16").then_some(Avx512BFloat16(()))
     }
 }
+
+#[cfg(target_arch = "x86_64")]
+impl Avx512 {
+    /// Proof of the permutations of bytes and what came with them, which the first such processors do not have.
+    pub(crate) fn bytes(self) -> Option<Avx512Bytes> {
+        let found = is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("gfni")
+            && is_x86_feature_detected!("bmi2");
+        found.then_some(Avx512Bytes(()))
+    }
+}
+
+/// Proof of everything of `Avx512` and of AVX-512 VBMI, GFNI and BMI2.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512Bytes(());
 
 /// Proof of everything of `Avx512` and of AVX-512 BF16.
 #[cfg(target_arch = "x86_64")]
@@ -154,7 +183,10 @@ impl Level {
     pub(crate) fn extensions(self) -> Vec<&'static str> {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(isa) => isa.bfloat16().map(|_| "avx512bf16").into_iter().collect(),
+            Level::Avx512(isa) => {
+                let products = isa.bfloat16().map(|_| "avx512bf16");
+                products.into_iter().chain(isa.bytes().map(|_| "avx512vbmi")).collect()
+            }
             #[cfg(target_arch = "aarch64")]
             Level::Neon(isa) => {
                 let dots = isa.dot_products().map(|_| "dotprod");

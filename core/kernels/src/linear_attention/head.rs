@@ -2,6 +2,7 @@
 
 use super::{KeySharing, LinearAttention, LinearAttentionRows, LogDecay, StateUpdate};
 use crate::memory::Scratch;
+use crate::pointwise::{load_part, store_part};
 use crate::pool::SendPointer;
 use crate::simd::{Kernel, LANES, Simd, exp};
 
@@ -59,7 +60,7 @@ impl Kernel for Head<'_> {
             block.rows = BLOCK.min(self.rows - first);
             block.prepare(s, &source, first);
             block.run(s, self.shape.update, state, layout);
-            block.finish(&source, first, self.out);
+            block.finish(s, &source, first, self.out);
         }
         if layout == Layout::Stripes {
             from_stripes::<S>(self.state, stripes, value_dim);
@@ -337,7 +338,7 @@ impl Block<'_> {
 
     /// Writes the results of the rows from `first` of the sequence on.
     #[inline(always)]
-    fn finish(&self, source: &Source, first: usize, out: &SendPointer<f32>) {
+    fn finish<S: Simd>(&self, s: S, source: &Source, first: usize, out: &SendPointer<f32>) {
         let value_dim = source.shape.value_dim;
         let skip = source.input.skip.map_or(0.0, |all| all[source.head]);
         for row in 0..self.rows {
@@ -345,10 +346,19 @@ impl Block<'_> {
             // SAFETY: `check` has seen room for `[T, heads, value_dim]`; a head's part of a row belongs to its one task.
             let to = unsafe { std::slice::from_raw_parts_mut(out.at(place), value_dim) };
             to.copy_from_slice(&self.out[row * self.wide[1]..][..value_dim]);
-            if skip != 0.0 {
-                let values = &source.input.values[place..place + value_dim];
-                to.iter_mut().zip(values).for_each(|(to, value)| *to += skip * value);
+            if skip == 0.0 {
+                continue;
             }
+            let values = &source.input.values[place..place + value_dim];
+            let skip = s.splat(skip);
+            let (to, rest) = to.as_chunks_mut::<LANES>();
+            let (values, values_rest) = values.as_chunks::<LANES>();
+            for (to, values) in to.iter_mut().zip(values) {
+                let sum = s.fma(skip, s.load(values), s.load(to));
+                s.store(to, sum);
+            }
+            let sum = s.fma(skip, load_part(s, values_rest), load_part(s, rest));
+            store_part(s, rest, sum);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Products of mapped weight blocks with rows of activations: `y[t, r] = sum over k of w[r, k] * x[t, k]`.
 //!
-//! There are two classes of kernel: for one row of activations and for several. Within a class a row's result
-//! depends on that row alone: reductions have a fixed order, whatever the threads, tasks and other rows are.
+//! There are kernels for one row of activations and for several, of every instruction set. All sum in the order that the
+//! guide of this crate defines, so that a row's result depends on that row alone.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -9,6 +9,7 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod order;
 mod plan;
 mod portable;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -34,8 +35,7 @@ pub enum Arithmetic {
     Exact,
     /// Quantised weights times activations rounded to 8 bits, as llama.cpp does: one scale per 32 values for the
     /// 32-wide formats and NVFP4, per 256 for the others. F32 and F16 weights: f32 arithmetic (F16 as `HalfPrompts` says).
-    /// BF16 weights: bfloat16 products summed in f32 where the processor has them and there are several rows, as
-    /// llama.cpp does, else f32.
+    /// BF16 weights: activations rounded to bfloat16, sums in f32.
     Fast,
 }
 

@@ -123,7 +123,7 @@ struct Task<'a> {
     out: Columns<'a>,
 }
 
-/// The class of kernel for an input.
+/// The way to compute for an input.
 fn class_of(x: &Activations) -> Class {
     if x.rows == 1 { Class::OneRow } else { Class::ManyRows }
 }
@@ -140,15 +140,17 @@ impl<'a> Work<'a> {
         let kernels = kernels(&level);
         match (arithmetic, block) {
             (Arithmetic::Fast, BlockType::Quant(quant)) => {
-                Ok(Work::Rounded(kernels.rounded(quant, class), x.quantised(cpu, Rounding::of(quant))?))
+                let (choice, x) = (kernels.rounded(quant, class), x.quantised(cpu, Rounding::of(quant))?);
+                if let Some(order) = choice.kernel.order() {
+                    x.arrange(cpu, order);
+                }
+                Ok(Work::Rounded(choice, x))
             }
-            (Arithmetic::Fast, BlockType::Float(float)) if class == Class::ManyRows => {
-                let coarse = match float {
-                    FloatType::F32 => false,
-                    FloatType::F16 => cpu.half_prompts() == HalfPrompts::BFloat16,
-                    FloatType::BF16 => true,
-                };
-                match kernels.bfloat16(float).filter(|_| coarse) {
+            (Arithmetic::Fast, BlockType::BF16) => {
+                Ok(Work::BFloat16(kernels.bfloat16(class), x.bfloat16(cpu)?))
+            }
+            (Arithmetic::Fast, BlockType::F16) if cpu.half_prompts() == HalfPrompts::BFloat16 => {
+                match kernels.native_bfloat16(FloatType::F16, class) {
                     Some(choice) => Ok(Work::BFloat16(choice, x.bfloat16(cpu)?)),
                     None => Ok(Work::Float(kernels.float(block, class), *x)),
                 }
@@ -185,7 +187,7 @@ impl<'a> Work<'a> {
 
 /// Whether an instruction set multiplies F16 prompts in bfloat16.
 pub(crate) fn has_half_prompts(level: &Level) -> bool {
-    kernels(level).bfloat16(FloatType::F16).is_some()
+    kernels(level).native_bfloat16(FloatType::F16, Class::ManyRows).is_some()
 }
 
 /// The kernels of an instruction set, which its proof implements.

@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::activations::{Activations, BFloat16Rows, Quantised};
+use crate::activations::{Activations, BFloat16Rows, Order, Quantised};
 use crate::blocks::{BlockType, FloatType, Matrix, QuantType};
 use crate::caches::Caches;
 use crate::memory::Scratch;
@@ -156,6 +156,7 @@ pub(super) type Function<F> = unsafe fn(&mut Job<'_, F>, &mut Scratch);
 pub(super) struct Kernel<F: Form> {
     block: BlockType,
     function: Function<F>,
+    order: Option<Order>,
 }
 
 impl<F: Form> Clone for Kernel<F> {
@@ -173,7 +174,17 @@ impl<F: Form> Kernel<F> {
     /// This processor has the instructions that `function` was compiled for (say whose token is at hand), and the
     /// function reads weights of this type.
     pub(super) unsafe fn new(block: impl Into<BlockType>, function: Function<F>) -> Self {
-        Kernel { block: block.into(), function }
+        Kernel { block: block.into(), function, order: None }
+    }
+
+    /// The same, wanting its activations in an order besides.
+    pub(super) fn with_order(self, order: Option<Order>) -> Self {
+        Kernel { order, ..self }
+    }
+
+    /// The order that it wants.
+    pub(super) fn order(self) -> Option<Order> {
+        self.order
     }
 
     /// Computes a job.
@@ -200,8 +211,7 @@ pub(super) struct Choice<F: Form> {
     pub(super) tile: usize,
 }
 
-/// The two classes of kernel. The class goes by the whole input, so that a row's result never depends on how many rows
-/// share its expert.
+/// The two ways to compute products, by the number of rows of the whole input; they give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// The input has a single row.
@@ -218,8 +228,12 @@ pub(super) trait IsaKernels {
     /// Quantised weights, activations rounded to 8 bits.
     fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded>;
 
-    /// Several rows of 16-bit floats, both sides rounded to bfloat16; none where the processor has no such products.
-    fn bfloat16(&self, _: FloatType) -> Option<Choice<BFloat16>> {
+    /// BF16 weights and activations rounded to bfloat16.
+    fn bfloat16(&self, class: Class) -> Choice<BFloat16>;
+
+    /// The same for either type of 16-bit floats, F16 weights being rounded too; none where the processor has no such
+    /// products.
+    fn native_bfloat16(&self, _: FloatType, _: Class) -> Option<Choice<BFloat16>> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! Weights as the kernels of every instruction set multiply them, whatever format they came in.
 
-use crate::blocks::{Format, GROUPS, SUPER};
+use crate::blocks::{Factors, Format, GROUPS, SUPER, WideFormat};
 
 /// Up to 256 unpacked weights of one row.
 #[derive(Clone, Copy)]
@@ -27,5 +27,27 @@ impl Unpacked {
         let groups = n * F::LEN / F::GROUP;
         self.scale[groups..].fill(0.0);
         self.min[groups..].fill(0.0);
+    }
+}
+
+/// The whole scales and minima of one row's 256 weights of a wide format.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    pub(super) scale: [i16; GROUPS],
+    pub(super) min: [i16; GROUPS],
+    pub(super) factors: Factors,
+}
+
+impl Whole {
+    /// Zeros.
+    pub(super) const ZERO: Whole =
+        Whole { scale: [0; GROUPS], min: [0; GROUPS], factors: Factors { d: 0.0, dmin: 0.0 } };
+
+    /// Those of a block.
+    #[inline(always)]
+    pub(super) fn of<F: WideFormat>(block: &[u8]) -> Whole {
+        let mut whole = Whole::ZERO;
+        whole.factors = F::whole(block, &mut whole.scale, &mut whole.min);
+        whole
     }
 }

@@ -46,20 +46,41 @@ fn sum8(a: __m256) -> f32 {
     })
 }
 
-/// `a * 2^n` in two steps, so that 2^128 is reached: 2^(n - 1), then 2.
+/// `a * 2^n` in two steps, so that 2^128 is reached: 2, then 2^(n - 1), in this order so that nothing is subnormal between.
 #[inline(always)]
 fn scale8(a: __m256, n: __m256) -> __m256 {
     avx!({
         let bits = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(126));
-        let scaled = _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(bits)));
-        _mm256_add_ps(scaled, scaled)
+        _mm256_mul_ps(_mm256_add_ps(a, a), _mm256_castsi256_ps(_mm256_slli_epi32::<23>(bits)))
+    })
+}
+
+/// The first eight bytes, widened.
+#[inline(always)]
+fn widen8(bytes: __m128i) -> __m256 {
+    avx!(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)))
+}
+
+/// `Simd::transpose_in_quarters` for two quarters.
+#[inline(always)]
+fn turn_quarters([a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+    avx!({
+        let low = _mm256_castps_pd(_mm256_unpacklo_ps(a, b));
+        let high = _mm256_castps_pd(_mm256_unpackhi_ps(a, b));
+        let low2 = _mm256_castps_pd(_mm256_unpacklo_ps(c, d));
+        let high2 = _mm256_castps_pd(_mm256_unpackhi_ps(c, d));
+        [
+            _mm256_castpd_ps(_mm256_unpacklo_pd(low, low2)),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(low, low2)),
+            _mm256_castpd_ps(_mm256_unpacklo_pd(high, high2)),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(high, high2)),
+        ]
     })
 }
 
 impl Simd for Avx2 {
     const REGISTERS: usize = 8;
     type F = F;
-    type Acc = __m256;
 
     #[inline(always)]
     fn splat(self, value: f32) -> F {
@@ -198,25 +219,6 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn acc_zero(self) -> __m256 {
-        avx!(_mm256_setzero_ps())
-    }
-
-    #[inline(always)]
-    fn acc_fma(self, a: F, b: F, acc: __m256) -> __m256 {
-        avx!(_mm256_fmadd_ps(a.1, b.1, _mm256_fmadd_ps(a.0, b.0, acc)))
-    }
-
-    #[inline(always)]
-    fn acc_sums<const A: usize>(self, accs: &[__m256; A]) -> [f32; A] {
-        let mut out = [0.0; A];
-        for i in 0..A {
-            out[i] = sum8(accs[i]);
-        }
-        out
-    }
-
-    #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         enter(self, kernel)
     }
@@ -229,6 +231,79 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch(self, address: *const u8) {
         avx!(_mm_prefetch::<_MM_HINT_T0>(address.cast()))
+    }
+
+    #[inline(always)]
+    unsafe fn load_quarter_ptr(self, from: *const f32) -> F {
+        avx!({
+            let four = _mm_loadu_ps(from);
+            let half = _mm256_set_m128(four, four);
+            (half, half)
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16_quarters(self, from: [*const u8; 4]) -> [F; 4] {
+        avx!({
+            let (a, b) = (_mm_loadu_si128(from[0].cast()), _mm_loadu_si128(from[1].cast()));
+            let (c, d) = (_mm_loadu_si128(from[2].cast()), _mm_loadu_si128(from[3].cast()));
+            let (e, f) = (_mm_loadu_si128(from[0].add(16).cast()), _mm_loadu_si128(from[1].add(16).cast()));
+            let (g, h) = (_mm_loadu_si128(from[2].add(16).cast()), _mm_loadu_si128(from[3].add(16).cast()));
+            [
+                (_mm256_cvtph_ps(_mm_unpacklo_epi64(a, b)), _mm256_cvtph_ps(_mm_unpacklo_epi64(c, d))),
+                (_mm256_cvtph_ps(_mm_unpackhi_epi64(a, b)), _mm256_cvtph_ps(_mm_unpackhi_epi64(c, d))),
+                (_mm256_cvtph_ps(_mm_unpacklo_epi64(e, f)), _mm256_cvtph_ps(_mm_unpacklo_epi64(g, h))),
+                (_mm256_cvtph_ps(_mm_unpackhi_epi64(e, f)), _mm256_cvtph_ps(_mm_unpackhi_epi64(g, h))),
+            ]
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8_quarters(self, from: [*const u8; 4]) -> [F; 4] {
+        avx!({
+            let (a, b) = (_mm_loadu_si128(from[0].cast()), _mm_loadu_si128(from[1].cast()));
+            let (c, d) = (_mm_loadu_si128(from[2].cast()), _mm_loadu_si128(from[3].cast()));
+            let (low, high) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+            let (low2, high2) = (_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+            // Four bytes of each of two rows lie side by side.
+            [
+                (widen8(low), widen8(low2)),
+                (widen8(_mm_unpackhi_epi64(low, low)), widen8(_mm_unpackhi_epi64(low2, low2))),
+                (widen8(high), widen8(high2)),
+                (widen8(_mm_unpackhi_epi64(high, high)), widen8(_mm_unpackhi_epi64(high2, high2))),
+            ]
+        })
+    }
+
+    #[inline(always)]
+    fn spread_f16(self, bits: [u16; 4]) -> F {
+        let bits = u64::from(bits[0])
+            | u64::from(bits[1]) << 16
+            | u64::from(bits[2]) << 32
+            | u64::from(bits[3]) << 48;
+        avx!({
+            let four = _mm_cvtph_ps(_mm_cvtsi64_si128(bits as i64));
+            let (low, high) = (_mm_unpacklo_ps(four, four), _mm_unpackhi_ps(four, four));
+            let low = _mm256_set_m128(_mm_unpackhi_ps(low, low), _mm_unpacklo_ps(low, low));
+            (low, _mm256_set_m128(_mm_unpackhi_ps(high, high), _mm_unpacklo_ps(high, high)))
+        })
+    }
+
+    #[inline(always)]
+    fn transpose_quarters(self, [a, b, c, d]: [F; 4]) -> [F; 4] {
+        avx!([
+            (_mm256_permute2f128_ps::<0x20>(a.0, b.0), _mm256_permute2f128_ps::<0x20>(c.0, d.0)),
+            (_mm256_permute2f128_ps::<0x31>(a.0, b.0), _mm256_permute2f128_ps::<0x31>(c.0, d.0)),
+            (_mm256_permute2f128_ps::<0x20>(a.1, b.1), _mm256_permute2f128_ps::<0x20>(c.1, d.1)),
+            (_mm256_permute2f128_ps::<0x31>(a.1, b.1), _mm256_permute2f128_ps::<0x31>(c.1, d.1)),
+        ])
+    }
+
+    #[inline(always)]
+    fn transpose_in_quarters(self, [a, b, c, d]: [F; 4]) -> [F; 4] {
+        let low = turn_quarters([a.0, b.0, c.0, d.0]);
+        let high = turn_quarters([a.1, b.1, c.1, d.1]);
+        [(low[0], high[0]), (low[1], high[1]), (low[2], high[2]), (low[3], high[3])]
     }
 
     #[inline(always)]

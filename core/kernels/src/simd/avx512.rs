@@ -28,41 +28,9 @@ macro_rules! avx {
     }};
 }
 
-/// Adds pairs of lanes of `a` and `b`: sixteen sums, those of `a` and `b` taking turns.
-#[inline(always)]
-fn fold1(a: F, b: F) -> F {
-    avx!(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)))
-}
-
-/// The same for pairs of pairs.
-#[inline(always)]
-fn fold2(a: F, b: F) -> F {
-    avx!({
-        let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
-        let low = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
-        _mm512_add_ps(low, _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)))
-    })
-}
-
-/// The same for quarters of the register: even quarters plus odd quarters, first `a`'s, then `b`'s.
-#[inline(always)]
-fn fold4(a: F, b: F) -> F {
-    avx!(_mm512_add_ps(
-        _mm512_shuffle_f32x4::<0b10_00_10_00>(a, b),
-        _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b)
-    ))
-}
-
-/// In every quarter a partial sum each of the accumulators `first` to `first + 3`.
-#[inline(always)]
-fn quad(accs: &[F; LANES], first: usize) -> F {
-    fold2(fold1(accs[first], accs[first + 1]), fold1(accs[first + 2], accs[first + 3]))
-}
-
 impl Simd for Avx512 {
     const REGISTERS: usize = 32;
     type F = F;
-    type Acc = F;
 
     #[inline(always)]
     fn splat(self, value: f32) -> F {
@@ -166,40 +134,13 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn sum(self, a: F) -> f32 {
-        // The order of `_mm512_reduce_add_ps` is not promised; this one is: halves, quarters, pairs.
+        // The order of `_mm512_reduce_add_ps` is not promised.
         avx!({
             let eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a));
             let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
             let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
             _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
         })
-    }
-
-    #[inline(always)]
-    fn acc_zero(self) -> F {
-        avx!(_mm512_setzero_ps())
-    }
-
-    #[inline(always)]
-    fn acc_fma(self, a: F, b: F, acc: F) -> F {
-        avx!(_mm512_fmadd_ps(a, b, acc))
-    }
-
-    #[inline(always)]
-    fn acc_sums<const A: usize>(self, accs: &[F; A]) -> [f32; A] {
-        let mut out = [0.0; A];
-        let (sixteens, rest) = accs.as_chunks::<LANES>();
-        let (places, rest_places) = out.as_chunks_mut::<LANES>();
-        for (accs, place) in sixteens.iter().zip(places) {
-            // A tree over sixteen accumulators; lane i of the result is the sum of accumulator i.
-            let lower = fold4(quad(accs, 0), quad(accs, 4));
-            let upper = fold4(quad(accs, 8), quad(accs, 12));
-            self.store(place, fold4(lower, upper));
-        }
-        for (acc, place) in rest.iter().zip(rest_places) {
-            *place = self.sum(*acc);
-        }
-        out
     }
 
     #[inline(always)]
@@ -215,6 +156,86 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch(self, address: *const u8) {
         avx!(_mm_prefetch::<_MM_HINT_T0>(address.cast()))
+    }
+
+    #[inline(always)]
+    unsafe fn load_quarter_ptr(self, from: *const f32) -> F {
+        avx!(_mm512_broadcast_f32x4(_mm_loadu_ps(from)))
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16_quarters(self, from: [*const u8; 4]) -> [F; 4] {
+        avx!({
+            let (a, b) = (_mm256_loadu_si256(from[0].cast()), _mm256_loadu_si256(from[1].cast()));
+            let (c, d) = (_mm256_loadu_si256(from[2].cast()), _mm256_loadu_si256(from[3].cast()));
+            let (even, odd) = (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+            let (even2, odd2) = (_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
+            [
+                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x20>(even, even2)),
+                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x20>(odd, odd2)),
+                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x31>(even, even2)),
+                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x31>(odd, odd2)),
+            ]
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8_quarters(self, from: [*const u8; 4]) -> [F; 4] {
+        avx!({
+            let (a, b) = (_mm_loadu_si128(from[0].cast()), _mm_loadu_si128(from[1].cast()));
+            let (c, d) = (_mm_loadu_si128(from[2].cast()), _mm_loadu_si128(from[3].cast()));
+            let (low, high) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+            let (low2, high2) = (_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+            [
+                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_unpacklo_epi64(low, low2))),
+                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_unpackhi_epi64(low, low2))),
+                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_unpacklo_epi64(high, high2))),
+                _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_unpackhi_epi64(high, high2))),
+            ]
+        })
+    }
+
+    #[inline(always)]
+    fn spread_f16(self, bits: [u16; 4]) -> F {
+        let bits = u64::from(bits[0])
+            | u64::from(bits[1]) << 16
+            | u64::from(bits[2]) << 32
+            | u64::from(bits[3]) << 48;
+        avx!({
+            let four = _mm512_castps128_ps512(_mm_cvtph_ps(_mm_cvtsi64_si128(bits as i64)));
+            let places = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+            _mm512_permutexvar_ps(places, four)
+        })
+    }
+
+    #[inline(always)]
+    fn transpose_quarters(self, [a, b, c, d]: [F; 4]) -> [F; 4] {
+        avx!({
+            let (low, high) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
+            let (low2, high2) = (_mm512_shuffle_f32x4::<0x44>(c, d), _mm512_shuffle_f32x4::<0xee>(c, d));
+            [
+                _mm512_shuffle_f32x4::<0x88>(low, low2),
+                _mm512_shuffle_f32x4::<0xdd>(low, low2),
+                _mm512_shuffle_f32x4::<0x88>(high, high2),
+                _mm512_shuffle_f32x4::<0xdd>(high, high2),
+            ]
+        })
+    }
+
+    #[inline(always)]
+    fn transpose_in_quarters(self, [a, b, c, d]: [F; 4]) -> [F; 4] {
+        avx!({
+            let low = _mm512_castps_pd(_mm512_unpacklo_ps(a, b));
+            let high = _mm512_castps_pd(_mm512_unpackhi_ps(a, b));
+            let low2 = _mm512_castps_pd(_mm512_unpacklo_ps(c, d));
+            let high2 = _mm512_castps_pd(_mm512_unpackhi_ps(c, d));
+            [
+                _mm512_castpd_ps(_mm512_unpacklo_pd(low, low2)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(low, low2)),
+                _mm512_castpd_ps(_mm512_unpacklo_pd(high, high2)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(high, high2)),
+            ]
+        })
     }
 
     #[inline(always)]

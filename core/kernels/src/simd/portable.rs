@@ -17,16 +17,31 @@ fn map2(a: F, b: F, f: impl Fn(f32, f32) -> f32) -> F {
     out
 }
 
+/// `a * b + c`, rounded once, whatever the processor has.
+///
+/// Without the instruction `mul_add` is a call into the system's library for every element. The product of two f32 is exact
+/// in f64; if the sum is rounded to odd there, the second rounding, to f32, gives the same as a single one (Boldo and
+/// Melquiond 2008).
 #[inline(always)]
-fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
-    // Without the instruction `mul_add` is a library call.
-    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) { a.mul_add(b, c) } else { a * b + c }
+pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
+    if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+        return a.mul_add(b, c);
+    }
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    // What the sum lost (Knuth's TwoSum); not a number where something is infinite.
+    let back = sum - product;
+    let lost = (product - (sum - back)) + (c - back);
+    let bits = sum.to_bits();
+    let inexact = (lost > 0.0) | (lost < 0.0);
+    let away = (lost > 0.0) == (sum > 0.0);
+    let step = if inexact & (bits & 1 == 0) { if away { 1 } else { u64::MAX } } else { 0 };
+    f64::from_bits(bits.wrapping_add(step)) as f32
 }
 
 impl Simd for Portable {
     const REGISTERS: usize = 4;
     type F = F;
-    type Acc = F;
 
     #[inline(always)]
     fn splat(self, value: f32) -> F {
@@ -99,7 +114,7 @@ impl Simd for Portable {
     fn fma(self, a: F, b: F, c: F) -> F {
         let mut out = c;
         for i in 0..LANES {
-            out[i] = multiply_add(a[i], b[i], c[i]);
+            out[i] = fused(a[i], b[i], c[i]);
         }
         out
     }
@@ -108,7 +123,7 @@ impl Simd for Portable {
     fn fnma(self, a: F, b: F, c: F) -> F {
         let mut out = c;
         for i in 0..LANES {
-            out[i] = multiply_add(-a[i], b[i], c[i]);
+            out[i] = fused(-a[i], b[i], c[i]);
         }
         out
     }
@@ -141,7 +156,7 @@ impl Simd for Portable {
         map2(a, n, |a, n| {
             // Not a number becomes 0 here and stays in `a`.
             let bits = ((n as i32 - 1 + 127) << 23) as u32;
-            a * f32::from_bits(bits) * 2.0
+            (a + a) * f32::from_bits(bits)
         })
     }
 
@@ -175,21 +190,6 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn acc_zero(self) -> F {
-        [0.0; LANES]
-    }
-
-    #[inline(always)]
-    fn acc_fma(self, a: F, b: F, acc: F) -> F {
-        self.fma(a, b, acc)
-    }
-
-    #[inline(always)]
-    fn acc_sums<const A: usize>(self, accs: &[F; A]) -> [f32; A] {
-        accs.map(|acc| self.sum(acc))
-    }
-
-    #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
@@ -201,6 +201,41 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn prefetch(self, _: *const u8) {}
+
+    #[inline(always)]
+    unsafe fn load_quarter_ptr(self, from: *const f32) -> F {
+        // SAFETY: valid for four elements by the method's contract.
+        let four = unsafe { from.cast::<[f32; 4]>().read_unaligned() };
+        std::array::from_fn(|lane| four[lane % 4])
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16_quarters(self, from: [*const u8; 4]) -> [F; 4] {
+        // SAFETY: valid for sixteen f16 each by the method's contract.
+        self.transpose_quarters(from.map(|from| unsafe { self.load_f16_ptr(from) }))
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8_quarters(self, from: [*const u8; 4]) -> [F; 4] {
+        // SAFETY: valid for sixteen bytes each by the method's contract.
+        self.transpose_quarters(from.map(|from| unsafe { self.load_i8_ptr(from) }))
+    }
+
+    #[inline(always)]
+    fn spread_f16(self, bits: [u16; 4]) -> F {
+        let four = bits.map(|bits| f16::from_bits(bits).to_f32());
+        std::array::from_fn(|lane| four[lane / 4])
+    }
+
+    #[inline(always)]
+    fn transpose_quarters(self, rows: [F; 4]) -> [F; 4] {
+        std::array::from_fn(|m| std::array::from_fn(|lane| rows[lane / 4][4 * m + lane % 4]))
+    }
+
+    #[inline(always)]
+    fn transpose_in_quarters(self, rows: [F; 4]) -> [F; 4] {
+        std::array::from_fn(|j| std::array::from_fn(|lane| rows[lane % 4][lane / 4 * 4 + j]))
+    }
 
     #[inline(always)]
     fn largest(self, a: F) -> f32 {

@@ -57,30 +57,76 @@ fn exp_is_within_two_units_in_the_last_place() {
     });
 }
 
-struct Sums;
+struct Lanes<'a>(&'a [f32; 4 * LANES]);
 
-impl Kernel for Sums {
-    type Output = ([f32; LANES], f32, [f32; LANES]);
+impl Kernel for Lanes<'_> {
+    type Output = ([f32; LANES], [[f32; LANES]; 4], [[f32; LANES]; 4]);
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
-        let mut accs = [s.acc_zero(); LANES];
-        let lanes: [f32; LANES] = std::array::from_fn(|i| (i + 1) as f32);
-        for (i, acc) in accs.iter_mut().enumerate() {
-            *acc = s.acc_fma(s.load(&lanes), s.splat((i * i + 1) as f32), *acc);
-        }
-        (s.acc_sums(&accs), s.sum(s.load(&lanes)), s.lanes(s.swap_pairs(s.load(&lanes))))
+        let (rows, _) = self.0.as_chunks::<LANES>();
+        let rows = [s.load(&rows[0]), s.load(&rows[1]), s.load(&rows[2]), s.load(&rows[3])];
+        let (quarters, inside) = (s.transpose_quarters(rows), s.transpose_in_quarters(rows));
+        (s.lanes(s.swap_pairs(rows[0])), quarters.map(|row| s.lanes(row)), inside.map(|row| s.lanes(row)))
     }
 }
 
 #[test]
-fn sums_land_in_their_own_lane() {
+fn lanes_and_quarters_change_places() {
+    let rows: [f32; 4 * LANES] = std::array::from_fn(|i| i as f32);
     each_isa(|cpu| {
-        let (sums, sum, swapped) = dispatch(cpu, Sums);
-        assert_eq!(sum, 136.0);
-        for i in 0..LANES {
-            assert_eq!(sums[i], 136.0 * (i * i + 1) as f32, "{} {i}", cpu.isa());
-            assert_eq!(swapped[i], ((i ^ 1) + 1) as f32);
+        let (swapped, quarters, inside) = dispatch(cpu, Lanes(&rows));
+        for lane in 0..LANES {
+            assert_eq!(swapped[lane], (lane ^ 1) as f32, "{}", cpu.isa());
+            let (quarter, place) = (lane / 4, lane % 4);
+            for row in 0..4 {
+                assert_eq!(quarters[row][lane], (16 * quarter + 4 * row + place) as f32, "{}", cpu.isa());
+                assert_eq!(inside[row][lane], (16 * place + 4 * quarter + row) as f32, "{}", cpu.isa());
+            }
+        }
+    });
+}
+
+struct Quarters<'a>(&'a [u16; 4 * LANES], &'a [i8; 4 * LANES], &'a [f32; 4]);
+
+impl Kernel for Quarters<'_> {
+    type Output = [[f32; LANES]; 10];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let Quarters(halves, bytes, four) = self;
+        // SAFETY: four times sixteen f16, sixteen bytes, and four floats.
+        unsafe {
+            let halves_of = [0, 1, 2, 3].map(|row| halves.as_ptr().add(row * LANES).cast::<u8>());
+            let bytes_of = [0, 1, 2, 3].map(|row| bytes.as_ptr().add(row * LANES).cast::<u8>());
+            let (halves_in, bytes_in) = (s.load_f16_quarters(halves_of), s.load_i8_quarters(bytes_of));
+            let spread = s.spread_f16([halves[0], halves[1], halves[2], halves[3]]);
+            let all = [halves_in, bytes_in].concat();
+            std::array::from_fn(|i| match i {
+                8 => s.lanes(spread),
+                9 => s.lanes(s.load_quarter_ptr(four.as_ptr())),
+                _ => s.lanes(all[i]),
+            })
+        }
+    }
+}
+
+#[test]
+fn quarters_are_loaded_of_four_rows() {
+    let halves = std::array::from_fn(|i| half::f16::from_f32(i as f32 * 0.25 - 7.0).to_bits());
+    let bytes = std::array::from_fn(|i| (i as i8).wrapping_mul(37));
+    let four = [3.0, -1.0, 0.5, 9.0];
+    each_isa(|cpu| {
+        let found = dispatch(cpu, Quarters(&halves, &bytes, &four));
+        for lane in 0..LANES {
+            let (quarter, place) = (lane / 4, lane % 4);
+            for m in 0..4 {
+                let at = 16 * quarter + 4 * m + place;
+                assert_eq!(found[m][lane], at as f32 * 0.25 - 7.0, "{}", cpu.isa());
+                assert_eq!(found[4 + m][lane], f32::from(bytes[at]), "{}", cpu.isa());
+            }
+            assert_eq!(found[8][lane], quarter as f32 * 0.25 - 7.0, "{}", cpu.isa());
+            assert_eq!(found[9][lane], four[place], "{}", cpu.isa());
         }
     });
 }
@@ -193,4 +239,77 @@ fn products_of_odd_sizes_are_right_and_rows_stand_alone() {
             assert_eq!(c, wanted, "{} {rows} {depth} {columns}", cpu.isa());
         }
     });
+}
+
+struct Trees<'a>(&'a [[f32; LANES]; 24]);
+
+impl Kernel for Trees<'_> {
+    type Output = [f32; 24];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        self.0.map(|lanes| s.sum(s.load(&lanes)))
+    }
+}
+
+/// The tree that the documentation of `sum` describes.
+fn tree(lanes: &[f32]) -> f32 {
+    match lanes {
+        [one] => *one,
+        _ => {
+            let (low, high) = lanes.split_at(lanes.len() / 2);
+            tree(&low.iter().zip(high).map(|(a, b)| a + b).collect::<Vec<f32>>())
+        }
+    }
+}
+
+#[test]
+fn sums_follow_one_tree() {
+    let vectors: [[f32; LANES]; 24] =
+        std::array::from_fn(|i| std::array::from_fn(|j| ((i * 37 + j * 101 + 1) as f32).sqrt().sin() * 1e3));
+    let wanted = vectors.map(|lanes| tree(&lanes));
+    // The order matters for these numbers.
+    assert!(vectors.iter().zip(wanted).any(|(lanes, sum)| lanes.iter().sum::<f32>() != sum));
+    each_isa(|cpu| {
+        assert_eq!(dispatch(cpu, Trees(&vectors)), wanted, "{}", cpu.isa());
+    });
+}
+
+#[test]
+fn products_are_fused_without_the_instruction() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut float = |near: Option<f32>| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        match near {
+            // Within some bits of a number, so that much cancels.
+            Some(near) if seed & 3 == 0 => f32::from_bits(near.to_bits() ^ (seed >> 60) as u32),
+            Some(near) if seed & 3 == 1 => {
+                near * f32::from_bits(0x3380_0000 ^ (seed >> 40) as u32 & 0xff_ffff)
+            }
+            _ => f32::from_bits((seed >> 32) as u32),
+        }
+    };
+    let mut twice_rounded = 0;
+    for _ in 0..2_000_000 {
+        let (a, b) = (float(None), float(None));
+        let c = float(Some(-(a * b)));
+        let (got, wanted) = (fused(a, b, c), a.mul_add(b, c));
+        assert!(got.to_bits() == wanted.to_bits() || got.is_nan() && wanted.is_nan(), "{a:e} {b:e} {c:e}");
+        twice_rounded += i32::from((f64::from(a) * f64::from(b) + f64::from(c)) as f32 != wanted);
+    }
+    // Numbers that a plain f64 sum gets wrong were among them.
+    assert!(twice_rounded > 10);
+    for edge in [0.0, -0.0, f32::INFINITY, f32::MAX, f32::MIN_POSITIVE, 1e-45] {
+        for other in [0.0, -0.0, 1.0, -1.0, f32::NEG_INFINITY, f32::MAX, 1e-45, f32::NAN] {
+            for c in [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, -f32::MAX, 1e-45, 1.0] {
+                let (got, wanted) = (fused(edge, other, c), edge.mul_add(other, c));
+                assert!(
+                    got.to_bits() == wanted.to_bits() || got.is_nan() && wanted.is_nan(),
+                    "{edge} {other} {c}"
+                );
+            }
+        }
+    }
 }

@@ -2,7 +2,10 @@
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::naive;
+use menagerie_kernels_check::ordered::linear_attention::{self as ordered, Fault};
 use menagerie_kernels_check::weights::Random;
+
+use crate::one_answer::{bits, compare};
 
 /// Heads, key heads, elements of a key, elements of a value: odd ones, and those of published models.
 const SHAPES: [[usize; 4]; 5] =
@@ -139,6 +142,55 @@ fn a_sequence_in_pieces_is_the_sequence() {
                 assert!(run(piece) == whole, "{isa} {sizes:?} {update:?}: pieces of {piece}");
             }
         }
+    }
+}
+
+/// The state and the results of all rows in the order that `ordered` defines.
+fn in_order(shape: &LinearAttention, input: &LinearAttentionRows, fault: Option<Fault>) -> Vec<f32> {
+    let mut state = vec![0.25; shape.heads * shape.key_dim * shape.value_dim];
+    let mut out = vec![f32::NAN; input.values.len()];
+    ordered::faulty_linear_attention(shape, input, &mut state, &mut out, fault);
+    [state, out].concat()
+}
+
+#[test]
+fn every_form_has_one_order() {
+    let (rows, mut faults) = (21, Vec::new());
+    for (sizes, update) in SHAPES.into_iter().flat_map(|sizes| UPDATES.map(|update| (sizes, update))) {
+        let shape = shape(sizes, update);
+        let owned = Rows::of(&shape, rows);
+        for kind in 0..3 {
+            let all = owned.all(&shape, kind);
+            let expected = in_order(&shape, &all, None);
+            for isa in Isa::available() {
+                for (threads, piece) in [(1, rows), (3, 1), (2, 2), (3, 17)] {
+                    let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
+                    let mut state = vec![0.25; sizes[0] * sizes[2] * sizes[3]];
+                    let mut out = vec![f32::NAN; owned.values.len()];
+                    for (index, out) in out.chunks_mut(piece * sizes[0] * sizes[3]).enumerate() {
+                        let own = [index * piece, ((index + 1) * piece).min(rows)];
+                        linear_attention(&cpu, &shape, &part(&all, rows, own), &mut state, out).unwrap();
+                    }
+                    let about = || format!("{isa} {sizes:?} {update:?} decay {kind} in {piece}s");
+                    compare(&bits(&[state, out].concat()), &bits(&expected), about, &mut faults);
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn another_order_is_told_from_this_one() {
+    let shape = shape([2, 1, 40, 24], StateUpdate::Delta);
+    let owned = Rows::of(&shape, 9);
+    let all = owned.all(&shape, 2);
+    let (mut state, mut out) = (vec![0.25; 2 * 40 * 24], vec![f32::NAN; owned.values.len()]);
+    linear_attention(&Cpu::new(Some(1)).unwrap(), &shape, &all, &mut state, &mut out).unwrap();
+    let found = [state, out].concat();
+    assert_eq!(bits(&found), bits(&in_order(&shape, &all, None)));
+    for fault in [Fault::KeysBackwards, Fault::DecayFirst, Fault::Unfused] {
+        assert_ne!(bits(&found), bits(&in_order(&shape, &all, Some(fault))), "{fault:?}");
     }
 }
 

@@ -5,10 +5,12 @@
 mod attention;
 mod blocks;
 mod broken;
+mod cache;
 mod linear_attention;
 mod low_rank;
 mod matmul;
 mod norm;
+mod one_answer;
 mod pointwise;
 mod rope;
 mod selective_scan;

@@ -1,8 +1,10 @@
 //! The selective scan against f64, whole and in pieces.
 
 use menagerie_kernels::*;
-use menagerie_kernels_check::naive;
 use menagerie_kernels_check::weights::Random;
+use menagerie_kernels_check::{naive, ordered};
+
+use crate::one_answer::{bits, compare};
 
 /// Owned rows.
 struct Rows {
@@ -83,6 +85,36 @@ fn a_sequence_in_pieces_is_the_sequence() {
             assert!(run(piece) == whole, "{isa}: pieces of {piece}");
         }
     }
+}
+
+#[test]
+fn every_form_has_one_order() {
+    let mut faults = Vec::new();
+    for sizes in [[1, 1, 1], [3, 7, 2], [20, 100, 5], [13, 200, 16]] {
+        let [rows, channels, size] = sizes;
+        let owned = Rows::of(sizes);
+        let (mut state, mut out) = (vec![0.25; size * channels], vec![f32::NAN; rows * channels]);
+        ordered::selective_scan::selective_scan(&owned.part(0, rows), &mut state, &mut out);
+        let expected = [state, out].concat();
+        for isa in Isa::available() {
+            for (threads, piece) in [(1, rows), (3, 1), (2, 7)] {
+                let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
+                let (mut state, mut out) = (vec![0.25; size * channels], vec![f32::NAN; rows * channels]);
+                for (index, out) in out.chunks_mut(piece * channels).enumerate() {
+                    let input = owned.part(index * piece, ((index + 1) * piece).min(rows));
+                    selective_scan(&cpu, &input, &mut state, out).unwrap();
+                }
+                let found = [state, out].concat();
+                compare(
+                    &bits(&found),
+                    &bits(&expected),
+                    || format!("{isa} {sizes:?} in {piece}s"),
+                    &mut faults,
+                );
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]

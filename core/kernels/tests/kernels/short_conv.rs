@@ -1,7 +1,9 @@
 //! The convolution against f64, whole and in pieces.
 
 use menagerie_kernels::*;
-use menagerie_kernels_check::naive;
+use menagerie_kernels_check::{naive, ordered};
+
+use crate::one_answer::{bits, compare};
 
 fn wave(count: usize, step: usize) -> Vec<f32> {
     (0..count).map(|i| (i * step % 211) as f32 / 100.0 - 1.0).collect()
@@ -45,6 +47,33 @@ fn a_sequence_in_pieces_is_the_sequence() {
             assert!(run(piece) == whole, "{isa}: pieces of {piece}");
         }
     }
+}
+
+#[test]
+fn every_form_has_one_order() {
+    let mut faults = Vec::new();
+    for (channels, taps, rows) in [(1, 1, 3), (5, 2, 1), (40, 3, 9), (2050, 4, 13)] {
+        let (kernel, x) = (wave(channels * taps, 37), wave(rows * channels, 53));
+        let before = wave((taps - 1) * channels, 71);
+        let (mut state, mut expected) = (before.clone(), vec![f32::NAN; x.len()]);
+        ordered::short_conv::short_conv(&kernel, taps, &x, &mut state, &mut expected);
+        for isa in Isa::available() {
+            for (threads, piece) in [(1, rows), (3, 1), (2, 2)] {
+                let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
+                let (mut state, mut out) = (before.clone(), vec![f32::NAN; x.len()]);
+                for (x, out) in x.chunks(piece * channels).zip(out.chunks_mut(piece * channels)) {
+                    short_conv(&cpu, &kernel, taps, x, &mut state, out).unwrap();
+                }
+                compare(
+                    &bits(&out),
+                    &bits(&expected),
+                    || format!("{isa} {channels} {taps} in {piece}s"),
+                    &mut faults,
+                );
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]

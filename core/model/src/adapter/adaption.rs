@@ -61,6 +61,7 @@ pub(crate) fn adapted_products(
     };
     let mut products = plain;
     products.extend(terms().map(|(_, term)| Product { weight: &term.pair.a, bias: None }));
+    context.reads(&products);
     let mut made = compute.backend.products(&products, x, compute.arithmetic)?;
     let narrow = made.split_off(count.min(made.len()));
     let narrow: Vec<Rows> =

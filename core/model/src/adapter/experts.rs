@@ -32,6 +32,7 @@ fn product(
 ) -> Result<Rows> {
     let compute = context.compute;
     let stack = Product { weight, bias: None };
+    context.reads_some(weight, plan.groups().len(), weight.shape().count);
     let made = compute.backend.expert_products(&[stack], x, plan, packing, compute.arithmetic)?;
     let [rows] = exactly(made)?;
     Ok(rows)

@@ -112,6 +112,7 @@ fn replace(
 ) -> Result<Rows> {
     let compute = context.compute;
     let product = Product { weight: &whole.weight, bias: whole.bias.as_ref() };
+    context.reads(&[product]);
     let [own] = exactly(compute.backend.products(&[product], inputs, compute.arithmetic)?)?;
     match chosen {
         Chosen::All => Ok(own),

@@ -106,9 +106,7 @@ impl Executor for XLoraModel {
         // Whatever comes next reads and writes the first set.
         context.states.use_set(TRUE_PASS)?;
         let scalings = scalings?;
-        for hook in context.hooks {
-            hook.scalings(&scalings, context.layout)?;
-        }
+        context.hooks.scalings(&scalings, context.layout)?;
         let kept = self.mixing.kept(&scalings);
         let hooks = context.hooks;
         let mut pass =

@@ -131,7 +131,7 @@ impl XLoraMixing {
 fn softmax<'a>(values: impl Iterator<Item = &'a mut f32>) {
     let mut values: Vec<&mut f32> = values.collect();
     let largest = values.iter().fold(f32::NEG_INFINITY, |largest, value| largest.max(**value));
-    values.iter_mut().for_each(|value| **value = (**value - largest).exp());
+    values.iter_mut().for_each(|value| **value = libm::expf(**value - largest));
     let sum: f32 = values.iter().map(|value| **value).sum();
     values.iter_mut().for_each(|value| **value /= sum);
 }

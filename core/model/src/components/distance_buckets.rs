@@ -38,8 +38,8 @@ impl DistanceBuckets {
         if far < near || side == 0 {
             return first + far.min(side.saturating_sub(1));
         }
-        let whole = (self.farthest as f64 / near.max(1) as f64).ln() as f32;
-        let share = (far as f32 / near.max(1) as f32).ln() / whole * (side - near) as f32;
+        let whole = libm::log(self.farthest as f64 / near.max(1) as f64) as f32;
+        let share = libm::logf(far as f32 / near.max(1) as f32) / whole * (side - near) as f32;
         first + near.saturating_add(share as usize).min(side - 1)
     }
 

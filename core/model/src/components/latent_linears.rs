@@ -3,7 +3,7 @@
 use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::experts::{ExpertLinear, ExpertPlan, Packing};
-use crate::linear::{Linear, linear_many};
+use crate::linear::Linear;
 use crate::param::WeightShape;
 use crate::router::Routing;
 use crate::rows::Rows;
@@ -35,20 +35,7 @@ pub struct QueryLatent {
     pub norm: Box<dyn Norm>,
 }
 
-/// Products that make keys and values out of latents.
-pub enum Expansion {
-    /// Of weights of their own.
-    Apart {
-        /// `[latent]` to `[heads * plain]`.
-        keys: Box<dyn Linear>,
-        /// `[latent]` to `[heads * value]`.
-        values: Box<dyn Linear>,
-    },
-    /// Of one weight, `[latent]` to `[heads * (plain + value)]`: for each head its key, then its value.
-    Together(Box<dyn Linear>),
-}
-
-/// The products of a latent attention. Those that are absorbed and those that expand are the same numbers.
+/// The products of a latent attention.
 pub struct LatentLinears {
     /// `[D]`, or the latent of queries, to `[heads * (plain + rotated)]`.
     pub query: Box<dyn Linear>,
@@ -62,8 +49,6 @@ pub struct LatentLinears {
     pub absorb_key: Box<dyn ExpertLinear>,
     /// For each head `[latent]` to `[value]`: a mixed latent as the head's value.
     pub absorb_value: Box<dyn ExpertLinear>,
-    /// Keys and values out of latents.
-    pub expansion: Expansion,
     /// `[heads * value]` to `[D]`.
     pub output: Box<dyn Linear>,
 }
@@ -79,11 +64,6 @@ impl LatentLinears {
         expect("rows of the latent product", latent, self.latent.out_features())?;
         expect("rows of the rotated key product", rotated, self.rotated_key.out_features())?;
         expect("columns of the output product", heads * value, self.output.in_features())?;
-        let expanded = match &self.expansion {
-            Expansion::Apart { keys, values } => keys.out_features() + values.out_features(),
-            Expansion::Together(both) => both.out_features(),
-        };
-        expect("rows of the products of latents", heads * (plain + value), expanded)?;
         let stacks = [
             ("keys", &self.absorb_key, WeightShape { count: heads, rows: latent, cols: plain }),
             ("values", &self.absorb_value, WeightShape { count: heads, rows: value, cols: latent }),
@@ -113,74 +93,36 @@ impl LatentLinears {
         self.query.forward(&Activated::new(&normed), context)
     }
 
-    /// Queries `[T * heads, plain]` as latents see them, `[T * heads, latent]`; `origin` names the step's row of each of T.
-    pub(super) fn absorb_key(
-        &self,
-        query: &Rows,
-        heads: usize,
-        origin: &[u32],
-        context: &TransformContext,
-    ) -> Result<Rows> {
-        by_head(&*self.absorb_key, query, heads, origin, context)
+    /// Queries `[T * heads, plain]` as latents see them, `[T * heads, latent]`.
+    pub(super) fn absorb_key(&self, query: &Rows, heads: usize, context: &TransformContext) -> Result<Rows> {
+        by_head(&*self.absorb_key, query, heads, context)
     }
 
-    /// Mixed latents `[T * heads, latent]` as values, `[T * heads, value]`; `origin` names the step's row of each of T.
+    /// Mixed latents `[T * heads, latent]` as values, `[T * heads, value]`.
     pub(super) fn absorb_value(
         &self,
         mixed: &Rows,
         heads: usize,
-        origin: &[u32],
         context: &TransformContext,
     ) -> Result<Rows> {
-        by_head(&*self.absorb_value, mixed, heads, origin, context)
-    }
-
-    /// Keys `[T * heads, plain]` and values `[T, heads * value]` out of latents `[T, latent]`.
-    pub(super) fn expand(
-        &self,
-        latents: &Rows,
-        sizes: &LatentSizes,
-        origin: &[u32],
-        context: &TransformContext,
-    ) -> Result<[Rows; 2]> {
-        let (rows, LatentSizes { heads, plain, value, .. }) = (latents.rows(), *sizes);
-        let latents = Activated::selected(latents, origin)?;
-        match &self.expansion {
-            Expansion::Apart { keys, values } => {
-                let [keys, values] = linear_many([&**keys, &**values], &latents, context)?;
-                Ok([keys.reshape(rows * heads, plain)?, values])
-            }
-            Expansion::Together(both) => {
-                let both = both.forward(&latents, context)?.reshape(rows * heads, plain + value)?;
-                let [keys, values] = context.compute.backend.split(&both, [plain, value])?;
-                Ok([keys, values.reshape(rows, heads * value)?])
-            }
-        }
+        by_head(&*self.absorb_value, mixed, heads, context)
     }
 }
 
 /// Each head's own product with its rows of `x` `[T * heads, in]`, `[T * heads, out]`.
-fn by_head(
-    stack: &dyn ExpertLinear,
-    x: &Rows,
-    heads: usize,
-    origin: &[u32],
-    context: &TransformContext,
-) -> Result<Rows> {
-    let (tokens, backend) = (origin.len(), &context.compute.backend);
+fn by_head(stack: &dyn ExpertLinear, x: &Rows, heads: usize, context: &TransformContext) -> Result<Rows> {
+    let (tokens, backend) = (x.rows() / heads.max(1), &context.compute.backend);
     let experts = (0..tokens * heads).map(|row| (row % heads) as u32).collect();
     let routing = Routing { top_k: heads, experts, weights: vec![1.0; tokens * heads] };
     let plan = ExpertPlan::new(&routing, heads)?;
     if tokens == 1 {
-        let origin = vec![origin[0]; heads];
-        return stack.forward(&Activated::selected(x, &origin)?, &plan, Packing::Packed, context);
+        return stack.forward(&Activated::selected(x, &vec![0; heads])?, &plan, Packing::Packed, context);
     }
     // Head after head, tokens in order, as the plan has them.
     let packed: Vec<u32> =
         (0..heads).flat_map(|head| (0..tokens).map(move |token| (token * heads + head) as u32)).collect();
-    let origin: Vec<u32> = plan.tokens().iter().map(|token| origin[*token as usize]).collect();
     let x = backend.select(x, &packed)?;
-    let made = stack.forward(&Activated::selected(&x, &origin)?, &plan, Packing::Packed, context)?;
+    let made = stack.forward(&Activated::selected(&x, plan.tokens())?, &plan, Packing::Packed, context)?;
     drop(x);
     backend.select(&made, plan.slots())
 }

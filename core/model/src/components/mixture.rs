@@ -120,17 +120,9 @@ impl FeedForwardMixture {
             let (Some(part), Some(rows)) = (self.expert(*expert), plan.tokens().get(packed.clone())) else {
                 continue;
             };
-            // One row alone is computed by other kernels: its bits would depend on which experts its neighbours take.
-            let twice = match rows {
-                [only] => vec![*only; 2],
-                several => several.to_vec(),
-            };
-            let own = backend.select(x, &twice)?;
-            let (stream, block) = (backend.select(raw.stream, &twice)?, backend.select(raw.block, &twice)?);
-            let mut made = part.forward(&own, Raw { stream: &stream, block: &block }, context)?;
-            if rows.len() < twice.len() {
-                made = backend.select(&made, &[0])?;
-            }
+            let own = backend.select(x, rows)?;
+            let (stream, block) = (backend.select(raw.stream, rows)?, backend.select(raw.block, rows)?);
+            let made = part.forward(&own, Raw { stream: &stream, block: &block }, context)?;
             out = backend.add_rows(out, rows, &made)?;
         }
         Ok(out)
@@ -159,9 +151,7 @@ fn choose(logits: &[f32], width: usize, routing: &mut Routing) {
 impl FeedForward for FeedForwardMixture {
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         let routing = self.route(x, context)?;
-        for hook in context.hooks.iter().filter(|hook| hook.layers().contains(&context.layer)) {
-            hook.chosen(context.layer, x, &routing.experts, context.compute)?;
-        }
+        context.hooks.chosen(&routing.experts, x, context)?;
         let first = routing.experts.first().copied().unwrap_or(0);
         let together = routing.experts.iter().all(|expert| *expert == first);
         let out = match self.expert(first as usize).filter(|_| together) {

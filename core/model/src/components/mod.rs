@@ -40,7 +40,7 @@ pub use gated_delta_net::{
 pub use gated_norm::GatedNorm;
 pub use head::LinearHead;
 pub use latent_attention::LatentAttention;
-pub use latent_linears::{Expansion, LatentLinears, LatentSizes, QueryLatent};
+pub use latent_linears::{LatentLinears, LatentSizes, QueryLatent};
 pub use linear_mixer::LinearMixer;
 pub use low_rank::LowRankLinear;
 pub use mamba1::{Mamba1, Mamba1Channels, Mamba1Linears, Mamba1Norms};

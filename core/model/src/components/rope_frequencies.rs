@@ -1,9 +1,10 @@
-//! Rope frequencies and the ways they are stretched; computed once, at assembly.
+//! Rope frequencies and the ways they are stretched; computed once, at assembly, with functions that are the same code on
+//! every machine.
 
 /// `base^(-2j / dims)` for every pair `j` (Su et al., 2021). Divided by divisors, if there are any, of equal length.
 pub fn base_frequencies(base: f32, dims: usize, divisors: Option<&[f32]>) -> Vec<f32> {
     let frequency = |j: usize| {
-        let plain = f64::from(base).powf(-2.0 * j as f64 / dims as f64);
+        let plain = libm::pow(f64::from(base), -2.0 * j as f64 / dims as f64);
         let divisor = divisors.and_then(|divisors| divisors.get(j)).map_or(1.0, |d| f64::from(*d));
         (plain / divisor) as f32
     };
@@ -31,7 +32,7 @@ impl YarnScaling {
         let (n, base) = (dims as f64, f64::from(base));
         let rotations = |beta: f32| {
             let turns = f64::from(self.original_context) / (f64::from(beta) * 2.0 * std::f64::consts::PI);
-            n * turns.ln() / (2.0 * base.ln())
+            n * libm::log(turns) / (2.0 * libm::log(base))
         };
         let (mut low, mut high) = (rotations(self.beta_fast), rotations(self.beta_slow));
         if self.whole_dims {
@@ -39,7 +40,7 @@ impl YarnScaling {
         }
         let (low, high) = (low.max(0.0), high.min(n - 1.0));
         let frequency = |j: usize| {
-            let plain = base.powf(-2.0 * j as f64 / n);
+            let plain = libm::pow(base, -2.0 * j as f64 / n);
             let ramp = ((j as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
             (plain * (1.0 - ramp) + plain / f64::from(self.factor) * ramp) as f32
         };
@@ -66,7 +67,7 @@ impl Llama3Scaling {
         let (factor, context) = (f64::from(self.factor), f64::from(self.original_context));
         let (low, high) = (f64::from(self.low), f64::from(self.high));
         let frequency = |j: usize| {
-            let plain = f64::from(base).powf(-2.0 * j as f64 / dims as f64);
+            let plain = libm::pow(f64::from(base), -2.0 * j as f64 / dims as f64);
             let wavelength = 2.0 * std::f64::consts::PI / plain;
             let stretched = if wavelength < context / high {
                 plain

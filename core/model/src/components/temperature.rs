@@ -16,7 +16,7 @@ impl Temperature {
     pub fn factors(&self, positions: &[u32]) -> Option<Vec<f32>> {
         let factor = |position: &u32| {
             let steps = ((*position as f32 + self.offset) / self.length).floor();
-            1.0 + self.scale * (1.0 + steps).ln()
+            1.0 + self.scale * libm::logf(1.0 + steps)
         };
         let factors: Vec<f32> = positions.iter().map(factor).collect();
         factors.iter().any(|factor| *factor != 1.0).then_some(factors)

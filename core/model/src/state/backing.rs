@@ -1,8 +1,10 @@
 //! [`StateBacking`]: the memory of states, where a backend computes.
 
-use super::{KvType, StateId, StateSpec};
-use crate::Result;
+use super::{KvType, Run, StateId, StateSpec};
+use crate::{ModelError, Result};
 use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
 /// Room for one state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,34 @@ pub struct StatePlan {
     pub page_len: usize,
 }
 
+/// A copy of a block that a sequence can go back to.
+#[derive(Clone)]
+pub enum KeptBlock {
+    /// Its elements.
+    Values(Vec<f32>),
+    /// What its backing knows it by, where it keeps the copy itself; the copy goes with the last clone.
+    Handle(Arc<dyn Any + Send + Sync>),
+}
+
+impl KeptBlock {
+    /// Bytes of the copy, where it is here.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Values(values) => values.len() * size_of::<f32>(),
+            Self::Handle(_) => 0,
+        }
+    }
+}
+
+impl fmt::Debug for KeptBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Values(values) => write!(f, "{} values", values.len()),
+            Self::Handle(_) => f.write_str("a copy that its backing keeps"),
+        }
+    }
+}
+
 /// Memory for the states of a pool: pages of token rows, and blocks per sequence. It knows no sequences: the pool's
 /// tables say which pages and blocks are whose. The backend that made it downcasts it to its own type in its operations.
 pub trait StateBacking: Any + Send + Sync {
@@ -46,6 +76,18 @@ pub trait StateBacking: Any + Send + Sync {
     /// # Errors
     /// What the device reports.
     fn copy_page(&mut self, state: StateId, from: u32, to: u32) -> Result<()>;
+
+    /// Rows of a per-token state as they are stored, one after the other (heads within a row), to be kept elsewhere.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>>;
+
+    /// Puts rows that [`Self::read_rows`] gave back.
+    ///
+    /// # Errors
+    /// Bytes of other rows; what the device reports.
+    fn write_rows(&mut self, state: StateId, run: Run, bytes: &[u8]) -> Result<()>;
 
     /// Sets a block of a per-sequence state to zeros.
     ///
@@ -71,6 +113,32 @@ pub trait StateBacking: Any + Send + Sync {
     /// A state that has none.
     fn host_blocks(&mut self, _state: StateId) -> Result<Option<&mut [f32]>> {
         Ok(None)
+    }
+
+    /// A copy of a block, for a snapshot: its elements, unless the backing keeps it itself.
+    ///
+    /// # Errors
+    /// What the device reports.
+    fn keep_block(&mut self, state: StateId, block: u32) -> Result<KeptBlock> {
+        self.read_block(state, block).map(KeptBlock::Values)
+    }
+
+    /// Puts a copy of [`StateBacking::keep_block`] back.
+    ///
+    /// # Errors
+    /// What the device reports; a copy that another backing keeps.
+    fn put_block(&mut self, state: StateId, block: u32, kept: &KeptBlock) -> Result<()> {
+        match kept {
+            KeptBlock::Values(values) => self.write_block(state, block, values),
+            KeptBlock::Handle(_) => {
+                Err(ModelError::State("a snapshot is kept by the memory of another pool".to_owned()))
+            }
+        }
+    }
+
+    /// Which memory it is: another number says that what was written before is lost.
+    fn epoch(&self) -> u64 {
+        0
     }
 
     /// Puts the elements of a snapshot back.

@@ -10,9 +10,9 @@ mod plan;
 mod pool;
 mod spec;
 
-pub use backing::{StateBacking, StatePlan, StateRoom};
+pub use backing::{KeptBlock, StateBacking, StatePlan, StateRoom};
 pub use options::PoolOptions;
-pub use pool::{Pages, Run, Snapshot, StatePool, StateTables};
+pub use pool::{Pages, PlacedPages, Placement, Run, Snapshot, StatePool, StateTables};
 pub use spec::{KvType, StateDeclarations, StateSpec};
 
 use std::fmt;

@@ -3,14 +3,17 @@
 mod blocks;
 mod group;
 mod pages;
+mod placed;
 mod reserve;
 mod sequence;
 mod snapshot;
+mod stored;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use pages::{Pages, Run};
+pub use placed::{PlacedPages, Placement};
 pub use snapshot::Snapshot;
 pub use tables::StateTables;
 
@@ -46,7 +49,10 @@ impl StatePool {
     }
 
     /// A pool over memory that `make` gives.
-    pub(crate) fn with_backing(
+    ///
+    /// # Errors
+    /// As [`Self::new`]; what `make` returns.
+    pub fn with_backing(
         specs: Vec<StateSpec>,
         options: PoolOptions,
         make: impl Fn(&StatePlan) -> Result<Box<dyn StateBacking>>,
@@ -112,7 +118,7 @@ impl StatePool {
         if self.tables.slots[slot as usize].generation > 0 {
             self.clear_blocks(slot)?;
         }
-        let sequence = Sequence::new(self.tables.groups.len());
+        let sequence = Sequence::new(self.tables.groups.len(), self.epoch());
         Ok(self.tables.insert(slot, sequence))
     }
 
@@ -204,7 +210,12 @@ impl StatePool {
             self.check_visible(sequence, len)?;
         }
         self.cut(sequence, len)?;
-        if len == 0 { self.clear_blocks(sequence.slot() as u32) } else { Ok(()) }
+        if len != 0 {
+            return Ok(());
+        }
+        let epoch = self.epoch();
+        self.tables.sequence_mut(sequence)?.0.epoch = epoch;
+        self.clear_blocks(sequence.slot() as u32)
     }
 
     /// A second sequence with the same tokens; the two share pages until one writes.
@@ -236,9 +247,9 @@ impl StatePool {
         let len = self.len(sequence)?;
         let block = sequence.slot() as u32;
         let mut values = Vec::new();
-        for backing in &self.backings {
+        for backing in &mut self.backings {
             for state in self.tables.blocks() {
-                values.push(backing.read_block(state, block)?);
+                values.push(backing.keep_block(state, block)?);
             }
         }
         let next = self.next_mark;
@@ -275,10 +286,24 @@ impl StatePool {
         let mut values = snapshot.values.iter();
         for backing in &mut self.backings {
             for (state, values) in self.tables.blocks().zip(&mut values) {
-                backing.write_block(state, block, values)?;
+                backing.put_block(state, block, values)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the memory that a sequence's tokens were in is lost ([`StateBacking::epoch`]): it can only be truncated to 0.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence.
+    pub fn is_lost(&self, sequence: SequenceId) -> Result<bool> {
+        let held = self.tables.sequence(sequence)?;
+        Ok(held.len > 0 && held.epoch != self.epoch())
+    }
+
+    /// Which memory is there now: what was written into an earlier one is lost.
+    fn epoch(&self) -> u64 {
+        self.backings.first().map_or(0, |backing| backing.epoch())
     }
 
     /// Bytes that hold tokens of sequences now; room nobody uses is not counted.

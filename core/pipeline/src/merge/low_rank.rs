@@ -1,7 +1,8 @@
 //! What adapters add to the values of a weight.
 
 use menagerie_model::{
-    Activated, Arithmetic, Backend, LinearPart, LowRank, ModelError, Param, Product, Weight, WeightShape,
+    Activated, Arithmetic, Backend, LinearPart, LowRank, ModelError, Param, Product, SiteForm, Weight,
+    WeightShape,
 };
 use std::ops::Range;
 
@@ -47,6 +48,32 @@ pub(super) fn add_low_rank(
     let a = Weight::from_f32("A", &a, WeightShape { count: 1, rows: rank, cols })?;
     let turned = a.turned(&backend.values(&a)?)?;
     add_product(backend, own, cols, (&b, &turned), weight * low_rank.scaling)
+}
+
+/// Adds to rows of the heads of a weight `[heads * rows of a head, cols]` what is done to a stack of their matrices.
+pub(super) fn add_to_heads(
+    backend: &dyn Backend,
+    own: &mut [f32],
+    cols: usize,
+    (low_rank, form): (&LowRank, &SiteForm),
+    weight: f32,
+) -> Result<(), ModelError> {
+    let (SiteForm::HeadRows(of) | SiteForm::TurnedHeads(of)) = form else { return Ok(()) };
+    let of_head = own.len() / of.heads.max(1);
+    for (head, own) in own.chunks_exact_mut(of_head.max(1)).enumerate() {
+        let own = &mut own[of.rows.start * cols..of.rows.end * cols];
+        if let SiteForm::HeadRows(_) = form {
+            add_low_rank(backend, own, cols, (low_rank, head), weight)?;
+            continue;
+        }
+        let rows = of.rows.len();
+        let mut change = vec![0.0; own.len()];
+        add_low_rank(backend, &mut change, rows, (low_rank, head), weight)?;
+        for (row, own) in own.chunks_exact_mut(cols.max(1)).enumerate() {
+            own.iter_mut().zip(change.iter().skip(row).step_by(rows)).for_each(|(own, more)| *own += more);
+        }
+    }
+    Ok(())
 }
 
 /// `own += factor * left right^T`; `left` is `[rows, rank]`, `right` `[cols, rank]`.

@@ -8,7 +8,7 @@ mod tensors;
 use crate::load_error::LoadError;
 use crate::resolve::ResolvedFile;
 use gguf_file::GgmlType;
-use low_rank::{add_low_rank, add_product, matrix, merge_linear, vector};
+use low_rank::{add_low_rank, add_product, add_to_heads, matrix, merge_linear, vector};
 use menagerie_kernels::Cpu;
 use menagerie_model::{
     Adapter, AdapterSet, AdapterSite, Compute, LinearPart, ModelError, SiteForm, SitePart, SiteShape,
@@ -83,14 +83,6 @@ impl<'a> Merge<'a> {
         let (place, source) = (&site.place, &self.resolved.tensors);
         let index = source.find(&place.role, place.layer, Part::Main);
         if place.form != SiteForm::Stored {
-            // Another form of a weight that is merged where it is stored.
-            let stored = |other: &AdapterSite| {
-                (&other.place.role, other.place.layer) == (&place.role, place.layer)
-                    && other.place.form == SiteForm::Stored
-            };
-            if self.sites.iter().any(stored) {
-                return Ok(());
-            }
             return self.plan_form(number, site, index);
         }
         let index = index.ok_or_else(|| self.error(format!("no tensor of {}", place.role)))?;
@@ -118,7 +110,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// A weight that is stored in the form of one of its sites alone: a stack of the heads' matrices.
+    /// A weight of heads: stored in the form of the site, a stack of their matrices, or as their rows one after the other.
     fn plan_form(
         &mut self,
         number: usize,
@@ -127,13 +119,12 @@ impl<'a> Merge<'a> {
     ) -> Result<(), LoadError> {
         let stored = index.map(|index| self.resolved.tensors.weight(index)).transpose();
         let stored = stored.map_err(|error| self.failed(error))?.map(|weight| weight.shape());
-        let is_stored = |other: &AdapterSite| {
-            (&other.place.role, other.place.layer) == (&site.place.role, site.place.layer)
-                && matches!(other.shape, SiteShape::Experts(shape) if Some(shape) == stored)
+        let fits = match (site.shape, stored) {
+            (SiteShape::Experts(own), Some(stored)) => own == stored || stored.count == 1,
+            _ => false,
         };
         match index {
-            Some(index) if is_stored(site) => self.weights.entry(index).or_default().push(number),
-            Some(_) if self.sites.iter().any(is_stored) => {}
+            Some(index) if fits => self.weights.entry(index).or_default().push(number),
             _ => {
                 return Err(self.error(format!(
                     "{} is stored in another form than the adapter changes; it cannot be merged into this file",
@@ -195,6 +186,9 @@ impl<'a> Merge<'a> {
         for (adapter, weight) in self.set.adapters() {
             match adapter.part(site) {
                 None => {}
+                Some(SitePart::Experts(low_rank)) if shape.count == 1 && place.form != SiteForm::Stored => {
+                    add_to_heads(backend, values, cols, (low_rank, &place.form), weight)?;
+                }
                 Some(SitePart::Linear(part)) => {
                     let own = &mut values[rows.start * cols..rows.end * cols];
                     merge_linear(backend, own, cols, part, weight)?;

@@ -9,10 +9,11 @@
 
 use super::gate_file::{GateFile, LayerGate};
 use crate::error::GenerateError;
+use crate::hooks::PipelineHooks;
 use crate::pipeline::TextPipeline;
 use crate::scheduler::Scheduler;
 use crate::sequence::Wanted;
-use menagerie_model::{Compute, LayerHook, Rows};
+use menagerie_model::{LayerHook, Shown};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,18 +76,16 @@ struct GateLog {
 }
 
 impl LayerHook for GateLog {
+    fn name(&self) -> &str {
+        "gates"
+    }
+
     fn layers(&self) -> Range<usize> {
         self.layers.clone()
     }
 
-    fn chosen(
-        &self,
-        layer: usize,
-        input: &Rows,
-        experts: &[u32],
-        compute: &Compute,
-    ) -> menagerie_model::Result<()> {
-        let values = compute.backend.read(input)?;
+    fn chosen(&self, experts: &[u32], shown: &Shown) -> menagerie_model::Result<()> {
+        let (layer, values) = (shown.layer, shown.compute.backend.read(shown.rows)?);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry(layer).or_default().extend_from_slice(&values);
         let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +151,7 @@ impl TextPipeline {
         }
         let layers = 0..self.engine().model.shape().n_layers;
         let log = Arc::new(GateLog { layers, ..GateLog::default() });
-        let hooks: Vec<Arc<dyn LayerHook>> = vec![Arc::clone(&log) as _];
+        let hooks = PipelineHooks::of_layers([Arc::clone(&log) as _]);
         let mut scheduler = Scheduler::for_one(Arc::clone(self.engine()), hooks)?;
         let mut sequence = scheduler.create()?;
         for example in examples {

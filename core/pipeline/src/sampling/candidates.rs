@@ -192,7 +192,7 @@ impl Candidates {
     pub fn probabilities(&self) -> Vec<f32> {
         let Some(best) = self.best() else { return Vec::new() };
         let exponentials: Vec<f32> =
-            self.entries.iter().map(|entry| (entry.logit - best.logit).exp()).collect();
+            self.entries.iter().map(|entry| libm::expf(entry.logit - best.logit)).collect();
         let sum: f64 = exponentials.iter().map(|&e| f64::from(e)).sum();
         exponentials.iter().map(|&e| (f64::from(e) / sum) as f32).collect()
     }

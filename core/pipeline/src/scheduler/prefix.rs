@@ -3,6 +3,7 @@
 use super::Scheduler;
 use crate::error::GenerateError;
 use crate::sequence::Sequence;
+use std::sync::Arc;
 
 /// Snapshots a sequence keeps; each is a copy of its recurrent states.
 pub(crate) const SNAPSHOTS: usize = 4;
@@ -11,7 +12,8 @@ impl Scheduler {
     /// Goes back to `len` tokens, or to as many fewer as the states allow: windows may have dropped what would be visible
     /// again, and recurrent states know only their snapshots. What was not fed is forgotten.
     pub(super) fn go_back(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
-        let len = len.min(sequence.held);
+        // What lay in a stage that failed is gone as a whole.
+        let len = if self.pool.is_lost(sequence.id)? { 0 } else { len.min(sequence.held) };
         let reached = if len == sequence.held {
             len
         } else if self.engine.is_recurrent() {
@@ -31,7 +33,8 @@ impl Scheduler {
     /// error back, or the one that the recovery met.
     pub(super) fn recover(&mut self, sequence: &mut Sequence, error: GenerateError) -> GenerateError {
         let held = sequence.held;
-        let recovered = if self.engine.is_recurrent() {
+        let lost = self.pool.is_lost(sequence.id).unwrap_or(false);
+        let recovered = if self.engine.is_recurrent() && !lost {
             self.restore(sequence, held)
         } else {
             self.go_back(sequence, held)
@@ -46,7 +49,7 @@ impl Scheduler {
             return Ok(());
         }
         let kept = &mut sequence.snapshots;
-        kept.push(self.pool.snapshot(sequence.id)?);
+        kept.push(Arc::new(self.pool.snapshot(sequence.id)?));
         if kept.len() > SNAPSHOTS {
             let gap = |index: &usize| {
                 let before = index.checked_sub(1).map_or(0, |before| kept[before].tokens());

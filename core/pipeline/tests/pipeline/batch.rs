@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn scheduler(model: &Arc<FakeModel>, capacity_tokens: usize, step_tokens: usize) -> Scheduler {
-    let room = SchedulerOptions { sequences: 4, capacity_tokens, step_tokens };
+    let room = SchedulerOptions { sequences: 4, prefixes: 0, capacity_tokens, step_tokens };
     Scheduler::new(engine(model, 64, 16), Vec::new(), room).unwrap()
 }
 
@@ -102,29 +102,23 @@ fn one_fails_alone() {
     }
 }
 
+/// A lent sequence keeps its state when its job has ended: the other one can wait for nothing.
 #[test]
 fn a_sequence_without_room_fails_alone() {
     let model = Arc::new(FakeModel::new(50, mixing));
     // Two sequences of 40 tokens do not fit into 64, one does.
-    let requests =
-        vec![Request { sampling: SamplingOptions::greedy(), max_tokens: Some(30), ..Request::default() }; 2];
+    let requests = vec![Request::greedy(30); 2];
     let prompts: Vec<Vec<u32>> = vec![(0..12).collect(), (0..10).collect()];
-    let room = SchedulerOptions { sequences: 2, capacity_tokens: 64, step_tokens: 16 };
-    let paged = |page_len| {
-        let engine = engine(&model, 64, 16);
-        let pool = engine.pool_options(2, 64).with_page_len(page_len);
-        Scheduler::with_pool(engine, Vec::new(), pool, room.step_tokens).unwrap()
-    };
-    let results = run(paged(4), &prompts, &requests);
-    let failed: Vec<&GenerateError> = results.iter().filter_map(|result| result.as_ref().err()).collect();
-    assert_eq!(failed.len(), 1);
-    let message = failed[0].to_string();
+    let engine = engine(&model, 64, 16);
+    let pool = engine.pool_options(2, 64).with_page_len(4);
+    let results = run(Scheduler::with_pool(engine, Vec::new(), pool, 16).unwrap(), &prompts, &requests);
+    let message = results[1].as_ref().unwrap_err().to_string();
     assert!(
-        matches!(failed[0], GenerateError::Model(ModelError::State(_))) && message.contains("more pages"),
+        matches!(results[1], Err(GenerateError::Model(ModelError::State(_))))
+            && message.contains("more pages"),
         "{message}"
     );
-    let tokens = results.iter().find_map(|result| result.as_ref().ok()).unwrap().tokens.clone();
-    assert!(prompts.iter().any(|prompt| tokens == alone(&model, prompt, &requests[0]).tokens));
+    assert_eq!(results[0].as_ref().unwrap().tokens, alone(&model, &prompts[0], &requests[0]).tokens);
 }
 
 #[test]

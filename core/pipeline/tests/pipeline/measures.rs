@@ -2,7 +2,7 @@
 
 use crate::fixture::engine;
 use menagerie_model::InferenceStep;
-use menagerie_pipeline::{BenchOptions, BenchProgress, bench};
+use menagerie_pipeline::{BenchOptions, BenchProgress, PipelineHooks, bench};
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ fn prompts_and_generations_are_measured_from_the_same_depth() {
     let options =
         BenchOptions { prompt: 16, generate: 3, depth: 4, repetitions: 2, warm_up: false, cancel: None };
     let mut progress = Vec::new();
-    let result = bench(&engine, &options, &mut |step| progress.push(step)).unwrap();
+    let result =
+        bench(&engine, &PipelineHooks::default(), &options, &mut |step| progress.push(step)).unwrap();
     assert_eq!(progress.len(), 4);
     assert_eq!(progress[3], BenchProgress::Generate(2));
     assert_eq!(result.prompt.unwrap().samples.len(), 2);
@@ -35,8 +36,15 @@ fn prompts_and_generations_are_measured_from_the_same_depth() {
 fn what_does_not_fit_is_refused() {
     let model = Arc::new(FakeModel::new(50, |_| 1));
     let engine = engine(&model, 64, 8);
-    let error = bench(&engine, &BenchOptions::default(), &mut |_| {}).unwrap_err().to_string();
+    let error = bench(&engine, &PipelineHooks::default(), &BenchOptions::default(), &mut |_| {})
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("512 tokens but the context holds 64"), "{error}");
     let huge = BenchOptions { depth: usize::MAX, ..BenchOptions::default() };
-    assert!(bench(&engine, &huge, &mut |_| {}).unwrap_err().to_string().contains("context holds 64"));
+    assert!(
+        bench(&engine, &PipelineHooks::default(), &huge, &mut |_| {})
+            .unwrap_err()
+            .to_string()
+            .contains("context holds 64")
+    );
 }

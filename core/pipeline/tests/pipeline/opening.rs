@@ -1,7 +1,7 @@
 //! Opening real files: capabilities, defaults, memory, regimes, and files that vanish.
 
 use menagerie_all as _;
-use menagerie_model::{Compute, LayerHook, Pooling, Rows, SequenceLayout};
+use menagerie_model::{LayerHook, Pooling, Rows, Shown};
 use menagerie_pipeline::{
     Arithmetic, ChatMessage, Device, DeviceName, EmbeddingOptions, EmbeddingPipeline, GenerateError,
     GivenTemplate, HalfPrompts, Job, KvType, LoadError, LoadOptions, LogitsOptions, MissingCapability,
@@ -17,11 +17,11 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/base").join(name)
 }
 
-fn options() -> LoadOptions {
+pub(crate) fn options() -> LoadOptions {
     LoadOptions { threads: Some(1), arithmetic: Arithmetic::Exact, ..LoadOptions::default() }
 }
 
-fn open(name: &str, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
+pub(crate) fn open(name: &str, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
     TextPipeline::open(&fixture(name).join("model-f32.gguf"), options)
 }
 
@@ -177,17 +177,15 @@ fn a_file_cut_while_it_is_mapped_is_an_error() {
 struct Counting(AtomicUsize);
 
 impl LayerHook for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+
     fn layers(&self) -> Range<usize> {
         0..usize::MAX
     }
 
-    fn after_layer(
-        &self,
-        _: usize,
-        _: &Rows,
-        _: &SequenceLayout,
-        _: &Compute,
-    ) -> menagerie_model::Result<Option<Rows>> {
+    fn after_layer(&self, _: &Shown) -> menagerie_model::Result<Option<Rows>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(None)
     }
@@ -227,7 +225,7 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
     let other: Vec<u32> = prompt.iter().rev().copied().collect();
     let request = Request::greedy(expected.len());
     let alone = pipeline.session().unwrap().generate(&other, &request, &mut |_| {}).unwrap().tokens;
-    let room = SchedulerOptions { sequences: 3, capacity_tokens: 3 * 256, step_tokens: 24 };
+    let room = SchedulerOptions { sequences: 3, prefixes: 0, capacity_tokens: 3 * 256, step_tokens: 24 };
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<Sequence> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences.iter_mut().zip([&prompt, &other, &prompt]);

@@ -60,34 +60,27 @@ fn a_common_prefix_is_kept() {
     let (logits, cached) = sequence.prefill(&prompt).unwrap();
     assert_eq!((cached, best(&logits)), (2, mixing(&prompt)));
     assert_eq!(model.take_seen()[0].tokens, [9, 8, 7]);
-    // The same prompt again: its last token is computed again, since its logits are wanted, and never alone.
+    // The same prompt again: its last token is computed again, since its logits are wanted.
     let (logits, cached) = sequence.prefill(&prompt).unwrap();
-    assert_eq!((cached, best(&logits)), (3, mixing(&prompt)));
+    assert_eq!((cached, best(&logits)), (4, mixing(&prompt)));
     // A beginning of what is cached.
     let (logits, cached) = sequence.prefill(&prompt[..3]).unwrap();
-    assert_eq!((cached, best(&logits)), (1, mixing(&prompt[..3])));
+    assert_eq!((cached, best(&logits)), (2, mixing(&prompt[..3])));
 }
 
-/// A single row is computed by other kernels than several: wherever a prompt is cut, its last row has company.
+/// Chunks are as long as they may be, also where one row is left.
 #[test]
-fn the_last_chunk_of_a_prompt_has_more_than_one_row() {
+fn prompts_are_cut_into_whole_chunks_and_a_rest() {
     let model = Arc::new(FakeModel::new(50, mixing));
     let prompt: Vec<u32> = (1..=20).collect();
-    for chunk in 3..=20 {
-        for total in 2..=20 {
+    for chunk in 1..=20 {
+        for total in 1..=20 {
             let mut sequence = Lone::new(&model, 64, chunk);
             assert_eq!(best(&sequence.prefill(&prompt[..total]).unwrap().0), mixing(&prompt[..total]));
             let chunks: Vec<usize> = model.take_seen().iter().map(|seen| seen.tokens.len()).collect();
-            assert_eq!(chunks.iter().sum::<usize>(), total);
-            assert!(chunks.iter().all(|&rows| rows > 1 && rows <= chunk), "{chunks:?} of {chunk}");
+            let expected: Vec<usize> = prompt[..total].chunks(chunk).map(<[u32]>::len).collect();
+            assert_eq!(chunks, expected, "{total} in chunks of {chunk}");
         }
-    }
-    for held in 1..=20 {
-        let mut sequence = Lone::new(&model, 64, 8);
-        sequence.prefill(&prompt[..held]).unwrap();
-        model.take_seen();
-        sequence.prefill(&prompt).unwrap();
-        assert!(model.take_seen().iter().all(|seen| seen.tokens.len() > 1), "{held} held");
     }
 }
 
@@ -154,7 +147,7 @@ fn cancelling_stops_at_the_next_chunk_and_what_is_done_stays() {
     assert!(matches!(result, Err(GenerateError::Cancelled)));
     assert_eq!((sequence.sequence.tokens(), sequence.sequence.pending()), (&[1, 2, 3, 4][..], 0));
     let (logits, cached) = sequence.prefill(&[1, 2, 3, 4, 5]).unwrap();
-    assert_eq!((cached, best(&logits)), (3, mixing(&[1, 2, 3, 4, 5])));
+    assert_eq!((cached, best(&logits)), (4, mixing(&[1, 2, 3, 4, 5])));
 }
 
 #[test]

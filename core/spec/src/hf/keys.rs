@@ -247,7 +247,7 @@ impl<'a> Translation<'a> {
         if let (true, false, Some(whole), Some(factor)) =
             (yarn, own, real(ATTN_FACTOR), real("rope.scaling.factor"))
         {
-            let factor = KeyValue::Number(whole / (1.0 + 0.1 * factor.max(1.0).ln()));
+            let factor = KeyValue::Number(whole / (1.0 + 0.1 * libm::log(factor.max(1.0))));
             self.keys.insert(ATTN_FACTOR.to_owned(), factor);
         }
         let [mscale, all] = MSCALE.map(|name| match self.config.get(name) {

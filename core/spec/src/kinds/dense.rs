@@ -114,7 +114,7 @@ impl Value for Activation {
 
 /// `ln(1 + exp(x))` without overflow.
 fn softplus(x: f64) -> f64 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
+    x.max(0.0) + libm::log1p(libm::exp(-x.abs()))
 }
 
 /// Limit on gate and up projection.

@@ -1,15 +1,17 @@
 //! `bench MODEL`: speed of the prompt and of the generation, and how much of the machine that is.
 
-use crate::commands::kernel_rates;
+use crate::commands::{bench_sequences, kernel_rates};
 use crate::failure::Failure;
+use crate::hook_arguments::HookArguments;
 use crate::model_arguments::ModelArguments;
+use crate::stage_arguments::StageArguments;
 use crate::{interrupt, output, progress};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use menagerie::assembly::TensorEntry;
 use menagerie::gguf::GgmlType;
 use menagerie::kernels::Cpu;
-use menagerie::pipeline::{BenchOptions, BenchProgress, Rate, ResolvedFile, TextPipeline};
+use menagerie::pipeline::{BenchOptions, BenchProgress, Rate, ResolvedFile, TextPipeline, TogetherOptions};
 use menagerie::registry::Part;
 use menagerie::spec::config::MoeConfig;
 use menagerie_kernels_check::rates::{int8_rate, read_rate};
@@ -26,6 +28,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct BenchCommand {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    stages: StageArguments,
+    #[command(flatten)]
+    hooks: HookArguments,
     /// Tokens of the prompt, one number or several with commas; 0 = not measured
     #[arg(short = 'p', long, value_delimiter = ',', default_value = "512")]
     prompt: Vec<usize>,
@@ -38,6 +44,10 @@ pub(crate) struct BenchCommand {
     /// Tokens in the cache before each measurement
     #[arg(short = 'd', long, default_value_t = 0)]
     depth: usize,
+    /// Measure so many sequences that share steps instead, one number or several with commas: prompts of -p tokens, then -n
+    /// tokens of each, all together, as llama-batched-bench does
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["depth", "kernels", "format"], value_parser = clap::value_parser!(u32).range(1..=1024))]
+    sequences: Vec<u32>,
     /// Also measure the kernels alone: GB/s and GMAC/s per type
     #[arg(long)]
     kernels: bool,
@@ -82,16 +92,27 @@ struct Measured {
 }
 
 impl BenchCommand {
+    /// The model it runs.
+    pub(crate) fn model(&self) -> &ModelArguments {
+        &self.model
+    }
+
     pub(crate) fn run(self) -> Result<(), Failure> {
         if !self.kernels && self.prompt.iter().chain(&self.generate).all(|&tokens| tokens == 0) {
             return Err(Failure::Usage("there is nothing to measure: -p and -n are 0".to_owned()));
         }
         // Nothing is lost: probes and kernels end at once too.
         let _at_once = interrupt::at_once()?;
-        let mut model = self.model.clone();
+        let mut model = self.model.staged(&self.stages)?;
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
-        model.at_least(self.depth + longest);
-        let pipeline = model.open()?;
+        let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
+        let together = first(&self.prompt) + first(&self.generate);
+        model.at_least(if self.sequences.is_empty() { self.depth + longest } else { together });
+        let mut pipeline = model.open()?;
+        self.hooks.install(&mut pipeline)?;
+        if !self.sequences.is_empty() {
+            return bench_sequences::measure(&self.model, &pipeline, &self.together(), self.json);
+        }
         // The probes have threads of their own: as many, and idle while the model runs.
         let cpu = Cpu::new(model.load_options().threads)?;
         let bar = progress::spinner("probing");
@@ -105,6 +126,18 @@ impl BenchCommand {
             (false, Format::Markdown) => output::write(&separated(&report, " | ")),
             (false, Format::Csv) => output::write(&separated(&report, ",")),
         }
+    }
+
+    /// What `--sequences` asks for.
+    fn together(&self) -> Vec<TogetherOptions> {
+        let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
+        let options = |sequences: &u32| TogetherOptions {
+            sequences: *sequences as usize,
+            prompt: first(&self.prompt),
+            generate: first(&self.generate),
+            repetitions: self.repetitions as usize,
+        };
+        self.sequences.iter().map(options).collect()
     }
 
     fn measure(&self, pipeline: &TextPipeline, bar: &ProgressBar) -> Result<Vec<Measured>, Failure> {

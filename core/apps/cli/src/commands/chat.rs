@@ -3,10 +3,14 @@
 use crate::answer;
 use crate::conversation::Conversation;
 use crate::failure::Failure;
+use crate::hook_arguments::HookArguments;
 use crate::lines::{Line, Lines};
+use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
 use crate::printer::DisplayArguments;
 use crate::sampling_arguments::SamplingArguments;
+use crate::stage_arguments::StageArguments;
+use crate::state_argument::StateArgument;
 use crate::template_arguments::TemplateArguments;
 use crate::{interrupt, report};
 use clap::Args;
@@ -34,11 +38,19 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
 /// between """ and """, or has a \ at the end of each line but the last; one that begins with a space is never a
 /// command. Ctrl-C stops an answer and keeps the conversation. When the context is full, the oldest turns after the
 /// system message are dropped, and a note says so. What is typed is kept in menagerie/history of the state folder
-/// ($XDG_STATE_HOME or ~/.local/state).
+/// ($XDG_STATE_HOME or ~/.local/state). With --state the conversation goes on where it was left the last time.
 #[derive(Args)]
 pub(crate) struct ChatCommand {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
+    #[command(flatten)]
+    pub(crate) stages: StageArguments,
+    #[command(flatten)]
+    pub(crate) state: StateArgument,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsArgument,
+    #[command(flatten)]
+    pub(crate) hooks: HookArguments,
     /// System message
     #[arg(long, value_name = "TEXT", help_heading = "Chat")]
     pub(crate) system: Option<String>,
@@ -54,8 +66,15 @@ pub(crate) struct ChatCommand {
 }
 
 impl ChatCommand {
+    /// The model it runs.
+    pub(crate) fn model(&self) -> &ModelArguments {
+        &self.model
+    }
+
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let pipeline = self.model.open_with_template(&self.template)?;
+        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
+        self.hooks.install(&mut pipeline)?;
+        let metrics = self.metrics.watch(&mut pipeline);
         if answer::chat_format(&pipeline, &self.template)?.is_none() {
             return Err(Failure::about(
                 &self.model.model,
@@ -70,27 +89,33 @@ impl ChatCommand {
             report::line(&format!("{name}; context {context} tokens; /help lists commands"));
         }
         let _kept = interrupt::never()?;
-        let mut interrupted = false;
-        loop {
-            let line = match lines.next()? {
-                Line::End => return Ok(()),
-                Line::Interrupted if interrupted => {
-                    report::note("/exit or Ctrl-D leaves");
-                    continue;
-                }
-                Line::Interrupted => {
-                    interrupted = true;
-                    continue;
-                }
-                Line::Text(line) => line,
-            };
-            interrupted = false;
-            match conversation.line(&line) {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(Failure::Usage(message) | Failure::Failed(message)) => report::error(&message),
-                Err(failure) => return Err(failure),
+        let ended = talk(&mut conversation, &mut lines);
+        conversation.keep().and(metrics.write()).and(ended)
+    }
+}
+
+/// Messages and commands, until somebody leaves.
+fn talk(conversation: &mut Conversation, lines: &mut Lines) -> Result<(), Failure> {
+    let mut interrupted = false;
+    loop {
+        let line = match lines.next()? {
+            Line::End => return Ok(()),
+            Line::Interrupted if interrupted => {
+                report::note("/exit or Ctrl-D leaves");
+                continue;
             }
+            Line::Interrupted => {
+                interrupted = true;
+                continue;
+            }
+            Line::Text(line) => line,
+        };
+        interrupted = false;
+        match conversation.line(&line) {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            Err(Failure::Usage(message) | Failure::Failed(message)) => report::error(&message),
+            Err(failure) => return Err(failure),
         }
     }
 }

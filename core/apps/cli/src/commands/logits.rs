@@ -1,8 +1,11 @@
 //! `logits MODEL`: raw logits into a safetensors file.
 
+use crate::capture_argument::Capturing;
 use crate::failure::Failure;
+use crate::hook_arguments::HookArguments;
 use crate::model_arguments::ModelArguments;
 use crate::output_file::{OutputFile, may_write};
+use crate::stage_arguments::StageArguments;
 use crate::{interrupt, output, report};
 use clap::Args;
 use menagerie::model::LayerHook;
@@ -21,6 +24,10 @@ use std::sync::atomic::Ordering;
 pub(crate) struct LogitsCommand {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    stages: StageArguments,
+    #[command(flatten)]
+    hooks: HookArguments,
     /// Token ids, separated by commas; nothing is added
     #[arg(long, value_name = "IDS", value_delimiter = ',', value_parser = token_id, required_unless_present = "prompt")]
     tokens: Vec<u32>,
@@ -30,6 +37,10 @@ pub(crate) struct LogitsCommand {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// Write activations to a .safetensors file that `check --reference` reads: layers=A-B or layers=all, at=PLACE (l_out,
+    /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
+    #[arg(long, num_args = 2, value_names = ["WHAT", "FILE"])]
+    capture: Vec<String>,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
@@ -39,10 +50,19 @@ pub(crate) struct LogitsCommand {
 }
 
 impl LogitsCommand {
+    /// The model it runs.
+    pub(crate) fn model(&self) -> &ModelArguments {
+        &self.model
+    }
+
     pub(crate) fn run(self) -> Result<(), Failure> {
         let model = self.model.locate()?;
         may_write(&self.out, self.force, &[&model])?;
-        let pipeline = self.model.open()?;
+        let capture = Capturing::ask(&self.capture, self.force, &model)?;
+        let mut pipeline = self.model.staged(&self.stages)?.open()?;
+        self.hooks.install(&mut pipeline)?;
+        let layers = pipeline.engine().model.shape().n_layers;
+        let capture = capture.map(|asked| asked.begin(layers, pipeline.hooks_mut())).transpose()?;
         let tokens = self.token_ids(&pipeline)?;
         if let Some(index) = self.decode_from.filter(|&index| index >= tokens.len()) {
             let last = tokens.len().saturating_sub(1);
@@ -55,6 +75,9 @@ impl LogitsCommand {
         self.write(&pipeline, &tokens, &options, &mut file)?;
         let is_device = file.is_device();
         file.commit()?;
+        if let Some(capture) = capture {
+            capture.finish(&tokens)?;
+        }
         let scalings = pipeline.engine().model.scaling_shape();
         let scalings =
             scalings.map(|[layers, adapters]| format!(", scalings [{}, {layers}, {adapters}]", tokens.len()));
@@ -83,7 +106,8 @@ impl LogitsCommand {
         let shape = pipeline.engine().model.scaling_shape();
         out.write_all(&head(tokens, vocabulary, shape)).map_err(about)?;
         let log = shape.map(|shape| Arc::new(ScalingLog::new(shape, tokens.len())));
-        let hooks = log.iter().map(|log| Arc::clone(log) as Arc<dyn LayerHook>).collect();
+        let mut hooks = pipeline.hooks().clone();
+        log.iter().for_each(|log| hooks.layers.push(Arc::clone(log) as Arc<dyn LayerHook>));
         let (mut failed, mut row) = (None, 0);
         let computed = logits_by_step(pipeline.engine(), hooks, tokens, options, &mut |rows| {
             let stop = if cancel.load(Ordering::SeqCst) { Err(Failure::Interrupted) } else { Ok(()) };

@@ -1,10 +1,13 @@
 //! The commands, a file each.
 
+pub(crate) mod batch;
 pub(crate) mod bench;
+mod bench_sequences;
 pub(crate) mod chat;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod completions;
+pub(crate) mod control_vector;
 pub(crate) mod convert;
 pub(crate) mod doctor;
 pub(crate) mod embed;

@@ -3,13 +3,20 @@
 use crate::answer;
 use crate::commands::chat::ChatCommand;
 use crate::failure::Failure;
+use crate::hook_arguments::HookArguments;
+use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
+use crate::observe_arguments::{ObserveArguments, Observing};
 use crate::printer::{DisplayArguments, Printer, Shown, Streams};
 use crate::sampling_arguments::{SamplingArguments, sampling_line};
+use crate::stage_arguments::StageArguments;
+use crate::state_argument::{StateArgument, keep, take_up};
 use crate::template_arguments::TemplateArguments;
 use crate::{interrupt, output, prompt, report};
 use clap::Args;
-use menagerie::pipeline::{Event, Outcome, Request, StopReason, TextPipeline};
+use menagerie::pipeline::{
+    Event, Outcome, Request, Session, StateFile, StateFileError, StopReason, TextPipeline,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +32,10 @@ use std::sync::atomic::AtomicBool;
 pub(crate) struct RunCommand {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    stages: StageArguments,
+    #[command(flatten)]
+    hooks: HookArguments,
     /// The prompt, - for standard input alone [default: standard input, on a terminal a conversation]
     prompt: Option<String>,
     /// Read the prompt from a file, - for standard input
@@ -36,6 +47,12 @@ pub(crate) struct RunCommand {
     /// Print one JSON object with text, tokens, why it ended and statistics
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    observe: ObserveArguments,
+    #[command(flatten)]
+    state: StateArgument,
+    #[command(flatten)]
+    metrics: MetricsArgument,
     /// System message
     #[arg(long, value_name = "TEXT", conflicts_with = "raw", help_heading = "Chat")]
     system: Option<String>,
@@ -51,6 +68,11 @@ pub(crate) struct RunCommand {
 }
 
 impl RunCommand {
+    /// The model it runs.
+    pub(crate) fn model(&self) -> &ModelArguments {
+        &self.model
+    }
+
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Some(prompt) = prompt::of_process(self.prompt.as_deref(), self.file.as_deref())? else {
             return self.talk();
@@ -59,16 +81,36 @@ impl RunCommand {
             return Err(Failure::Usage("the prompt is empty".to_owned())
                 .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-        let pipeline = self.model.open_with_template(&self.template)?;
+        let model = self.model.locate()?;
+        self.observe.check(&model)?;
+        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
+        self.hooks.install(&mut pipeline)?;
+        let observing = self.observe.begin(&model, &mut pipeline)?;
+        let metrics = self.metrics.watch(&mut pipeline);
+        let answered = self.answer(&pipeline, &prompt, observing);
+        metrics.write().and(answered)
+    }
+
+    fn answer(&self, pipeline: &TextPipeline, prompt: &str, observing: Observing) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let request = self.sampling.request(pipeline.sampling_defaults(), Arc::clone(&cancel))?;
         // `--raw` after a default of the configuration file: there is no template for it.
         let system = self.system.as_deref().filter(|_| !self.raw);
-        let prompt = answer::prompt(&pipeline, &prompt, self.raw, system, &self.template)?;
-        let outcome = match self.json {
-            true => self.as_json(&pipeline, &prompt, &request)?,
-            false => self.streamed(&pipeline, &prompt, &request, cancel)?,
+        let prompt = answer::prompt(pipeline, prompt, self.raw, system, &self.template)?;
+        let mut session = pipeline.session()?;
+        let state = self.state.open(pipeline)?;
+        let resumed = state.as_ref().map_or(Ok(0), |file| resume(file, &mut session))?;
+        let asked = Asked { session: &mut session, prompt: &prompt, request: &request };
+        let (outcome, shown) = match self.json {
+            true => self.as_json(pipeline, asked)?,
+            false => self.streamed(pipeline, asked, cancel)?,
         };
+        observing.finish(pipeline.name(), [prompt.tokens(), &outcome.tokens])?;
+        if let Some(file) = &state {
+            let bytes = keep(file, |file| file.save(&mut session, None))?;
+            self.say_kept(file, bytes, resumed, &outcome);
+        }
+        shown?;
         if self.verbose {
             let (statistics, seed) = (&outcome.statistics, outcome.seed);
             let (sampling, reason) = (sampling_line(&request.sampling), &outcome.reason);
@@ -83,35 +125,50 @@ impl RunCommand {
     fn streamed(
         &self,
         pipeline: &TextPipeline,
-        prompt: &answer::Prompt,
-        request: &Request,
+        asked: Asked,
         cancel: Arc<AtomicBool>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<(Outcome, Result<(), Failure>), Failure> {
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
         let streams = Streams::of_process(&mut out, &mut remarks);
         let limit_noted = streams.watched;
         let mut printer = Printer::new(streams, self.display, cancel);
-        let outcome = answer::generate(pipeline, prompt, request, &mut |event| printer.event(event))?;
-        printer.finish(&outcome, pipeline.context(), limit_noted)?;
-        Ok(outcome)
+        let outcome = asked.generate(&mut |event| printer.event(event))?;
+        let shown = printer.finish(&outcome, pipeline.context(), limit_noted);
+        Ok((outcome, shown))
     }
 
     fn as_json(
         &self,
         pipeline: &TextPipeline,
-        prompt: &answer::Prompt,
-        request: &Request,
-    ) -> Result<Outcome, Failure> {
+        asked: Asked,
+    ) -> Result<(Outcome, Result<(), Failure>), Failure> {
         let mut tokens = Vec::new();
-        let outcome = answer::generate(pipeline, prompt, request, &mut |event| match event {
+        let outcome = asked.generate(&mut |event| match event {
             Event::Token { id, piece, logprob, top } => {
                 tokens.push(Shown { id, piece: piece.to_owned(), logprob, top: top.to_vec() }.json());
             }
             Event::Notice(text) => report::note(text),
             _ => {}
         })?;
-        output::json(&self.report(pipeline, &outcome, tokens))?;
-        Ok(outcome)
+        let shown = output::json(&self.report(pipeline, &outcome, tokens));
+        Ok((outcome, shown))
+    }
+
+    /// What became of the state, where that is not what one would think.
+    fn say_kept(&self, file: &StateFile, bytes: u64, resumed: usize, outcome: &Outcome) {
+        let path = file.path().display();
+        let cached = outcome.statistics.cached_tokens;
+        if (cached + 2) * 2 < resumed.min(outcome.statistics.prompt_tokens) {
+            report::note(&format!(
+                "of the {resumed} tokens that {path} held, {cached} begin the prompt; the rest was computed, and takes their place"
+            ));
+        }
+        if self.verbose {
+            report::line(&format!(
+                "state: {cached} of {resumed} tokens used; {} kept in {path}",
+                output::bytes(bytes)
+            ));
+        }
     }
 
     fn report(&self, pipeline: &TextPipeline, outcome: &Outcome, tokens: Vec<Value>) -> Value {
@@ -133,6 +190,7 @@ impl RunCommand {
             "tokens": tokens,
             "context": pipeline.context(),
             "prompt_tokens": statistics.prompt_tokens,
+            "cached_tokens": statistics.cached_tokens,
             "generated_tokens": statistics.generated_tokens,
             "seconds": {
                 "prompt": statistics.prefill.as_secs_f64(),
@@ -151,7 +209,35 @@ impl RunCommand {
             ))
             .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-        let Self { model, system, template, verbose, display, sampling, .. } = self;
-        ChatCommand { model, system, template, verbose, display, sampling }.run()
+        let Self {
+            model, stages, state, metrics, hooks, system, template, verbose, display, sampling, ..
+        } = self;
+        ChatCommand { model, stages, state, metrics, hooks, system, template, verbose, display, sampling }
+            .run()
+    }
+}
+
+/// What a session is asked.
+struct Asked<'a> {
+    session: &'a mut Session,
+    prompt: &'a answer::Prompt,
+    request: &'a Request,
+}
+
+impl Asked<'_> {
+    fn generate(self, sink: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Failure> {
+        answer::generate(self.session, self.prompt, self.request, sink)
+    }
+}
+
+/// Tokens that a file's state brings; a conversation is not dropped.
+fn resume(file: &StateFile, session: &mut Session) -> Result<usize, Failure> {
+    let Some(resumed) = take_up(file, |file| file.load(session))? else { return Ok(0) };
+    match resumed.conversation {
+        Some(conversation) => {
+            let (file, messages) = (file.path().display().to_string(), conversation.messages.len());
+            Err(StateFileError::Conversation { file, messages }.into())
+        }
+        None => Ok(resumed.tokens),
     }
 }

@@ -4,7 +4,10 @@
 mod adapters;
 mod bad_input;
 mod bad_specs;
+mod batches;
+mod captures;
 mod chat;
+mod control_vectors;
 mod defaults;
 mod embed;
 mod half_prompts;
@@ -17,6 +20,7 @@ mod mixtures;
 #[cfg(feature = "hub")]
 mod model_tables;
 mod models;
+mod one_text;
 mod outputs;
 mod plugins;
 mod prompts;
@@ -26,6 +30,8 @@ mod recipes;
 mod signals;
 mod spec_commands;
 mod specs;
+mod stages;
+mod states;
 mod templates;
 #[cfg(target_os = "linux")]
 mod terminals;

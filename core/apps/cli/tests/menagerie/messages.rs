@@ -118,7 +118,9 @@ fn help_of_the_seed_says_what_holds() {
         let help = menagerie(home.path(), &[command, "--help"]).good();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            help.contains("with the same model, options and prompt, none of it cached from before"),
+            help.contains(
+                "with the same model, options and prompt the same text comes again, on every machine"
+            ),
             "{help}"
         );
     }

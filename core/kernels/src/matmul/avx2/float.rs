@@ -1,13 +1,15 @@
-//! Products in f32 through AVX2: weights are converted to f32 in the first-level cache, then multiplied.
+//! Products in f32 through AVX2: weights are converted to f32 in the first-level cache, then multiplied. The order of the
+//! sums: `order`.
 
 use std::arch::x86_64::*;
+use std::marker::PhantomData;
 
 use super::transpose::transpose8;
-use crate::activations::Activations;
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
 use crate::isa::{Avx2, avx2};
+use crate::matmul::order::{Brain, Input, Plain, SUMS};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
-use crate::matmul::types::{Choice, Class, Float, Function, Job, Kernel};
+use crate::matmul::types::{BFloat16, Choice, Class, Float, Form, Function, Job, Kernel};
 use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
@@ -16,72 +18,143 @@ type Tile = [[f32; LANES]; SUPER];
 /// Converted panels, one row each.
 type Converted = [[f32; SUPER]; LANES];
 
+/// Panels of a row whose sums wait until they are added up together.
+const WAITING: usize = 8;
+
 /// The kernel for any type.
 pub(super) fn choose(_: Avx2, block: BlockType, class: Class) -> Choice<Float> {
     let (function, tile): (Function<Float>, usize) = match class {
-        Class::OneRow => (one_row, 2),
-        Class::ManyRows => (many, LANES),
+        Class::OneRow => (one_row::<Plain>, 2),
+        Class::ManyRows => (many::<Plain>, LANES),
     };
     // SAFETY: the token is proof of the features; the functions ask for the type.
     Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
+/// The kernel for BF16 weights and activations rounded to bfloat16.
+pub(super) fn bfloat16(_: Avx2, class: Class) -> Choice<BFloat16> {
+    let (function, tile): (Function<BFloat16>, usize) = match class {
+        Class::OneRow => (one_row::<Brain>, 2),
+        Class::ManyRows => (many::<Brain>, LANES),
+    };
+    // SAFETY: the token is proof of the features; the functions ask for the type.
+    Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
+}
+
 avx2! {
 /// One row of activations.
-fn one_row(job: &mut Job<'_, Float>, _: &mut Scratch) {
-    let x = job.x.row(job.tokens.row(0));
-    let rows = job.w.rows();
+fn one_row<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+    let (rows, cols) = (job.w.rows(), job.w.cols());
+    let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let far = rows.div_ceil(2);
-    let mut converted = [[0f32; SUPER]; 2];
+    let (mut converted, mut wide) = ([0f32; SUPER], [0f32; SUPER]);
     for first in 0..far {
         let pair = [first, (first + far).min(rows - 1)];
-        let mut sums = [[_mm256_setzero_ps(); 4]; 2];
-        for (panel, x) in x.chunks(SUPER).enumerate() {
-            for (w, row) in converted.iter_mut().zip(pair) {
-                convert(&job.w, row, panel * SUPER, &mut w[..x.len()]);
+        let mut dots = [0f32; 2];
+        let mut sums = [[_mm256_setzero_ps(); WAITING]; 2];
+        for (many, x) in x.chunks(WAITING * I::PANEL).enumerate() {
+            for (at, x) in x.chunks(SUPER).enumerate() {
+                let start = many * WAITING * I::PANEL + at * SUPER;
+                let x = floats::<I>(x, &mut wide);
+                for (row, sums) in pair.into_iter().zip(&mut sums) {
+                    convert::<I>(&job.w, row, start, &mut converted[..x.len()]);
+                    for (n, (w, x)) in converted[..x.len()].chunks(I::PANEL).zip(x.chunks(I::PANEL)).enumerate() {
+                        sums[at * SUPER / I::PANEL + n] = dot::<I>(w, x);
+                    }
+                }
             }
-            for (w, sums) in converted.iter().zip(&mut sums) {
-                dot(w, x, sums);
+            for (dot, sums) in dots.iter_mut().zip(&sums) {
+                *dot = add(*dot, sums, x.len().div_ceil(I::PANEL));
             }
         }
-        for (row, [a, b, c, d]) in pair.into_iter().zip(sums) {
-            let s = _mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d));
-            let s = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps::<1>(s));
-            let s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-            let s = _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+        for (row, dot) in pair.into_iter().zip(dots) {
             for token in 0..job.tokens.len() {
-                job.out.store(token, row, &[s]);
+                job.out.store(token, row, &[dot]);
             }
         }
     }
 }
 }
 
+/// Activations as floats: as they are, or widened into `room`.
+#[inline(always)]
+fn floats<'a, I: Input>(x: &[I::Value], room: &'a mut [f32; SUPER]) -> &'a [f32] {
+    for (to, x) in room.iter_mut().zip(x) {
+        *to = I::float(*x);
+    }
+    &room[..x.len()]
+}
+
 avx2! {
-/// Adds the products of `x` with as many weights to four vectors of sums.
+/// Eight sums of the products of up to a panel.
 #[inline]
-fn dot(w: &[f32; SUPER], x: &[f32], sums: &mut [__m256; 4]) {
-    let (whole, rest) = x.as_chunks::<8>();
-    for (i, (w, x)) in w.as_chunks::<8>().0.iter().zip(whole).enumerate() {
-        // SAFETY: eight floats each.
-        let (w, x) = unsafe { (_mm256_loadu_ps(w.as_ptr()), _mm256_loadu_ps(x.as_ptr())) };
-        sums[i % 4] = _mm256_fmadd_ps(w, x, sums[i % 4]);
+fn dot<I: Input>(w: &[f32], x: &[f32]) -> __m256 {
+    let mut sums = _mm256_setzero_ps();
+    let step = SUMS * I::WIDTH;
+    let whole = x.len() / step * step;
+    for at in (0..whole).step_by(step) {
+        // SAFETY: `at + step <= x.len() == w.len()`.
+        sums = unsafe { add_step::<I>(w.as_ptr().add(at), x.as_ptr().add(at), sums) };
     }
-    if !rest.is_empty() {
-        let (mut last, mut weights) = ([0f32; 8], [0f32; 8]);
-        last[..rest.len()].copy_from_slice(rest);
-        weights[..rest.len()].copy_from_slice(&w[8 * whole.len()..8 * whole.len() + rest.len()]);
-        // SAFETY: eight floats each.
-        let (w, x) = unsafe { (_mm256_loadu_ps(weights.as_ptr()), _mm256_loadu_ps(last.as_ptr())) };
-        sums[0] = _mm256_fmadd_ps(w, x, sums[0]);
+    if whole < x.len() {
+        let (mut last, mut weights) = ([0f32; 2 * SUMS], [0f32; 2 * SUMS]);
+        last[..x.len() - whole].copy_from_slice(&x[whole..]);
+        weights[..x.len() - whole].copy_from_slice(&w[whole..]);
+        // SAFETY: two steps' worth of floats.
+        sums = unsafe { add_step::<I>(weights.as_ptr(), last.as_ptr(), sums) };
     }
+    sums
+}
+}
+
+avx2! {
+/// Adds the products of one step to eight sums.
+///
+/// # Safety
+/// Eight times `I::WIDTH` floats behind each pointer.
+#[inline]
+unsafe fn add_step<I: Input>(w: *const f32, x: *const f32, sums: __m256) -> __m256 {
+    // SAFETY: the promise of the caller.
+    unsafe {
+        if I::WIDTH == 1 {
+            return _mm256_fmadd_ps(_mm256_loadu_ps(w), _mm256_loadu_ps(x), sums);
+        }
+        let [w, x] = [w, x].map(|p| split(_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))));
+        _mm256_fmadd_ps(w[0], x[0], _mm256_fmadd_ps(w[1], x[1], sums))
+    }
+}
+}
+
+avx2! {
+/// Even and odd elements of sixteen, in order.
+#[inline]
+fn split(low: __m256, high: __m256) -> [__m256; 2] {
+    let even = _mm256_shuffle_ps::<0x88>(low, high);
+    let odd = _mm256_shuffle_ps::<0xdd>(low, high);
+    [even, odd].map(|v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(v))))
+}
+}
+
+avx2! {
+/// Adds the totals of the first panels to `y`, in order.
+#[inline]
+fn add(y: f32, sums: &[__m256; WAITING], panels: usize) -> f32 {
+    let columns = transpose8(sums.map(|v| _mm256_castps_si256(v))).map(|v| _mm256_castsi256_ps(v));
+    let mut totals = columns[0];
+    for column in &columns[1..] {
+        totals = _mm256_add_ps(totals, *column);
+    }
+    let mut out = [0f32; WAITING];
+    // SAFETY: eight floats.
+    unsafe { _mm256_storeu_ps(out.as_mut_ptr(), totals) };
+    out[..panels].iter().fold(y, |y, total| y + total)
 }
 }
 
 avx2! {
 /// Converts `out.len()` columns of a row from column `start` on, a multiple of 256.
 #[inline]
-fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
+fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let block = w.block();
     let bytes = block.row_bytes(start).unwrap_or(0);
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
@@ -103,27 +176,28 @@ fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
         }
     }
     dequantise_row(block, &blocks[2 * whole..], &mut out[whole..]);
+    out.iter_mut().for_each(|w| *w = I::weight(*w));
 }
 }
 
 /// Tiles of f32.
-struct Floats;
+struct Floats<I>(PhantomData<I>);
 
 avx2! {
 /// Many rows of activations.
-fn many(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
+fn many<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats, 1>(job, scratch) }
+    unsafe { tiles::run::<Floats<I>, 1>(job, scratch) }
 }
 }
 
 // SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
-unsafe impl Engine for Floats {
-    type Form = Float;
+unsafe impl<I: Input> Engine for Floats<I> {
+    type Form = I::Form;
     type Tile<const R: usize> = Tile;
     type Room = Converted;
     const COLS: usize = SUPER;
-    const TOKEN_BYTES: usize = SUPER * size_of::<f32>();
+    const TOKEN_BYTES: usize = SUPER * size_of::<I::Value>();
 
     avx2! {
     unsafe fn pack<const R: usize>(
@@ -134,7 +208,7 @@ unsafe impl Engine for Floats {
         converted: &mut Converted,
     ) {
         for (i, out) in converted.iter_mut().enumerate() {
-            convert(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
+            convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
         }
         for (k, to) in tile.as_chunks_mut::<8>().0.iter_mut().enumerate().take(place.cols.div_ceil(8)) {
             for half in 0..2 {
@@ -155,33 +229,63 @@ unsafe impl Engine for Floats {
     avx2! {
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: Activations<'_>,
+        x: <I::Form as Form>::Rows<'_>,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],
     ) {
-        let x = tokens.map(|t| &x.row(t)[place.start..place.start + place.cols]);
-        let mut sums = [[_mm256_setzero_ps(); 2]; TOKENS];
-        for (k, w) in tile.iter().enumerate().take(place.cols) {
-            // SAFETY: 16 floats.
-            let w = unsafe { [_mm256_loadu_ps(w.as_ptr()), _mm256_loadu_ps(w.as_ptr().add(8))] };
+        let x = tokens.map(|t| &I::row(x, t)[place.start..place.start + place.cols]);
+        for start in (0..place.cols).step_by(I::PANEL) {
+            let end = (start + I::PANEL).min(place.cols);
+            let mut totals = one_of_eight::<I>(tile, x, (start, end));
+            for sum in 1..SUMS {
+                let more = one_of_eight::<I>(tile, x, (start + sum * I::WIDTH, end));
+                for (totals, more) in totals.iter_mut().zip(more) {
+                    *totals = [_mm256_add_ps(totals[0], more[0]), _mm256_add_ps(totals[1], more[1])];
+                }
+            }
+            for (totals, out) in totals.into_iter().zip(out.as_chunks_mut::<LANES>().0) {
+                for (half, total) in totals.into_iter().enumerate() {
+                    // SAFETY: `8 * half + 8 <= 16` floats.
+                    unsafe {
+                        let to = out.as_mut_ptr().add(8 * half);
+                        _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), total));
+                    }
+                }
+            }
+        }
+    }
+    }
+}
+
+avx2! {
+/// One of the eight sums of a panel, for sixteen rows and four tokens: that of the columns, or pairs, `start`, `start + 8`
+/// and so on before `end`.
+#[inline]
+fn one_of_eight<I: Input>(
+    tile: &Tile,
+    x: [&[I::Value]; TOKENS],
+    (start, end): (usize, usize),
+) -> [[__m256; 2]; TOKENS] {
+    let mut sums = [[_mm256_setzero_ps(); 2]; TOKENS];
+    let mut at = start;
+    while at < end {
+        for k in (at..end.min(at + I::WIDTH)).rev() {
+            // SAFETY: 16 floats; `k` is below 256, the columns of a tile.
+            let w = unsafe {
+                let column = tile.get_unchecked(k).as_ptr();
+                [_mm256_loadu_ps(column), _mm256_loadu_ps(column.add(8))]
+            };
             for (x, sums) in x.into_iter().zip(&mut sums) {
-                // SAFETY: `k < cols`, the length of the slice.
-                let x = _mm256_set1_ps(unsafe { *x.get_unchecked(k) });
+                // SAFETY: `k < end`, at most the length of the slice.
+                let x = _mm256_set1_ps(I::float(unsafe { *x.get_unchecked(k) }));
                 for (w, sum) in w.into_iter().zip(sums) {
                     *sum = _mm256_fmadd_ps(w, x, *sum);
                 }
             }
         }
-        for (sums, out) in sums.into_iter().zip(out.as_chunks_mut::<LANES>().0) {
-            for (half, sum) in sums.into_iter().enumerate() {
-                // SAFETY: `8 * half + 8 <= 16` floats.
-                unsafe {
-                    let to = out.as_mut_ptr().add(8 * half);
-                    _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), sum));
-                }
-            }
-        }
+        at += SUMS * I::WIDTH;
     }
-    }
+    sums
+}
 }

@@ -1,10 +1,10 @@
-//! The engine for rounded activations (see `tiles`): 16 weight rows in lanes, four columns per dword.
+//! The engine for the narrow formats (see `tiles`): 16 weight rows in lanes, four columns per dword.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::bytes::{correction, offset, pairs};
-use super::transpose::transpose8;
+use super::transpose::turn;
 use super::unpack::fill;
 use crate::activations::{Meta, Quantised};
 use crate::blocks::{Format, GROUPS, Matrix, SUPER};
@@ -26,7 +26,7 @@ struct Tile {
 }
 
 /// Tiles of a format, 8-bit products.
-struct Whole<F: Format>(PhantomData<F>);
+struct Narrow<F: Format>(PhantomData<F>);
 
 /// The kernel for a format.
 pub(super) fn choose<F: Format>(_: Avx2) -> Choice<Rounded> {
@@ -37,12 +37,12 @@ pub(super) fn choose<F: Format>(_: Avx2) -> Choice<Rounded> {
 avx2! {
 fn many<F: Format>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Whole<F>, 1>(job, scratch) }
+    unsafe { tiles::run::<Narrow<F>, 1>(job, scratch) }
 }
 }
 
 // SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
-unsafe impl<F: Format> Engine for Whole<F> {
+unsafe impl<F: Format> Engine for Narrow<F> {
     type Form = Rounded;
     type Tile<const R: usize> = Tile;
     type Room = ();
@@ -61,18 +61,7 @@ unsafe impl<F: Format> Engine for Whole<F> {
                 tile.min[g][i] = w.min[g];
             }
         }
-        let plus = _mm256_set1_epi8(offset::<F>());
-        for (g, to) in tile.q.iter_mut().enumerate() {
-            for half in 0..2 {
-                // SAFETY: `32 g + 32 <= 256`, the length of `q`.
-                let load = |i: usize| unsafe { _mm256_loadu_si256(w[8 * half + i].q.as_ptr().add(32 * g).cast()) };
-                let rows = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
-                for (v, to) in transpose8(rows).into_iter().zip(to.iter_mut()) {
-                    // SAFETY: `32 * half + 32 <= 64`.
-                    unsafe { _mm256_storeu_si256(to.as_mut_ptr().add(32 * half).cast(), _mm256_add_epi8(v, plus)) }
-                }
-            }
-        }
+        turn(&w, offset::<F>(), &mut tile.q);
     }
     }
 

@@ -3,6 +3,8 @@
 use std::arch::x86_64::*;
 
 use crate::isa::avx2;
+use crate::matmul::tiles::LANES;
+use crate::matmul::unpacked::Unpacked;
 
 avx2! {
 /// An 8 x 8 transpose of dwords.
@@ -27,5 +29,24 @@ pub(super) fn transpose8(a: [__m256i; 8]) -> [__m256i; 8] {
         o[4 + j] = _mm256_permute2x128_si256::<0x31>(c[j], c[4 + j]);
     }
     o
+}
+}
+
+avx2! {
+/// Turns unpacked values, with `plus` added, so that rows are in lanes: `[columns / 32][dword][16 rows x 4 columns]`.
+#[inline]
+pub(super) fn turn(w: &[Unpacked; LANES], plus: i8, to: &mut [[[i8; 64]; 8]; 8]) {
+    let plus = _mm256_set1_epi8(plus);
+    for (g, to) in to.iter_mut().enumerate() {
+        for half in 0..2 {
+            // SAFETY: `32 g + 32 <= 256`, the length of `q`.
+            let load = |i: usize| unsafe { _mm256_loadu_si256(w[8 * half + i].q.as_ptr().add(32 * g).cast()) };
+            let rows = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+            for (v, to) in transpose8(rows).into_iter().zip(to.iter_mut()) {
+                // SAFETY: `32 * half + 32 <= 64`.
+                unsafe { _mm256_storeu_si256(to.as_mut_ptr().add(32 * half).cast(), _mm256_add_epi8(v, plus)) }
+            }
+        }
+    }
 }
 }

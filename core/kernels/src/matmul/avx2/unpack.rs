@@ -7,7 +7,7 @@ use crate::isa::avx2;
 use crate::matmul::unpacked::Unpacked;
 
 avx2! {
-/// As `Unpacked::fill`: the blocks of one panel, up to 256 values.
+/// As `Unpacked::fill`: the blocks of one panel, up to 256 values; of the wide formats the values alone.
 #[inline]
 pub(super) fn fill<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
     let whole = blocks.len() >= SUPER / F::LEN * F::BYTES;
@@ -149,32 +149,6 @@ unsafe fn bytes<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
 }
 
 avx2! {
-/// The scales and minima of a Q4_K or Q5_K block.
-///
-/// # Safety
-/// Sixteen readable bytes.
-#[inline]
-unsafe fn k_scales(w: &mut Unpacked, p: *const u8) {
-    // SAFETY: the promise of the caller; eight scales and minima fit.
-    unsafe {
-        let low = p.add(4).cast::<u64>().read_unaligned();
-        let high = u64::from(p.add(12).cast::<u32>().read_unaligned());
-        let first = low & 0x3f3f_3f3f_3f3f_3f3f;
-        let nibbles = (high & 0x0f0f_0f0f) | ((high << 28) & 0x0f0f_0f0f_0000_0000);
-        let second = nibbles | ((low >> 2) & 0x3030_3030_3030_3030);
-        // Scales 0 to 3 and minima 0 to 3 are in `first`, 4 to 7 in `second`.
-        let scale = (first & 0xffff_ffff) | (second << 32);
-        let min = (first >> 32) | (second & 0xffff_ffff_0000_0000);
-        let d = _mm_cvtph_ps(_mm_cvtsi32_si128(p.cast::<i32>().read_unaligned()));
-        let wide = |v: u64| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(v as i64)));
-        let dmin = _mm256_broadcastss_ps(_mm_movehdup_ps(d));
-        _mm256_storeu_ps(w.scale.as_mut_ptr(), _mm256_mul_ps(wide(scale), _mm256_broadcastss_ps(d)));
-        _mm256_storeu_ps(w.min.as_mut_ptr(), _mm256_mul_ps(wide(min), dmin));
-    }
-}
-}
-
-avx2! {
 /// A block of Q4_K.
 ///
 /// # Safety
@@ -184,7 +158,6 @@ unsafe fn q4_k(w: &mut Unpacked, block: &[u8]) {
     // SAFETY: the promise of the caller; 256 bytes of values fit.
     unsafe {
         let p = block.as_ptr();
-        k_scales(w, p);
         let m4 = _mm256_set1_epi8(15);
         for pair in 0..4 {
             let v = _mm256_loadu_si256(p.add(16 + 32 * pair).cast());
@@ -206,7 +179,6 @@ unsafe fn q5_k(w: &mut Unpacked, block: &[u8]) {
     // SAFETY: the promise of the caller; 256 bytes of values fit.
     unsafe {
         let p = block.as_ptr();
-        k_scales(w, p);
         let (m4, one) = (_mm256_set1_epi8(15), _mm256_set1_epi8(1));
         let mut high = _mm256_loadu_si256(p.add(16).cast());
         for pair in 0..4 {
@@ -231,18 +203,9 @@ avx2! {
 /// 136 bytes.
 #[inline]
 unsafe fn iq4_xs(w: &mut Unpacked, block: &[u8]) {
-    // SAFETY: the promise of the caller; 256 bytes of values and eight scales fit.
+    // SAFETY: the promise of the caller; 256 bytes of values fit.
     unsafe {
         let p = block.as_ptr();
-        let d = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(p.cast::<u16>().read_unaligned())));
-        let high = _mm256_set1_epi32(i32::from(p.add(2).cast::<u16>().read_unaligned()));
-        let low = _mm256_set1_epi32(p.add(4).cast::<i32>().read_unaligned());
-        let high = _mm256_srlv_epi32(high, _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
-        let low = _mm256_srlv_epi32(low, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
-        let high = _mm256_slli_epi32::<4>(_mm256_and_si256(high, _mm256_set1_epi32(3)));
-        let scale = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(15)), high);
-        let scale = _mm256_cvtepi32_ps(_mm256_sub_epi32(scale, _mm256_set1_epi32(32)));
-        _mm256_storeu_ps(w.scale.as_mut_ptr(), _mm256_mul_ps(scale, _mm256_broadcastss_ps(d)));
         for g in 0..8 {
             let v = level(&IQ4_LEVELS, split(p.add(8 + 16 * g)));
             _mm256_storeu_si256(w.q.as_mut_ptr().add(32 * g).cast(), v);
@@ -258,16 +221,9 @@ avx2! {
 /// 210 bytes.
 #[inline]
 unsafe fn q6_k(w: &mut Unpacked, block: &[u8]) {
-    // SAFETY: the promise of the caller; 256 bytes of values and 16 scales fit.
+    // SAFETY: the promise of the caller; 256 bytes of values fit.
     unsafe {
         let p = block.as_ptr();
-        let d = _mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(p.add(208).cast::<u16>().read_unaligned())));
-        let d = _mm256_broadcastss_ps(d);
-        for half in 0..2 {
-            let scale = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.add(192 + 8 * half).cast()));
-            let to = w.scale.as_mut_ptr().add(8 * half);
-            _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(scale), d));
-        }
         let (m4, m48, minus) = (_mm256_set1_epi8(15), _mm256_set1_epi8(48), _mm256_set1_epi8(32));
         for half in 0..2 {
             let a = _mm256_loadu_si256(p.add(64 * half).cast());

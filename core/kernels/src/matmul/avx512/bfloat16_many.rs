@@ -4,55 +4,23 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
+use super::bfloat16_stored::{BrainHalf, IeeeHalf, Stored, half_pairs};
 use super::tile::transpose16;
 use crate::activations::BFloat16Rows;
 use crate::blocks::{FloatType, Matrix};
 use crate::isa::Avx512BFloat16;
+use crate::matmul::order::{Brain, Input, SUMS};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
 use crate::matmul::types::{BFloat16, Choice, Job, Kernel};
 use crate::memory::Scratch;
 
 /// The rows of a large tile: three vectors of 16.
 const TILE_ROWS: usize = 48;
-/// The columns of a tile: with 48 rows 24 KiB.
-const COLS: usize = 256;
+/// The columns of a tile, a panel: with 48 rows 24 KiB.
+const COLS: usize = Brain::PANEL;
 
 /// Pairs of weights, `[pair of columns][row vector][row]`.
 type Tile<const R: usize> = [[[u32; LANES]; R]; COLS / 2];
-
-/// A 16-bit float that weights are stored in.
-pub(super) trait Stored {
-    /// 32 stored values as bfloat16, rounded to nearest.
-    ///
-    /// # Safety
-    /// The processor has AVX-512 BF16.
-    unsafe fn halves(stored: __m512i) -> __m512i;
-}
-
-/// Weights in bfloat16.
-pub(super) struct Brain;
-
-impl Stored for Brain {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-    unsafe fn halves(stored: __m512i) -> __m512i {
-        stored
-    }
-}
-
-/// Weights in IEEE half precision.
-pub(super) struct Ieee;
-
-impl Stored for Ieee {
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-    unsafe fn halves(stored: __m512i) -> __m512i {
-        let low = _mm512_cvtph_ps(_mm512_castsi512_si256(stored));
-        let high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(stored));
-        // SAFETY: vectors of the same size in which any bits are valid.
-        unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)) }
-    }
-}
 
 /// Tiles of bfloat16 out of weights stored as `W`.
 struct Pairs<W>(PhantomData<W>);
@@ -63,8 +31,8 @@ pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<Choice<BFloa
     let kernel = unsafe {
         match float {
             FloatType::F32 => return None,
-            FloatType::F16 => Kernel::new(float, many::<Ieee>),
-            FloatType::BF16 => Kernel::new(float, many::<Brain>),
+            FloatType::F16 => Kernel::new(float, many::<IeeeHalf>),
+            FloatType::BF16 => Kernel::new(float, many::<BrainHalf>),
         }
     };
     Some(Choice { kernel, tile: TILE_ROWS })
@@ -115,27 +83,44 @@ unsafe impl<W: Stored> Engine for Pairs<W> {
     ) {
         let pairs = place.cols.div_ceil(2);
         let x = tokens.map(|t| &x.row(t)[place.start..place.start + 2 * pairs]);
-        let mut sums = [[_mm512_setzero_ps(); TOKENS]; R];
-        for (k, w) in tile.iter().enumerate().take(pairs) {
-            // SAFETY: 64 bytes each.
-            let w: [__m512i; R] =
-                std::array::from_fn(|r| unsafe { _mm512_loadu_si512(w[r].as_ptr().cast()) });
-            for (t, x) in x.into_iter().enumerate() {
-                // SAFETY: `2 k + 2 <= x.len()`.
-                let x = _mm512_set1_epi32(unsafe { x.as_ptr().add(2 * k).cast::<i32>().read_unaligned() });
-                for r in 0..R {
-                    // SAFETY: vectors of the same size in which any bits are valid.
-                    let [w, x] = [w[r], x].map(|v| unsafe { std::mem::transmute::<__m512i, __m512bh>(v) });
-                    sums[r][t] = _mm512_dpbf16_ps(sums[r][t], w, x);
+        let mut totals = one_of_eight(tile, x, 0);
+        for sum in 1..SUMS {
+            let more = one_of_eight(tile, x, sum);
+            for (totals, more) in totals.iter_mut().zip(more) {
+                for (total, more) in totals.iter_mut().zip(more) {
+                    *total = _mm512_add_ps(*total, more);
                 }
             }
         }
-        for (r, sums) in sums.into_iter().enumerate() {
-            for (t, sum) in sums.into_iter().enumerate() {
+        for (r, totals) in totals.into_iter().enumerate() {
+            for (t, total) in totals.into_iter().enumerate() {
                 let to = out[(t * R + r) * LANES..][..LANES].as_mut_ptr();
                 // SAFETY: 16 floats.
-                unsafe { _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), sum)) };
+                unsafe { _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), total)) };
             }
         }
     }
+}
+
+/// One of the eight sums of a panel (see `order`): that of the pairs `sum`, `sum + 8` and so on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
+fn one_of_eight<const R: usize>(tile: &Tile<R>, x: [&[u16]; TOKENS], sum: usize) -> [[__m512; TOKENS]; R] {
+    let pairs = x[0].len() / 2;
+    let mut sums = [[_mm512_setzero_ps(); TOKENS]; R];
+    let mut k = sum;
+    while k < pairs {
+        // SAFETY: at most 128 pairs, those of a tile; 64 bytes each.
+        let w: [__m512i; R] =
+            std::array::from_fn(|r| unsafe { _mm512_loadu_si512(tile.get_unchecked(k)[r].as_ptr().cast()) });
+        for (t, x) in x.into_iter().enumerate() {
+            // SAFETY: `2 k + 2 <= x.len()`, which all rows have.
+            let x = _mm512_set1_epi32(unsafe { x.as_ptr().add(2 * k).cast::<i32>().read_unaligned() });
+            for r in 0..R {
+                sums[r][t] = _mm512_dpbf16_ps(sums[r][t], half_pairs(w[r]), half_pairs(x));
+            }
+        }
+        k += SUMS;
+    }
+    sums
 }

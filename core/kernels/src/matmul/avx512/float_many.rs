@@ -7,14 +7,15 @@ use crate::activations::Activations;
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
 use crate::isa::Avx512;
 use crate::isa::avx512;
+use crate::matmul::order::{Input, Plain, SUMS};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
 use crate::matmul::types::{Choice, Float, Job, Kernel};
 use crate::memory::Scratch;
 
 /// The rows of a large tile: three vectors of 16.
 pub(super) const TILE_ROWS: usize = 48;
-/// The columns of a tile: with 48 rows 24 KiB, which stay in the first-level cache.
-const COLS: usize = 128;
+/// The columns of a tile, a panel: with 48 rows 24 KiB, which stay in the first-level cache.
+const COLS: usize = Plain::PANEL;
 
 /// Weights as f32, `[column][row vector][row]`.
 type Tile<const R: usize> = [[[f32; LANES]; R]; COLS];
@@ -83,10 +84,47 @@ avx512! {
 /// `cols` values behind each pointer, at most `COLS`; `out` has room for `16 * R * TOKENS` floats.
 #[inline]
 unsafe fn multiply<const R: usize>(tile: &Tile<R>, x: [*const f32; TOKENS], cols: usize, out: *mut f32) {
+    // SAFETY: the promise of the caller.
+    let mut totals = unsafe { one_of_eight(tile, x, 0, cols) };
+    for sum in 1..SUMS {
+        // SAFETY: as above.
+        let more = unsafe { one_of_eight(tile, x, sum, cols) };
+        for (totals, more) in totals.iter_mut().zip(more) {
+            for (total, more) in totals.iter_mut().zip(more) {
+                *total = _mm512_add_ps(*total, more);
+            }
+        }
+    }
+    for (r, totals) in totals.into_iter().enumerate() {
+        for (t, total) in totals.into_iter().enumerate() {
+            // SAFETY: the room that the caller promises.
+            unsafe {
+                let to = out.add((t * R + r) * 16);
+                _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), total));
+            }
+        }
+    }
+}
+}
+
+avx512! {
+/// One of the eight sums of a panel (see `order`): that of the columns `sum`, `sum + 8` and so on.
+///
+/// # Safety
+/// `cols` values behind each pointer, at most `COLS`.
+#[inline]
+unsafe fn one_of_eight<const R: usize>(
+    tile: &Tile<R>,
+    x: [*const f32; TOKENS],
+    sum: usize,
+    cols: usize,
+) -> [[__m512; TOKENS]; R] {
     let mut sums = [[_mm512_setzero_ps(); TOKENS]; R];
-    for (k, w) in tile.iter().enumerate().take(cols) {
-        // SAFETY: 64 bytes each.
-        let w: [__m512; R] = std::array::from_fn(|r| unsafe { _mm512_loadu_ps(w[r].as_ptr()) });
+    let mut k = sum;
+    while k < cols {
+        // SAFETY: `k < cols <= COLS`; 64 bytes each.
+        let w: [__m512; R] =
+            std::array::from_fn(|r| unsafe { _mm512_loadu_ps(tile.get_unchecked(k)[r].as_ptr()) });
         for (t, x) in x.into_iter().enumerate() {
             // SAFETY: `k < cols`.
             let x = _mm512_set1_ps(unsafe { *x.add(k) });
@@ -94,16 +132,9 @@ unsafe fn multiply<const R: usize>(tile: &Tile<R>, x: [*const f32; TOKENS], cols
                 sums[r][t] = _mm512_fmadd_ps(w[r], x, sums[r][t]);
             }
         }
+        k += SUMS;
     }
-    for (r, sums) in sums.into_iter().enumerate() {
-        for (t, sum) in sums.into_iter().enumerate() {
-            // SAFETY: the room that the caller promises.
-            unsafe {
-                let to = out.add((t * R + r) * 16);
-                _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), sum));
-            }
-        }
-    }
+    sums
 }
 }
 

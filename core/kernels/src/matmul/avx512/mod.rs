@@ -5,23 +5,38 @@
 //! second-level cache until the last columns are done.
 
 mod bfloat16_many;
+mod bfloat16_one;
+mod bfloat16_stored;
+mod books;
 mod float_many;
 mod float_one;
 mod many;
 mod multiply;
 mod nibbles;
 mod one;
+mod one_bit_books;
+mod one_books;
+mod one_lanes;
 mod one_narrow;
+mod one_sixteens;
 mod one_small;
+mod one_ternary;
 mod one_unpacked;
 mod one_wide;
 mod pack;
+mod pack_books;
+mod pair;
+#[cfg(test)]
+mod tests;
 mod tile;
 
 use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
 use crate::blocks::*;
 use crate::isa::Avx512;
-use tile::Unpack;
+use books::Books;
+use one_books::OneBook;
+use pack_books::PackBook;
+use tile::{Unpack, UnpackWide};
 
 impl IsaKernels for Avx512 {
     fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
@@ -40,8 +55,32 @@ impl IsaKernels for Avx512 {
         }
     }
 
-    fn bfloat16(&self, float: FloatType) -> Option<Choice<BFloat16>> {
-        bfloat16_many::choose(Avx512::bfloat16(*self)?, float)
+    fn bfloat16(&self, class: Class) -> Choice<BFloat16> {
+        self.native_bfloat16(FloatType::BF16, class).unwrap_or_else(|| self.avx2().bfloat16(class))
+    }
+
+    fn native_bfloat16(&self, float: FloatType, class: Class) -> Option<Choice<BFloat16>> {
+        let isa = Avx512::bfloat16(*self)?;
+        match class {
+            Class::OneRow => bfloat16_one::choose(isa, float),
+            Class::ManyRows => bfloat16_many::choose(isa, float),
+        }
+    }
+}
+
+/// The many-row kernel of a code-book format.
+fn many_of_book<F: Books>(isa: Avx512) -> Choice<Rounded> {
+    match isa.bytes() {
+        Some(bytes) => many::choose_with::<PackBook<F>>(bytes),
+        None => many::choose::<UnpackWide<F>>(isa),
+    }
+}
+
+/// The one-row kernel of a code-book format.
+fn one_of_book<F: Books>(isa: Avx512) -> Choice<Rounded> {
+    match isa.bytes() {
+        Some(bytes) => one::choose_with::<OneBook<F>>(bytes),
+        None => one::choose::<UnpackWide<F>>(isa),
     }
 }
 
@@ -61,16 +100,16 @@ fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
         QuantType::Q5_K => choose::<Q5K>(isa),
         QuantType::Q6_K => choose::<Q6K>(isa),
         QuantType::IQ4_XS => choose::<Iq4Xs>(isa),
-        QuantType::Q3_K => choose::<Unpack<Q3K>>(isa),
-        QuantType::IQ1_S => choose::<Unpack<Iq1S>>(isa),
-        QuantType::IQ1_M => choose::<Unpack<Iq1M>>(isa),
-        QuantType::IQ2_XXS => choose::<Unpack<Iq2Xxs>>(isa),
-        QuantType::IQ2_XS => choose::<Unpack<Iq2Xs>>(isa),
-        QuantType::IQ2_S => choose::<Unpack<Iq2S>>(isa),
-        QuantType::IQ3_XXS => choose::<Unpack<Iq3Xxs>>(isa),
-        QuantType::IQ3_S => choose::<Unpack<Iq3S>>(isa),
-        QuantType::TQ1_0 => choose::<Unpack<Tq1_0>>(isa),
-        QuantType::TQ2_0 => choose::<Unpack<Tq2_0>>(isa),
+        QuantType::Q3_K => choose::<UnpackWide<Q3K>>(isa),
+        QuantType::IQ1_S => many_of_book::<Iq1S>(isa),
+        QuantType::IQ1_M => many_of_book::<Iq1M>(isa),
+        QuantType::IQ2_XXS => many_of_book::<Iq2Xxs>(isa),
+        QuantType::IQ2_XS => many_of_book::<Iq2Xs>(isa),
+        QuantType::IQ2_S => many_of_book::<Iq2S>(isa),
+        QuantType::IQ3_XXS => many_of_book::<Iq3Xxs>(isa),
+        QuantType::IQ3_S => many_of_book::<Iq3S>(isa),
+        QuantType::TQ1_0 => choose::<UnpackWide<Tq1_0>>(isa),
+        QuantType::TQ2_0 => choose::<UnpackWide<Tq2_0>>(isa),
         QuantType::NVFP4 => choose::<Unpack<Nvfp4>>(isa),
     }
 }
@@ -92,15 +131,15 @@ fn choose_one(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
         QuantType::IQ4_XS => choose::<Iq4Xs>(isa),
         QuantType::Q2_K => choose::<Q2K>(isa),
         QuantType::Q3_K => choose::<Q3K>(isa),
-        QuantType::IQ1_S => choose::<Unpack<Iq1S>>(isa),
-        QuantType::IQ1_M => choose::<Unpack<Iq1M>>(isa),
-        QuantType::IQ2_XXS => choose::<Unpack<Iq2Xxs>>(isa),
-        QuantType::IQ2_XS => choose::<Unpack<Iq2Xs>>(isa),
-        QuantType::IQ2_S => choose::<Unpack<Iq2S>>(isa),
-        QuantType::IQ3_XXS => choose::<Unpack<Iq3Xxs>>(isa),
-        QuantType::IQ3_S => choose::<Unpack<Iq3S>>(isa),
-        QuantType::TQ1_0 => choose::<Unpack<Tq1_0>>(isa),
-        QuantType::TQ2_0 => choose::<Unpack<Tq2_0>>(isa),
-        QuantType::NVFP4 => choose::<Unpack<Nvfp4>>(isa),
+        QuantType::IQ1_S => one_of_book::<Iq1S>(isa),
+        QuantType::IQ1_M => one_of_book::<Iq1M>(isa),
+        QuantType::IQ2_XXS => one_of_book::<Iq2Xxs>(isa),
+        QuantType::IQ2_XS => one_of_book::<Iq2Xs>(isa),
+        QuantType::IQ2_S => one_of_book::<Iq2S>(isa),
+        QuantType::IQ3_XXS => one_of_book::<Iq3Xxs>(isa),
+        QuantType::IQ3_S => one_of_book::<Iq3S>(isa),
+        QuantType::TQ1_0 => choose::<Tq1_0>(isa),
+        QuantType::TQ2_0 => choose::<Tq2_0>(isa),
+        QuantType::NVFP4 => choose::<Nvfp4>(isa),
     }
 }

@@ -62,8 +62,8 @@ unsafe fn dot<const R: usize, const T: usize, const STEPS: usize>(
 }
 
 avx512! {
-/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`. Every lane sums in the same order whatever
-/// `R` and `T` are.
+/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`, in the order that `matmul` defines, whatever `R` and
+/// `T` are.
 ///
 /// # Safety
 /// The processor has AVX-512 VNNI; the pointers of `x` are valid; `out` has room for `16 * R * T` floats.
@@ -74,7 +74,8 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
     groups: usize,
     out: *mut f32,
 ) {
-    let mut total = [[_mm512_setzero_ps(); T]; R];
+    // Wide formats: whole numbers. Narrow ones: the bits of f32.
+    let mut total = [[_mm512_setzero_si512(); T]; R];
     for g in 0..if F::WIDE { 8 } else { groups.min(8) } {
         // SAFETY: `g < 8`: 32 values and the g-th scale and sums are there.
         unsafe {
@@ -96,7 +97,8 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
                     let s = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).dsum[g]));
                     for r in 0..R {
                         let min = _mm512_castsi512_ps(vector(w.min[g][r].as_ptr()));
-                        total[r][t] = _mm512_fnmadd_ps(min, s, total[r][t]);
+                        let less = _mm512_fnmadd_ps(min, s, _mm512_castsi512_ps(total[r][t]));
+                        total[r][t] = _mm512_castps_si512(less);
                     }
                 }
             }
@@ -116,36 +118,38 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
 }
 
 avx512! {
-/// The old sums plus those of this tile: of wide formats times the activations' scale, less the minima.
+/// The old sums plus those of this tile: of wide formats converted and times both factors, less the minima.
 #[inline]
 unsafe fn finish<F: Format, const R: usize>(
     w: &Tile<R>,
     r: usize,
     meta: *const Meta,
-    total: __m512,
+    total: __m512i,
     old: __m512,
 ) -> __m512 {
     if !F::WIDE {
-        return _mm512_add_ps(total, old);
+        return _mm512_add_ps(_mm512_castsi512_ps(total), old);
     }
-    let mut sum = total;
-    // SAFETY: the caller's pointer; four pairs of sums of 32, eight of 16.
+    // SAFETY: the caller's pointer; 16 factors; four pairs of sums of 32, eight of 16.
     unsafe {
-        if F::MIN {
-            let mut min = _mm512_setzero_si512();
-            for pair in 0..if F::GROUP == 32 { 4 } else { 8 } {
-                let m = vector(w.min[pair][r].as_ptr());
-                let s = if F::GROUP == 32 {
-                    spread((&raw const (*meta).sum32).cast::<i32>().add(pair))
-                } else {
-                    spread((&raw const (*meta).sum16).cast::<i32>().add(pair))
-                };
-                min = _mm512_dpwssd_epi32(min, m, s);
-            }
-            sum = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min), _mm512_loadu_ps(w.dmin[r].as_ptr()), sum);
+        let dx = _mm512_castsi512_ps(spread(&raw const (*meta).d[0]));
+        let d = _mm512_mul_ps(_mm512_loadu_ps(w.d[r].as_ptr()), dx);
+        let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), d, old);
+        if !F::MIN {
+            return sum;
         }
-        let d = _mm512_castsi512_ps(spread(&raw const (*meta).d[0]));
-        _mm512_fmadd_ps(sum, d, old)
+        let mut min = _mm512_setzero_si512();
+        for pair in 0..if F::GROUP == 32 { 4 } else { 8 } {
+            let m = vector(w.min[pair][r].as_ptr());
+            let s = if F::GROUP == 32 {
+                spread((&raw const (*meta).sum32).cast::<i32>().add(pair))
+            } else {
+                spread((&raw const (*meta).sum16).cast::<i32>().add(pair))
+            };
+            min = _mm512_dpwssd_epi32(min, m, s);
+        }
+        let dmin = _mm512_mul_ps(_mm512_loadu_ps(w.dmin[r].as_ptr()), dx);
+        _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min), dmin, sum)
     }
 }
 }
@@ -169,23 +173,28 @@ unsafe fn start<const R: usize, const T: usize>(neg: [*const i32; T], min: bool)
 }
 
 avx512! {
-/// Adds a group's whole sums, scaled, to the totals.
+/// Adds a group's whole sums, scaled, to the totals: of wide formats whole numbers, else f32.
 #[inline]
 unsafe fn scale<F: Format, const R: usize, const T: usize>(
     w: &Tile<R>,
     group: usize,
     sum: [[__m512i; T]; R],
     x: &Columns<T>,
-    total: &mut [[__m512; T]; R],
+    total: &mut [[__m512i; T]; R],
 ) {
     for t in 0..T {
         // SAFETY: the caller's pointers; `group` is below 8 or 16 by `F::GROUP`.
         let d = unsafe { _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[group * F::GROUP / 32])) };
         for r in 0..R {
             // SAFETY: 64 bytes.
-            let s = unsafe { _mm512_loadu_ps(w.scale[group][r].as_ptr()) };
-            let s = if F::WIDE { s } else { _mm512_mul_ps(s, d) };
-            total[r][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][t]), s, total[r][t]);
+            let s = unsafe { vector(w.scale[group][r].as_ptr()) };
+            total[r][t] = if F::WIDE {
+                _mm512_add_epi32(total[r][t], _mm512_mullo_epi32(sum[r][t], s))
+            } else {
+                let s = _mm512_mul_ps(_mm512_castsi512_ps(s), d);
+                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][t]), s, _mm512_castsi512_ps(total[r][t]));
+                _mm512_castps_si512(sum)
+            };
         }
     }
 }

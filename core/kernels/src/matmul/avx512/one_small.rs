@@ -2,13 +2,15 @@
 
 use std::arch::x86_64::*;
 
-use super::one::{Row, RowFormat, half, load, two_halves};
-use crate::blocks::{Format, Q2K, Q3K};
+use super::one::{OneRow, Row, half, load};
+use super::one_lanes::WideParts;
+use crate::activations::Order;
+use crate::blocks::{Q2K, Q3K};
 use crate::isa::avx512;
-use crate::matmul::prefetch::prefetch;
 
 /// What both kernels need: which scale goes to which 16-bit lane, and the shifts of two neighbouring 32s.
-struct Lanes {
+#[derive(Clone, Copy)]
+pub(super) struct Lanes {
     index: [__m512i; 4],
     shift: [__m512i; 2],
 }
@@ -16,7 +18,7 @@ struct Lanes {
 impl Lanes {
     avx512! {
     #[inline]
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         // Lane n of 32 takes scale n / 8, plus 4 for every further 64 values.
         let lane = _mm512_srli_epi32::<2>(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
         let lane = _mm512_or_si512(lane, _mm512_slli_epi32::<16>(lane));
@@ -34,7 +36,7 @@ impl Lanes {
     /// # Safety
     /// 64 readable bytes.
     #[inline]
-    unsafe fn two_bits(&self, p: *const u8) -> [__m512i; 4] {
+    pub(super) unsafe fn two_bits(&self, p: *const u8) -> [__m512i; 4] {
         let mut q = [_mm512_setzero_si512(); 4];
         for (n, q) in q.iter_mut().enumerate() {
             // SAFETY: the promise of the caller.
@@ -63,35 +65,35 @@ impl Lanes {
     }
 }
 
-impl RowFormat for Q2K {
+impl OneRow for Q2K {
     type Blocks = Q2K;
+    type Parts = WideParts<true>;
+    type Constants = Lanes;
+    const ORDER: Option<Order> = None;
 
     avx512! {
     #[inline]
-    unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
-        let lanes = Lanes::new();
-        let mut sums = [(_mm512_setzero_ps(), _mm256_setzero_ps()); 2];
-        for panel in 0..x.groups / 8 {
-            // SAFETY: the caller promises so many blocks of 84 bytes in both rows, and as many panels of x.
-            unsafe {
-                let x = x.panel(panel);
-                let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
-                for (row, (products, minima)) in rows.into_iter().zip(&mut sums) {
-                    let p = row.add(panel * Q2K::BYTES);
-                    prefetch(p, Q2K::BYTES);
-                    let bytes = _mm_loadu_si128(p.cast());
-                    let m4 = _mm_set1_epi8(15);
-                    let scale = _mm256_cvtepu8_epi16(_mm_and_si128(bytes, m4));
-                    let min = _mm256_cvtepu8_epi16(_mm_and_si128(_mm_srli_epi16::<4>(bytes), m4));
-                    let d = _mm_mul_ps(two_halves(p.add(80)), _mm_set1_ps((*x.meta).d[0]));
-                    let total = lanes.add(_mm512_setzero_si512(), lanes.two_bits(p.add(16)), scale, &x);
-                    *products = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), _mm512_broadcastss_ps(d), *products);
-                    let min = _mm256_cvtepi32_ps(_mm256_madd_epi16(min, sum16));
-                    *minima = _mm256_fmadd_ps(min, _mm256_broadcastss_ps(_mm_movehdup_ps(d)), *minima);
-                }
-            }
+    unsafe fn constants() -> Lanes {
+        Lanes::new()
+    }
+    }
+
+    avx512! {
+    #[inline]
+    unsafe fn panel(p: *const u8, x: &Row, lanes: &Lanes, parts: &mut WideParts<true>, lane: usize) {
+        // SAFETY: the caller promises a block of 84 bytes and the panel.
+        unsafe {
+            let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
+            let bytes = _mm_loadu_si128(p.cast());
+            let m4 = _mm_set1_epi8(15);
+            let scale = _mm256_cvtepu8_epi16(_mm_and_si128(bytes, m4));
+            let min = _mm256_cvtepu8_epi16(_mm_and_si128(_mm_srli_epi16::<4>(bytes), m4));
+            let total = lanes.add(_mm512_setzero_si512(), lanes.two_bits(p.add(16)), scale, x);
+            parts.leave(lane, total, half(p.add(80)));
+            let minima = _mm256_madd_epi16(min, sum16);
+            let minima = _mm_add_epi32(_mm256_castsi256_si128(minima), _mm256_extracti128_si256::<1>(minima));
+            parts.leave_minima(lane, minima, half(p.add(82)));
         }
-        sums.map(|(products, minima)| _mm512_reduce_add_ps(products) - super::one::sum8(minima))
     }
     }
 }
@@ -113,43 +115,48 @@ unsafe fn six_bits(p: *const u8) -> __m256i {
 }
 }
 
-impl RowFormat for Q3K {
+/// Constants of the Q3_K kernel.
+#[derive(Clone, Copy)]
+pub(super) struct ThreeBits {
+    lanes: Lanes,
+    /// Bit 2 n of the high bits for the lower 32 values of vector n, bit 2 n + 1 for the upper ones.
+    bits: [__m512i; 4],
+}
+
+impl OneRow for Q3K {
     type Blocks = Q3K;
+    type Parts = WideParts<false>;
+    type Constants = ThreeBits;
+    const ORDER: Option<Order> = None;
 
     avx512! {
     #[inline]
-    unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
-        let lanes = Lanes::new();
-        // Bit 2 n of the high bits for the lower 32 values of vector n, bit 2 n + 1 for the upper ones.
-        let bits: [__m512i; 4] = [0u32, 2, 4, 6].map(|n| {
+    unsafe fn constants() -> ThreeBits {
+        let bits = [0u32, 2, 4, 6].map(|n| {
             _mm512_inserti64x4::<1>(_mm512_set1_epi8((1u8 << n) as i8), _mm256_set1_epi8((2u8 << n) as i8))
         });
+        ThreeBits { lanes: Lanes::new(), bits }
+    }
+    }
+
+    avx512! {
+    #[inline]
+    unsafe fn panel(p: *const u8, x: &Row, three: &ThreeBits, parts: &mut WideParts<false>, lane: usize) {
         let four = _mm512_set1_epi8(4);
-        let mut sums = [_mm512_setzero_ps(); 2];
-        for panel in 0..x.groups / 8 {
-            // SAFETY: the caller promises so many blocks of 110 bytes in both rows, and as many panels of x.
-            unsafe {
-                let x = x.panel(panel);
-                let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
-                for (row, sum) in rows.into_iter().zip(&mut sums) {
-                    let p = row.add(panel * Q3K::BYTES);
-                    prefetch(p, Q3K::BYTES);
-                    let scale = six_bits(p.add(96));
-                    let high = _mm512_broadcast_i64x4(_mm256_loadu_si256(p.cast()));
-                    let mut q = lanes.two_bits(p.add(32));
-                    for (q, bits) in q.iter_mut().zip(bits) {
-                        *q = _mm512_mask_add_epi8(*q, _mm512_test_epi8_mask(high, bits), *q, four);
-                    }
-                    // The values are q - 4; whole numbers, so exact.
-                    let offset = _mm256_slli_epi32::<2>(_mm256_madd_epi16(scale, sum16));
-                    let start = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offset));
-                    let total = lanes.add(start, q, scale, &x);
-                    let d = _mm512_set1_ps(half(p.add(108)) * (*x.meta).d[0]);
-                    *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), d, *sum);
-                }
+        // SAFETY: the caller promises a block of 110 bytes and the panel.
+        unsafe {
+            let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
+            let scale = six_bits(p.add(96));
+            let high = _mm512_broadcast_i64x4(_mm256_loadu_si256(p.cast()));
+            let mut q = three.lanes.two_bits(p.add(32));
+            for (q, bits) in q.iter_mut().zip(three.bits) {
+                *q = _mm512_mask_add_epi8(*q, _mm512_test_epi8_mask(high, bits), *q, four);
             }
+            // The values are q - 4; whole numbers, so exact.
+            let offset = _mm256_slli_epi32::<2>(_mm256_madd_epi16(scale, sum16));
+            let start = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offset));
+            parts.leave(lane, three.lanes.add(start, q, scale, x), half(p.add(108)));
         }
-        sums.map(|s| _mm512_reduce_add_ps(s))
     }
     }
 }

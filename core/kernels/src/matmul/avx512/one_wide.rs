@@ -2,10 +2,11 @@
 
 use std::arch::x86_64::*;
 
-use super::one::{Row, RowFormat, half, load, sum4, two_halves};
-use crate::blocks::{Format, IQ4_LEVELS, Iq4Xs, Q4K, Q5K, Q6K};
+use super::one::{OneRow, Row, half, load};
+use super::one_lanes::WideParts;
+use crate::activations::Order;
+use crate::blocks::{IQ4_LEVELS, Iq4Xs, Q4K, Q5K, Q6K};
 use crate::isa::avx512;
-use crate::matmul::prefetch::prefetch;
 
 /// A byte shuffle that spreads scale bytes to 16-bit lanes: `low` over the lower 32 bytes, `high` over the rest.
 const fn spread(low: u8, high: u8) -> [u8; 64] {
@@ -40,15 +41,9 @@ unsafe fn scale_bytes(p: *const u8) -> __m128i {
 }
 }
 
-/// What the sums of one row of Q4_K or Q5_K are kept in.
-#[derive(Clone, Copy)]
-struct Sums {
-    products: __m512,
-    minima: __m128,
-}
-
 /// Constants of the Q4_K and Q5_K kernels.
-struct Shuffles {
+#[derive(Clone, Copy)]
+pub(super) struct Shuffles {
     scales: [__m512i; 4],
     minima: __m128i,
 }
@@ -66,219 +61,220 @@ impl Shuffles {
         }
     }
     }
-}
-
-impl Sums {
-    avx512! {
-    #[inline]
-    fn zero() -> Self {
-        Sums { products: _mm512_setzero_ps(), minima: _mm_setzero_ps() }
-    }
-    }
 
     avx512! {
-    /// Adds the products of a block at `p` whose values are `q`, in the order 0 2 | 1 3 | 4 6 | 5 7.
+    /// Leaves the products and minima of a block at `p` whose values are `q`, in the order 0 2 | 1 3 | 4 6 | 5 7.
     ///
     /// # Safety
     /// A block that opens with d, dmin and twelve scale bytes; the panel of activations.
     #[inline]
-    unsafe fn add(&mut self, p: *const u8, q: [__m512i; 4], x: &Row, shuffles: &Shuffles) {
+    unsafe fn leave(&self, p: *const u8, q: [__m512i; 4], x: &Row, (parts, lane): (&mut WideParts<true>, usize)) {
         // SAFETY: the promise of the caller.
         unsafe {
             let bytes = scale_bytes(p.add(4));
             let scales = _mm512_broadcast_i32x4(bytes);
-            let d = _mm_mul_ps(two_halves(p), _mm_set1_ps((*x.meta).d[0]));
             let mut total = _mm512_setzero_si512();
             for (i, q) in q.into_iter().enumerate() {
-                let products = _mm512_maddubs_epi16(q, load(x.paired.add(64 * i)));
-                let scale = _mm512_shuffle_epi8(scales, shuffles.scales[i]);
+                let products = _mm512_maddubs_epi16(q, load(x.ordered.add(64 * i)));
+                let scale = _mm512_shuffle_epi8(scales, self.scales[i]);
                 total = _mm512_dpwssd_epi32(total, products, scale);
             }
-            self.products = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), _mm512_broadcastss_ps(d), self.products);
+            parts.leave(lane, total, half(p));
             let sums = _mm_loadu_si128((&raw const (*x.meta).sum32).cast());
-            let minima = _mm_madd_epi16(_mm_shuffle_epi8(bytes, shuffles.minima), sums);
-            self.minima = _mm_fmadd_ps(_mm_cvtepi32_ps(minima), _mm_movehdup_ps(d), self.minima);
+            let minima = _mm_madd_epi16(_mm_shuffle_epi8(bytes, self.minima), sums);
+            parts.leave_minima(lane, minima, half(p.add(2)));
         }
-    }
-    }
-
-    avx512! {
-    #[inline]
-    fn total(self) -> f32 {
-        _mm512_reduce_add_ps(self.products) - sum4(self.minima)
     }
     }
 }
 
-impl RowFormat for Q4K {
+impl OneRow for Q4K {
     type Blocks = Q4K;
+    type Parts = WideParts<true>;
+    type Constants = Shuffles;
+    const ORDER: Option<Order> = Some(Order::Paired);
 
     avx512! {
     #[inline]
-    unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
-        let (shuffles, m4) = (Shuffles::new(), _mm512_set1_epi8(15));
-        let mut sums = [Sums::zero(); 2];
-        for panel in 0..x.groups / 8 {
-            // SAFETY: the caller promises so many blocks of 144 bytes in both rows, and as many panels of x.
-            unsafe {
-                let x = x.panel(panel);
-                for (row, sums) in rows.into_iter().zip(&mut sums) {
-                    let p = row.add(panel * Q4K::BYTES);
-                    prefetch(p, Q4K::BYTES);
-                    let (a, b) = (load(p.add(16)), load(p.add(80)));
-                    let q = [
-                        _mm512_and_si512(a, m4),
-                        _mm512_and_si512(_mm512_srli_epi16::<4>(a), m4),
-                        _mm512_and_si512(b, m4),
-                        _mm512_and_si512(_mm512_srli_epi16::<4>(b), m4),
-                    ];
-                    sums.add(p, q, &x, &shuffles);
-                }
-            }
+    unsafe fn constants() -> Shuffles {
+        Shuffles::new()
+    }
+    }
+
+    avx512! {
+    #[inline]
+    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideParts<true>, lane: usize) {
+        let m4 = _mm512_set1_epi8(15);
+        // SAFETY: the caller promises a block of 144 bytes and the panel.
+        unsafe {
+            let (a, b) = (load(p.add(16)), load(p.add(80)));
+            let q = [
+                _mm512_and_si512(a, m4),
+                _mm512_and_si512(_mm512_srli_epi16::<4>(a), m4),
+                _mm512_and_si512(b, m4),
+                _mm512_and_si512(_mm512_srli_epi16::<4>(b), m4),
+            ];
+            shuffles.leave(p, q, x, (parts, lane));
         }
-        sums.map(|s| s.total())
     }
     }
 }
 
-impl RowFormat for Q5K {
+impl OneRow for Q5K {
     type Blocks = Q5K;
+    type Parts = WideParts<true>;
+    type Constants = Shuffles;
+    const ORDER: Option<Order> = Some(Order::Paired);
 
     avx512! {
     #[inline]
-    unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
-        let (shuffles, m4, m16) = (Shuffles::new(), _mm512_set1_epi8(15), _mm512_set1_epi8(16));
+    unsafe fn constants() -> Shuffles {
+        Shuffles::new()
+    }
+    }
+
+    avx512! {
+    #[inline]
+    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideParts<true>, lane: usize) {
+        let (m4, m16) = (_mm512_set1_epi8(15), _mm512_set1_epi8(16));
         let both = |low, high| _mm512_inserti64x4::<1>(_mm512_set1_epi16(low), _mm256_set1_epi16(high));
         let (l42, l31, r02, r13) = (both(4, 2), both(3, 1), both(0, 2), both(1, 3));
-        let mut sums = [Sums::zero(); 2];
-        for panel in 0..x.groups / 8 {
-            // SAFETY: the caller promises so many blocks of 176 bytes in both rows, and as many panels of x.
-            unsafe {
-                let x = x.panel(panel);
-                for (row, sums) in rows.into_iter().zip(&mut sums) {
-                    let p = row.add(panel * Q5K::BYTES);
-                    prefetch(p, Q5K::BYTES);
-                    let high = _mm512_broadcast_i64x4(_mm256_loadu_si256(p.add(16).cast()));
-                    let (a, b) = (load(p.add(48)), load(p.add(112)));
-                    let (a4, b4) = (_mm512_srli_epi16::<4>(a), _mm512_srli_epi16::<4>(b));
-                    let join = |low, high| {
-                        _mm512_or_si512(_mm512_and_si512(low, m4), _mm512_and_si512(high, m16))
-                    };
-                    let q = [
-                        join(a, _mm512_sllv_epi16(high, l42)),
-                        join(a4, _mm512_sllv_epi16(high, l31)),
-                        join(b, _mm512_srlv_epi16(high, r02)),
-                        join(b4, _mm512_srlv_epi16(high, r13)),
-                    ];
-                    sums.add(p, q, &x, &shuffles);
-                }
-            }
+        // SAFETY: the caller promises a block of 176 bytes and the panel.
+        unsafe {
+            let high = _mm512_broadcast_i64x4(_mm256_loadu_si256(p.add(16).cast()));
+            let (a, b) = (load(p.add(48)), load(p.add(112)));
+            let (a4, b4) = (_mm512_srli_epi16::<4>(a), _mm512_srli_epi16::<4>(b));
+            let join = |low, high| _mm512_or_si512(_mm512_and_si512(low, m4), _mm512_and_si512(high, m16));
+            let q = [
+                join(a, _mm512_sllv_epi16(high, l42)),
+                join(a4, _mm512_sllv_epi16(high, l31)),
+                join(b, _mm512_srlv_epi16(high, r02)),
+                join(b4, _mm512_srlv_epi16(high, r13)),
+            ];
+            shuffles.leave(p, q, x, (parts, lane));
         }
-        sums.map(|s| s.total())
     }
     }
 }
 
-impl RowFormat for Q6K {
+/// Constants of the Q6_K kernel.
+#[derive(Clone, Copy)]
+pub(super) struct SixBits {
+    left: __m512i,
+    right: __m512i,
+    /// Lane n of 32 takes scale n / 8, plus 4 for every further 64 values.
+    index: [__m512i; 4],
+}
+
+impl OneRow for Q6K {
     type Blocks = Q6K;
+    type Parts = WideParts<false>;
+    type Constants = SixBits;
+    const ORDER: Option<Order> = None;
 
     avx512! {
     #[inline]
-    unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
-        let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
-        let left = _mm512_inserti64x4::<1>(_mm512_set1_epi16(4), _mm256_set1_epi16(2));
-        let right = _mm512_inserti64x4::<1>(_mm512_set1_epi16(0), _mm256_set1_epi16(2));
-        // Lane n of 32 takes scale n / 8, plus 4 for every further 64 values.
+    unsafe fn constants() -> SixBits {
         let lane = _mm512_srli_epi32::<2>(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
         let lane = _mm512_or_si512(lane, _mm512_slli_epi32::<16>(lane));
-        let index: [__m512i; 4] = [0, 4, 8, 12].map(|n| _mm512_add_epi16(lane, _mm512_set1_epi16(n)));
-        let mut sums = [_mm512_setzero_ps(); 2];
-        for panel in 0..x.groups / 8 {
-            // SAFETY: the caller promises so many blocks of 210 bytes in both rows, and as many panels of x.
-            unsafe {
-                let x = x.panel(panel);
-                let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
-                for (row, sum) in rows.into_iter().zip(&mut sums) {
-                    let p = row.add(panel * Q6K::BYTES);
-                    prefetch(p, Q6K::BYTES);
-                    let scale = _mm256_cvtepi8_epi16(_mm_loadu_si128(p.add(192).cast()));
-                    // The values are q - 32; whole numbers, so exact.
-                    let offset = _mm256_slli_epi32::<5>(_mm256_madd_epi16(scale, sum16));
-                    let scale = _mm512_castsi256_si512(scale);
-                    let mut total = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offset));
-                    for n in 0..2 {
-                        let low = load(p.add(64 * n));
-                        let high = _mm512_broadcast_i64x4(_mm256_loadu_si256(p.add(128 + 32 * n).cast()));
-                        let first = _mm512_and_si512(_mm512_sllv_epi16(high, left), m48);
-                        let second = _mm512_and_si512(_mm512_srlv_epi16(high, right), m48);
-                        let q = [
-                            _mm512_or_si512(_mm512_and_si512(low, m4), first),
-                            _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16::<4>(low), m4), second),
-                        ];
-                        for (i, q) in q.into_iter().enumerate() {
-                            let i = 2 * n + i;
-                            let products = _mm512_maddubs_epi16(q, load(x.values.add(64 * i)));
-                            let scale = _mm512_permutexvar_epi16(index[i], scale);
-                            total = _mm512_dpwssd_epi32(total, products, scale);
-                        }
-                    }
-                    let d = _mm512_set1_ps(half(p.add(208)) * (*x.meta).d[0]);
-                    *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), d, *sum);
+        SixBits {
+            left: _mm512_inserti64x4::<1>(_mm512_set1_epi16(4), _mm256_set1_epi16(2)),
+            right: _mm512_inserti64x4::<1>(_mm512_set1_epi16(0), _mm256_set1_epi16(2)),
+            index: [0, 4, 8, 12].map(|n| _mm512_add_epi16(lane, _mm512_set1_epi16(n))),
+        }
+    }
+    }
+
+    avx512! {
+    #[inline]
+    unsafe fn panel(p: *const u8, x: &Row, bits: &SixBits, parts: &mut WideParts<false>, lane: usize) {
+        let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
+        // SAFETY: the caller promises a block of 210 bytes and the panel.
+        unsafe {
+            let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
+            let scale = _mm256_cvtepi8_epi16(_mm_loadu_si128(p.add(192).cast()));
+            // The values are q - 32; whole numbers, so exact.
+            let offset = _mm256_slli_epi32::<5>(_mm256_madd_epi16(scale, sum16));
+            let scale = _mm512_castsi256_si512(scale);
+            let mut total = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offset));
+            for n in 0..2 {
+                let low = load(p.add(64 * n));
+                let high = _mm512_broadcast_i64x4(_mm256_loadu_si256(p.add(128 + 32 * n).cast()));
+                let first = _mm512_and_si512(_mm512_sllv_epi16(high, bits.left), m48);
+                let second = _mm512_and_si512(_mm512_srlv_epi16(high, bits.right), m48);
+                let q = [
+                    _mm512_or_si512(_mm512_and_si512(low, m4), first),
+                    _mm512_or_si512(_mm512_and_si512(_mm512_srli_epi16::<4>(low), m4), second),
+                ];
+                for (i, q) in q.into_iter().enumerate() {
+                    let i = 2 * n + i;
+                    let products = _mm512_maddubs_epi16(q, load(x.values.add(64 * i)));
+                    let scale = _mm512_permutexvar_epi16(bits.index[i], scale);
+                    total = _mm512_dpwssd_epi32(total, products, scale);
                 }
             }
+            parts.leave(lane, total, half(p.add(208)));
         }
-        sums.map(|s| _mm512_reduce_add_ps(s))
     }
     }
 }
 
-impl RowFormat for Iq4Xs {
+/// Constants of the IQ4_XS kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Levels {
+    /// The levels plus 128.
+    table: __m512i,
+    /// Lane n of 16 takes the scale of group n / 4, plus 4 in the second half.
+    index: [__m512i; 2],
+}
+
+impl OneRow for Iq4Xs {
     type Blocks = Iq4Xs;
+    type Parts = WideParts<false>;
+    type Constants = Levels;
+    const ORDER: Option<Order> = Some(Order::Halved);
 
     avx512! {
     #[inline]
-    unsafe fn dots(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
-        let m4 = _mm512_set1_epi8(15);
+    unsafe fn constants() -> Levels {
         // SAFETY: the table has 16 bytes.
         let table = unsafe { _mm_loadu_si128(IQ4_LEVELS.as_ptr().cast()) };
-        let table = _mm512_xor_si512(_mm512_broadcast_i32x4(table), _mm512_set1_epi8(-128));
-        // Lane n of 16 takes the scale of group n / 4, plus 4 in the second half.
         let lane = _mm512_srli_epi32::<2>(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-        let index = [lane, _mm512_add_epi32(lane, _mm512_set1_epi32(4))];
+        Levels {
+            table: _mm512_xor_si512(_mm512_broadcast_i32x4(table), _mm512_set1_epi8(-128)),
+            index: [lane, _mm512_add_epi32(lane, _mm512_set1_epi32(4))],
+        }
+    }
+    }
+
+    avx512! {
+    #[inline]
+    unsafe fn panel(p: *const u8, x: &Row, levels: &Levels, parts: &mut WideParts<false>, lane: usize) {
+        let m4 = _mm512_set1_epi8(15);
         let by_two = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
         let by_four = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
-        let mut sums = [_mm512_setzero_ps(); 2];
-        for panel in 0..x.groups / 8 {
-            // SAFETY: the caller promises so many blocks of 136 bytes in both rows, and as many panels of x.
-            unsafe {
-                let x = x.panel(panel);
-                let neg = _mm256_loadu_si256((&raw const (*x.meta).neg32).cast());
-                for (row, sum) in rows.into_iter().zip(&mut sums) {
-                    let p = row.add(panel * Iq4Xs::BYTES);
-                    prefetch(p, Iq4Xs::BYTES);
-                    let high = _mm256_set1_epi32(i32::from(p.add(2).cast::<u16>().read_unaligned()));
-                    let low = _mm256_set1_epi32(p.add(4).cast::<i32>().read_unaligned());
-                    let high = _mm256_and_si256(_mm256_srlv_epi32(high, by_two), _mm256_set1_epi32(3));
-                    let low = _mm256_and_si256(_mm256_srlv_epi32(low, by_four), _mm256_set1_epi32(15));
-                    let scale = _mm256_or_si256(low, _mm256_slli_epi32::<4>(high));
-                    let scale = _mm256_sub_epi32(scale, _mm256_set1_epi32(32));
-                    let scales = _mm512_castsi256_si512(scale);
-                    let mut total = _mm512_zextsi256_si512(_mm256_mullo_epi32(scale, neg));
-                    for (n, index) in index.into_iter().enumerate() {
-                        let v = load(p.add(8 + 64 * n));
-                        let low = _mm512_shuffle_epi8(table, _mm512_and_si512(v, m4));
-                        let high = _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16::<4>(v), m4));
-                        let dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, load(x.halved.add(128 * n)));
-                        let dot = _mm512_dpbusd_epi32(dot, high, load(x.halved.add(128 * n + 64)));
-                        let scale = _mm512_permutexvar_epi32(index, scales);
-                        total = _mm512_add_epi32(total, _mm512_mullo_epi32(dot, scale));
-                    }
-                    let d = _mm512_set1_ps(half(p) * (*x.meta).d[0]);
-                    *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), d, *sum);
-                }
+        // SAFETY: the caller promises a block of 136 bytes and the panel.
+        unsafe {
+            let neg = _mm256_loadu_si256((&raw const (*x.meta).neg32).cast());
+            let high = _mm256_set1_epi32(i32::from(p.add(2).cast::<u16>().read_unaligned()));
+            let low = _mm256_set1_epi32(p.add(4).cast::<i32>().read_unaligned());
+            let high = _mm256_and_si256(_mm256_srlv_epi32(high, by_two), _mm256_set1_epi32(3));
+            let low = _mm256_and_si256(_mm256_srlv_epi32(low, by_four), _mm256_set1_epi32(15));
+            let scale = _mm256_or_si256(low, _mm256_slli_epi32::<4>(high));
+            let scale = _mm256_sub_epi32(scale, _mm256_set1_epi32(32));
+            let scales = _mm512_castsi256_si512(scale);
+            let mut total = _mm512_zextsi256_si512(_mm256_mullo_epi32(scale, neg));
+            for (n, index) in levels.index.into_iter().enumerate() {
+                let v = load(p.add(8 + 64 * n));
+                let low = _mm512_shuffle_epi8(levels.table, _mm512_and_si512(v, m4));
+                let high = _mm512_shuffle_epi8(levels.table, _mm512_and_si512(_mm512_srli_epi16::<4>(v), m4));
+                let dot = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, load(x.ordered.add(128 * n)));
+                let dot = _mm512_dpbusd_epi32(dot, high, load(x.ordered.add(128 * n + 64)));
+                let scale = _mm512_permutexvar_epi32(index, scales);
+                total = _mm512_add_epi32(total, _mm512_mullo_epi32(dot, scale));
             }
+            parts.leave(lane, total, half(p));
         }
-        sums.map(|s| _mm512_reduce_add_ps(s))
     }
     }
 }

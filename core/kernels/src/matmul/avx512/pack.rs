@@ -51,7 +51,7 @@ avx512! {
 unsafe fn open_block<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
     // SAFETY: the promise of the caller: 16 bytes open the block.
     let [head, u0, u1, u2] = unsafe { [dwords(rows, 0), dwords(rows, 4), dwords(rows, 8), dwords(rows, 12)] };
-    let d = halves(head);
+    store_floats(&mut tile.d[r], halves(head));
     store_floats(&mut tile.dmin[r], halves(_mm512_srli_epi32::<16>(head)));
     let (m63, m15, m48) = (_mm512_set1_epi32(63), _mm512_set1_epi32(15), _mm512_set1_epi32(48));
     let mut scale = [_mm512_setzero_si512(); 8];
@@ -66,7 +66,7 @@ unsafe fn open_block<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) 
         min[g + 4] = _mm512_or_si512(low, high);
     }
     for (g, scale) in scale.into_iter().enumerate() {
-        store_floats(&mut tile.scale[g][r], _mm512_mul_ps(d, _mm512_cvtepi32_ps(scale)));
+        store_dwords(&mut tile.scale[g][r], scale);
     }
     for g in 0..4 {
         let pair = _mm512_or_si512(min[2 * g], _mm512_slli_epi32::<16>(min[2 * g + 1]));
@@ -153,13 +153,13 @@ impl TileFormat for Q6K {
             }
         }
         // SAFETY: as above: d is the upper half of the dword that ends the block.
-        let d = halves(_mm512_srli_epi32::<16>(unsafe { dwords(rows, 206) }));
+        store_floats(&mut tile.d[r], halves(_mm512_srli_epi32::<16>(unsafe { dwords(rows, 206) })));
         for four in 0..4 {
             // SAFETY: as above.
             let mut bytes = unsafe { dwords(rows, 192 + 4 * four) };
             for i in 0..4 {
                 let scale = _mm512_srai_epi32::<24>(_mm512_slli_epi32::<24>(bytes));
-                store_floats(&mut tile.scale[4 * four + i][r], _mm512_mul_ps(d, _mm512_cvtepi32_ps(scale)));
+                store_dwords(&mut tile.scale[4 * four + i][r], scale);
                 bytes = _mm512_srli_epi32::<8>(bytes);
             }
         }
@@ -181,15 +181,15 @@ impl TileFormat for Q2K {
                 store(&mut tile.q[j / 8 * 4 + n][j % 8][r], v);
             }
         }
-        let d = halves(head);
+        store_floats(&mut tile.d[r], halves(head));
         store_floats(&mut tile.dmin[r], halves(_mm512_srli_epi32::<16>(head)));
         let (m15, low) = (_mm512_set1_epi32(15), _mm512_set1_epi32(0xf_000f));
         for four in 0..4 {
             // SAFETY: as above.
             let bytes = unsafe { dwords(rows, 4 * four) };
             for i in 0..4 {
-                let scale = _mm512_cvtepi32_ps(_mm512_and_si512(shift(bytes, 8 * i), m15));
-                store_floats(&mut tile.scale[4 * four + i][r], _mm512_mul_ps(d, scale));
+                let scale = _mm512_and_si512(shift(bytes, 8 * i), m15);
+                store_dwords(&mut tile.scale[4 * four + i][r], scale);
             }
             // Minima of the groups 4 four and + 1, then + 2 and + 3, in 16-bit halves.
             let spread = |v: __m512i| {

@@ -2,9 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use crate::blocks::{Format, GROUPS, SUPER};
+use crate::blocks::{Format, GROUPS, SUPER, WideFormat};
 use crate::isa::avx512;
-use crate::matmul::unpacked::Unpacked;
+use crate::matmul::unpacked::{Unpacked, Whole};
 
 /// Unpacked weights. A dword of `q` holds four neighbouring columns of one row as unsigned bytes: the value plus
 /// 128, or, for formats with minima, the value.
@@ -12,10 +12,12 @@ use crate::matmul::unpacked::Unpacked;
 pub(super) struct Tile<const R: usize> {
     /// `[columns / 32][dword][row vector][16 rows x 4 columns]`.
     pub(super) q: [[[[u8; 64]; R]; 8]; 8],
-    /// The scale of each group of 16 or 32 columns.
-    pub(super) scale: [[[f32; 16]; R]; GROUPS],
+    /// The scale of each group of 16 or 32 columns. Wide formats: whole numbers. Narrow ones: f32.
+    pub(super) scale: [[[u32; 16]; R]; GROUPS],
     /// Wide formats with minima: whole minima of two neighbouring groups as 16-bit halves. Narrow ones: f32.
     pub(super) min: [[[u32; 16]; R]; 8],
+    /// Wide formats: the factor of the whole scales.
+    pub(super) d: [[f32; 16]; R],
     /// The factor of the whole minima.
     pub(super) dmin: [[f32; 16]; R],
 }
@@ -67,33 +69,75 @@ pub(super) trait TileFormat {
     unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize);
 }
 
-/// Unpacks any format through `Format::expand`.
+/// Unpacks any format of one activation scale per 32 values through `Format::expand`.
 pub(super) struct Unpack<F: Format>(F);
+
+/// Unpacks any wide format through `Format::expand`.
+pub(super) struct UnpackWide<F: WideFormat>(F);
 
 impl<F: Format> TileFormat for Unpack<F> {
     type Blocks = F;
 
     avx512! {
     unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
-        let bytes = rows.groups * 32 / F::LEN * F::BYTES;
         let mut w = [Unpacked::ZERO; 16];
         for (i, w) in w.iter_mut().enumerate() {
             // SAFETY: the caller promises this many readable bytes in every row.
-            w.fill::<F>(unsafe { std::slice::from_raw_parts(rows.row(i), bytes) });
+            w.fill::<F>(unsafe { blocks::<F>(rows, i) });
             for (scales, scale) in tile.scale.iter_mut().zip(w.scale) {
-                scales[r][i] = scale;
+                scales[r][i] = scale.to_bits();
             }
         }
-        let flip = _mm512_set1_epi8(if F::MIN { 0 } else { -128 });
-        for part in 0..SUPER / 64 {
-            // SAFETY: `part * 64 + 64 <= 256`, the length of `q`.
-            let a = w.each_ref().map(|w| unsafe { _mm512_loadu_si512(w.q.as_ptr().add(part * 64).cast()) });
-            for (j, v) in transpose16(a).into_iter().enumerate() {
-                store(&mut tile.q[part * 2 + j / 8][j % 8][r], _mm512_xor_si512(v, flip));
+        values::<F, R>(&w, tile, r);
+    }
+    }
+}
+
+impl<F: WideFormat> TileFormat for UnpackWide<F> {
+    type Blocks = F;
+
+    avx512! {
+    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
+        const { assert!(!F::MIN, "a format that keeps no minima") }
+        let mut w = [Unpacked::ZERO; 16];
+        for (i, w) in w.iter_mut().enumerate() {
+            // SAFETY: the caller promises this many readable bytes in every row.
+            let blocks = unsafe { blocks::<F>(rows, i) };
+            w.fill::<F>(blocks);
+            let whole = Whole::of::<F>(blocks);
+            for (scales, scale) in tile.scale.iter_mut().zip(whole.scale) {
+                scales[r][i] = i32::from(scale) as u32;
             }
+            tile.d[r][i] = whole.factors.d;
+        }
+        values::<F, R>(&w, tile, r);
+    }
+    }
+}
+
+/// The blocks of the panel in row `i`.
+///
+/// # Safety
+/// Every row of `rows` has whole blocks of `rows.groups * 32` readable columns.
+#[inline(always)]
+unsafe fn blocks<F: Format>(rows: &Rows, i: usize) -> &[u8] {
+    // SAFETY: the promise of the caller.
+    unsafe { std::slice::from_raw_parts(rows.row(i), rows.groups * 32 / F::LEN * F::BYTES) }
+}
+
+avx512! {
+/// Turns unpacked values so that rows are in lanes.
+#[inline]
+fn values<F: Format, const R: usize>(w: &[Unpacked; 16], tile: &mut Tile<R>, r: usize) {
+    let flip = _mm512_set1_epi8(if F::MIN { 0 } else { -128 });
+    for part in 0..SUPER / 64 {
+        // SAFETY: `part * 64 + 64 <= 256`, the length of `q`.
+        let a = w.each_ref().map(|w| unsafe { _mm512_loadu_si512(w.q.as_ptr().add(part * 64).cast()) });
+        for (j, v) in transpose16(a).into_iter().enumerate() {
+            store(&mut tile.q[part * 2 + j / 8][j % 8][r], _mm512_xor_si512(v, flip));
         }
     }
-    }
+}
 }
 
 avx512! {

@@ -1,19 +1,23 @@
 //! Products in f32: weights are converted to f32 in the first-level cache, then multiplied. Advanced SIMD belongs to
-//! the baseline of aarch64, so these are for every processor.
+//! the baseline of aarch64, so these are for every processor. The order of the sums: `order`.
 
 use std::arch::aarch64::*;
+use std::marker::PhantomData;
 
 use super::features::halves_to_floats;
 use super::tile::{VECTORS, add_to, no_totals};
-use crate::activations::Activations;
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
 use crate::isa::Neon;
+use crate::matmul::order::{Brain, Input, Plain, SUMS, total};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
-use crate::matmul::types::{Choice, Class, Float, Function, Job, Kernel};
+use crate::matmul::types::{BFloat16, Choice, Class, Float, Form, Function, Job, Kernel};
 use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
 type Tile = [[f32; LANES]; SUPER];
+
+/// Products of four tokens with sixteen rows.
+type Totals = [[float32x4_t; VECTORS]; TOKENS];
 
 /// Converted panels, one row each.
 type Converted = [[f32; SUPER]; LANES];
@@ -21,61 +25,82 @@ type Converted = [[f32; SUPER]; LANES];
 /// The kernel for any type.
 pub(super) fn choose(_: Neon, block: BlockType, class: Class) -> Choice<Float> {
     let (function, tile): (Function<Float>, usize) = match class {
-        Class::OneRow => (one_row, 2),
-        Class::ManyRows => (many, LANES),
+        Class::OneRow => (one_row::<Plain>, 2),
+        Class::ManyRows => (many::<Plain>, LANES),
     };
     // SAFETY: the token is proof of the feature; the functions ask for the type.
     Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
+/// The kernel for BF16 weights and activations rounded to bfloat16.
+pub(super) fn bfloat16(_: Neon, class: Class) -> Choice<BFloat16> {
+    let (function, tile): (Function<BFloat16>, usize) = match class {
+        Class::OneRow => (one_row::<Brain>, 2),
+        Class::ManyRows => (many::<Brain>, LANES),
+    };
+    // SAFETY: the token is proof of the feature; the functions ask for the type.
+    Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
+}
+
 /// One row of activations.
 #[target_feature(enable = "neon")]
-fn one_row(job: &mut Job<'_, Float>, _: &mut Scratch) {
-    let x = job.x.row(job.tokens.row(0));
-    let rows = job.w.rows();
-    let mut converted = [[0f32; SUPER]; 2];
-    for first in (0..rows).step_by(2) {
-        let pair = [first, (first + 1).min(rows - 1)];
-        let mut sums = [[vdupq_n_f32(0.0); 4]; 2];
-        for (panel, x) in x.chunks(SUPER).enumerate() {
-            for (w, row) in converted.iter_mut().zip(pair) {
-                convert(&job.w, row, panel * SUPER, &mut w[..x.len()]);
-            }
-            for (w, sums) in converted.iter().zip(&mut sums) {
-                dot(w, x, sums);
+fn one_row<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+    let (rows, cols) = (job.w.rows(), job.w.cols());
+    let x = &I::row(job.x, job.tokens.row(0))[..cols];
+    let mut converted = [0f32; SUPER];
+    for row in 0..rows {
+        let mut dot = 0f32;
+        for (at, x) in x.chunks(SUPER).enumerate() {
+            convert::<I>(&job.w, row, at * SUPER, &mut converted[..x.len()]);
+            for (w, x) in converted[..x.len()].chunks(I::PANEL).zip(x.chunks(I::PANEL)) {
+                dot += panel::<I>(w, x);
             }
         }
-        let dots = sums.map(|[a, b, c, d]| vaddvq_f32(vaddq_f32(vaddq_f32(a, b), vaddq_f32(c, d))));
         for token in 0..job.tokens.len() {
-            job.out.store(token, first, &dots[..pair[1] - first + 1]);
+            job.out.store(token, row, &[dot]);
         }
     }
 }
 
-/// Adds the products of `x` with as many weights to four vectors of sums.
+/// The product of up to a panel.
 #[target_feature(enable = "neon")]
 #[inline]
-fn dot(w: &[f32; SUPER], x: &[f32], sums: &mut [float32x4_t; 4]) {
-    let (whole, rest) = x.as_chunks::<4>();
-    for (i, (w, x)) in w.as_chunks::<4>().0.iter().zip(whole).enumerate() {
-        // SAFETY: four floats each.
-        let (w, x) = unsafe { (vld1q_f32(w.as_ptr()), vld1q_f32(x.as_ptr())) };
-        sums[i % 4] = vfmaq_f32(sums[i % 4], w, x);
+fn panel<I: Input>(w: &[f32], x: &[I::Value]) -> f32 {
+    let mut sums = [vdupq_n_f32(0.0); 2];
+    let step = SUMS * I::WIDTH;
+    let mut wide = [0f32; 2 * SUMS];
+    let mut weights = [0f32; 2 * SUMS];
+    for (w, x) in w.chunks(step).zip(x.chunks(step)) {
+        wide.fill(0.0);
+        weights.fill(0.0);
+        // Pairs apart: even columns first.
+        for (n, (w, x)) in w.iter().zip(x).enumerate() {
+            let at = n % I::WIDTH * SUMS + n / I::WIDTH;
+            (weights[at], wide[at]) = (*w, I::float(*x));
+        }
+        for k in (0..I::WIDTH).rev() {
+            for (half, sum) in sums.iter_mut().enumerate() {
+                let at = k * SUMS + 4 * half;
+                // SAFETY: `at + 4 <= 16` floats.
+                let (w, x) =
+                    unsafe { (vld1q_f32(weights.as_ptr().add(at)), vld1q_f32(wide.as_ptr().add(at))) };
+                *sum = vfmaq_f32(*sum, w, x);
+            }
+        }
     }
-    if !rest.is_empty() {
-        let (mut last, mut weights) = ([0f32; 4], [0f32; 4]);
-        last[..rest.len()].copy_from_slice(rest);
-        weights[..rest.len()].copy_from_slice(&w[4 * whole.len()..4 * whole.len() + rest.len()]);
-        // SAFETY: four floats each.
-        let (w, x) = unsafe { (vld1q_f32(weights.as_ptr()), vld1q_f32(last.as_ptr())) };
-        sums[0] = vfmaq_f32(sums[0], w, x);
+    let mut all = [0f32; SUMS];
+    // SAFETY: eight floats.
+    unsafe {
+        vst1q_f32(all.as_mut_ptr(), sums[0]);
+        vst1q_f32(all.as_mut_ptr().add(4), sums[1]);
     }
+    total(all)
 }
 
 /// Converts `out.len()` columns of a row from column `start` on, a multiple of 256.
 #[target_feature(enable = "neon")]
 #[inline]
-fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
+fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let block = w.block();
     let bytes = block.row_bytes(start).unwrap_or(0);
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
@@ -97,25 +122,26 @@ fn convert(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
         }
     }
     dequantise_row(block, &blocks[2 * whole..], &mut out[whole..]);
+    out.iter_mut().for_each(|w| *w = I::weight(*w));
 }
 
 /// Tiles of f32.
-struct Floats;
+struct Floats<I>(PhantomData<I>);
 
 /// Many rows of activations.
 #[target_feature(enable = "neon")]
-fn many(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
+fn many<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats, 1>(job, scratch) }
+    unsafe { tiles::run::<Floats<I>, 1>(job, scratch) }
 }
 
 // SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
-unsafe impl Engine for Floats {
-    type Form = Float;
+unsafe impl<I: Input> Engine for Floats<I> {
+    type Form = I::Form;
     type Tile<const R: usize> = Tile;
     type Room = Converted;
     const COLS: usize = SUPER;
-    const TOKEN_BYTES: usize = SUPER * size_of::<f32>();
+    const TOKEN_BYTES: usize = SUPER * size_of::<I::Value>();
 
     #[target_feature(enable = "neon")]
     unsafe fn pack<const R: usize>(
@@ -126,7 +152,7 @@ unsafe impl Engine for Floats {
         converted: &mut Converted,
     ) {
         for (i, out) in converted.iter_mut().enumerate() {
-            convert(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
+            convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
         }
         for (k, to) in tile.as_chunks_mut::<4>().0.iter_mut().enumerate().take(place.cols.div_ceil(4)) {
             for v in 0..VECTORS {
@@ -147,24 +173,49 @@ unsafe impl Engine for Floats {
     #[target_feature(enable = "neon")]
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: Activations<'_>,
+        x: <I::Form as Form>::Rows<'_>,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],
     ) {
-        let x = tokens.map(|t| &x.row(t)[place.start..place.start + place.cols]);
-        let mut sums = no_totals();
-        for (k, w) in tile.iter().enumerate().take(place.cols) {
-            // SAFETY: `4 v + 4 <= 16` floats.
-            let w: [_; VECTORS] = std::array::from_fn(|v| unsafe { vld1q_f32(w.as_ptr().add(4 * v)) });
+        let x = tokens.map(|t| &I::row(x, t)[place.start..place.start + place.cols]);
+        for start in (0..place.cols).step_by(I::PANEL) {
+            let end = (start + I::PANEL).min(place.cols);
+            let mut totals = one_of_eight::<I>(tile, x, (start, end));
+            for sum in 1..SUMS {
+                let more = one_of_eight::<I>(tile, x, (start + sum * I::WIDTH, end));
+                for (totals, more) in totals.iter_mut().zip(more) {
+                    for (total, more) in totals.iter_mut().zip(more) {
+                        *total = vaddq_f32(*total, more);
+                    }
+                }
+            }
+            add_to(out, &totals);
+        }
+    }
+}
+
+/// One of the eight sums of a panel, for sixteen rows and four tokens: that of the columns, or pairs, `start`, `start + 8`
+/// and so on before `end`.
+#[target_feature(enable = "neon")]
+#[inline]
+fn one_of_eight<I: Input>(tile: &Tile, x: [&[I::Value]; TOKENS], (start, end): (usize, usize)) -> Totals {
+    let mut sums = no_totals();
+    let mut at = start;
+    while at < end {
+        for k in (at..end.min(at + I::WIDTH)).rev() {
+            // SAFETY: `4 v + 4 <= 16` floats; `k` is below 256, the columns of a tile.
+            let w: [_; VECTORS] =
+                std::array::from_fn(|v| unsafe { vld1q_f32(tile.get_unchecked(k).as_ptr().add(4 * v)) });
             for (x, sums) in x.into_iter().zip(&mut sums) {
-                // SAFETY: `k < cols`, the length of the slice.
-                let x = unsafe { *x.get_unchecked(k) };
+                // SAFETY: `k < end`, at most the length of the slice.
+                let x = I::float(unsafe { *x.get_unchecked(k) });
                 for (w, sum) in w.into_iter().zip(sums) {
                     *sum = vfmaq_n_f32(*sum, w, x);
                 }
             }
         }
-        add_to(out, &sums);
+        at += SUMS * I::WIDTH;
     }
+    sums
 }

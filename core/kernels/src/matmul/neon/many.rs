@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 use std::marker::PhantomData;
 
 use super::features::{dot_lane, dotprod};
-use super::tile::{Sums, Tile, VECTORS, add_to, no_totals};
+use super::tile::{Scaled, Sums, Tile, VECTORS, transpose};
 use crate::activations::{Meta, Quantised};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::DotProducts;
@@ -14,23 +14,23 @@ use crate::matmul::types::{Choice, Job, Kernel, Rounded};
 use crate::memory::Scratch;
 
 /// Tiles of a format, `q` as `[columns / 4][rows / 4][4 rows x 4 columns]`.
-struct Dots<F: Format>(PhantomData<F>);
+struct Dots<S: Scaled>(PhantomData<S>);
 
 /// The kernel for a format.
-pub(super) fn choose<F: Format>(_: DotProducts) -> Choice<Rounded> {
+pub(super) fn choose<S: Scaled>(_: DotProducts) -> Choice<Rounded> {
     // SAFETY: the token is proof of the feature; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(F::QUANT, many::<F>) }, tile: LANES }
+    Choice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, many::<S>) }, tile: LANES }
 }
 
 dotprod! {
-fn many<F: Format>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+fn many<S: Scaled>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Dots<F>, 1>(job, scratch) }
+    unsafe { tiles::run::<Dots<S>, 1>(job, scratch) }
 }
 }
 
 // SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
-unsafe impl<F: Format> Engine for Dots<F> {
+unsafe impl<S: Scaled> Engine for Dots<S> {
     type Form = Rounded;
     type Tile<const R: usize> = Tile;
     type Room = ();
@@ -39,7 +39,7 @@ unsafe impl<F: Format> Engine for Dots<F> {
 
     dotprod! {
     unsafe fn pack<const R: usize>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
-        let w = tile.unpack::<F>(matrix, place);
+        let w = tile.unpack::<S>(matrix, place);
         for (c, to) in tile.q.as_chunks_mut::<{ 4 * VECTORS }>().0.iter_mut().enumerate() {
             for v in 0..VECTORS {
                 // SAFETY: `16 c + 16 <= 256`, the length of `q`.
@@ -65,22 +65,22 @@ unsafe impl<F: Format> Engine for Dots<F> {
         let panel = place.start / SUPER;
         let values = tokens.map(|t| x.values(panel, t));
         let meta = tokens.map(|t| x.meta(panel, t));
-        let mut totals = no_totals();
+        let mut totals = [[vdupq_n_s32(0); VECTORS]; TOKENS];
         for part in 0..place.cols / 32 {
             let mut sums = [[vdupq_n_s32(0); VECTORS]; TOKENS];
             for half in 0..2 {
                 let sixteen = 2 * part + half;
                 add(tile, sixteen, &values, &mut sums);
-                if F::GROUP == 16 {
-                    tile.finish::<F>((sixteen, part), &meta, &sums, &mut totals);
+                if S::Blocks::GROUP == 16 {
+                    tile.finish::<S::Blocks>((sixteen, part), &meta, &sums, &mut totals);
                     sums = [[vdupq_n_s32(0); VECTORS]; TOKENS];
                 }
             }
-            if F::GROUP == 32 {
-                tile.finish::<F>((part, part), &meta, &sums, &mut totals);
+            if S::Blocks::GROUP == 32 {
+                tile.finish::<S::Blocks>((part, part), &meta, &sums, &mut totals);
             }
         }
-        add_to(out, &totals);
+        tile.add_to::<S::Blocks>(&meta, &totals, out);
     }
     }
 }
@@ -108,15 +108,4 @@ fn add(tile: &Tile, sixteen: usize, x: &[&[i8; SUPER]; TOKENS], sums: &mut Sums)
     column!(2);
     column!(3);
 }
-}
-
-/// A 4 x 4 transpose of dwords.
-#[target_feature(enable = "neon")]
-#[inline]
-fn transpose([a, b, c, d]: [int32x4_t; 4]) -> [int32x4_t; 4] {
-    let wide = |v| vreinterpretq_s64_s32(v);
-    let (ab, cd) = ([vtrn1q_s32(a, b), vtrn2q_s32(a, b)], [vtrn1q_s32(c, d), vtrn2q_s32(c, d)]);
-    let low = |i: usize| vreinterpretq_s32_s64(vtrn1q_s64(wide(ab[i]), wide(cd[i])));
-    let high = |i: usize| vreinterpretq_s32_s64(vtrn2q_s64(wide(ab[i]), wide(cd[i])));
-    [low(0), low(1), high(0), high(1)]
 }

@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 use std::marker::PhantomData;
 
 use super::features::{i8mm, square};
-use super::tile::{Sums, Tile, VECTORS, add_to, no_totals};
+use super::tile::{Scaled, Sums, Tile, VECTORS};
 use crate::activations::{Meta, Quantised};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::MatrixProducts;
@@ -20,23 +20,23 @@ const PAIRS: usize = LANES / 2;
 type Squares = [[int32x4_t; PAIRS]; TOKENS / 2];
 
 /// Tiles of a format, `q` as `[columns / 8][rows / 2][2 rows x 8 columns]`.
-struct Square<F: Format>(PhantomData<F>);
+struct Square<S: Scaled>(PhantomData<S>);
 
 /// The kernel for a format.
-pub(super) fn choose<F: Format>(_: MatrixProducts) -> Choice<Rounded> {
+pub(super) fn choose<S: Scaled>(_: MatrixProducts) -> Choice<Rounded> {
     // SAFETY: the token is proof of the feature; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(F::QUANT, many::<F>) }, tile: LANES }
+    Choice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, many::<S>) }, tile: LANES }
 }
 
 i8mm! {
-fn many<F: Format>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+fn many<S: Scaled>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Square<F>, 1>(job, scratch) }
+    unsafe { tiles::run::<Square<S>, 1>(job, scratch) }
 }
 }
 
 // SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
-unsafe impl<F: Format> Engine for Square<F> {
+unsafe impl<S: Scaled> Engine for Square<S> {
     type Form = Rounded;
     type Tile<const R: usize> = Tile;
     type Room = ();
@@ -45,7 +45,7 @@ unsafe impl<F: Format> Engine for Square<F> {
 
     i8mm! {
     unsafe fn pack<const R: usize>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
-        let w = tile.unpack::<F>(matrix, place);
+        let w = tile.unpack::<S>(matrix, place);
         for (c, to) in tile.q.as_chunks_mut::<{ 2 * PAIRS }>().0.iter_mut().enumerate() {
             for pair in 0..PAIRS {
                 // SAFETY: `16 c + 16 <= 256`, the length of `q`.
@@ -70,22 +70,22 @@ unsafe impl<F: Format> Engine for Square<F> {
         let panel = place.start / SUPER;
         let values = tokens.map(|t| x.values(panel, t));
         let meta = tokens.map(|t| x.meta(panel, t));
-        let mut totals = no_totals();
+        let mut totals = [[vdupq_n_s32(0); VECTORS]; TOKENS];
         for part in 0..place.cols / 32 {
             let mut sums = [[vdupq_n_s32(0); PAIRS]; TOKENS / 2];
             for half in 0..2 {
                 let sixteen = 2 * part + half;
                 add(tile, sixteen, &values, &mut sums);
-                if F::GROUP == 16 {
-                    tile.finish::<F>((sixteen, part), &meta, &by_token(&sums), &mut totals);
+                if S::Blocks::GROUP == 16 {
+                    tile.finish::<S::Blocks>((sixteen, part), &meta, &by_token(&sums), &mut totals);
                     sums = [[vdupq_n_s32(0); PAIRS]; TOKENS / 2];
                 }
             }
-            if F::GROUP == 32 {
-                tile.finish::<F>((part, part), &meta, &by_token(&sums), &mut totals);
+            if S::Blocks::GROUP == 32 {
+                tile.finish::<S::Blocks>((part, part), &meta, &by_token(&sums), &mut totals);
             }
         }
-        add_to(out, &totals);
+        tile.add_to::<S::Blocks>(&meta, &totals, out);
     }
     }
 }

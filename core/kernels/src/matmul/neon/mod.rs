@@ -10,21 +10,34 @@ mod one;
 mod tests;
 mod tile;
 
-use super::types::{Choice, Class, Float, IsaKernels, Rounded};
-use crate::blocks::{BlockType, QuantType, with_format};
-use crate::isa::{Neon, Portable};
+use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
+use crate::blocks::{BlockType, QuantType, with_width};
+use crate::isa::{DotProducts, Neon, Portable};
+use tile::Scaled;
 
 impl IsaKernels for Neon {
     fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
         float::choose(*self, block, class)
     }
 
+    fn bfloat16(&self, class: Class) -> Choice<BFloat16> {
+        float::bfloat16(*self, class)
+    }
+
     fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded> {
         let Some(dots) = self.dot_products() else { return Portable.rounded(quant, class) };
-        match (class, self.matrix_products()) {
-            (Class::OneRow, _) => with_format!(quant, F => one::choose::<F>(dots)),
-            (Class::ManyRows, Some(squares)) => with_format!(quant, F => many_square::choose::<F>(squares)),
-            (Class::ManyRows, None) => with_format!(quant, F => many::choose::<F>(dots)),
-        }
+        with_width!(quant,
+            F => choose::<tile::Wide<F>>(*self, dots, class),
+            F => choose::<tile::Narrow<F>>(*self, dots, class)
+        )
+    }
+}
+
+/// The kernel for a format.
+fn choose<S: Scaled>(isa: Neon, dots: DotProducts, class: Class) -> Choice<Rounded> {
+    match (class, isa.matrix_products()) {
+        (Class::OneRow, _) => one::choose::<S>(dots),
+        (Class::ManyRows, Some(squares)) => many_square::choose::<S>(squares),
+        (Class::ManyRows, None) => many::choose::<S>(dots),
     }
 }

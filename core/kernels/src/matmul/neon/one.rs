@@ -1,30 +1,36 @@
-//! One row of activations: blocks are unpacked to bytes in the first-level cache, then multiplied.
+//! One row of activations: blocks are unpacked to bytes in the first-level cache, then multiplied; what four rows come to is
+//! added up with the rows in lanes.
 
 use std::arch::aarch64::*;
 
 use super::features::{dot, dotprod};
+use super::tile::{Scaled, Scales, transpose};
 use crate::activations::{Meta, Quantised};
-use crate::blocks::{Format, SUPER};
+use crate::blocks::{Format, GROUPS, SUPER};
 use crate::isa::DotProducts;
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
 use crate::matmul::unpacked::Unpacked;
 use crate::memory::Scratch;
 
+/// Rows that are in lanes together.
+const ROWS: usize = 4;
+
 /// The kernel for a format.
-pub(super) fn choose<F: Format>(_: DotProducts) -> Choice<Rounded> {
+pub(super) fn choose<S: Scaled>(_: DotProducts) -> Choice<Rounded> {
     // SAFETY: the token is proof of the feature; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(F::QUANT, one_row::<F>) }, tile: 2 }
+    Choice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, one_row::<S>) }, tile: ROWS }
 }
 
 dotprod! {
-fn one_row<F: Format>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
-    let x = job.x;
+fn one_row<S: Scaled>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     let rows = job.w.rows();
-    for first in (0..rows).step_by(2) {
-        let second = (first + 1).min(rows - 1);
-        let dots = two_rows::<F>([job.w.row(first), job.w.row(second)], x);
+    for first in (0..rows).step_by(ROWS) {
+        let four = [0, 1, 2, 3].map(|i| job.w.row((first + i).min(rows - 1)));
+        let mut sums = [0f32; ROWS];
+        // SAFETY: four floats.
+        unsafe { vst1q_f32(sums.as_mut_ptr(), four_rows::<S>(four, job.x)) };
         for token in 0..job.tokens.len() {
-            job.out.store(token, first, &dots[..second - first + 1]);
+            job.out.store(token, first, &sums[..(rows - first).min(ROWS)]);
         }
     }
 }
@@ -32,78 +38,117 @@ fn one_row<F: Format>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
 
 dotprod! {
 #[inline]
-fn two_rows<F: Format>(rows: [&[u8]; 2], x: &Quantised) -> [f32; 2] {
-    let panel_bytes = SUPER / F::LEN * F::BYTES;
-    let mut sums = [[vdupq_n_f32(0.0); 2]; 2];
-    let mut w = [Unpacked::ZERO; 2];
+fn four_rows<S: Scaled>(rows: [&[u8]; ROWS], x: &Quantised) -> float32x4_t {
+    let panel_bytes = SUPER / S::Blocks::LEN * S::Blocks::BYTES;
+    let mut sums = vdupq_n_f32(0.0);
+    let mut w = [Unpacked::ZERO; ROWS];
     for panel in 0..x.panels() {
+        let blocks = rows.map(|row| &row[panel * panel_bytes..((panel + 1) * panel_bytes).min(row.len())]);
+        // All rows are unpacked before one is read back: stores need time to arrive in the cache.
+        for (w, blocks) in w.iter_mut().zip(blocks) {
+            w.fill::<S::Blocks>(blocks);
+        }
+        let scales = [0, 1, 2, 3].map(|i| S::scales(&w[i], blocks[i]));
         let (values, meta) = (x.values(panel, 0), x.meta(panel, 0));
-        // Both rows are unpacked before either is read back: stores need time to arrive in the cache.
-        for (row, w) in rows.iter().zip(&mut w) {
-            w.fill::<F>(&row[panel * panel_bytes..((panel + 1) * panel_bytes).min(row.len())]);
-        }
-        for (w, sums) in w.iter().zip(&mut sums) {
-            add::<F>(sums, w, values, meta);
-        }
+        sums = if S::Blocks::WIDE {
+            wide::<S::Blocks>(sums, &w, &scales, (values, meta))
+        } else {
+            narrow::<S::Blocks>(sums, &w, &scales, (values, meta))
+        };
     }
-    sums.map(|[even, odd]| vaddvq_f32(vaddq_f32(even, odd)))
+    sums
 }
 }
 
 dotprod! {
-/// Adds the products of one panel to two vectors of sums, in turn.
+/// The products of 16 values from `at` on, four parts of them.
 #[inline]
-fn add<F: Format>(sums: &mut [float32x4_t; 2], w: &Unpacked, x: &[i8; SUPER], meta: &Meta) {
-    let zero = vdupq_n_s32(0);
-    for g in 0..8 {
-        // SAFETY: `32 g + 32 <= 256`, the length of both.
-        let (q, x) = unsafe {
-            let (q, x) = (w.q.as_ptr().add(32 * g), x.as_ptr().add(32 * g));
-            ([vld1q_s8(q), vld1q_s8(q.add(16))], [vld1q_s8(x), vld1q_s8(x.add(16))])
-        };
-        let first = dot(zero, q[0], x[0]);
-        if F::GROUP == 32 {
-            let whole = vcvtq_f32_s32(dot(first, q[1], x[1]));
-            sums[g % 2] = vfmaq_n_f32(sums[g % 2], whole, w.scale[g] * meta.d[g]);
-        } else {
-            let parts = [first, dot(zero, q[1], x[1])];
-            for (half, part) in parts.into_iter().enumerate() {
-                sums[half] = vfmaq_n_f32(sums[half], vcvtq_f32_s32(part), w.scale[2 * g + half] * meta.d[g]);
-            }
-        }
-    }
-    if F::MIN {
-        subtract_minima::<F>(sums, w, meta);
-    }
+fn sixteen(sum: int32x4_t, w: &Unpacked, x: &[i8; SUPER], at: usize) -> int32x4_t {
+    // SAFETY: `at + 16 <= 256`, the length of both.
+    let (w, x) = unsafe { (vld1q_s8(w.q.as_ptr().add(at)), vld1q_s8(x.as_ptr().add(at))) };
+    dot(sum, w, x)
 }
 }
 
-/// Subtracts the minima times the sums of the activations.
+dotprod! {
+/// The products of group `g`, four parts of them.
+#[inline]
+fn group<F: Format>(w: &Unpacked, x: &[i8; SUPER], g: usize) -> int32x4_t {
+    let first = sixteen(vdupq_n_s32(0), w, x, g * F::GROUP);
+    if F::GROUP == 32 { sixteen(first, w, x, g * F::GROUP + 16) } else { first }
+}
+}
+
+/// The sums of the four numbers of each.
 #[target_feature(enable = "neon")]
 #[inline]
-fn subtract_minima<F: Format>(sums: &mut [float32x4_t; 2], w: &Unpacked, meta: &Meta) {
-    for half in 0..2 {
-        if F::GROUP == 32 {
-            // SAFETY: `4 half + 4 <= 8` sums, no more than there are minima.
-            let (min, dsum) = unsafe {
-                (vld1q_f32(w.min.as_ptr().add(4 * half)), vld1q_f32(meta.dsum.as_ptr().add(4 * half)))
-            };
-            sums[half] = vfmsq_f32(sums[half], min, dsum);
-        } else {
-            // SAFETY: `4 half + 4 <= 8` scales; `8 half + 8 <= 16` sums and minima.
-            let (d, total, min) = unsafe {
-                let min = w.min.as_ptr().add(8 * half);
-                (
-                    vld1q_f32(meta.d.as_ptr().add(4 * half)),
-                    vld1q_s16(meta.sum16.as_ptr().add(8 * half)),
-                    [vld1q_f32(min), vld1q_f32(min.add(4))],
-                )
-            };
-            let total = [vmovl_s16(vget_low_s16(total)), vmovl_high_s16(total)].map(|v| vcvtq_f32_s32(v));
-            let d = [vzip1q_f32(d, d), vzip2q_f32(d, d)];
-            for i in 0..2 {
-                sums[i] = vfmsq_f32(sums[i], min[i], vmulq_f32(total[i], d[i]));
+fn merge([a, b, c, d]: [int32x4_t; 4]) -> int32x4_t {
+    vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d))
+}
+
+dotprod! {
+/// Adds the products of one panel of four rows of a wide format: see the order in `matmul`.
+#[inline]
+fn wide<F: Format>(
+    sums: float32x4_t,
+    w: &[Unpacked; ROWS],
+    scales: &[Scales; ROWS],
+    (x, meta): (&[i8; SUPER], &Meta),
+) -> float32x4_t {
+    let mut products = [vdupq_n_s32(0); ROWS];
+    let (mut minima, mut d, mut dmin) = ([0i32; ROWS], [0f32; ROWS], [0f32; ROWS]);
+    for (i, (w, scales)) in w.iter().zip(scales).enumerate() {
+        for g in 0..SUPER / F::GROUP {
+            products[i] = vmlaq_n_s32(products[i], group::<F>(w, x, g), scales.scale[g] as i32);
+            if F::MIN {
+                let sum = if F::GROUP == 32 { meta.sum32[g] } else { meta.sum16[g] };
+                minima[i] += scales.min[g] as i32 * i32::from(sum);
+            }
+        }
+        (d[i], dmin[i]) = (scales.factors.d, scales.factors.dmin);
+    }
+    // SAFETY: four numbers each.
+    let (minima, d, dmin) = unsafe { (vld1q_s32(minima.as_ptr()), vld1q_f32(d.as_ptr()), vld1q_f32(dmin.as_ptr())) };
+    let sums = vfmaq_f32(sums, vcvtq_f32_s32(merge(products)), vmulq_n_f32(d, meta.d[0]));
+    if F::MIN { vfmsq_f32(sums, vcvtq_f32_s32(minima), vmulq_n_f32(dmin, meta.d[0])) } else { sums }
+}
+}
+
+/// The numbers of four groups from `first` on, rows in lanes.
+#[target_feature(enable = "neon")]
+#[inline]
+fn columns(rows: [&[u32; GROUPS]; ROWS], first: usize) -> [float32x4_t; 4] {
+    // SAFETY: `first + 4 <= 16`.
+    let rows = rows.map(|row| unsafe { vreinterpretq_s32_u32(vld1q_u32(row.as_ptr().add(first))) });
+    transpose(rows).map(|v| vreinterpretq_f32_s32(v))
+}
+
+dotprod! {
+/// Adds the products of one panel of four rows of a narrow format: see the order in `matmul`.
+#[inline]
+fn narrow<F: Format>(
+    sums: float32x4_t,
+    w: &[Unpacked; ROWS],
+    scales: &[Scales; ROWS],
+    (x, meta): (&[i8; SUPER], &Meta),
+) -> float32x4_t {
+    let mut total = vdupq_n_f32(0.0);
+    for first in (0..SUPER / F::GROUP).step_by(4) {
+        let products = w.each_ref().map(|w| {
+            let [a, b, c, d] = [first, first + 1, first + 2, first + 3];
+            merge([group::<F>(w, x, a), group::<F>(w, x, b), group::<F>(w, x, c), group::<F>(w, x, d)])
+        });
+        let products = transpose(products);
+        let scale = columns(scales.each_ref().map(|s| &s.scale), first);
+        let min = columns(scales.each_ref().map(|s| &s.min), first);
+        for i in 0..4 {
+            let part = (first + i) * F::GROUP / 32;
+            total = vfmaq_f32(total, vcvtq_f32_s32(products[i]), vmulq_n_f32(scale[i], meta.d[part]));
+            if F::MIN {
+                total = vfmsq_f32(total, min[i], vdupq_n_f32(meta.dsum[part]));
             }
         }
     }
+    vaddq_f32(sums, total)
+}
 }

@@ -1,5 +1,6 @@
 //! The two many-row engines against each other.
 
+use super::tile::{Narrow, Scaled, Wide};
 use super::{many, many_square};
 use crate::activations::{ActivationCache, Activations, Rounding};
 use crate::blocks::{Format, Matrix, Q2K, Q4_0, Q4K, Q6K, Q8_0};
@@ -8,14 +9,14 @@ use crate::matmul::types::{Choice, Job, Output, Rounded, Tokens};
 use crate::{Cpu, Isa};
 
 /// Bits of the product of a matrix of made-up blocks with some rows.
-fn product<F: Format>(choice: Choice<Rounded>, (rows, tokens): (usize, usize)) -> Vec<u32> {
-    let (block, cols) = (F::QUANT.into(), 512);
-    let len = cols / F::LEN * F::BYTES;
+fn product<S: Scaled>(choice: Choice<Rounded>, (rows, tokens): (usize, usize)) -> Vec<u32> {
+    let (block, cols) = (S::Blocks::QUANT.into(), 512);
+    let len = cols / S::Blocks::LEN * S::Blocks::BYTES;
     let bytes: Vec<u8> = (0..rows * len).map(|i| (i * 37 % 61 + i / 7 % 3) as u8).collect();
     let x: Vec<f32> = (0..tokens * cols).map(|i| (i * 29 % 101) as f32 / 50.0 - 1.0).collect();
     let (cpu, cache) = (Cpu::with_isa(Some(1), Isa::Neon).unwrap(), ActivationCache::default());
     let a = Activations::new(&x, tokens, cols, &cache).unwrap();
-    let rounded = a.quantised(&cpu, Rounding::of(F::QUANT)).unwrap();
+    let rounded = a.quantised(&cpu, Rounding::of(S::Blocks::QUANT)).unwrap();
     let mut y = vec![f32::NAN; tokens * rows];
     let output = Output::new(&mut y, rows);
     let mut job = Job {
@@ -30,12 +31,12 @@ fn product<F: Format>(choice: Choice<Rounded>, (rows, tokens): (usize, usize)) -
     y.iter().map(|v| v.to_bits()).collect()
 }
 
-fn compare<F: Format>(dots: DotProducts, squares: MatrixProducts) {
+fn compare<S: Scaled>(dots: DotProducts, squares: MatrixProducts) {
     for shape in [(1, 2), (16, 4), (37, 7)] {
-        let bits = product::<F>(many::choose::<F>(dots), shape);
-        let other = product::<F>(many_square::choose::<F>(squares), shape);
-        assert_eq!(bits, other, "{} {shape:?}", F::QUANT.name());
-        assert!(bits.iter().any(|&v| v != 0), "{}", F::QUANT.name());
+        let bits = product::<S>(many::choose::<S>(dots), shape);
+        let other = product::<S>(many_square::choose::<S>(squares), shape);
+        assert_eq!(bits, other, "{} {shape:?}", S::Blocks::QUANT.name());
+        assert!(bits.iter().any(|&v| v != 0), "{}", S::Blocks::QUANT.name());
     }
 }
 
@@ -44,9 +45,9 @@ fn both_engines_give_the_same_bits() {
     let isa = Neon::detect().unwrap();
     // `tests/instruction_sets.rs` says what is missing.
     let (Some(dots), Some(squares)) = (isa.dot_products(), isa.matrix_products()) else { return };
-    compare::<Q4_0>(dots, squares);
-    compare::<Q8_0>(dots, squares);
-    compare::<Q2K>(dots, squares);
-    compare::<Q4K>(dots, squares);
-    compare::<Q6K>(dots, squares);
+    compare::<Narrow<Q4_0>>(dots, squares);
+    compare::<Narrow<Q8_0>>(dots, squares);
+    compare::<Wide<Q2K>>(dots, squares);
+    compare::<Wide<Q4K>>(dots, squares);
+    compare::<Wide<Q6K>>(dots, squares);
 }

@@ -1,93 +1,111 @@
-//! Products in f32 with weights converted panel by panel, in plain Rust.
+//! Products in f32 with weights converted panel by panel, in plain Rust: see `order`.
 
-use crate::blocks::{BlockType, SUPER, dequantise_row};
-use crate::matmul::types::{Choice, Class, Float, Function, Job, Kernel};
+use crate::blocks::{BlockType, FloatType, SUPER, dequantise_row};
+use crate::matmul::order::{Brain, Input, Plain, SUMS, total};
+use crate::matmul::types::{BFloat16, Choice, Class, Float, Function, Job, Kernel};
 use crate::memory::Scratch;
+use crate::simd::fused;
 
 /// Weight rows that are multiplied together.
 const ROWS: usize = 4;
-/// Partial sums per product, added up at the end in a fixed order.
-const LANES: usize = 16;
 
 /// The kernel for any type.
 pub(super) fn choose(block: BlockType, class: Class) -> Choice<Float> {
     let function: Function<Float> = match class {
-        Class::OneRow => one_row,
-        Class::ManyRows => many_rows,
+        Class::OneRow => one_row::<Plain>,
+        Class::ManyRows => many_rows::<Plain>,
     };
     // SAFETY: plain Rust; it asks for the type of the weights.
     Choice { kernel: unsafe { Kernel::new(block, function) }, tile: ROWS }
 }
 
-/// Adds the products of two panels to the partial sums.
-#[inline(always)]
-fn multiply(w: &[f32], x: &[f32], sums: &mut [f32; LANES]) {
-    let (w, x) = (w.as_chunks::<LANES>(), x.as_chunks::<LANES>());
-    for (w, x) in w.0.iter().zip(x.0) {
-        for i in 0..LANES {
-            sums[i] += w[i] * x[i];
-        }
-    }
-    for (i, (w, x)) in w.1.iter().zip(x.1).enumerate() {
-        sums[i] += w * x;
-    }
+/// The kernel for BF16 weights and activations rounded to bfloat16.
+pub(super) fn bfloat16(class: Class) -> Choice<BFloat16> {
+    let function: Function<BFloat16> = match class {
+        Class::OneRow => one_row::<Brain>,
+        Class::ManyRows => many_rows::<Brain>,
+    };
+    // SAFETY: plain Rust; it asks for the type of the weights.
+    Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile: ROWS }
 }
 
-/// The partial sums in pairs, then pairs of pairs.
+/// The product of up to a panel of weights and activations.
 #[inline(always)]
-fn total(mut sums: [f32; LANES]) -> f32 {
-    let mut n = LANES / 2;
-    while n > 0 {
-        for i in 0..n {
-            sums[i] += sums[i + n];
+fn multiply<I: Input>(w: &[f32], x: &[I::Value]) -> f32 {
+    let mut sums = [0f32; SUMS];
+    let step = SUMS * I::WIDTH;
+    let whole = x.len() / step * step;
+    for at in (0..whole).step_by(step) {
+        let (w, x) = (&w[at..at + step], &x[at..at + step]);
+        for k in (0..I::WIDTH).rev() {
+            for (j, sum) in sums.iter_mut().enumerate() {
+                let at = I::WIDTH * j + k;
+                *sum = fused(w[at], I::float(x[at]), *sum);
+            }
         }
-        n /= 2;
     }
-    sums[0]
+    let rest = w[whole..].chunks(I::WIDTH).zip(x[whole..].chunks(I::WIDTH));
+    for (sum, (w, x)) in sums.iter_mut().zip(rest) {
+        for (w, x) in w.iter().zip(x).rev() {
+            *sum = fused(*w, I::float(*x), *sum);
+        }
+    }
+    total(sums)
 }
 
-fn one_row(job: &mut Job<'_, Float>, _: &mut Scratch) {
-    let x = job.x.row(job.tokens.row(0));
+/// Adds the products of a converted panel of blocks to a sum.
+#[inline(always)]
+fn add<I: Input>(sum: f32, w: &[f32], x: &[I::Value]) -> f32 {
+    w.chunks(I::PANEL).zip(x.chunks(I::PANEL)).fold(sum, |sum, (w, x)| sum + multiply::<I>(w, x))
+}
+
+/// Converts a panel of blocks.
+fn convert<I: Input>(block: BlockType, blocks: &[u8], out: &mut [f32]) {
+    dequantise_row(block, blocks, out);
+    out.iter_mut().for_each(|w| *w = I::weight(*w));
+}
+
+fn one_row<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+    let cols = job.w.cols();
+    let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let panel_bytes = job.w.block().row_bytes(SUPER).unwrap_or(1);
     let mut w = [0f32; SUPER];
     for row in 0..job.w.rows() {
-        let mut sums = [0f32; LANES];
+        let mut sum = 0f32;
         for (x, blocks) in x.chunks(SUPER).zip(job.w.row(row).chunks(panel_bytes)) {
-            dequantise_row(job.w.block(), blocks, &mut w[..x.len()]);
-            multiply(&w[..x.len()], x, &mut sums);
+            convert::<I>(job.w.block(), blocks, &mut w[..x.len()]);
+            sum = add::<I>(sum, &w[..x.len()], x);
         }
         for token in 0..job.tokens.len() {
-            job.out.store(token, row, &[total(sums)]);
+            job.out.store(token, row, &[sum]);
         }
     }
 }
 
-fn many_rows(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
+fn many_rows<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
     let x = job.x;
     let panel_bytes = job.w.block().row_bytes(SUPER).unwrap_or(1);
-    let sums = scratch.floats(LANES * ROWS * job.tokens.len()).as_chunks_mut::<LANES>().0;
-    let sums = sums.as_chunks_mut::<ROWS>().0;
+    let sums = scratch.floats(ROWS * job.tokens.len()).as_chunks_mut::<ROWS>().0;
     let mut w = [[0f32; SUPER]; ROWS];
     for first in (0..job.w.rows()).step_by(ROWS) {
         let rows = ROWS.min(job.w.rows() - first);
-        sums.fill([[0.0; LANES]; ROWS]);
+        sums.fill([0.0; ROWS]);
         for (p, start) in (0..job.w.cols()).step_by(SUPER).enumerate() {
             let len = SUPER.min(job.w.cols() - start);
             for (r, w) in w[..rows].iter_mut().enumerate() {
                 let row = job.w.row(first + r);
                 let blocks = &row[p * panel_bytes..((p + 1) * panel_bytes).min(row.len())];
-                dequantise_row(job.w.block(), blocks, &mut w[..len]);
+                convert::<I>(job.w.block(), blocks, &mut w[..len]);
             }
             for (i, sums) in sums.iter_mut().enumerate() {
-                let x = &x.row(job.tokens.row(i))[start..start + len];
-                for (w, sums) in w[..rows].iter().zip(sums) {
-                    multiply(&w[..len], x, sums);
+                let x = &I::row(x, job.tokens.row(i))[start..start + len];
+                for (w, sum) in w[..rows].iter().zip(sums) {
+                    *sum = add::<I>(*sum, &w[..len], x);
                 }
             }
         }
         for (i, sums) in sums.iter().enumerate() {
-            let values = sums.map(total);
-            job.out.store(i, first, &values[..rows]);
+            job.out.store(i, first, &sums[..rows]);
         }
     }
 }

@@ -3,8 +3,8 @@
 mod float;
 mod rounded;
 
-use super::types::{Choice, Class, Float, IsaKernels, Rounded};
-use crate::blocks::{BlockType, QuantType, with_format};
+use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
+use crate::blocks::{BlockType, QuantType, with_width};
 use crate::isa::Portable;
 
 impl IsaKernels for Portable {
@@ -12,7 +12,11 @@ impl IsaKernels for Portable {
         float::choose(block, class)
     }
 
+    fn bfloat16(&self, class: Class) -> Choice<BFloat16> {
+        float::bfloat16(class)
+    }
+
     fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded> {
-        with_format!(quant, F => rounded::choose::<F>(class))
+        with_width!(quant, F => rounded::wide::<F>(class), F => rounded::narrow::<F>(class))
     }
 }

@@ -1,50 +1,109 @@
 //! Products with rounded activations for every quantised format, in plain Rust over `Format`.
 #![allow(clippy::needless_range_loop, reason = "several arrays are indexed by group")]
 
+use std::marker::PhantomData;
+
 use crate::activations::Meta;
-use crate::blocks::{Format, GROUPS, SUPER};
+use crate::blocks::{Format, SUPER, WideFormat};
 use crate::matmul::types::{Choice, Class, Function, Job, Kernel, Rounded};
-use crate::matmul::unpacked::Unpacked;
+use crate::matmul::unpacked::{Unpacked, Whole};
 use crate::memory::Scratch;
+use crate::simd::fused;
 
 /// Weight rows that are unpacked together.
 const ROWS: usize = 4;
 
-/// The kernel for a format.
-pub(super) fn choose<F: Format>(class: Class) -> Choice<Rounded> {
-    let function: Function<Rounded> = match class {
-        Class::OneRow => one_row::<F>,
-        Class::ManyRows => many_rows::<F>,
-    };
-    // SAFETY: plain Rust, for this format.
-    Choice { kernel: unsafe { Kernel::new(F::QUANT, function) }, tile: ROWS }
+/// The kernel for a format with activations of one scale per 32 values.
+pub(super) fn narrow<F: Format>(class: Class) -> Choice<Rounded> {
+    choose::<Narrow<F>>(class)
 }
 
-/// The product of 256 weights and 256 activations.
+/// The kernel for a format with activations of one scale per 256 values.
+pub(super) fn wide<F: WideFormat>(class: Class) -> Choice<Rounded> {
+    choose::<Wide<F>>(class)
+}
+
+fn choose<P: Panel>(class: Class) -> Choice<Rounded> {
+    let function: Function<Rounded> = match class {
+        Class::OneRow => one_row::<P>,
+        Class::ManyRows => many_rows::<P>,
+    };
+    // SAFETY: plain Rust, for this format.
+    Choice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, function) }, tile: ROWS }
+}
+
+/// How 256 weights of a row are unpacked and multiplied.
+trait Panel {
+    type Blocks: Format;
+    type Weights: Copy;
+    const ZERO: Self::Weights;
+
+    /// Unpacks the blocks of a panel.
+    fn unpack(w: &mut Self::Weights, blocks: &[u8]);
+
+    /// The sum so far with the products of a panel: see the order in `matmul`.
+    fn add(sum: f32, w: &Self::Weights, x: &[i8; SUPER], meta: &Meta) -> f32;
+}
+
+/// The whole product of a group.
 #[inline(always)]
-fn dot<F: Format>(w: &Unpacked, x: &[i8; SUPER], meta: &Meta) -> f32 {
-    let mut sum = [0f32; GROUPS];
-    for g in 0..SUPER / F::GROUP {
-        let at = g * F::GROUP;
-        let mut whole = 0i32;
-        for (w, x) in w.q[at..at + F::GROUP].iter().zip(&x[at..at + F::GROUP]) {
-            whole = whole.wrapping_add(i32::from(*w) * i32::from(*x));
-        }
-        let part = at / 32;
-        sum[g] = w.scale[g] * whole as f32 * meta.d[part];
-        if F::MIN {
-            let total = if F::GROUP == 32 { meta.sum32[part] } else { meta.sum16[g] };
-            sum[g] -= w.min[g] * f32::from(total) * meta.d[part];
-        }
+fn whole_dot(w: &[i8], x: &[i8]) -> i32 {
+    w.iter().zip(x).fold(0i32, |sum, (w, x)| sum.wrapping_add(i32::from(*w) * i32::from(*x)))
+}
+
+struct Narrow<F>(PhantomData<F>);
+
+impl<F: Format> Panel for Narrow<F> {
+    type Blocks = F;
+    type Weights = Unpacked;
+    const ZERO: Unpacked = Unpacked::ZERO;
+
+    #[inline(always)]
+    fn unpack(w: &mut Unpacked, blocks: &[u8]) {
+        w.fill::<F>(blocks);
     }
-    let mut n = GROUPS / 2;
-    while n > 0 {
-        for i in 0..n {
-            sum[i] += sum[i + n];
+
+    #[inline(always)]
+    fn add(sum: f32, w: &Unpacked, x: &[i8; SUPER], meta: &Meta) -> f32 {
+        let mut total = 0f32;
+        for g in 0..SUPER / F::GROUP {
+            let (at, part) = (g * F::GROUP, g * F::GROUP / 32);
+            let dot = whole_dot(&w.q[at..at + F::GROUP], &x[at..at + F::GROUP]);
+            total = fused(dot as f32, w.scale[g] * meta.d[part], total);
+            if F::MIN {
+                total = fused(-w.min[g], meta.dsum[part], total);
+            }
         }
-        n /= 2;
+        sum + total
     }
-    sum[0]
+}
+
+struct Wide<F>(PhantomData<F>);
+
+impl<F: WideFormat> Panel for Wide<F> {
+    type Blocks = F;
+    type Weights = (Unpacked, Whole);
+    const ZERO: (Unpacked, Whole) = (Unpacked::ZERO, Whole::ZERO);
+
+    #[inline(always)]
+    fn unpack((w, whole): &mut (Unpacked, Whole), blocks: &[u8]) {
+        w.fill::<F>(blocks);
+        *whole = Whole::of::<F>(blocks);
+    }
+
+    #[inline(always)]
+    fn add(sum: f32, (w, whole): &(Unpacked, Whole), x: &[i8; SUPER], meta: &Meta) -> f32 {
+        let (mut products, mut minima) = (0i32, 0i32);
+        for g in 0..SUPER / F::GROUP {
+            let at = g * F::GROUP;
+            let dot = whole_dot(&w.q[at..at + F::GROUP], &x[at..at + F::GROUP]);
+            products = products.wrapping_add(i32::from(whole.scale[g]).wrapping_mul(dot));
+            let sum = if F::GROUP == 32 { meta.sum32[g] } else { meta.sum16[g] };
+            minima += i32::from(whole.min[g]) * i32::from(sum);
+        }
+        let sum = fused(products as f32, whole.factors.d * meta.d[0], sum);
+        if F::MIN { fused(-(minima as f32), whole.factors.dmin * meta.d[0], sum) } else { sum }
+    }
 }
 
 /// The bytes of a whole panel of 256 columns.
@@ -52,15 +111,15 @@ const fn panel_bytes<F: Format>() -> usize {
     SUPER / F::LEN * F::BYTES
 }
 
-fn one_row<F: Format>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+fn one_row<P: Panel>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     let x = job.x;
     let token = job.tokens.row(0);
-    let mut w = Unpacked::ZERO;
+    let mut w = P::ZERO;
     for row in 0..job.w.rows() {
         let mut sum = 0f32;
-        for (p, blocks) in job.w.row(row).chunks(panel_bytes::<F>()).enumerate() {
-            w.fill::<F>(blocks);
-            sum += dot::<F>(&w, x.values(p, token), x.meta(p, token));
+        for (p, blocks) in job.w.row(row).chunks(panel_bytes::<P::Blocks>()).enumerate() {
+            P::unpack(&mut w, blocks);
+            sum = P::add(sum, &w, x.values(p, token), x.meta(p, token));
         }
         for i in 0..job.tokens.len() {
             job.out.store(i, row, &[sum]);
@@ -68,24 +127,24 @@ fn one_row<F: Format>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     }
 }
 
-fn many_rows<F: Format>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+fn many_rows<P: Panel>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
     let x = job.x;
     let sums = scratch.floats(ROWS * job.tokens.len()).as_chunks_mut::<ROWS>().0;
-    let mut w = [Unpacked::ZERO; ROWS];
+    let mut w = [P::ZERO; ROWS];
     for first in (0..job.w.rows()).step_by(ROWS) {
         let rows = ROWS.min(job.w.rows() - first);
         sums.fill([0.0; ROWS]);
         for p in 0..x.panels() {
             for (r, w) in w[..rows].iter_mut().enumerate() {
                 let row = job.w.row(first + r);
-                let end = ((p + 1) * panel_bytes::<F>()).min(row.len());
-                w.fill::<F>(&row[p * panel_bytes::<F>()..end]);
+                let end = ((p + 1) * panel_bytes::<P::Blocks>()).min(row.len());
+                P::unpack(w, &row[p * panel_bytes::<P::Blocks>()..end]);
             }
             for (i, sums) in sums.iter_mut().enumerate() {
                 let token = job.tokens.row(i);
                 let (values, meta) = (x.values(p, token), x.meta(p, token));
                 for (w, sum) in w[..rows].iter().zip(sums) {
-                    *sum += dot::<F>(w, values, meta);
+                    *sum = P::add(*sum, w, values, meta);
                 }
             }
         }

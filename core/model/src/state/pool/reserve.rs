@@ -26,8 +26,16 @@ impl StatePool {
     /// the sequence is then as it was.
     pub fn reserve(&mut self, sequence: SequenceId, first_position: usize, rows: usize) -> Result<()> {
         let (page_len, most) = (self.tables.page_len, self.options.max_sequence_tokens);
-        let sequences = self.tables.sequences();
+        let (sequences, epoch) = (self.tables.sequences(), self.epoch());
+        if self.is_lost(sequence)? {
+            return Err(ModelError::State(format!(
+                "sequence {sequence}: the memory of its tokens was lost with the stage that kept it; truncate to 0 and prefill again"
+            )));
+        }
         let (held, groups) = self.tables.sequence_mut(sequence)?;
+        if held.len == 0 {
+            held.epoch = epoch;
+        }
         let tokens = held.len..held.len.saturating_add(rows);
         if first_position != tokens.start {
             return Err(ModelError::State(format!(
@@ -61,6 +69,27 @@ impl StatePool {
             }
         }
         Ok(())
+    }
+
+    /// Whether pages are free for the next `rows` rows of a sequence.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence.
+    pub fn has_room(&self, sequence: SequenceId, rows: usize) -> Result<bool> {
+        let held = self.tables.sequence(sequence)?;
+        let tokens = held.len..held.len.saturating_add(rows);
+        let fits = |(group, table): (&PageGroup, &PageTable)| {
+            Need::of(table, group, &tokens, self.tables.page_len).new <= group.free()
+        };
+        Ok(self.tables.groups.iter().zip(&held.tables).all(fits))
+    }
+
+    /// Tokens that the free pages have room for, those of windows left out; all that can be addressed where no state has
+    /// rows for every token.
+    pub fn free_tokens(&self) -> usize {
+        let groups = self.tables.groups.iter().filter(|group| group.window.is_none());
+        let free = groups.map(|group| group.free().saturating_mul(self.tables.page_len)).min();
+        free.unwrap_or(usize::MAX)
     }
 }
 

@@ -9,6 +9,8 @@ pub(super) struct Sequence {
     pub(super) len: usize,
     /// By group.
     pub(super) tables: Vec<PageTable>,
+    /// The memory that its rows are in.
+    pub(super) epoch: u64,
     /// Snapshots whose rows are still as they were, by length; truncating drops those above.
     pub(super) marks: Vec<Mark>,
 }
@@ -29,8 +31,8 @@ pub(super) struct Mark {
 }
 
 impl Sequence {
-    pub(super) fn new(groups: usize) -> Self {
-        Self { len: 0, tables: vec![PageTable::default(); groups], marks: Vec::new() }
+    pub(super) fn new(groups: usize, epoch: u64) -> Self {
+        Self { len: 0, tables: vec![PageTable::default(); groups], epoch, marks: Vec::new() }
     }
 
     /// Fewest tokens, other than none, that no group has dropped rows for.

@@ -90,6 +90,11 @@ impl StateTables {
         self.dtypes.get(state.0).copied().flatten().ok_or_else(|| self.other_kind(state))
     }
 
+    /// The group of a per-token state; none for a per-sequence one.
+    pub(super) fn group_of(&self, state: StateId) -> Result<Option<usize>> {
+        self.group_of.get(state.0).copied().ok_or_else(|| self.other_kind(state))
+    }
+
     /// Per-sequence states.
     pub(super) fn blocks(&self) -> impl Iterator<Item = StateId> {
         let per_sequence =

@@ -3,6 +3,7 @@
 
 mod memory;
 mod naive;
+mod stored;
 
 use super::*;
 use crate::state::{KvType, StateId};

@@ -347,7 +347,7 @@ fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
         Some(magnitude) => magnitude,
         None => {
             let attention = at.key_number(ATTN_FACTOR)?.unwrap_or(1.0);
-            let magnitude = ((1.0 + 0.1 * factor.max(1.0).ln()) * attention) as f32;
+            let magnitude = ((1.0 + 0.1 * libm::log(factor.max(1.0))) * attention) as f32;
             at.computed("scaling.yarn.magnitude", magnitude);
             magnitude
         }

@@ -249,7 +249,12 @@ fn beside(pipeline: &TextPipeline, tokens: &[u32], place: usize) -> Result<Vec<f
     let mut prompts: Vec<Vec<u32>> = vec![vec![3, 1, 4, 1, 5], (7..30).collect()];
     prompts.insert(place, tokens.to_vec());
     let total = prompts.iter().map(Vec::len).sum();
-    let room = SchedulerOptions { sequences: prompts.len(), capacity_tokens: total, step_tokens: total };
+    let room = SchedulerOptions {
+        sequences: prompts.len(),
+        prefixes: 0,
+        capacity_tokens: total,
+        step_tokens: total,
+    };
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room)?;
     let mut sequences = Vec::new();
     for prompt in &prompts {

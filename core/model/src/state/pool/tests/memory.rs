@@ -2,7 +2,7 @@
 
 use crate::layout::{SequenceLayout, SequenceRows};
 use crate::state::{
-    KvType, PoolOptions, SequenceId, StateBacking, StateId, StatePlan, StatePool, StateRoom, StateSpec,
+    KvType, PoolOptions, Run, SequenceId, StateBacking, StateId, StatePlan, StatePool, StateRoom, StateSpec,
 };
 use crate::step::{InferenceStep, RopeRegime};
 use crate::{ModelError, Result};
@@ -62,6 +62,20 @@ impl Memory {
 impl StateBacking for Memory {
     fn copy_page(&mut self, state: StateId, from: u32, to: u32) -> Result<()> {
         self.copy(state, from, to);
+        Ok(())
+    }
+
+    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>> {
+        let width = 1;
+        let rows = &self.values[state.0][run.row * width..(run.row + run.len) * width];
+        Ok(rows.iter().flat_map(|value| value.to_ne_bytes()).collect())
+    }
+
+    fn write_rows(&mut self, state: StateId, run: Run, bytes: &[u8]) -> Result<()> {
+        let width = 1;
+        let rows = &mut self.values[state.0][run.row * width..(run.row + run.len) * width];
+        let (values, _) = bytes.as_chunks::<4>();
+        rows.iter_mut().zip(values).for_each(|(row, value)| *row = f32::from_ne_bytes(*value));
         Ok(())
     }
 

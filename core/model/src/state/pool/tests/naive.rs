@@ -142,7 +142,14 @@ impl World {
                 left -= count;
             }
         }
-        if let Err(error) = self.pool.prepare(&layout(&parts)) {
+        let foreseen = match parts[..] {
+            [(id, _, count)] => Some(self.pool.has_room(id, count).unwrap()),
+            _ => None,
+        };
+        let prepared = self.pool.prepare(&layout(&parts));
+        let too_long = prepared.as_ref().is_err_and(|error| error.to_string().contains("context"));
+        assert!(foreseen.is_none_or(|room| too_long || room == prepared.is_ok()), "room for {parts:?}");
+        if let Err(error) = prepared {
             return self.refused_step(&parts, &error.to_string());
         }
         let fails = self.below(10) == 0;

@@ -1,0 +1,289 @@
+//! [`Body`]: what a line of a batch asks for, field by field: each is honoured, or refused by name.
+
+use menagerie::pipeline::{ChatMessage, Request};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// Why a line is not answered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LineFault {
+    /// As of HTTP: 400 for a fault of the line, 500 for one of the model.
+    pub(crate) status: u16,
+    pub(crate) message: String,
+    /// The field that is at fault.
+    pub(crate) field: Option<String>,
+}
+
+impl LineFault {
+    /// A fault of a field.
+    pub(crate) fn of(field: &str, reason: impl fmt::Display) -> Self {
+        Self { status: 400, message: format!("{field}: {reason}"), field: Some(field.to_owned()) }
+    }
+
+    /// A fault of the whole line.
+    pub(crate) fn whole(reason: impl fmt::Display) -> Self {
+        Self { status: 400, message: reason.to_string(), field: None }
+    }
+
+    /// What went wrong while the line was answered.
+    pub(crate) fn while_running(reason: impl fmt::Display) -> Self {
+        Self { status: 500, message: reason.to_string(), field: None }
+    }
+}
+
+/// Fields that are still to be looked at; those that are null are not there.
+pub(crate) struct Body(Map<String, Value>);
+
+/// Fields that change nothing of an answer.
+const WITHOUT_EFFECT: [&str; 6] = ["model", "user", "metadata", "store", "service_tier", "safety_identifier"];
+
+impl Body {
+    pub(crate) fn new(fields: Map<String, Value>) -> Self {
+        let mut body = Self(fields.into_iter().filter(|(_, value)| !value.is_null()).collect());
+        body.0.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
+        body
+    }
+
+    /// Takes a field.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
+    /// Whether a field is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Takes a number.
+    fn number(&mut self, name: &str) -> Result<Option<f32>, LineFault> {
+        let number = |value: Value| value.as_f64().map(|value| value as f32).ok_or(value);
+        self.take(name)
+            .map(number)
+            .transpose()
+            .map_err(|found| LineFault::of(name, format!("{found} is no number")))
+    }
+
+    /// Takes a count.
+    pub(crate) fn count(&mut self, name: &str) -> Result<Option<usize>, LineFault> {
+        let count = |value: Value| value.as_u64().and_then(|count| usize::try_from(count).ok()).ok_or(value);
+        let wrong = |found| LineFault::of(name, format!("{found} is no count (a whole number from 0)"));
+        self.take(name).map(count).transpose().map_err(wrong)
+    }
+
+    /// Takes a yes or no.
+    fn flag(&mut self, name: &str) -> Result<Option<bool>, LineFault> {
+        let flag = |value: Value| value.as_bool().ok_or(value);
+        self.take(name)
+            .map(flag)
+            .transpose()
+            .map_err(|found| LineFault::of(name, format!("{found} is not true or false")))
+    }
+
+    /// Takes a field that may only say what is done anyway.
+    fn only(&mut self, name: &str, allowed: &[Value]) -> Result<(), LineFault> {
+        match self.take(name) {
+            Some(found) if !allowed.contains(&found) => {
+                let names: Vec<String> = allowed.iter().map(Value::to_string).collect();
+                Err(LineFault::of(
+                    name,
+                    format!("{found} is not supported here, only {}", names.join(" or ")),
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How tokens are chosen and when to stop, over `defaults`.
+    pub(crate) fn request(&mut self, defaults: &Request) -> Result<Request, LineFault> {
+        let mut request = defaults.clone();
+        let sampling = &mut request.sampling;
+        for (name, slot) in [
+            ("temperature", &mut sampling.temperature),
+            ("top_p", &mut sampling.top_p),
+            ("min_p", &mut sampling.min_p),
+            ("typical_p", &mut sampling.typical_p),
+            ("repeat_penalty", &mut sampling.repeat_penalty),
+            ("presence_penalty", &mut sampling.presence_penalty),
+            ("frequency_penalty", &mut sampling.frequency_penalty),
+        ] {
+            if let Some(number) = self.number(name)? {
+                *slot = number;
+            }
+        }
+        // The same by its other name.
+        sampling.repeat_penalty = self.number("repetition_penalty")?.unwrap_or(sampling.repeat_penalty);
+        sampling.top_k = self.count("top_k")?.unwrap_or(sampling.top_k);
+        if let Some(seed) = self.take("seed") {
+            let bits = seed.as_u64().or_else(|| seed.as_i64().map(|seed| seed as u64));
+            sampling.seed =
+                Some(bits.ok_or_else(|| LineFault::of("seed", format!("{seed} is no whole number")))?);
+        }
+        if let Some(biases) = self.take("logit_bias") {
+            sampling.logit_bias.extend(biases_of(&biases)?);
+        }
+        let most = [self.count("max_completion_tokens")?, self.count("max_tokens")?];
+        request.max_tokens = most.into_iter().flatten().next().or(request.max_tokens);
+        if let Some(stop) = self.take("stop") {
+            request.stop = stops_of(&stop)?;
+        }
+        request.ignore_eos = self.flag("ignore_eos")?.unwrap_or(request.ignore_eos);
+        request.sampling.check().map_err(LineFault::whole)?;
+        Ok(request)
+    }
+
+    /// Log probabilities of a conversation: `logprobs` says whether, `top_logprobs` how many.
+    pub(crate) fn chat_logprobs(&mut self) -> Result<Option<usize>, LineFault> {
+        let (wanted, top) = (self.flag("logprobs")?, self.count("top_logprobs")?);
+        match (wanted, top) {
+            (Some(true), top) => Ok(Some(top.unwrap_or(0))),
+            (_, Some(1..)) => Err(LineFault::of("top_logprobs", "wants \"logprobs\": true")),
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses what asks for another form of answer, and what nobody looked at.
+    pub(crate) fn finish(mut self) -> Result<(), LineFault> {
+        use serde_json::json;
+        self.only("stream", &[json!(false)])?;
+        self.only("echo", &[json!(false)])?;
+        self.only("best_of", &[json!(1)])?;
+        self.only("response_format", &[json!({ "type": "text" })])?;
+        self.only("modalities", &[json!(["text"])])?;
+        match self.0.keys().next() {
+            Some(name) => Err(LineFault::of(
+                name,
+                "this field is not supported; leave it out, so that it is not ignored",
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+fn biases_of(biases: &Value) -> Result<Vec<(u32, f32)>, LineFault> {
+    let wrong = |reason: String| LineFault::of("logit_bias", reason);
+    let Some(biases) = biases.as_object() else {
+        return Err(wrong("an object of token ids is wanted".to_owned()));
+    };
+    let one = |(id, bias): (&String, &Value)| {
+        let id: u32 = id.parse().map_err(|_| wrong(format!("`{id}` is not a token id")))?;
+        let bias = bias.as_f64().ok_or_else(|| wrong(format!("the bias {bias} is no number")))?;
+        // -100 forbids a token, 100 makes it the only one (OpenAI's reference).
+        Ok((id, if bias <= -100.0 { f32::NEG_INFINITY } else { bias as f32 }))
+    };
+    biases.iter().map(one).collect()
+}
+
+fn stops_of(stop: &Value) -> Result<Vec<String>, LineFault> {
+    let list = stop.as_array().cloned().unwrap_or_else(|| vec![stop.clone()]);
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let texts: Option<Vec<String>> = list.iter().map(text).collect();
+    texts.ok_or_else(|| LineFault::of("stop", "a text or a list of texts is wanted, none of them empty"))
+}
+
+/// The messages of a conversation, of text only.
+pub(crate) fn messages_of(messages: &Value) -> Result<Vec<ChatMessage>, LineFault> {
+    let list = messages.as_array().filter(|list| !list.is_empty());
+    let list = list.ok_or_else(|| LineFault::of("messages", "a list of messages is wanted"))?;
+    list.iter().enumerate().map(|(index, message)| message_of(index, message)).collect()
+}
+
+fn message_of(index: usize, message: &Value) -> Result<ChatMessage, LineFault> {
+    let place = |part: &str| format!("messages[{index}].{part}");
+    let fields =
+        message.as_object().ok_or_else(|| LineFault::of(&format!("messages[{index}]"), "no object"))?;
+    let known = ["role", "content", "reasoning_content"];
+    if let Some((name, _)) =
+        fields.iter().find(|(name, value)| !known.contains(&name.as_str()) && !value.is_null())
+    {
+        return Err(LineFault::of(
+            &place(name),
+            "this field is not supported; leave it out, so that it is not ignored",
+        ));
+    }
+    let role = fields.get("role").and_then(Value::as_str);
+    let role = role.ok_or_else(|| LineFault::of(&place("role"), "a text is wanted"))?;
+    let content = match fields.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let text =
+                |part: &Value| (part["type"] == "text").then(|| part["text"].as_str())?.map(str::to_owned);
+            let texts: Option<Vec<String>> = parts.iter().map(text).collect();
+            texts
+                .ok_or_else(|| LineFault::of(&place("content"), "only parts of text are supported"))?
+                .concat()
+        }
+        _ => return Err(LineFault::of(&place("content"), "a text, or a list of parts of text, is wanted")),
+    };
+    let reasoning = fields.get("reasoning_content").and_then(Value::as_str).map(str::to_owned);
+    Ok(ChatMessage { reasoning, ..ChatMessage::new(role, content) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(value: Value) -> Body {
+        Body::new(value.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn fields_are_honoured() {
+        let mut body = body(json!({
+            "model": "any", "user": "u", "temperature": 0.5, "top_p": 0.25, "top_k": 7, "presence_penalty": -1.5,
+            "frequency_penalty": 2, "seed": -1, "max_completion_tokens": 9, "max_tokens": 11, "stop": "END",
+            "logit_bias": { "5": -100, "6": 2.5 }, "logprobs": true, "top_logprobs": 3, "stream": false,
+            "response_format": { "type": "text" }, "tools": null,
+        }));
+        let request = body.request(&Request::default()).unwrap();
+        let sampling = &request.sampling;
+        assert_eq!((sampling.temperature, sampling.top_p, sampling.top_k), (0.5, 0.25, 7));
+        assert_eq!((sampling.presence_penalty, sampling.frequency_penalty), (-1.5, 2.0));
+        assert_eq!(sampling.logit_bias, [(5, f32::NEG_INFINITY), (6, 2.5)]);
+        assert_eq!((sampling.seed, request.max_tokens), (Some(u64::MAX), Some(9)));
+        assert_eq!((request.stop, body.chat_logprobs()), (vec!["END".to_owned()], Ok(Some(3))));
+        body.finish().unwrap();
+    }
+
+    #[test]
+    fn what_is_not_honoured_is_refused_by_name() {
+        for (fields, field) in [
+            (json!({ "functions": [] }), "functions"),
+            (json!({ "stream": true }), "stream"),
+            (json!({ "response_format": { "type": "json_object" } }), "response_format"),
+            (json!({ "temperature": "hot" }), "temperature"),
+            (json!({ "max_tokens": -1 }), "max_tokens"),
+            (json!({ "seed": 1.5 }), "seed"),
+            (json!({ "stop": ["a", 1] }), "stop"),
+            (json!({ "logit_bias": { "x": 1 } }), "logit_bias"),
+            (json!({ "top_logprobs": 2 }), "top_logprobs"),
+        ] {
+            let mut body = body(fields.clone());
+            let asked = body.request(&Request::default()).and_then(|_| body.chat_logprobs()).map(drop);
+            let fault = asked.and_then(|()| body.finish()).unwrap_err();
+            assert_eq!((fault.field.as_deref(), fault.status), (Some(field), 400), "{fields}");
+        }
+        let range = body(json!({ "temperature": -1 })).request(&Request::default()).unwrap_err();
+        assert!(range.message.contains("--temp"), "{range:?}");
+    }
+
+    #[test]
+    fn messages_are_text() {
+        let good = json!([
+            { "role": "system", "content": "s" },
+            { "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }] },
+            { "role": "assistant", "content": "c", "reasoning_content": "r", "tool_calls": null },
+        ]);
+        let messages = messages_of(&good).unwrap();
+        assert_eq!(messages[1], ChatMessage::user("ab"));
+        assert_eq!(messages[2].reasoning.as_deref(), Some("r"));
+        for (message, field) in [
+            (json!({ "role": "user" }), "messages[0].content"),
+            (json!({ "role": "user", "content": [{ "type": "image_url" }] }), "messages[0].content"),
+            (json!({ "role": "user", "content": "a", "tool_calls": [] }), "messages[0].tool_calls"),
+            (json!({ "content": "a" }), "messages[0].role"),
+        ] {
+            assert_eq!(messages_of(&json!([message])).unwrap_err().field.as_deref(), Some(field));
+        }
+    }
+}

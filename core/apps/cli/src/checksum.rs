@@ -1,0 +1,24 @@
+//! [`checksum()`]: tells texts and files apart, the same on every machine.
+
+/// FNV-1a of 64 bits (Fowler, Noll, Vo): against mistakes, not against malice.
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+    more(0xcbf2_9ce4_8422_2325, bytes)
+}
+
+/// The checksum of what `before` is of, and these bytes after it.
+pub(crate) fn more(before: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(before, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Test vectors of the specification (draft-eastlake-fnv).
+    #[test]
+    fn it_is_fnv() {
+        assert_eq!(checksum(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(checksum(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(more(checksum(b"foo"), b"bar"), 0x8594_4171_f739_67e8);
+    }
+}

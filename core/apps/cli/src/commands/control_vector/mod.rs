@@ -1,0 +1,32 @@
+//! `control-vector`: what steers a model without training, made and looked at.
+
+mod make;
+mod show;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+
+/// Make and look at control vectors, which steer a model while it runs
+///
+/// A control vector is a direction per layer that is added to what the layer leaves (--control-vector of `run`, `chat`,
+/// `logits` and `bench`). The files are those of llama.cpp's cvector-generator: either program reads what the other made.
+#[derive(Args)]
+pub(crate) struct ControlVectorCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Make(Box<make::MakeCommand>),
+    Show(show::ShowVectorCommand),
+}
+
+impl ControlVectorCommand {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.verb {
+            Verb::Make(command) => command.run(),
+            Verb::Show(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Arguments of commands that let something act between the layers of a model.
+
+use crate::failure::Failure;
+use crate::layer_range::layer_range;
+use clap::Args;
+use menagerie::pipeline::{GivenControlVector, Steering, SteeringOptions, TextPipeline};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What acts between the layers.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct HookArguments {
+    /// Add a control vector to the stream (repeatable: they add up), times SCALE [default: 1]; `control-vector make` makes one
+    #[arg(long, value_name = "FILE[=SCALE]", value_parser = control_vector, help_heading = "Model")]
+    control_vector: Vec<GivenControlVector>,
+    /// Layers after which control vectors act, both ends meant, counted from 0 [default: all they have]
+    #[arg(long, value_name = "A-B", value_parser = layer_range, requires = "control_vector", help_heading = "Model")]
+    control_vector_layers: Option<RangeInclusive<usize>>,
+    /// Take control vectors that say they were made for a model of this name
+    #[arg(long, value_name = "NAME", requires = "control_vector", help_heading = "Model")]
+    control_vector_hint: Option<String>,
+}
+
+impl HookArguments {
+    /// Lets what is asked for act in everything that the pipeline begins from now on.
+    pub(crate) fn install(&self, pipeline: &mut TextPipeline) -> Result<(), Failure> {
+        if !self.control_vector.is_empty() {
+            let options = SteeringOptions {
+                layers: self.control_vector_layers.clone(),
+                hint: self.control_vector_hint.clone(),
+            };
+            let steering = Steering::open(pipeline, &self.control_vector, &options)?;
+            pipeline.add_hook(Arc::new(steering));
+        }
+        Ok(())
+    }
+}
+
+/// A file and its scale; a path that has `=` in its name is one where there is such a file.
+fn control_vector(text: &str) -> Result<GivenControlVector, String> {
+    let Some((path, scale)) = text.rsplit_once('=').filter(|_| !Path::new(text).exists()) else {
+        return Ok(GivenControlVector { path: PathBuf::from(text), scale: 1.0 });
+    };
+    let value: f32 = scale.parse().map_err(|_| format!("scale `{scale}` is not a number"))?;
+    if !value.is_finite() {
+        return Err(format!("scale `{scale}` is not finite"));
+    }
+    Ok(GivenControlVector { path: PathBuf::from(path), scale: value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_follows_the_last_equals_sign() {
+        let found = control_vector("some/happy.gguf=-0.5").unwrap();
+        assert_eq!((found.path.to_str().unwrap(), found.scale), ("some/happy.gguf", -0.5));
+        assert_eq!(control_vector("happy.gguf").unwrap().scale, 1.0);
+        assert!(control_vector("happy.gguf=much").unwrap_err().contains("`much`"));
+        assert!(control_vector("happy.gguf=nan").is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! `--state FILE` of `run` and `chat`: what a session holds is kept from one call to the next.
+
+use crate::failure::Failure;
+use crate::{interrupt, progress};
+use clap::Args;
+use menagerie::pipeline::{StateFile, StateFileError, TextPipeline};
+use menagerie::plugin_host::plugins;
+use std::path::PathBuf;
+
+/// Where a session's state is kept.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct StateArgument {
+    /// Keep what the model has read in a file, and go on from there the next time: only what comes after the beginning
+    /// that the prompts have in common is computed. A file of another model, or opened otherwise, is refused
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+impl StateArgument {
+    /// The file, for sessions of `pipeline`; no other process has it until it is dropped.
+    pub(crate) fn open(&self, pipeline: &TextPipeline) -> Result<Option<StateFile>, Failure> {
+        let plugin =
+            |one: &&'static menagerie::plugin_host::Plugin| format!("{} {}", one.inspected.id, one.sha256);
+        let plugins = plugins().iter().map(plugin).collect();
+        Ok(self.state.as_deref().map(|path| StateFile::open(path, pipeline, plugins)).transpose()?)
+    }
+}
+
+/// Takes a state up, while a person sees that it is done.
+pub(crate) fn take_up<T>(
+    file: &StateFile,
+    load: impl FnOnce(&StateFile) -> Result<T, StateFileError>,
+) -> Result<T, Failure> {
+    let spinner = progress::spinner(&format!("taking up the state in {}", file.path().display()));
+    let loaded = load(file);
+    spinner.finish_and_clear();
+    Ok(loaded?)
+}
+
+/// Keeps a state, which Ctrl-C does not stop.
+pub(crate) fn keep(
+    file: &StateFile,
+    save: impl FnOnce(&StateFile) -> Result<u64, StateFileError>,
+) -> Result<u64, Failure> {
+    let _to_its_end = interrupt::never()?;
+    let spinner = progress::spinner(&format!("keeping the state in {}", file.path().display()));
+    let saved = save(file);
+    spinner.finish_and_clear();
+    Ok(saved?)
+}

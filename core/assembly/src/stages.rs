@@ -1,0 +1,265 @@
+//! [`StagePlan`]: which layers each stage of a model has, and [`assemble_stages`].
+
+use crate::fault::AssemblyFaults;
+use crate::model::{Assembly, assemble};
+use crate::options::AssembleOptions;
+use crate::source::WeightSource;
+use menagerie_model::StagePosition;
+use menagerie_spec::ModelConfig;
+use menagerie_spec::config::AttentionConfig;
+use std::ops::Range;
+
+/// The layers of each stage of a model, in order and without gaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagePlan {
+    stages: Vec<Range<usize>>,
+}
+
+/// Why a model cannot be split as asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// More stages than layers, or none.
+    #[error("{stages} stages of a model of {layers} layers: give 1 to {layers}")]
+    Stages {
+        /// Stages asked for.
+        stages: usize,
+        /// Layers of the model.
+        layers: usize,
+    },
+    /// Ranges that do not cover the layers one after the other.
+    #[error(
+        "stage {stage} was given layers {first} to {last}, expected them to begin at {expected} and to end below {layers}: the \
+         stages have all layers of the model, 0 to {}, in order and each once", .layers.saturating_sub(1)
+    )]
+    Ranges {
+        /// The stage, from 0.
+        stage: usize,
+        /// Its first layer.
+        first: usize,
+        /// Its last layer.
+        last: usize,
+        /// The layer it should begin with.
+        expected: usize,
+        /// Layers of the model.
+        layers: usize,
+    },
+    /// Too few layers were given.
+    #[error("the stages end with layer {last} of a model of {layers} layers; the last stage ends with layer {}", .layers.saturating_sub(1))]
+    Short {
+        /// The last layer that was given.
+        last: usize,
+        /// Layers of the model.
+        layers: usize,
+    },
+    /// A boundary between a layer and one whose keys it reads.
+    #[error(
+        "a boundary before layer {boundary}: layer {reader} attends to the keys of layer {of}, which must be in its stage{}",
+        advice(*.latest)
+    )]
+    SharedKeys {
+        /// The first layer behind the boundary.
+        boundary: usize,
+        /// The layer that reads.
+        reader: usize,
+        /// The layer that keeps them.
+        of: usize,
+        /// The last boundary that is possible.
+        latest: usize,
+    },
+    /// Fewer places to cut at than stages need.
+    #[error(
+        "{stages} stages: layers share keys so that the model can be cut into {most} at most; give --stages {most}"
+    )]
+    Joined {
+        /// Stages asked for.
+        stages: usize,
+        /// Stages that are possible.
+        most: usize,
+    },
+}
+
+fn advice(latest: usize) -> String {
+    match latest {
+        0 => "; this model cannot be split".to_owned(),
+        latest => format!("; the last boundary that is possible is before layer {latest}"),
+    }
+}
+
+impl StagePlan {
+    /// Stages of these layers.
+    ///
+    /// # Errors
+    /// [`PlanError`] for ranges that do not cover the layers in order, and boundaries that layers cannot be parted at.
+    pub fn given(config: &ModelConfig, stages: Vec<Range<usize>>) -> Result<Self, PlanError> {
+        let layers = config.layers.len();
+        if stages.is_empty() {
+            return Err(PlanError::Stages { stages: 0, layers });
+        }
+        let mut expected = 0;
+        for (stage, range) in stages.iter().enumerate() {
+            let last = range.end.saturating_sub(1);
+            if range.start != expected || range.is_empty() || range.end > layers {
+                return Err(PlanError::Ranges { stage, first: range.start, last, expected, layers });
+            }
+            expected = range.end;
+        }
+        if expected != layers {
+            return Err(PlanError::Short { last: expected.saturating_sub(1), layers });
+        }
+        for range in stages.iter().skip(1) {
+            if let Some((reader, of)) = parted(config, range.start) {
+                let latest = (1..layers).rev().find(|&cut| parted(config, cut).is_none()).unwrap_or(0);
+                return Err(PlanError::SharedKeys { boundary: range.start, reader, of, latest });
+            }
+        }
+        Ok(Self { stages })
+    }
+
+    /// `count` stages such that the largest has as few bytes of weights as can be, embedding and head included.
+    ///
+    /// # Errors
+    /// [`PlanError`] for no stages, and for more than the layers can be parted into.
+    pub fn by_bytes(
+        config: &ModelConfig,
+        source: &dyn WeightSource,
+        count: usize,
+    ) -> Result<Self, PlanError> {
+        let layers = config.layers.len();
+        if count == 0 || count > layers.max(1) {
+            return Err(PlanError::Stages { stages: count, layers });
+        }
+        let bytes = layer_bytes(config, source);
+        let cuts: Vec<usize> = std::iter::once(0)
+            .chain((1..layers).filter(|&cut| parted(config, cut).is_none()))
+            .chain(std::iter::once(layers))
+            .collect();
+        let most = cuts.len() - 1;
+        if count > most {
+            return Err(PlanError::Joined { stages: count, most });
+        }
+        Ok(Self { stages: balanced(&bytes, &cuts, count) })
+    }
+
+    /// The layers of each stage.
+    pub fn stages(&self) -> &[Range<usize>] {
+        &self.stages
+    }
+
+    /// Where stage `index` lies.
+    pub fn position(&self, index: usize) -> StagePosition {
+        match (index, self.stages.len()) {
+            (_, 1) => StagePosition::Only,
+            (0, _) => StagePosition::First,
+            (index, count) if index + 1 == count => StagePosition::Last,
+            _ => StagePosition::Middle,
+        }
+    }
+}
+
+/// The first layer behind a boundary that attends to the keys of one before it, and that one.
+fn parted(config: &ModelConfig, boundary: usize) -> Option<(usize, usize)> {
+    let behind = config.layers.iter().enumerate().skip(boundary);
+    behind.into_iter().find_map(|(index, layer)| {
+        let of = layer.mixer.as_ref()?.downcast_ref::<AttentionConfig>()?.keys_of?;
+        (of < boundary).then_some((index, of))
+    })
+}
+
+/// Bytes of the tensors of every layer; the first has the embedding's too, the last the head's.
+fn layer_bytes(config: &ModelConfig, source: &dyn WeightSource) -> Vec<u64> {
+    use menagerie_registry::Part;
+    let mut blocks = vec![0; config.blocks()];
+    let stored = source.entries().iter().take(source.stored());
+    for (block, bytes) in stored.clone().filter_map(|entry| Some((entry.layer?, entry.bytes))) {
+        if let Some(sum) = blocks.get_mut(block) {
+            *sum += bytes;
+        }
+    }
+    let of_role = |role| source.find(role, None, Part::Main).and_then(|index| source.entries().get(index));
+    let table = of_role("token_embd").map_or(0, |entry| entry.bytes);
+    let head = of_role("output").map_or(table, |entry| entry.bytes);
+    let mut bytes: Vec<u64> =
+        config.layers.iter().map(|layer| blocks.get(layer.index).copied().unwrap_or(0)).collect();
+    if let Some(first) = bytes.first_mut() {
+        *first += table;
+    }
+    if let Some(last) = bytes.last_mut() {
+        *last += head;
+    }
+    bytes
+}
+
+/// The ranges between `count - 1` of the cuts whose largest sum of bytes is smallest.
+fn balanced(bytes: &[u64], cuts: &[usize], count: usize) -> Vec<Range<usize>> {
+    let mut sums = vec![0u64];
+    for value in bytes {
+        sums.push(sums[sums.len() - 1].saturating_add(*value));
+    }
+    let between = |from: usize, to: usize| sums[cuts[to]] - sums[cuts[from]];
+    // `best[to]`: the largest of so many stages that end at cut `to`, and the cut before the last of them.
+    let mut best: Vec<Option<u64>> = (0..cuts.len()).map(|to| (to > 0).then(|| between(0, to))).collect();
+    let mut before: Vec<Vec<usize>> = vec![vec![0; cuts.len()]];
+    for stages in 2..=count {
+        let choose = |to: usize| {
+            let froms = (stages - 1..to).filter_map(|from| Some((best[from]?.max(between(from, to)), from)));
+            froms.min()
+        };
+        let chosen: Vec<Option<(u64, usize)>> = (0..cuts.len()).map(choose).collect();
+        before.push(chosen.iter().map(|one| one.map_or(0, |(_, from)| from)).collect());
+        best = chosen.into_iter().map(|one| one.map(|(largest, _)| largest)).collect();
+    }
+    let (mut ranges, mut to) = (Vec::with_capacity(count), cuts.len() - 1);
+    for froms in before.iter().rev() {
+        ranges.push(cuts[froms[to]]..cuts[to]);
+        to = froms[to];
+    }
+    ranges.reverse();
+    ranges
+}
+
+/// Builds every stage of a plan, one after the other; together they take every tensor that the whole model takes.
+///
+/// # Errors
+/// As [`assemble`], for the first stage that has faults; then tensors that no stage wants.
+pub fn assemble_stages(
+    config: &ModelConfig,
+    source: &dyn WeightSource,
+    options: &AssembleOptions,
+    plan: &StagePlan,
+) -> Result<Vec<Assembly>, AssemblyFaults> {
+    let mut made: Vec<Assembly> = Vec::with_capacity(plan.stages.len());
+    for (index, range) in plan.stages.iter().enumerate() {
+        let slots = made.last().map(|before| before.slots.clone()).unwrap_or_default();
+        let stage = options.clone().stage(plan.position(index), range.clone()).after(slots);
+        made.push(assemble(config, source, &stage)?);
+    }
+    let mut faults = AssemblyFaults::new(source.file(), &config.architecture);
+    for (index, entry) in source.entries().iter().enumerate().take(source.stored()) {
+        if !made.iter().any(|stage| stage.covered.get(index).copied().unwrap_or(false)) {
+            let text = format!(
+                "tensor \"{}\" ({} {:?}): no stage of the model wants it; name it in the spec or list it under {} with a reason",
+                entry.name,
+                entry.kind,
+                entry.dims,
+                source.ignore_table()
+            );
+            faults.push(entry.layer, &text);
+        }
+    }
+    if faults.is_empty() { Ok(made) } else { Err(faults) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_stage_is_as_small_as_can_be() {
+        let all: Vec<usize> = (0..=6).collect();
+        assert_eq!(balanced(&[1, 1, 1, 1, 1, 1], &all, 3), [0..2, 2..4, 4..6]);
+        assert_eq!(balanced(&[9, 1, 1, 1, 1, 5], &all, 2), [0..1, 1..6]);
+        assert_eq!(balanced(&[9, 1, 1, 1, 1, 5], &all, 3), [0..1, 1..2, 2..6]);
+        assert_eq!(balanced(&[1, 1, 1, 9, 9, 9], &[0, 1, 2, 6], 2), [0..2, 2..6], "cuts that are possible");
+        assert_eq!(balanced(&[3, 3], &[0, 1, 2], 1), std::slice::from_ref(&(0..2)));
+    }
+}

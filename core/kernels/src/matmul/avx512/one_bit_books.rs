@@ -1,0 +1,120 @@
+//! Values of the code books of IQ1, looked up: see `books`.
+
+use std::arch::x86_64::*;
+
+use super::books::{Books, Looked, Scales, entries, odd_words};
+use super::one::half;
+use crate::blocks::{IQ1_TIMES_8, Iq1M, Iq1S};
+use crate::isa::avx512_bytes;
+
+avx512_bytes! {
+/// The values of the book of IQ1 at 32 indices, times eight, plus 16, moved up or for the words of `down` down by one.
+#[inline]
+fn shifted(index: __m512i, down: __mmask32) -> [__m512i; 4] {
+    let (up, two) = (_mm512_set1_epi8(17), _mm512_set1_epi8(2));
+    let mut n = 0;
+    // SAFETY: eleven bits of indices, as many entries.
+    unsafe { entries(&IQ1_TIMES_8, _mm512_and_si512(index, _mm512_set1_epi16(2047))) }.map(|v| {
+        let v = _mm512_add_epi8(v, up);
+        let down = _pext_u32(down, 0x1111_1111 << n) as u8;
+        n += 1;
+        // Bytes are 7 at least: nothing is borrowed from the next one.
+        _mm512_mask_sub_epi64(v, down, v, two)
+    })
+}
+}
+
+impl Books for Iq1S {
+    type Tables = ();
+    const TOO_LARGE: i16 = 16;
+
+    avx512_bytes! {
+    #[inline]
+    unsafe fn tables() {}
+    }
+
+    avx512_bytes! {
+    #[inline]
+    unsafe fn values(p: *const u8, _: &()) -> Looked {
+        // SAFETY: the caller's block of 50 bytes: 32 of indices, 8 words of high bits after two.
+        unsafe {
+            let low = _mm512_cvtepu8_epi16(_mm256_loadu_si256(p.add(2).cast()));
+            let high = iq1s_words(p);
+            let down = _mm512_movepi16_mask(high);
+            let high = _mm512_srlv_epi16(high, _mm512_set1_epi64(0x0009_0006_0003_0000));
+            let high = _mm512_slli_epi16::<8>(_mm512_and_si512(high, _mm512_set1_epi16(7)));
+            Looked { values: shifted(_mm512_or_si512(low, high), down), signs: [0; 4] }
+        }
+    }
+    }
+
+    avx512_bytes! {
+    #[inline]
+    unsafe fn scales(p: *const u8) -> Scales {
+        // SAFETY: as above.
+        let (words, d) = unsafe { (iq1s_words(p), half(p)) };
+        let scale = _mm512_and_si512(_mm512_srli_epi16::<11>(words), _mm512_set1_epi16(14));
+        Scales { words: [_mm512_or_si512(scale, _mm512_set1_epi16(1)); 2], d: d * 0.125 }
+    }
+    }
+}
+
+avx512_bytes! {
+/// The word of each group of IQ1_S four times.
+///
+/// # Safety
+/// A block of 50 bytes.
+#[inline]
+unsafe fn iq1s_words(p: *const u8) -> __m512i {
+    // SAFETY: the promise of the caller.
+    let words = _mm512_cvtepu16_epi64(unsafe { _mm_loadu_si128(p.add(34).cast()) });
+    let both = _mm_set_epi64x(0x0908_0908_0908_0908, 0x0100_0100_0100_0100);
+    _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(both))
+}
+}
+
+impl Books for Iq1M {
+    type Tables = ();
+    const TOO_LARGE: i16 = 16;
+
+    avx512_bytes! {
+    #[inline]
+    unsafe fn tables() {}
+    }
+
+    avx512_bytes! {
+    #[inline]
+    unsafe fn values(p: *const u8, _: &()) -> Looked {
+        // SAFETY: the caller's block of 56 bytes: 32 of indices, 16 of high bits.
+        unsafe {
+            let low = _mm512_cvtepu8_epi16(_mm256_loadu_si256(p.cast()));
+            // A nibble for each index: two bytes for the four of a group.
+            let high = _mm512_cvtepu16_epi64(_mm_loadu_si128(p.add(32).cast()));
+            let both = _mm_set_epi64x(0x0908_0908_0908_0908, 0x0100_0100_0100_0100);
+            let high = _mm512_shuffle_epi8(high, _mm512_broadcast_i32x4(both));
+            let high = _mm512_srlv_epi16(high, _mm512_set1_epi64(0x000c_0008_0004_0000));
+            let down = _mm512_test_epi16_mask(high, _mm512_set1_epi16(8));
+            let high = _mm512_slli_epi16::<8>(_mm512_and_si512(high, _mm512_set1_epi16(7)));
+            Looked { values: shifted(_mm512_or_si512(low, high), down), signs: [0; 4] }
+        }
+    }
+    }
+
+    avx512_bytes! {
+    #[inline]
+    unsafe fn scales(p: *const u8) -> Scales {
+        // SAFETY: as above.
+        let words = unsafe { p.add(48).cast::<u64>().read_unaligned() };
+        // The top nibbles of the four words are the factor, below them are four scales of three bits each.
+        let factor = _pext_u64(words, 0xf000_f000_f000_f000) as i32;
+        let d = _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(factor))) * 0.125;
+        let bits = _pext_u64(words, 0x0fff_0fff_0fff_0fff);
+        let (even, odd) = (0o07_07_07_07_07_07_07_07, 0o70_70_70_70_70_70_70_70);
+        let words = [even, odd].map(|half| {
+            let bytes = _pdep_u64(_pext_u64(bits, half), 0x0707_0707_0707_0707);
+            odd_words(_mm512_cvtepu8_epi64(_mm_cvtsi64_si128(bytes as i64)), 0)
+        });
+        Scales { words, d }
+    }
+    }
+}

@@ -1,0 +1,63 @@
+//! Kernels for processors with and without `Avx512Bytes` against each other.
+
+use super::books::Books;
+use super::one_books::OneBook;
+use super::pack_books::PackBook;
+use super::tile::UnpackWide;
+use super::{many, one};
+use crate::activations::{ActivationCache, Activations, Rounding};
+use crate::blocks::*;
+use crate::isa::{Avx512, Avx512Bytes};
+use crate::matmul::types::{Choice, Job, Output, Rounded, Tokens};
+use crate::{Cpu, Isa};
+
+/// Bits of the product of a matrix of made-up blocks with some rows.
+fn product<F: Books>(choice: Choice<Rounded>, (rows, tokens): (usize, usize)) -> Vec<u32> {
+    let cols = 768;
+    let bytes: Vec<u8> =
+        (0..rows * cols / F::LEN * F::BYTES).map(|i| (i * 37 % 61 + i / 7 % 190) as u8).collect();
+    let x: Vec<f32> = (0..tokens * cols).map(|i| (i * 29 % 101) as f32 / 50.0 - 1.0).collect();
+    let (cpu, cache) = (Cpu::with_isa(Some(1), Isa::Avx512).unwrap(), ActivationCache::default());
+    let a = Activations::new(&x, tokens, cols, &cache).unwrap();
+    let rounded = a.quantised(&cpu, Rounding::of(F::QUANT)).unwrap();
+    if let Some(order) = choice.kernel.order() {
+        rounded.arrange(&cpu, order);
+    }
+    let mut y = vec![f32::NAN; tokens * rows];
+    let output = Output::new(&mut y, rows);
+    let mut job = Job {
+        w: Matrix::new(F::QUANT.into(), rows, cols, &bytes).unwrap(),
+        x: rounded,
+        tokens: Tokens::All(tokens),
+        // SAFETY: the only columns.
+        out: unsafe { output.columns(0..rows) },
+        caches: cpu.caches(),
+    };
+    cpu.pool().with_scratch(|scratch| choice.kernel.run(&mut job, scratch));
+    y.iter().map(|v| v.to_bits()).collect()
+}
+
+fn compare<F: Books>(isa: Avx512, bytes: Avx512Bytes) {
+    for rows in [1, 16, 37] {
+        let bits = product::<F>(one::choose_with::<OneBook<F>>(bytes), (rows, 1));
+        let other = product::<F>(one::choose::<UnpackWide<F>>(isa), (rows, 1));
+        assert_eq!(bits, other, "{} {rows}", F::QUANT.name());
+        assert!(bits.iter().any(|&v| v != 0), "{}", F::QUANT.name());
+        let bits = product::<F>(many::choose_with::<PackBook<F>>(bytes), (rows, 5));
+        let other = product::<F>(many::choose::<UnpackWide<F>>(isa), (rows, 5));
+        assert_eq!(bits, other, "{} {rows}", F::QUANT.name());
+    }
+}
+
+#[test]
+fn books_are_the_same_with_and_without_permutations_of_bytes() {
+    // `tests/instruction_sets.rs` says what is missing.
+    let Some((isa, bytes)) = Avx512::detect().and_then(|isa| Some((isa, isa.bytes()?))) else { return };
+    compare::<Iq1S>(isa, bytes);
+    compare::<Iq1M>(isa, bytes);
+    compare::<Iq2Xxs>(isa, bytes);
+    compare::<Iq2Xs>(isa, bytes);
+    compare::<Iq2S>(isa, bytes);
+    compare::<Iq3Xxs>(isa, bytes);
+    compare::<Iq3S>(isa, bytes);
+}

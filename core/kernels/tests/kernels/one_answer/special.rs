@@ -1,0 +1,76 @@
+//! Factors and activations at the edges of their types.
+
+use menagerie_kernels::*;
+use menagerie_kernels_check::ordered::product::product as ordered;
+use menagerie_kernels_check::weights::{Random, random_blocks, set_factors};
+
+use super::{bits, compare, cpus, product};
+
+/// f16: zeros of both signs, the smallest and the largest subnormal, the smallest normal and the largest number, one that is
+/// neither.
+const FACTORS: [u16; 7] = [0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x7bff, 0x2e66];
+
+fn rows_of_activations(cols: usize, random: &mut Random) -> Vec<f32> {
+    let mut rows: Vec<Vec<f32>> = (0..8).map(|_| (0..cols).map(|_| random.float()).collect()).collect();
+    rows[0].fill(0.0);
+    rows[1].fill(-0.0);
+    // One huge among ordinary ones, which round to zero beside it.
+    rows[2][cols / 2] = f32::MAX;
+    rows[3][1] = -1e30;
+    rows[4].iter_mut().for_each(|v| *v *= 1e-38);
+    // Scales on both sides of the smallest normal number.
+    rows[5].iter_mut().enumerate().for_each(|(i, v)| *v *= if i % 64 < 32 { 1.4e-36 } else { 1.6e-36 });
+    rows[6].iter_mut().for_each(|v| *v = v.signum());
+    rows.concat()
+}
+
+#[test]
+fn factors_and_activations_at_the_edges_follow_the_order() {
+    let (mut random, mut faults, cpus) = (Random(15), Vec::new(), cpus(&[1]));
+    for &quant in QuantType::ALL {
+        let (rows, cols) = (35, 512);
+        let mut bytes = random_blocks(quant.into(), rows * cols, &mut random);
+        for block in bytes.chunks_exact_mut(quant.block_bytes()) {
+            let pick = |random: &mut Random| FACTORS[random.bits() as usize % FACTORS.len()];
+            let two = [pick(&mut random), pick(&mut random)];
+            set_factors(quant, block, two);
+        }
+        let w = Matrix::new(quant.into(), rows, cols, &bytes).unwrap();
+        let x = rows_of_activations(cols, &mut random);
+        let expected = bits(&ordered(&w, &x).unwrap());
+        for cpu in &cpus {
+            for n in [1, 2, 8] {
+                let found: Vec<u32> =
+                    x.chunks(n * cols).flat_map(|x| product(cpu, Arithmetic::Fast, &w, x)).collect();
+                let what = || format!("{} {} in {n}s", quant.name(), cpu.isa());
+                compare(&found, &expected, what, &mut faults);
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What is not a number is the same everywhere: NaN in all rows of the results, and in no other token's.
+#[test]
+fn what_is_not_finite_is_nowhere_a_number() {
+    let (mut random, mut faults, cpus) = (Random(16), Vec::new(), cpus(&[1]));
+    for &quant in QuantType::ALL {
+        let (rows, cols) = (19, 512);
+        let bytes = random_blocks(quant.into(), rows * cols, &mut random);
+        let w = Matrix::new(quant.into(), rows, cols, &bytes).unwrap();
+        let mut x: Vec<f32> = (0..4 * cols).map(|_| random.float()).collect();
+        (x[7], x[cols + 300], x[2 * cols + 40]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
+        let expected = bits(&ordered(&w, &x).unwrap());
+        assert!(expected[..3 * rows].iter().all(|v| f32::from_bits(*v).is_nan()), "{}", quant.name());
+        assert!(expected[3 * rows..].iter().all(|v| f32::from_bits(*v).is_finite()), "{}", quant.name());
+        for cpu in &cpus {
+            for n in [1, 4] {
+                let found: Vec<u32> =
+                    x.chunks(n * cols).flat_map(|x| product(cpu, Arithmetic::Fast, &w, x)).collect();
+                let what = || format!("{} {} in {n}s", quant.name(), cpu.isa());
+                compare(&found, &expected, what, &mut faults);
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}

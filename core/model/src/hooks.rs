@@ -1,0 +1,253 @@
+//! [`Hooks`]: the hooks of a pipeline in their order; the one place that calls them.
+//!
+//! A layer passes, in this order: `before_layer` of every hook; the block, with `at` of every hook at its checkpoints and
+//! `chosen` where its feed-forward is a mixture; `after_layer` of every hook; `at` of every hook with
+//! [`Checkpoint::LayerOut`]. Hooks are called in the order they were added, and each sees the rows as the one before it left
+//! them. A hook that was added for some layers or phases is called for those only: of a step of several sequences it is shown
+//! the rows of those whose [`crate::InferenceStep`] matches, and what it gives in their place goes where they were.
+
+use crate::context::{Scalings, TransformContext};
+use crate::hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
+use crate::layout::SequenceLayout;
+use crate::rows::Rows;
+use crate::{ModelError, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Hooks, called in the order they were added.
+#[derive(Clone, Default)]
+pub struct Hooks {
+    entries: Vec<Entry>,
+}
+
+/// No hooks, for contexts that have none.
+pub(crate) static NO_HOOKS: Hooks = Hooks { entries: Vec::new() };
+
+/// A hook, and what it said when it was added.
+#[derive(Clone)]
+struct Entry {
+    hook: Arc<dyn LayerHook>,
+    layers: Range<usize>,
+    phases: Phases,
+    effect: Effect,
+}
+
+/// Which rows of a step a hook is shown.
+enum Part {
+    None,
+    All,
+    /// Some sequences: their layout, and their rows in the step.
+    Some(SequenceLayout, Vec<u32>),
+}
+
+/// A place around a layer where rows may be replaced.
+#[derive(Clone, Copy)]
+enum Side {
+    Before,
+    After,
+}
+
+impl Hooks {
+    /// Adds a hook after those that are there.
+    pub fn push(&mut self, hook: Arc<dyn LayerHook>) {
+        let (layers, phases, effect) = (hook.layers(), hook.phases(), hook.effect());
+        self.entries.push(Entry { hook, layers, phases, effect });
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What hooks do to the rows, in order; none where all of them only look. State that was computed with some hooks
+    /// holds for those with equal effects.
+    pub fn effects(&self) -> Vec<String> {
+        let effect = |entry: &Entry| match &entry.effect {
+            Effect::Observes => None,
+            Effect::Replaces(how) => {
+                let Entry { layers, phases, .. } = entry;
+                Some(format!("{} in layers {layers:?}, {phases:?}: {how}", entry.hook.name()))
+            }
+        };
+        self.entries.iter().filter_map(effect).collect()
+    }
+
+    /// Whether they make the same of a token in a prompt and of one that was generated.
+    pub fn is_uniform(&self) -> bool {
+        self.entries.iter().all(|entry| entry.phases == Phases::All || entry.effect == Effect::Observes)
+    }
+
+    /// The rows that the layer of `context` gets.
+    ///
+    /// # Errors
+    /// What a hook returns; rows of another shape, rows that are no numbers, rows of a hook that only observes.
+    pub fn before(&self, rows: Rows, context: &TransformContext) -> Result<Rows> {
+        self.replaced(Side::Before, rows, context)
+    }
+
+    /// The rows that the layer of `context` leaves.
+    ///
+    /// # Errors
+    /// As [`Self::before`].
+    pub fn after(&self, rows: Rows, context: &TransformContext) -> Result<Rows> {
+        self.replaced(Side::After, rows, context)
+    }
+
+    /// Shows the rows at a checkpoint of the layer of `context`.
+    ///
+    /// # Errors
+    /// What a hook returns.
+    pub fn at(&self, checkpoint: Checkpoint, rows: &Rows, context: &TransformContext) -> Result<()> {
+        for entry in self.of_layer(context.layer) {
+            entry.shown(rows, context, &mut |shown| entry.hook.at(checkpoint, shown))?;
+        }
+        Ok(())
+    }
+
+    /// Shows what the gate of a mixture reads, and the expert of each row.
+    ///
+    /// # Errors
+    /// What a hook returns.
+    pub fn chosen(&self, experts: &[u32], input: &Rows, context: &TransformContext) -> Result<()> {
+        for entry in self.of_layer(context.layer) {
+            match entry.part(context.layout)? {
+                Part::None => {}
+                Part::All => entry.hook.chosen(experts, &shown(input, context.layout, context))?,
+                Part::Some(layout, rows) => {
+                    let own = context.compute.backend.select(input, &rows)?;
+                    let of = |row: &u32| experts.get(*row as usize).copied();
+                    let experts: Vec<u32> = rows.iter().filter_map(of).collect();
+                    entry.hook.chosen(&experts, &shown(&own, &layout, context))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Shows the weights of adapters of a whole step.
+    ///
+    /// # Errors
+    /// What a hook returns.
+    pub fn scalings(&self, scalings: &Scalings, layout: &SequenceLayout) -> Result<()> {
+        self.entries.iter().try_for_each(|entry| entry.hook.scalings(scalings, layout))
+    }
+
+    fn of_layer(&self, layer: usize) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |entry| entry.layers.contains(&layer))
+    }
+
+    fn replaced(&self, side: Side, mut rows: Rows, context: &TransformContext) -> Result<Rows> {
+        for entry in self.of_layer(context.layer) {
+            let mut made = None;
+            entry.shown(&rows, context, &mut |shown| {
+                let given = match side {
+                    Side::Before => entry.hook.before_layer(shown)?,
+                    Side::After => entry.hook.after_layer(shown)?,
+                };
+                if let Some(given) = given {
+                    entry.check(&given, shown)?;
+                    made = Some(given);
+                }
+                Ok(())
+            })?;
+            let Some(made) = made else { continue };
+            rows = match entry.part(context.layout)? {
+                Part::Some(_, places) => scattered(&rows, &made, &places, context)?,
+                Part::None | Part::All => made,
+            };
+        }
+        Ok(rows)
+    }
+}
+
+impl FromIterator<Arc<dyn LayerHook>> for Hooks {
+    fn from_iter<I: IntoIterator<Item = Arc<dyn LayerHook>>>(hooks: I) -> Self {
+        let mut all = Self::default();
+        hooks.into_iter().for_each(|hook| all.push(hook));
+        all
+    }
+}
+
+impl Entry {
+    /// Which rows of a step it is shown.
+    fn part(&self, layout: &SequenceLayout) -> Result<Part> {
+        let sequences = layout.sequences();
+        let covered = sequences.iter().filter(|part| self.phases.cover(&part.step)).count();
+        if covered == sequences.len() {
+            return Ok(Part::All);
+        }
+        let part = layout.only(|part| self.phases.cover(&part.step))?;
+        Ok(part.map_or(Part::None, |(layout, rows)| Part::Some(layout, rows)))
+    }
+
+    /// Shows the hook its rows, if there are any.
+    fn shown(
+        &self,
+        rows: &Rows,
+        context: &TransformContext,
+        show: &mut dyn FnMut(&Shown) -> Result<()>,
+    ) -> Result<()> {
+        match self.part(context.layout)? {
+            Part::None => Ok(()),
+            Part::All => show(&shown(rows, context.layout, context)),
+            Part::Some(layout, places) => {
+                let own = context.compute.backend.select(rows, &places)?;
+                show(&shown(&own, &layout, context))
+            }
+        }
+    }
+
+    /// Refuses what must not take the place of rows.
+    fn check(&self, given: &Rows, shown: &Shown) -> Result<()> {
+        let refused = |reason: String| Err(ModelError::Hook { hook: self.hook.name().to_owned(), reason });
+        if self.effect == Effect::Observes {
+            return refused(
+                "gives rows to put in the place of those it was shown, and says that it only looks (its effect): let it \
+                 say that it replaces, or give none"
+                    .to_owned(),
+            );
+        }
+        let [wanted, found] = [shown.rows, given].map(|rows| [rows.rows(), rows.cols()]);
+        if wanted != found {
+            return refused(format!("gives rows {found:?} in the place of {wanted:?}"));
+        }
+        if !shown.compute.backend.reads_in_place() {
+            return Ok(());
+        }
+        let values = shown.compute.backend.read(given)?;
+        let is_bad = |value: &f32| value.to_bits() & f32::INFINITY.to_bits() == f32::INFINITY.to_bits();
+        if !values.iter().fold(false, |bad, value| bad | is_bad(value)) {
+            return Ok(());
+        }
+        let at = values.iter().position(is_bad).unwrap_or(0);
+        let (row, column) = (at / found[1].max(1), at % found[1].max(1));
+        let whose = shown.layout.sequence_of(row).map_or(String::new(), |part| {
+            format!(
+                " (position {} of sequence {})",
+                part.first_position + row - part.rows.start,
+                part.sequence
+            )
+        });
+        refused(format!("gives {} for column {column} of row {row}{whose}, which is no number", values[at]))
+    }
+}
+
+fn shown<'a>(rows: &'a Rows, layout: &'a SequenceLayout, context: &TransformContext<'a>) -> Shown<'a> {
+    Shown { layer: context.layer, rows, layout, compute: context.compute }
+}
+
+/// `rows` with those at `places` replaced.
+fn scattered(rows: &Rows, made: &Rows, places: &[u32], context: &TransformContext) -> Result<Rows> {
+    let (backend, cols) = (&context.compute.backend, rows.cols());
+    let (old, new) = (backend.read(rows)?, backend.read(made)?);
+    backend.written(rows.rows(), cols, &mut |out| {
+        out.copy_from_slice(&old);
+        for (place, row) in places.iter().zip(new.chunks_exact(cols.max(1))) {
+            let start = *place as usize * cols;
+            if let Some(out) = out.get_mut(start..start + cols) {
+                out.copy_from_slice(row);
+            }
+        }
+        Ok(())
+    })
+}

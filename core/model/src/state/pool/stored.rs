@@ -1,0 +1,191 @@
+//! Sequences as they are stored: rows and snapshots read out and put back, for what outlasts a pool.
+//!
+//! Rows go in the type they are kept in, so that nothing is rounded on the way: whoever puts them back computes the same.
+
+use super::group::PageGroup;
+use super::sequence::{Mark, PageTable};
+use super::{Snapshot, StatePool};
+use crate::state::{KeptBlock, SequenceId, StateId};
+use crate::{ModelError, Result};
+use std::ops::Range;
+
+impl StatePool {
+    /// Token rows of a page: what is read and written at once is best no more than that.
+    pub fn page_len(&self) -> usize {
+        self.tables.page_len
+    }
+
+    /// State sets of every sequence.
+    pub fn sets(&self) -> usize {
+        self.backings.len()
+    }
+
+    /// Positions whose rows of a per-token state are there: all, or those from the first page that a window still shows.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the state is per sequence or there is no such sequence.
+    pub fn held(&self, state: StateId, sequence: SequenceId) -> Result<Range<usize>> {
+        let pages = self.tables.pages(state, sequence)?;
+        let len = self.len(sequence)?;
+        Ok((pages.first_page * pages.page_len).min(len)..len)
+    }
+
+    /// Bytes of a row of a per-token state.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the state is per sequence.
+    pub fn row_bytes(&self, state: StateId) -> Result<usize> {
+        let elements = self.tables.spec(state)?.elements();
+        let bytes = self.tables.dtype(state)?.row_bytes(elements);
+        bytes.ok_or_else(|| {
+            ModelError::State(format!("{}: rows cannot be counted", self.specs()[state.0].name()))
+        })
+    }
+
+    /// Rows of a per-token state, one after the other, as they are stored.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the state is per sequence, or rows are not [`Self::held`]; what the backend reports.
+    pub fn read_rows(
+        &self,
+        state: StateId,
+        sequence: SequenceId,
+        positions: Range<usize>,
+    ) -> Result<Vec<u8>> {
+        let pages = self.tables.pages(state, sequence)?;
+        let mut bytes = Vec::new();
+        for run in pages.runs(positions)? {
+            bytes.append(&mut self.backings[self.set].read_rows(state, run)?);
+        }
+        Ok(bytes)
+    }
+
+    /// Puts rows that [`Self::read_rows`] gave into the positions from `position` on.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the state is per sequence, or has no pages there; [`ModelError::Shape`] for bytes that are no
+    /// whole rows; what the backend reports.
+    pub fn write_rows(
+        &mut self,
+        state: StateId,
+        sequence: SequenceId,
+        position: usize,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let row = self.row_bytes(state)?;
+        if row == 0 || !bytes.len().is_multiple_of(row) {
+            return Err(ModelError::Shape {
+                what: format!("stored rows of {}", self.specs()[state.0].name()),
+                expected: format!("whole rows of {row} bytes"),
+                found: format!("{} bytes", bytes.len()),
+            });
+        }
+        let pages = self.tables.pages(state, sequence)?;
+        let mut rest = bytes;
+        for run in pages.runs(position..position + bytes.len() / row)? {
+            let (now, later) = rest.split_at(run.len * row);
+            self.backings[self.set].write_rows(state, run, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Makes an empty sequence one of `tokens` tokens, whose rows and blocks are to be written next: of each per-token state
+    /// the rows from `first[state]` on, as [`Self::held`] gave it (for other states the number says nothing).
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the sequence has tokens, is too long, its rows begin inside a page of this pool or after what
+    /// a window shows, or pages run out; the sequence is then empty.
+    pub fn refill(&mut self, sequence: SequenceId, tokens: usize, first: &[usize]) -> Result<()> {
+        let (page_len, most) = (self.tables.page_len, self.options.max_sequence_tokens);
+        if !self.is_empty(sequence)? || tokens > most || first.len() != self.specs().len() {
+            return Err(ModelError::State(format!(
+                "sequence {sequence}: {tokens} stored tokens of {} states, for an empty sequence of at most {most} tokens and \
+                 {} states; make the context large enough (-c {})",
+                first.len(),
+                self.specs().len(),
+                tokens.div_ceil(256).saturating_mul(256)
+            )));
+        }
+        self.cut(sequence, 0)?;
+        let (held, groups) = self.tables.sequence_mut(sequence)?;
+        let starts: Vec<usize> =
+            groups.iter().map(|group| start_of(group, first, tokens, page_len)).collect::<Result<_>>()?;
+        for ((group, table), start) in groups.iter_mut().zip(&mut held.tables).zip(starts) {
+            fill(group, table, start..tokens.div_ceil(page_len));
+        }
+        held.len = tokens;
+        Ok(())
+    }
+
+    /// A snapshot that was taken of the same tokens elsewhere, with the copies it kept ([`Snapshot::values`]); shorter ones
+    /// come first.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if the sequence has fewer tokens or a longer snapshot, or the copies are not of its states.
+    pub fn put_snapshot(
+        &mut self,
+        sequence: SequenceId,
+        tokens: usize,
+        values: Vec<Vec<f32>>,
+    ) -> Result<Snapshot> {
+        let sizes: Vec<usize> = self.tables.blocks().map(|state| self.specs()[state.0].elements()).collect();
+        let wanted = sizes.len() * self.sets();
+        let fits =
+            values.len() == wanted && values.iter().zip(sizes.iter().cycle()).all(|(v, n)| v.len() == *n);
+        let next = self.next_mark;
+        let (held, _) = self.tables.sequence_mut(sequence)?;
+        let after = held.marks.last().map_or(0, |mark| mark.tokens);
+        if !fits || tokens > held.len || tokens < after {
+            return Err(ModelError::State(format!(
+                "sequence {sequence} of {} tokens: a stored snapshot of {tokens} tokens and {} blocks does not fit ({wanted} \
+                 blocks are wanted, and {after} tokens at least)",
+                held.len,
+                values.len()
+            )));
+        }
+        let mark = match held.marks.last().filter(|mark| mark.tokens == tokens) {
+            Some(mark) => mark.id,
+            None => {
+                held.marks.push(Mark { tokens, id: next });
+                self.next_mark += 1;
+                next
+            }
+        };
+        let values = values.into_iter().map(KeptBlock::Values).collect();
+        Ok(Snapshot { mark, len: tokens, values })
+    }
+}
+
+/// The page that a group's stored rows begin on.
+fn start_of(group: &PageGroup, first: &[usize], tokens: usize, page_len: usize) -> Result<usize> {
+    let mut starts = group.states.iter().map(|state| first[state.0]);
+    let start = starts.next().unwrap_or(0);
+    if starts.any(|other| other != start) || !start.is_multiple_of(page_len) {
+        return Err(ModelError::State(format!(
+            "stored rows begin at position {start}, inside a page of {page_len} tokens; ask for the context they were stored with"
+        )));
+    }
+    if start > group.first_visible(tokens) {
+        return Err(ModelError::State(format!(
+            "stored rows begin at position {start}, and those from {} on are seen after {tokens} tokens; store them again",
+            group.first_visible(tokens)
+        )));
+    }
+    let pages = tokens.div_ceil(page_len).saturating_sub(start / page_len);
+    if pages > group.free() {
+        return Err(ModelError::State(format!(
+            "{tokens} stored tokens need {pages} pages of {page_len} tokens, but {} of {} are free; free a sequence, or make the \
+             pool larger",
+            group.free(),
+            group.pages()
+        )));
+    }
+    Ok(start / page_len)
+}
+
+/// Gives an empty table these pages of its sequence.
+fn fill(group: &mut PageGroup, table: &mut PageTable, pages: Range<usize>) {
+    table.first = pages.start;
+    table.pages = pages.map_while(|_| group.take()).collect();
+}

@@ -1,0 +1,183 @@
+//! [`Trace`]: how long the parts of steps take, and how many bytes of weights they read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What time goes to. Those of a block are within [`Part::Layer`], all but the last two within [`Part::Step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Rows of tokens.
+    Embedding,
+    /// Norms before and after the branches of a block.
+    Norm,
+    /// Attention, recurrences.
+    Mixer,
+    /// Feed-forwards, experts and their routers.
+    FeedForward,
+    /// A whole block with its hooks.
+    Layer,
+    /// Final norm and logits.
+    Head,
+    /// A whole forward.
+    Step,
+    /// Choosing a token and its text.
+    Sampling,
+    /// A request, from its beginning to its end.
+    Request,
+}
+
+impl Part {
+    /// Its name in tables and trace files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedding => "embedding",
+            Self::Norm => "norm",
+            Self::Mixer => "mixer",
+            Self::FeedForward => "feed-forward",
+            Self::Layer => "layer",
+            Self::Head => "head",
+            Self::Step => "step",
+            Self::Sampling => "sampling",
+            Self::Request => "request",
+        }
+    }
+}
+
+/// Which part of which step a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanOf {
+    /// The part.
+    pub part: Part,
+    /// The layer, of parts of a block.
+    pub layer: Option<u32>,
+    /// Whether every sequence of the step was generating; else a prompt was computed.
+    pub decodes: bool,
+    /// Rows of the step.
+    pub rows: u32,
+}
+
+/// A part of a step, when and how long it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What it is.
+    pub of: SpanOf,
+    /// When it began, from the beginning of the trace.
+    pub start: Duration,
+    /// How long it took.
+    pub time: Duration,
+    /// Bytes of stored weights that it read, each once.
+    pub bytes: u64,
+}
+
+/// All spans of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpanSum {
+    /// How many.
+    pub count: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Their time.
+    pub time: Duration,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A span that has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct SpanBegun {
+    at: Instant,
+    bytes: u64,
+}
+
+/// What is summed up together: whether it decodes, the layer, the part.
+type Key = (bool, Option<u32>, Part);
+
+/// Collects spans of one process or stage; sums are of all, single spans are kept up to a number.
+#[derive(Debug)]
+pub struct Trace {
+    begun: Instant,
+    most: usize,
+    read: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    spans: Vec<Span>,
+    sums: BTreeMap<Key, SpanSum>,
+    left_out: u64,
+}
+
+impl Trace {
+    /// A trace that begins now and keeps at most `most` single spans.
+    pub fn new(most: usize) -> Self {
+        Self { begun: Instant::now(), most, read: AtomicU64::new(0), kept: Mutex::default() }
+    }
+
+    /// When it began.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Begins a span.
+    pub fn begin(&self) -> SpanBegun {
+        SpanBegun { at: Instant::now(), bytes: self.read.load(Ordering::Relaxed) }
+    }
+
+    /// Ends a span.
+    pub fn end(&self, begun: SpanBegun, of: SpanOf) {
+        let time = begun.at.elapsed();
+        let bytes = self.read.load(Ordering::Relaxed).wrapping_sub(begun.bytes);
+        let start = begun.at.saturating_duration_since(self.begun);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let sum = kept.sums.entry((of.decodes, of.layer, of.part)).or_default();
+        sum.count += 1;
+        sum.rows += u64::from(of.rows);
+        sum.time += time;
+        sum.bytes += bytes;
+        match kept.spans.len() < self.most {
+            true => kept.spans.push(Span { of, start, time, bytes }),
+            false => kept.left_out += 1,
+        }
+    }
+
+    /// Notes that so many bytes of stored weights were read.
+    pub fn reads(&self, bytes: u64) {
+        self.read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The single spans that were kept, in the order they ended; and how many were not.
+    pub fn spans(&self) -> (Vec<Span>, u64) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        (kept.spans.clone(), kept.left_out)
+    }
+
+    /// The sum of a part, of a layer or outside of layers, while generating or not.
+    pub fn sum(&self, part: Part, layer: Option<u32>, decodes: bool) -> SpanSum {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.sums.get(&(decodes, layer, part)).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_of_all_spans_and_single_ones_are_bounded() {
+        let trace = Trace::new(2);
+        for rows in 1..4 {
+            let begun = trace.begin();
+            trace.reads(10);
+            trace.end(begun, SpanOf { part: Part::Mixer, layer: Some(3), decodes: true, rows });
+        }
+        let sum = trace.sum(Part::Mixer, Some(3), true);
+        assert_eq!((sum.count, sum.rows, sum.bytes), (3, 6, 30));
+        assert_eq!(trace.sum(Part::Mixer, Some(3), false), SpanSum::default());
+        let (spans, left_out) = trace.spans();
+        assert_eq!((spans.len(), left_out), (2, 1));
+        assert!(spans[0].start <= spans[1].start && spans[0].bytes == 10);
+    }
+}

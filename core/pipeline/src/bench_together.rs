@@ -1,0 +1,120 @@
+//! [`bench_together()`]: speed of several sequences that share steps, comparable with llama-batched-bench.
+
+use crate::bench::Rate;
+use crate::engine::Engine;
+use crate::error::GenerateError;
+use crate::hooks::PipelineHooks;
+use crate::sampling::Generator;
+use crate::scheduler::{Scheduler, SchedulerOptions};
+use crate::sequence::{Sequence, Wanted};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is measured of several sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TogetherOptions {
+    /// Sequences at once.
+    pub sequences: usize,
+    /// Tokens of each prompt, 1 or more; no two prompts begin alike.
+    pub prompt: usize,
+    /// Tokens generated in each sequence.
+    pub generate: usize,
+    /// Measurements.
+    pub repetitions: usize,
+}
+
+/// Tokens per second of all sequences together.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct TogetherResult {
+    /// Sequences at once.
+    pub sequences: usize,
+    /// Of the prompts (llama-batched-bench's `S_PP`).
+    pub prompt: Option<Rate>,
+    /// Of what is generated (`S_TG`).
+    pub generate: Option<Rate>,
+    /// Of both (`S`).
+    pub total: Option<Rate>,
+}
+
+/// Measures as llama-batched-bench does: random tokens, all prompts, then a token of each sequence in every step, without
+/// sampling; after one unmeasured run.
+///
+/// # Errors
+/// A context too small for a sequence, nothing to measure, or what the model returns.
+pub fn bench_together(
+    engine: &Arc<Engine>,
+    hooks: &PipelineHooks,
+    options: &TogetherOptions,
+) -> Result<TogetherResult, GenerateError> {
+    let TogetherOptions { sequences, prompt, generate, repetitions } = *options;
+    let needed = prompt.saturating_add(generate);
+    if needed > engine.context {
+        return Err(GenerateError::PromptTooLong { tokens: needed, context: engine.context });
+    }
+    if sequences == 0 || prompt == 0 || repetitions == 0 {
+        let reason = "sequences, tokens of a prompt and repetitions are 1 or more";
+        return Err(GenerateError::Options(reason.to_owned()));
+    }
+    let (capacity_tokens, step_tokens) = (needed.saturating_mul(sequences), engine.chunk.max(sequences));
+    let room = SchedulerOptions { sequences, prefixes: 0, capacity_tokens, step_tokens };
+    let mut run = Run::new(Scheduler::new(Arc::clone(engine), hooks.clone(), room)?, sequences)?;
+    run.measure(prompt.min(16), generate.min(2))?;
+    let (mut prompts, mut generated, mut total) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..repetitions {
+        let [reading, saying] = run.measure(prompt, generate)?;
+        prompts.push((sequences * prompt) as f64 / reading);
+        if generate > 0 {
+            generated.push((sequences * generate) as f64 / saying);
+        }
+        total.push((sequences * needed) as f64 / (reading + saying));
+    }
+    let (prompt, generate) = (Rate::of(prompts), Rate::of(generated));
+    Ok(TogetherResult { sequences, prompt, generate, total: Rate::of(total) })
+}
+
+/// Sequences of one scheduler.
+struct Run {
+    scheduler: Scheduler,
+    sequences: Vec<Sequence>,
+    random: Generator,
+    vocabulary: u32,
+}
+
+impl Run {
+    fn new(mut scheduler: Scheduler, count: usize) -> Result<Self, GenerateError> {
+        let sequences = (0..count).map(|_| scheduler.create()).collect::<Result<_, _>>()?;
+        let vocabulary = scheduler.engine().model.vocabulary() as u32;
+        Ok(Self { scheduler, sequences, random: Generator::new(1), vocabulary })
+    }
+
+    /// Seconds for the prompts and for what follows them.
+    fn measure(&mut self, prompt: usize, generate: usize) -> Result<[f64; 2], GenerateError> {
+        for index in 0..self.sequences.len() {
+            let tokens: Vec<u32> = (0..prompt).map(|_| self.random.below(self.vocabulary)).collect();
+            self.scheduler.reset(&mut self.sequences[index])?;
+            self.scheduler.begin(&mut self.sequences[index], &tokens, Wanted::Last)?;
+        }
+        let started = Instant::now();
+        self.steps()?;
+        let reading = started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        for _ in 0..generate {
+            for sequence in &mut self.sequences {
+                self.scheduler.push(sequence, self.random.below(self.vocabulary))?;
+            }
+            self.steps()?;
+        }
+        Ok([reading, started.elapsed().as_secs_f64()])
+    }
+
+    /// Steps until every sequence has what it was given.
+    fn steps(&mut self) -> Result<(), GenerateError> {
+        while self.sequences.iter().any(|sequence| sequence.pending() > 0) {
+            let mut all: Vec<&mut Sequence> = self.sequences.iter_mut().collect();
+            for part in self.scheduler.step(&mut all, None).parts {
+                part.result?;
+            }
+        }
+        Ok(())
+    }
+}

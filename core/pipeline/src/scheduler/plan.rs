@@ -1,0 +1,77 @@
+//! Who gets how many rows of a step.
+
+use super::Scheduler;
+use crate::sequence::Sequence;
+use crate::step::StepPart;
+use menagerie_model::InferenceStep;
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// The rows a sequence gets in a step.
+pub(super) struct Planned {
+    pub(super) index: usize,
+    pub(super) rows: Range<usize>,
+    pub(super) logits: Range<usize>,
+    pub(super) step: InferenceStep,
+}
+
+impl Scheduler {
+    /// Shares the rows of a step out, and makes room for them, the most urgent sequence first. Sequences for which there is
+    /// no room, even alone, have failed; others without room wait for a later step.
+    pub(super) fn plan(&mut self, sequences: &mut [&mut Sequence]) -> (Vec<Planned>, Vec<StepPart>) {
+        let rows = self.share_out(sequences);
+        for (sequence, rows) in sequences.iter_mut().zip(&rows).filter(|(one, _)| one.pending() > 0) {
+            sequence.urgency.waited = if *rows > 0 { 0 } else { sequence.urgency.waited + 1 };
+        }
+        let mut order: Vec<usize> = (0..rows.len()).filter(|&index| rows[index] > 0).collect();
+        order.sort_by_key(|&index| sequences[index].urgency.rank());
+        let (mut plan, mut failed, mut next) = (Vec::new(), Vec::new(), 0);
+        let before: Vec<usize> = sequences.iter().map(|sequence| sequence.preemptions).collect();
+        for index in order {
+            // Who was preempted for this step is not in it.
+            if sequences[index].preemptions > before[index] {
+                continue;
+            }
+            let rows = rows[index];
+            match self.make_room(sequences, index, rows) {
+                Ok(true) => {
+                    let (step, logits) = sequences[index].next_step(rows);
+                    plan.push(Planned { index, rows: next..next + rows, logits, step });
+                    next += rows;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    // Without its state the others have room to go on.
+                    let error = self.reset(sequences[index]).err().unwrap_or(error);
+                    failed.push(StepPart { index, result: Err(error) });
+                }
+            }
+        }
+        self.counts.steps += u64::from(!plan.is_empty());
+        (plan, failed)
+    }
+
+    /// Rows of each sequence: one of those that decode, then chunks of prompts, as long as the budget lasts. Who waited
+    /// longest comes first among equals.
+    fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..sequences.len()).collect();
+        order.sort_by_key(|&index| {
+            let urgency = &sequences[index].urgency;
+            (Reverse(urgency.effective()), Reverse(urgency.waited), urgency.arrival)
+        });
+        let whole = self.engine.takes_whole_prompts();
+        let (mut rows, mut left) = (vec![0; sequences.len()], self.step_tokens);
+        for &index in order.iter().filter(|&&index| sequences[index].is_decoding()) {
+            rows[index] = left.min(1);
+            left -= rows[index];
+        }
+        for index in order {
+            let pending = sequences[index].pending();
+            if rows[index] == 0 && !sequences[index].is_decoding() && !(whole && pending > left) {
+                rows[index] = sequences[index].up_to_cut(pending.min(left));
+                left -= rows[index];
+            }
+        }
+        rows
+    }
+}

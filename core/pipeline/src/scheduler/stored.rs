@@ -1,0 +1,319 @@
+//! Sequences as they are stored: what one holds as a list of sections, read out and put back piece by piece.
+
+use super::{SNAPSHOTS, Scheduler};
+use crate::error::GenerateError;
+use crate::sequence::Sequence;
+use menagerie_model::{RopeRegime, StateId, StateSpec};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a sequence holds, apart from the numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StoredSequence {
+    /// Tokens whose state is held.
+    pub(crate) tokens: usize,
+    /// Of them, those that were computed as a prompt.
+    prompt: usize,
+    /// The rope regime of the keys.
+    regime: Regime,
+    /// State sets.
+    sets: usize,
+    /// By state id.
+    states: Vec<StoredState>,
+    /// Tokens of each snapshot, ascending.
+    snapshots: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Regime {
+    Short,
+    Long,
+}
+
+/// A state of a sequence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum StoredState {
+    /// Rows from the position `first` on.
+    Rows { name: String, row_bytes: usize, window: Option<usize>, first: usize },
+    /// A block of f32.
+    Block { name: String, elements: usize },
+}
+
+/// A piece of a sequence that has a checksum of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Section {
+    /// Token ids, u32.
+    Tokens,
+    /// Rows of a state, in the type they are kept in.
+    Rows { set: usize, state: StateId, positions: Range<usize>, row_bytes: usize },
+    /// The block of a state, f32.
+    Block { set: usize, state: StateId, elements: usize },
+    /// A copy that a snapshot keeps, f32.
+    Copy { snapshot: usize, elements: usize },
+}
+
+impl Section {
+    /// Bytes of it; `None` where they cannot be counted.
+    pub(crate) fn bytes(&self, tokens: usize) -> Option<u64> {
+        let bytes = match self {
+            Self::Tokens => tokens.checked_mul(4),
+            Self::Rows { positions, row_bytes, .. } => positions.len().checked_mul(*row_bytes),
+            Self::Block { elements, .. } | Self::Copy { elements, .. } => elements.checked_mul(4),
+        };
+        bytes.and_then(|bytes| u64::try_from(bytes).ok())
+    }
+
+    /// For messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Tokens => "list of tokens",
+            Self::Rows { .. } => "rows of a cache",
+            Self::Block { .. } => "recurrent state",
+            Self::Copy { .. } => "snapshot of a recurrent state",
+        }
+    }
+}
+
+impl StoredSequence {
+    /// What is stored of it, in order.
+    pub(crate) fn sections(&self) -> Vec<Section> {
+        let mut sections = vec![Section::Tokens];
+        for set in 0..self.sets {
+            for (index, state) in self.states.iter().enumerate() {
+                let id = StateId(index);
+                sections.push(match *state {
+                    StoredState::Rows { row_bytes, first, .. } => {
+                        Section::Rows { set, state: id, positions: first..self.tokens, row_bytes }
+                    }
+                    StoredState::Block { elements, .. } => Section::Block { set, state: id, elements },
+                });
+            }
+        }
+        for snapshot in 0..self.snapshots.len() {
+            for _ in 0..self.sets {
+                let blocks = self.states.iter().filter_map(|state| match state {
+                    StoredState::Block { elements, .. } => Some(*elements),
+                    StoredState::Rows { .. } => None,
+                });
+                sections.extend(blocks.map(|elements| Section::Copy { snapshot, elements }));
+            }
+        }
+        sections
+    }
+
+    /// Why it cannot be what a sequence of the same model and cache type as `now`'s holds.
+    pub(crate) fn fault(&self, now: &Self) -> Option<String> {
+        let same = |(state, now): (&StoredState, &StoredState)| match (state, now) {
+            (
+                StoredState::Rows { name, row_bytes, window, first },
+                StoredState::Rows { name: n, row_bytes: r, window: w, .. },
+            ) => (name, row_bytes, window) == (n, r, w) && *first <= self.tokens,
+            (block, now) => block == now,
+        };
+        if self.sets != now.sets || self.states.len() != now.states.len() {
+            return Some("its states are not those of the model".to_owned());
+        }
+        if let Some(at) = self.states.iter().zip(&now.states).position(|pair| !same(pair)) {
+            return Some(format!("its state {at} is not the model's"));
+        }
+        if self.prompt > self.tokens {
+            return Some("its prompt is longer than all of it".to_owned());
+        }
+        let recurrent = self.states.iter().any(|state| matches!(state, StoredState::Block { .. }));
+        let most = if recurrent { SNAPSHOTS } else { 0 };
+        let ascending = self.snapshots.is_sorted() && self.snapshots.iter().all(|at| *at <= self.tokens);
+        (self.snapshots.len() > most || !ascending)
+            .then(|| "its snapshots cannot be of this sequence".to_owned())
+    }
+}
+
+impl Scheduler {
+    /// What a sequence holds.
+    ///
+    /// # Errors
+    /// The sequence is another scheduler's.
+    pub(crate) fn held(&self, sequence: &Sequence) -> Result<StoredSequence, GenerateError> {
+        let state = |(index, spec): (usize, &StateSpec)| {
+            let (id, name) = (StateId(index), spec.name().to_owned());
+            Ok::<_, GenerateError>(match spec {
+                StateSpec::PerToken { window, .. } => StoredState::Rows {
+                    name,
+                    row_bytes: self.pool.row_bytes(id)?,
+                    window: *window,
+                    first: self.pool.held(id, sequence.id)?.start,
+                },
+                StateSpec::PerSequence { .. } => StoredState::Block { name, elements: spec.elements() },
+            })
+        };
+        Ok(StoredSequence {
+            tokens: sequence.held,
+            prompt: sequence.prompt.min(sequence.held),
+            regime: match sequence.regime {
+                RopeRegime::Short => Regime::Short,
+                RopeRegime::Long => Regime::Long,
+            },
+            sets: self.pool.sets(),
+            states: self.pool.specs().iter().enumerate().map(state).collect::<Result<_, _>>()?,
+            snapshots: sequence.snapshots.iter().map(|snapshot| snapshot.tokens()).collect(),
+        })
+    }
+
+    /// Shows `take` the sections of a sequence, each in pieces that follow each other; before each section its number of bytes.
+    ///
+    /// # Errors
+    /// What the backend or `take` reports.
+    pub(crate) fn read_out<E: From<GenerateError>>(
+        &mut self,
+        sequence: &Sequence,
+        held: &StoredSequence,
+        take: &mut dyn FnMut(Piece) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut copies = Vec::new();
+        for snapshot in &sequence.snapshots {
+            copies.extend(snapshot.values().map_err(GenerateError::from)?);
+        }
+        let mut copies = copies.into_iter();
+        for section in held.sections() {
+            take(Piece::Begin(&section))?;
+            match &section {
+                Section::Tokens => {
+                    for part in sequence.tokens().chunks(1 << 14) {
+                        let bytes: Vec<u8> = part.iter().flat_map(|id| id.to_le_bytes()).collect();
+                        take(Piece::Bytes(&bytes))?;
+                    }
+                }
+                Section::Rows { set, state, positions, .. } => {
+                    self.pool.use_set(*set).map_err(GenerateError::from)?;
+                    for part in pages(positions, self.pool.page_len()) {
+                        let bytes = self.pool.read_rows(*state, sequence.id, part);
+                        take(Piece::Bytes(&bytes.map_err(GenerateError::from)?))?;
+                    }
+                }
+                Section::Block { set, state, .. } => {
+                    self.pool.use_set(*set).map_err(GenerateError::from)?;
+                    let values = self.pool.read_block(*state, sequence.id).map_err(GenerateError::from)?;
+                    take(Piece::Bytes(&floats_out(&values)))?;
+                }
+                Section::Copy { .. } => take(Piece::Bytes(&floats_out(copies.next().unwrap_or_default())))?,
+            }
+            take(Piece::End)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an empty sequence hold what [`Self::read_out`] gave of another one of the same model; `give` fills each piece in the
+    /// same order. Where that fails the sequence is empty.
+    ///
+    /// # Errors
+    /// Too many tokens for the pool, a token past the vocabulary; what the backend or `give` reports.
+    pub(crate) fn put_back<E: From<GenerateError>>(
+        &mut self,
+        sequence: &mut Sequence,
+        held: &StoredSequence,
+        give: &mut dyn FnMut(Given) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.reset(sequence)?;
+        let result = self.fill(sequence, held, give);
+        if result.is_err() {
+            sequence.held = 0;
+            sequence.tokens.clear();
+            sequence.snapshots.clear();
+            self.reset(sequence)?;
+        }
+        result
+    }
+
+    fn fill<E: From<GenerateError>>(
+        &mut self,
+        sequence: &mut Sequence,
+        held: &StoredSequence,
+        give: &mut dyn FnMut(Given) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let first = |state: &StoredState| match state {
+            StoredState::Rows { first, .. } => *first,
+            StoredState::Block { .. } => 0,
+        };
+        let first: Vec<usize> = held.states.iter().map(first).collect();
+        self.pool.refill(sequence.id, held.tokens, &first).map_err(GenerateError::from)?;
+        let mut copies: Vec<Vec<Vec<f32>>> = vec![Vec::new(); held.snapshots.len()];
+        for section in held.sections() {
+            give(Given::Begin(&section))?;
+            match &section {
+                Section::Tokens => {
+                    for part in pages(&(0..held.tokens), 1 << 14) {
+                        let mut bytes = vec![0; part.len() * 4];
+                        give(Given::Bytes(&mut bytes))?;
+                        let (ids, _) = bytes.as_chunks::<4>();
+                        sequence.tokens.extend(ids.iter().map(|id| u32::from_le_bytes(*id)));
+                    }
+                }
+                Section::Rows { set, state, positions, row_bytes } => {
+                    self.pool.use_set(*set).map_err(GenerateError::from)?;
+                    for part in pages(positions, self.pool.page_len()) {
+                        let mut bytes = vec![0; part.len() * row_bytes];
+                        give(Given::Bytes(&mut bytes))?;
+                        let written = self.pool.write_rows(*state, sequence.id, part.start, &bytes);
+                        written.map_err(GenerateError::from)?;
+                    }
+                }
+                Section::Block { set, state, elements } => {
+                    self.pool.use_set(*set).map_err(GenerateError::from)?;
+                    let values = floats_in(*elements, give)?;
+                    self.pool.write_block(*state, sequence.id, &values).map_err(GenerateError::from)?;
+                }
+                Section::Copy { snapshot, elements } => copies[*snapshot].push(floats_in(*elements, give)?),
+            }
+            give(Given::End(&section))?;
+        }
+        self.engine.check_tokens(&sequence.tokens)?;
+        for (tokens, values) in held.snapshots.iter().zip(copies) {
+            let put = self.pool.put_snapshot(sequence.id, *tokens, values).map_err(GenerateError::from)?;
+            sequence.snapshots.push(Arc::new(put));
+        }
+        (sequence.held, sequence.prompt, sequence.cached) = (held.tokens, held.prompt, 0);
+        sequence.regime = match held.regime {
+            Regime::Short => RopeRegime::Short,
+            Regime::Long => RopeRegime::Long,
+        };
+        Ok(())
+    }
+}
+
+/// What is read out of a sequence, in order.
+pub(crate) enum Piece<'a> {
+    Begin(&'a Section),
+    Bytes(&'a [u8]),
+    End,
+}
+
+/// What is asked for to put a sequence back, in order; bytes are to be filled.
+pub(crate) enum Given<'a> {
+    Begin(&'a Section),
+    Bytes(&'a mut [u8]),
+    End(&'a Section),
+}
+
+/// A range in parts that end where pages do.
+fn pages(range: &Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let (mut at, end) = (range.start, range.end);
+    std::iter::from_fn(move || {
+        let part = at..((at / len + 1) * len).min(end);
+        at = part.end;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+fn floats_out(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn floats_in<E>(elements: usize, give: &mut dyn FnMut(Given) -> Result<(), E>) -> Result<Vec<f32>, E> {
+    let mut bytes = vec![0; elements * 4];
+    give(Given::Bytes(&mut bytes))?;
+    let (values, _) = bytes.as_chunks::<4>();
+    Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
+}

@@ -1,0 +1,187 @@
+//! [`StageOptions`]: a model opened as stages.
+
+mod identity;
+mod probe;
+#[cfg(unix)]
+mod processes;
+#[cfg(unix)]
+mod serving;
+mod start;
+mod threads;
+
+pub(crate) use probe::probe;
+#[cfg(unix)]
+pub(crate) use processes::chain_of_processes;
+#[cfg(unix)]
+pub use serving::serve_stage;
+pub use start::{StageLauncher, StageStart};
+pub(crate) use threads::chain_of_threads;
+
+use crate::load_error::LoadError;
+use crate::options::LoadOptions;
+use crate::resolve::ResolvedFile;
+use menagerie_assembly::{Assembly, StagePlan};
+use menagerie_spec::AdapterKind;
+use menagerie_stages::{ChainOptions, StageName};
+use std::ops::Range;
+use std::time::Duration;
+
+/// How a model is split into stages.
+#[derive(Clone, Debug)]
+pub struct StageOptions {
+    /// Which layers each stage has.
+    pub split: StageSplit,
+    /// Where they run.
+    pub place: StagePlace,
+    /// Whether the split model is compared with the whole one before it is used.
+    pub probe: StageProbe,
+    /// Longest time that a step may take.
+    pub deadline: Duration,
+}
+
+/// Which layers each stage has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StageSplit {
+    /// So many stages, such that the largest has as few bytes of weights as can be.
+    Count(usize),
+    /// These.
+    Layers(Vec<Range<usize>>),
+}
+
+/// Where stages run.
+#[derive(Clone, Debug)]
+pub enum StagePlace {
+    /// On threads of this process, over its one pool of threads.
+    Threads,
+    /// In processes of their own, which this starts.
+    Processes(StageLauncher),
+}
+
+/// Whether a split model is compared with the whole one on a few tokens before it is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StageProbe {
+    /// It is, where the whole one takes no memory of its own (its weights are mapped).
+    #[default]
+    WhereWeightsAreMapped,
+    /// It is not.
+    Never,
+}
+
+impl StageOptions {
+    /// So many stages.
+    pub fn count(stages: usize) -> Self {
+        Self {
+            split: StageSplit::Count(stages),
+            place: StagePlace::Threads,
+            probe: StageProbe::default(),
+            deadline: ChainOptions::default().deadline,
+        }
+    }
+
+    /// Stages of these layers.
+    pub fn layers(stages: Vec<Range<usize>>) -> Self {
+        Self { split: StageSplit::Layers(stages), ..Self::count(0) }
+    }
+
+    /// In processes that `launcher` starts.
+    pub fn in_processes(self, launcher: StageLauncher) -> Self {
+        Self { place: StagePlace::Processes(launcher), ..self }
+    }
+
+    /// The layers of each stage in a file.
+    ///
+    /// # Errors
+    /// A model that cannot be split so.
+    pub fn plan(&self, resolved: &ResolvedFile) -> Result<StagePlan, LoadError> {
+        let plan = match &self.split {
+            StageSplit::Count(count) => StagePlan::by_bytes(resolved.config(), &*resolved.tensors, *count),
+            StageSplit::Layers(ranges) => StagePlan::given(resolved.config(), ranges.clone()),
+        };
+        plan.map_err(|error| LoadError::Stages { file: resolved.file_name(), reason: error.to_string() })
+    }
+
+    /// How the chain waits.
+    pub(crate) fn chain(&self) -> ChainOptions {
+        ChainOptions { deadline: self.deadline, ..ChainOptions::default() }
+    }
+}
+
+/// What was assembled of a model.
+pub(crate) enum Made {
+    /// All in one.
+    Whole(Assembly),
+    /// Its stages, and perhaps the whole to compare with.
+    Split {
+        /// In order; none where they are in processes of their own.
+        stages: Vec<Assembly>,
+        /// The whole model.
+        whole: Option<Assembly>,
+    },
+}
+
+impl Made {
+    /// Whether every tensor that was taken is F32.
+    pub(crate) fn is_f32(&self) -> bool {
+        match self {
+            Self::Whole(assembly) => assembly.is_f32(),
+            Self::Split { stages, whole } => stages.iter().chain(whole).all(Assembly::is_f32),
+        }
+    }
+}
+
+/// Serves a stage: not on this system, which lacks Unix sockets.
+///
+/// # Errors
+/// Always.
+#[cfg(not(unix))]
+pub fn serve_stage(
+    path: &std::path::Path,
+    _registry: &menagerie_registry::Registry,
+    _options: &LoadOptions,
+    _start: &StageStart,
+) -> Result<(), LoadError> {
+    let reason = "stages in processes need Unix sockets, which this system lacks".to_owned();
+    Err(LoadError::Stages { file: path.display().to_string(), reason })
+}
+
+/// Refuses what a split model does not have.
+///
+/// # Errors
+/// Options that contradict each other.
+pub(crate) fn check(options: &LoadOptions) -> Result<(), LoadError> {
+    let Some(stages) = &options.stages else { return Ok(()) };
+    if options.adapters.iter().any(|adapter| adapter.kind == AdapterKind::XLora) {
+        let reason = "X-LoRA weights adapters with what the whole model computes: use it without --stages";
+        return Err(LoadError::Options(reason.to_owned()));
+    }
+    let StagePlace::Processes(_) = stages.place else { return Ok(()) };
+    if options.quantisation.is_some() {
+        let reason = "stages in processes read the weights as they are in the file: quantise it first (`menagerie quantize`), or use \
+                      --stages";
+        return Err(LoadError::Options(reason.to_owned()));
+    }
+    if options.mixture.is_some() {
+        let reason = "a recipe with a [mixture] has weights of several files, which stages in processes do not share: use --stages";
+        return Err(LoadError::Options(reason.to_owned()));
+    }
+    if !options.mmap {
+        let reason =
+            "stages in processes map the file, each what it needs: leave --no-mmap out, or use --stages";
+        return Err(LoadError::Options(reason.to_owned()));
+    }
+    if cfg!(not(unix)) {
+        let reason = "stages in processes need Unix sockets, which this system lacks: use --stages";
+        return Err(LoadError::Options(reason.to_owned()));
+    }
+    Ok(())
+}
+
+/// The names of the stages of a plan.
+pub(crate) fn names(plan: &StagePlan) -> Vec<StageName> {
+    let name = |(index, layers): (usize, &Range<usize>)| StageName {
+        index: index as u16,
+        first: layers.start as u32,
+        end: layers.end as u32,
+    };
+    plan.stages().iter().enumerate().map(name).collect()
+}

@@ -1,0 +1,106 @@
+//! [`chain_of_processes`]: stages as processes of this machine.
+
+use super::StageOptions;
+use super::identity::identity;
+use super::start::{StageLauncher, StageStart};
+use crate::load_error::LoadError;
+use crate::options::LoadOptions;
+use crate::resolve::ResolvedFile;
+use menagerie_assembly::{Assembly, StagePlan};
+use menagerie_model::Executor;
+use menagerie_stages::{ChainFacts, SharedAdapters, SocketTransport, StageChain};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long processes get to end once their links have.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// Processes that end with the chain that they serve: by themselves, or they are killed.
+struct Processes(Mutex<Vec<Child>>);
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        let children = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let by = Instant::now() + ENDING;
+        for child in children {
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < by {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if matches!(child.try_wait(), Ok(None)) {
+                tracing::warn!(process = child.id(), "a stage did not end and is killed");
+                // It may have ended meanwhile.
+                drop(child.kill());
+            }
+            drop(child.wait());
+        }
+    }
+}
+
+/// Slots that are declared before each stage of a plan.
+fn starts(plan: &StagePlan, whole: &Assembly) -> Vec<StageStart> {
+    let specs = whole.slots.specs();
+    let start = |(index, layers): (usize, &std::ops::Range<usize>)| {
+        let before = whole.slots_before.get(layers.start).copied().unwrap_or(0);
+        let slots = specs.iter().take(before).map(|slot| (slot.name.clone(), slot.width)).collect();
+        StageStart { index, layers: plan.stages().to_vec(), slots }
+    };
+    plan.stages().iter().enumerate().map(start).collect()
+}
+
+/// A chain whose stages are processes of this machine, linked by sockets. `whole` is the model over the mapped file, of which
+/// only the facts are used; the process that has the chain touches none of its matrices.
+///
+/// # Errors
+/// A process that does not start, or does not agree.
+pub(crate) fn chain_of_processes(
+    resolved: &ResolvedFile,
+    whole: &Assembly,
+    plan: &StagePlan,
+    launcher: &StageLauncher,
+    options: &LoadOptions,
+) -> Result<StageChain, LoadError> {
+    let file = resolved.file_name();
+    let failed = |reason: String| LoadError::Stages { file: file.clone(), reason };
+    let facts = whole.facts().ok_or_else(|| failed("an encoder cannot be split into stages".to_owned()))?;
+    let pair = || UnixStream::pair().map_err(|error| failed(format!("no sockets: {error}")));
+    let (own, mut before) = pair()?;
+    let processes = Processes(Mutex::default());
+    for start in starts(plan, whole) {
+        let (next, after) = pair()?;
+        let mut command = (launcher.0)(&start).map_err(failed)?;
+        let command =
+            command.stdin(Stdio::from(OwnedFd::from(before))).stdout(Stdio::from(OwnedFd::from(next)));
+        // Ctrl-C is for the process that has the chain: what stages do then it decides.
+        let child = command.process_group(0).spawn();
+        let child = child.map_err(|error| failed(format!("stage {} did not start: {error}", start.index)))?;
+        processes.0.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+        before = after;
+    }
+    let transport = SocketTransport::new(before, own).map_err(|error| failed(error.to_string()))?;
+    let adapters: Arc<SharedAdapters> = Arc::default();
+    let identity = identity(resolved, options)?;
+    let waits = options.stages.as_ref().map(StageOptions::chain).unwrap_or_default();
+    let chain =
+        StageChain::connect(facts, Box::new(transport), super::names(plan), &identity, adapters, waits);
+    Ok(chain.map_err(|fault| failed(fault.to_string()))?.keeping(Box::new(processes)))
+}
+
+/// What a pipeline asks of a model, told of a whole one.
+trait Facts {
+    fn facts(&self) -> Option<ChainFacts>;
+}
+
+impl Facts for Assembly {
+    fn facts(&self) -> Option<ChainFacts> {
+        match &self.model {
+            menagerie_assembly::AssembledModel::Whole(model) => {
+                Some(ChainFacts::of_whole(model as &dyn Executor))
+            }
+            _ => None,
+        }
+    }
+}

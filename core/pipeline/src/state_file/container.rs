@@ -1,0 +1,266 @@
+//! The container of a state file: a header and sections, each with its length and a checksum.
+//!
+//! ```text
+//! magic [8]  version u32  header length u64  header  checksum [32]
+//! then per section:  length u64  bytes  checksum [32]
+//! ```
+//!
+//! Numbers are little-endian. A checksum is the SHA-256 of the checksum before it (none before the first) and of everything
+//! since: a byte that changed, a section that is missing, moved or from another file do not fit. Nothing is allocated by a
+//! length that the file says before it is known to be right.
+
+use sha2::{Digest, Sha256};
+use std::io::{self, Read, Write};
+
+/// How a state file begins; the first byte is no text, and a line end that a text transfer would change is part of it.
+const MAGIC: [u8; 8] = *b"\x8bMNGST\r\n";
+
+/// The version that is written, and read.
+const VERSION: u32 = 1;
+
+/// Most bytes of a header: a conversation of a million words is smaller.
+const MOST_HEADER: u64 = 64 << 20;
+
+/// Bytes of a checksum.
+const CHECKSUM: usize = 32;
+
+/// Why a container cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The system says so.
+    #[error("cannot read it: {0}")]
+    System(io::Error),
+    /// It ends too early.
+    #[error("it is cut off")]
+    Cut,
+    /// Something else.
+    #[error("it is no state file")]
+    Foreign,
+    /// Of another version.
+    #[error("it is a state file of version {0}, and this program reads version {VERSION}")]
+    Version(u32),
+    /// A checksum does not fit.
+    #[error("its {0} is damaged: the checksum does not fit")]
+    Damaged(&'static str),
+    /// A length that cannot be.
+    #[error("its {what} has {found} bytes, and {expected} are wanted")]
+    Length {
+        /// Of what.
+        what: &'static str,
+        /// As the file says.
+        found: u64,
+        /// As everything else says.
+        expected: String,
+    },
+    /// Bytes after the end.
+    #[error("something follows its end")]
+    Longer,
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::UnexpectedEof { Self::Cut } else { Self::System(error) }
+    }
+}
+
+/// Writes a container.
+pub(crate) struct ContainerWriter<W> {
+    out: W,
+    hash: Sha256,
+}
+
+impl<W: Write> ContainerWriter<W> {
+    /// Begins one with this header.
+    pub(crate) fn new(mut out: W, header: &[u8]) -> io::Result<Self> {
+        if header.len() as u64 > MOST_HEADER {
+            let reason = format!("a header of {} bytes; {MOST_HEADER} are the most", header.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+        }
+        let length = (header.len() as u64).to_le_bytes();
+        let mut hash = Sha256::new();
+        for part in [&MAGIC[..], &VERSION.to_le_bytes(), &length, header] {
+            out.write_all(part)?;
+            hash.update(part);
+        }
+        let mut writer = Self { out, hash };
+        writer.seal()?;
+        Ok(writer)
+    }
+
+    /// Begins a section of so many bytes.
+    pub(crate) fn begin(&mut self, length: u64) -> io::Result<()> {
+        self.bytes(&length.to_le_bytes())
+    }
+
+    /// Bytes of the section that was begun.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hash.update(bytes);
+        self.out.write_all(bytes)
+    }
+
+    /// Ends a section.
+    pub(crate) fn seal(&mut self) -> io::Result<()> {
+        let checksum = std::mem::take(&mut self.hash).finalize();
+        self.out.write_all(&checksum)?;
+        self.hash.update(checksum);
+        Ok(())
+    }
+
+    /// What it was written to.
+    pub(crate) fn into_inner(self) -> W {
+        self.out
+    }
+}
+
+/// Reads a container.
+pub(crate) struct ContainerReader<R> {
+    input: R,
+    hash: Sha256,
+}
+
+impl<R: Read> ContainerReader<R> {
+    /// Begins to read one of `size` bytes; gives its header.
+    pub(crate) fn new(input: R, size: u64) -> Result<(Self, Vec<u8>), Fault> {
+        let mut reader = Self { input, hash: Sha256::new() };
+        let mut magic = [0; MAGIC.len()];
+        match reader.bytes(&mut magic) {
+            Err(Fault::Cut) => return Err(Fault::Foreign),
+            other => other?,
+        }
+        if magic != MAGIC {
+            return Err(Fault::Foreign);
+        }
+        let mut version = [0; 4];
+        reader.bytes(&mut version)?;
+        let version = u32::from_le_bytes(version);
+        if version != VERSION {
+            return Err(Fault::Version(version));
+        }
+        let length = reader.number()?;
+        let most = MOST_HEADER.min(size);
+        if length > most {
+            let expected = format!("{most} at most");
+            return Err(Fault::Length { what: "header", found: length, expected });
+        }
+        let mut header = vec![0; usize::try_from(length).map_err(|_| Fault::Cut)?];
+        reader.bytes(&mut header)?;
+        reader.check("header")?;
+        Ok((reader, header))
+    }
+
+    /// Begins a section, which must have so many bytes.
+    pub(crate) fn begin(&mut self, what: &'static str, expected: u64) -> Result<(), Fault> {
+        let found = self.number()?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(Fault::Length { what, found, expected: expected.to_string() })
+    }
+
+    /// The next bytes of the section that was begun.
+    pub(crate) fn bytes(&mut self, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.input.read_exact(bytes)?;
+        self.hash.update(bytes);
+        Ok(())
+    }
+
+    /// Ends a section: only now is what was read known to be right.
+    pub(crate) fn check(&mut self, what: &'static str) -> Result<(), Fault> {
+        let mut found = [0; CHECKSUM];
+        self.input.read_exact(&mut found)?;
+        let checksum = std::mem::take(&mut self.hash).finalize();
+        if checksum[..] != found {
+            return Err(Fault::Damaged(what));
+        }
+        self.hash.update(checksum);
+        Ok(())
+    }
+
+    /// Makes sure that nothing follows.
+    pub(crate) fn end(mut self) -> Result<(), Fault> {
+        match self.input.read(&mut [0])? {
+            0 => Ok(()),
+            _ => Err(Fault::Longer),
+        }
+    }
+
+    fn number(&mut self) -> Result<u64, Fault> {
+        let mut bytes = [0; 8];
+        self.bytes(&mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> Vec<u8> {
+        let mut writer = ContainerWriter::new(Vec::new(), b"{\"a\":1}").unwrap();
+        for section in [&b"one"[..], b"two", b""] {
+            writer.begin(section.len() as u64).unwrap();
+            writer.bytes(section).unwrap();
+            writer.seal().unwrap();
+        }
+        writer.into_inner()
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
+        let (mut reader, header) = ContainerReader::new(bytes, bytes.len() as u64)?;
+        let mut all = vec![header];
+        for length in [3, 3, 0] {
+            let mut section = vec![0; length];
+            reader.begin("section", length as u64)?;
+            reader.bytes(&mut section)?;
+            reader.check("section")?;
+            all.push(section);
+        }
+        reader.end().map(|()| all)
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        assert_eq!(read(&written()).unwrap(), [&b"{\"a\":1}"[..], b"one", b"two", b""]);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_refused_and_every_cut_and_every_addition() {
+        let good = written();
+        for at in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << bit;
+                assert!(read(&bad).is_err(), "bit {bit} of byte {at}");
+            }
+            assert!(read(&good[..at]).is_err(), "cut at {at}");
+        }
+        assert!(matches!(read(&[&good[..], b"x"].concat()), Err(Fault::Longer)));
+    }
+
+    #[test]
+    fn sections_that_changed_places_are_refused() {
+        let good = written();
+        let first = good.len() - 3 * (8 + CHECKSUM) - 6;
+        let (one, two) =
+            (first..first + 8 + 3 + CHECKSUM, first + 8 + 3 + CHECKSUM..good.len() - 8 - CHECKSUM);
+        let moved = [&good[..first], &good[two], &good[one], &good[good.len() - 8 - CHECKSUM..]].concat();
+        assert_eq!(moved.len(), good.len());
+        assert!(matches!(read(&moved), Err(Fault::Damaged("section"))));
+    }
+
+    #[test]
+    fn hostile_lengths_allocate_nothing() {
+        let mut bad = written();
+        bad[12..20].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(matches!(read(&bad), Err(Fault::Length { what: "header", .. })));
+        let header = 8 + 4 + 8 + 7 + CHECKSUM;
+        let mut bad = written();
+        bad[header..header + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(matches!(read(&bad), Err(Fault::Length { what: "section", .. })));
+        assert!(matches!(read(b"GGUF"), Err(Fault::Foreign)));
+        assert!(matches!(read(b"GGUF and more bytes"), Err(Fault::Foreign)));
+        let mut newer = written();
+        newer[8] = 2;
+        assert!(matches!(read(&newer), Err(Fault::Version(2))));
+    }
+}

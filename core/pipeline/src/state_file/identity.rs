@@ -1,0 +1,247 @@
+//! [`StateIdentity`]: everything that a state depends on beside its tokens.
+
+use super::StateFileError;
+use super::sampled::sampled;
+use crate::adapters::LoadedAdapters;
+use crate::engine::Engine;
+use crate::resolve::ResolvedFile;
+use menagerie_kernels::HalfPrompts;
+use menagerie_model::{AdapterSet, Arithmetic};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The order in which the engine adds numbers up; another one gives other bits. It rises whenever a kernel's results change.
+const ORDER: u32 = 1;
+
+/// Everything that a state depends on beside its tokens: where any of it differs, going on would give another text than the
+/// one that an uninterrupted run gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateIdentity {
+    /// Program, order of arithmetic and byte order.
+    engine: String,
+    /// Id of the spec.
+    architecture: String,
+    /// Hash of the resolved model: spec, keys of the file, `--set`, and the types of the tensors.
+    config: String,
+    /// Hash of the model's files, samples of large ones.
+    weights: String,
+    /// Hash of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
+    beside: Option<String>,
+    /// The adapters that act, in order.
+    adapters: Vec<AdapterIdentity>,
+    /// How keys and values are stored.
+    kv_type: String,
+    /// Where it is computed.
+    device: String,
+    /// In which arithmetic.
+    arithmetic: String,
+    /// What hooks do to the stream: control vectors.
+    effects: Vec<String>,
+    /// The plugins that were loaded, by name and checksum.
+    plugins: Vec<String>,
+}
+
+/// An adapter that acts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AdapterIdentity {
+    /// Its name, for messages.
+    name: String,
+    /// Hash of its files.
+    files: String,
+    /// What its output is multiplied by.
+    weight: f32,
+}
+
+/// What a model was opened with beside its own files, and that changes its numbers.
+pub(crate) struct Opened<'a> {
+    pub(crate) resolved: &'a ResolvedFile,
+    pub(crate) engine: &'a Engine,
+    pub(crate) adapters: &'a LoadedAdapters,
+}
+
+impl StateIdentity {
+    /// Of what a pipeline computes with hooks of these effects.
+    ///
+    /// # Errors
+    /// A file that cannot be read; an adapter that was made in code, which nothing tells from others.
+    pub(crate) fn of(opened: Opened, effects: &[String]) -> Result<Self, StateFileError> {
+        let Opened { resolved, engine, adapters } = opened;
+        let beside = &resolved.beside;
+        let files = |paths: &[PathBuf]| {
+            sampled(paths).map_err(|(path, source)| StateFileError::system(&path, "read", source))
+        };
+        let byte_order = if cfg!(target_endian = "big") { ", big-endian" } else { "" };
+        Ok(Self {
+            engine: format!("menagerie {}, order {ORDER}{byte_order}", env!("CARGO_PKG_VERSION")),
+            architecture: resolved.spec.id().to_owned(),
+            config: config_hash(resolved)?,
+            weights: files(resolved.file.paths())?,
+            beside: (!beside.files.is_empty()).then(|| files(&beside.files)).transpose()?,
+            adapters: engine.adapters.as_ref().map_or(Ok(Vec::new()), |set| acting(set, adapters))?,
+            kv_type: engine.kv_type.name().to_owned(),
+            device: engine.compute.backend.name(),
+            arithmetic: arithmetic_name(engine.compute.arithmetic, beside.half_prompts).to_owned(),
+            effects: effects.to_vec(),
+            plugins: Vec::new(),
+        })
+    }
+
+    /// The same with these plugins loaded.
+    pub(super) fn with_plugins(self, plugins: Vec<String>) -> Self {
+        Self { plugins, ..self }
+    }
+
+    /// What differs, as a list for people: how it was, and how it is `now`.
+    pub(super) fn differences(&self, now: &Self) -> Vec<String> {
+        let Self {
+            engine,
+            architecture,
+            config,
+            weights,
+            beside,
+            adapters,
+            kv_type,
+            device,
+            arithmetic,
+            effects,
+            plugins,
+        } = self;
+        let mut found = Vec::new();
+        let mut said = |what: &str, was: &str, is: &str| {
+            if was != is {
+                found.push(format!("{what} was {was} and is {is}"));
+            }
+        };
+        said("the program", engine, &now.engine);
+        said("the architecture", architecture, &now.architecture);
+        said("the cache type", kv_type, &now.kv_type);
+        said("the device", device, &now.device);
+        said("the arithmetic", arithmetic, &now.arithmetic);
+        said("what hooks do", &joined(effects), &joined(&now.effects));
+        said("the list of plugins", &joined(plugins), &joined(&now.plugins));
+        said("the set of adapters", &listed(adapters), &listed(&now.adapters));
+        let mut other = |what: &str, differs: bool| {
+            if differs {
+                found.push(what.to_owned());
+            }
+        };
+        let names =
+            |of: &[AdapterIdentity]| -> Vec<String> { of.iter().map(|one| one.files.clone()).collect() };
+        let same_list = listed(adapters) == listed(&now.adapters);
+        other("an adapter's file is another", same_list && names(adapters) != names(&now.adapters));
+        other("the model's weights are others", *weights != now.weights);
+        other(
+            "the model's numbers are others (its spec, its keys, --set or --quant)",
+            *weights == now.weights && *config != now.config,
+        );
+        other(
+            "the files that change the model (X-LoRA, a mixture, an importance matrix) are others",
+            *beside != now.beside,
+        );
+        found
+    }
+}
+
+fn listed(adapters: &[AdapterIdentity]) -> String {
+    let one = |adapter: &AdapterIdentity| match adapter.weight {
+        1.0 => adapter.name.clone(),
+        weight => format!("{}={weight}", adapter.name),
+    };
+    joined(&adapters.iter().map(one).collect::<Vec<_>>())
+}
+
+fn joined(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(" + ") }
+}
+
+fn acting(set: &Arc<AdapterSet>, known: &LoadedAdapters) -> Result<Vec<AdapterIdentity>, StateFileError> {
+    let of = |(adapter, weight): (&Arc<menagerie_model::Adapter>, f32)| {
+        let name = adapter.name().to_owned();
+        let path =
+            known.path_of(adapter).ok_or_else(|| StateFileError::Unnamed(format!("adapter \"{name}\"")))?;
+        let files =
+            sampled([&path]).map_err(|(path, source)| StateFileError::system(&path, "read", source))?;
+        Ok(AdapterIdentity { name, files, weight })
+    };
+    set.adapters().map(of).collect()
+}
+
+fn arithmetic_name(arithmetic: Arithmetic, half_prompts: HalfPrompts) -> &'static str {
+    match (arithmetic, half_prompts) {
+        (Arithmetic::Exact, _) => "exact",
+        (Arithmetic::Fast, HalfPrompts::Float32) => "fast",
+        (Arithmetic::Fast, HalfPrompts::BFloat16) => "fast with --half-prompts bf16",
+    }
+}
+
+/// The resolved model and the types of its tensors, which `--quant` changes.
+fn config_hash(resolved: &ResolvedFile) -> Result<String, StateFileError> {
+    let failed = |error: serde_json::Error| StateFileError::Unnamed(format!("the model's config ({error})"));
+    let mut hash = Sha256::new();
+    hash.update(serde_json::to_vec(resolved.config()).map_err(failed)?);
+    for tensor in resolved.tensors.entries() {
+        let dims = serde_json::to_string(&tensor.dims).map_err(failed)?;
+        hash.update(format!("{} {dims} {}\n", tensor.name, tensor.kind));
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> StateIdentity {
+        StateIdentity {
+            engine: "menagerie 0.1.0, order 1".to_owned(),
+            architecture: "llama".to_owned(),
+            config: "c".to_owned(),
+            weights: "w".to_owned(),
+            beside: None,
+            adapters: vec![AdapterIdentity { name: "a".to_owned(), files: "f".to_owned(), weight: 0.5 }],
+            kv_type: "f16".to_owned(),
+            device: "cpu".to_owned(),
+            arithmetic: "fast".to_owned(),
+            effects: Vec::new(),
+            plugins: Vec::new(),
+        }
+    }
+
+    /// A change, and what is said of it.
+    type Case = (fn(&mut StateIdentity), &'static str);
+
+    #[test]
+    fn each_difference_is_said_by_name() {
+        let was = identity();
+        assert!(was.differences(&identity()).is_empty());
+        let changes: [Case; 12] = [
+            (
+                |one| one.engine = "menagerie 0.2.0, order 2".to_owned(),
+                "the program was menagerie 0.1.0, order 1 and is",
+            ),
+            (|one| one.architecture = "qwen2".to_owned(), "the architecture was llama and is qwen2"),
+            (|one| one.config = "d".to_owned(), "--set or --quant"),
+            (|one| one.weights = "x".to_owned(), "the model's weights are others"),
+            (|one| one.beside = Some("b".to_owned()), "X-LoRA, a mixture"),
+            (|one| one.adapters.clear(), "the set of adapters was a=0.5 and is none"),
+            (|one| one.adapters[0].files = "g".to_owned(), "an adapter's file is another"),
+            (|one| one.kv_type = "q8_0".to_owned(), "the cache type was f16 and is q8_0"),
+            (|one| one.device = "cuda".to_owned(), "the device was cpu and is cuda"),
+            (|one| one.arithmetic = "exact".to_owned(), "the arithmetic was fast and is exact"),
+            (
+                |one| one.plugins.push("a/b 1.0 ab12".to_owned()),
+                "the list of plugins was none and is a/b 1.0 ab12",
+            ),
+            (|one| one.effects.push("happy=2".to_owned()), "what hooks do was none and is happy=2"),
+        ];
+        for (change, words) in changes {
+            let mut now = identity();
+            change(&mut now);
+            let found = was.differences(&now);
+            assert!(found.len() == 1 && found[0].contains(words), "{found:?} instead of {words}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Hooks around layers, and what is told of requests.
+
+use crate::byte_text::Bytes;
+use crate::fixture::{engine, mixing};
+use crate::opening::{open, options};
+use menagerie_model::{Checkpoint, Effect, InferenceStep, LayerHook, Phases, Result, Rows, Shown};
+use menagerie_pipeline::{
+    Batch, Job, PipelineHooks, PipelineLifecycle, Request, RequestEnd, RequestId, RequestStart, Scheduler,
+    SchedulerOptions, Sequence, StopReason, Wanted,
+};
+use menagerie_testkit::FakeModel;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+/// What a step of a sequence showed: the layer, whether it was decoding, the first position, the rows.
+type Seen = (usize, bool, usize, usize);
+
+/// Adds to the rows after some layers, and notes what it was shown.
+struct Adding {
+    layers: Range<usize>,
+    phases: Phases,
+    amount: f32,
+    seen: Mutex<Vec<Seen>>,
+}
+
+impl Adding {
+    fn new(layers: Range<usize>, phases: Phases, amount: f32) -> Arc<Self> {
+        Arc::new(Self { layers, phases, amount, seen: Mutex::default() })
+    }
+}
+
+impl LayerHook for Adding {
+    fn name(&self) -> &str {
+        "test/adding"
+    }
+
+    fn layers(&self) -> Range<usize> {
+        self.layers.clone()
+    }
+
+    fn phases(&self) -> Phases {
+        self.phases
+    }
+
+    fn effect(&self) -> Effect {
+        Effect::Replaces(format!("adds {}", self.amount))
+    }
+
+    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        assert_eq!(shown.layout.rows(), shown.rows.rows());
+        let of = |part: &menagerie_model::SequenceRows| {
+            let decodes = matches!(part.step, InferenceStep::Decode { .. });
+            (shown.layer, decodes, part.first_position, part.rows.len())
+        };
+        self.seen.lock().unwrap().extend(shown.layout.sequences().iter().map(of));
+        let values = shown.compute.backend.read(shown.rows)?;
+        let cols = shown.rows.cols();
+        let made = values.iter().enumerate();
+        let made = made.map(|(at, value)| value + self.amount * ((at % cols % 5) as f32 - 2.0));
+        shown.compute.backend.upload(made.collect(), shown.rows.cols()).map(Some)
+    }
+}
+
+/// The logits of each step of a prompt and then of tokens fed one by one, of two sequences that share steps.
+fn together(hook: &Arc<Adding>, prompts: [&[u32]; 2], fed: &[u32]) -> [Vec<f32>; 2] {
+    let mut pipeline = open("llama", &options()).unwrap();
+    pipeline.add_hook(Arc::clone(hook) as Arc<dyn LayerHook>);
+    let room = SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 256, step_tokens: 24 };
+    let mut batch = pipeline.batch(room).unwrap();
+    let scheduler = batch.scheduler_mut();
+    let mut both = [scheduler.create().unwrap(), scheduler.create().unwrap()];
+    let mut made = [Vec::new(), Vec::new()];
+    let mut left = [fed.iter(), fed.iter()];
+    // The second begins once the first decodes.
+    for round in 0.. {
+        for (index, sequence) in both.iter_mut().enumerate() {
+            if sequence.pending() > 0 || round < 2 * index {
+                continue;
+            }
+            if sequence.tokens().is_empty() {
+                scheduler.begin(sequence, prompts[index], Wanted::Last).unwrap();
+            } else if let Some(token) = left[index].next() {
+                scheduler.push(sequence, *token).unwrap();
+            }
+        }
+        let [first, second] = &mut both;
+        if first.pending() + second.pending() == 0 {
+            break;
+        }
+        let step = scheduler.step(&mut [first, second], None);
+        let values = step.values().unwrap();
+        for part in step.parts.iter() {
+            let rows = part.result.as_ref().unwrap().clone();
+            made[part.index].extend_from_slice(&values[rows.start * step.width..rows.end * step.width]);
+        }
+    }
+    made
+}
+
+fn alone(hook: &Arc<Adding>, prompt: &[u32], fed: &[u32]) -> Vec<f32> {
+    let mut pipeline = open("llama", &options()).unwrap();
+    pipeline.add_hook(Arc::clone(hook) as Arc<dyn LayerHook>);
+    let mut scheduler = Scheduler::for_one(Arc::clone(pipeline.engine()), pipeline.hooks().clone()).unwrap();
+    let mut sequence = scheduler.create().unwrap();
+    let mut made = Vec::new();
+    scheduler.begin(&mut sequence, prompt, Wanted::Last).unwrap();
+    let mut keep = |_: &Sequence, rows: &[f32]| {
+        made.extend_from_slice(rows);
+        Ok(())
+    };
+    scheduler.feed(&mut sequence, None, &mut keep).unwrap();
+    for token in fed {
+        scheduler.push(&mut sequence, *token).unwrap();
+        scheduler.feed(&mut sequence, None, &mut keep).unwrap();
+    }
+    made
+}
+
+#[test]
+fn a_hook_for_one_phase_is_shown_its_sequences_alone_and_changes_no_others() {
+    let (first, second): (Vec<u32>, Vec<u32>) = ((1..8).collect(), (20..33).collect());
+    let fed = [3, 5, 7];
+    let mut different = Vec::new();
+    for phases in [Phases::All, Phases::Prefill, Phases::Decode] {
+        let hook = Adding::new(1..2, phases, 0.25);
+        let shared = together(&hook, [&first, &second], &fed);
+        let seen = std::mem::take(&mut *hook.seen.lock().unwrap());
+        assert!(seen.iter().all(|(layer, ..)| *layer == 1));
+        let wanted = |decodes: &bool| match phases {
+            Phases::All => true,
+            Phases::Prefill => !decodes,
+            Phases::Decode => *decodes,
+        };
+        assert!(seen.iter().all(|(_, decodes, ..)| wanted(decodes)), "{phases:?}: {seen:?}");
+        let rows: usize = seen.iter().map(|(.., rows)| rows).sum();
+        let [prompts, decoded] = [first.len() + second.len(), 2 * fed.len()];
+        assert_eq!(rows, usize::from(wanted(&false)) * prompts + usize::from(wanted(&true)) * decoded);
+        for (prompt, shared) in [&first, &second].into_iter().zip(&shared) {
+            let own = alone(&hook, prompt, &fed);
+            assert_eq!(own.len(), shared.len());
+            let worst = own.iter().zip(shared).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(worst < 1e-5, "{phases:?}: {worst}");
+        }
+        different.push(shared);
+    }
+    assert!(different[0] != different[1] && different[1] != different[2] && different[0] != different[2]);
+}
+
+/// Gives what it must not.
+enum Wrong {
+    Observer,
+    Wide,
+    NoNumber,
+}
+
+impl LayerHook for Wrong {
+    fn name(&self) -> &str {
+        "test/wrong"
+    }
+
+    fn layers(&self) -> Range<usize> {
+        2..3
+    }
+
+    fn effect(&self) -> Effect {
+        if matches!(self, Self::Observer) { Effect::Observes } else { Effect::Replaces(String::new()) }
+    }
+
+    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        let [rows, mut cols] = [shown.rows.rows(), shown.rows.cols()];
+        if matches!(self, Self::Wide) {
+            cols += 1;
+        }
+        let mut values = vec![0.5; rows * cols];
+        if matches!(self, Self::NoNumber) {
+            values[cols + 3] = f32::NAN;
+        }
+        shown.compute.backend.upload(values, cols).map(Some)
+    }
+}
+
+#[test]
+fn rows_that_cannot_take_the_place_of_others_are_refused_by_name() {
+    for (wrong, words) in [
+        (Wrong::Observer, "says that it only looks"),
+        (Wrong::Wide, "in the place of [3, "),
+        (Wrong::NoNumber, "gives NaN for column 3 of row 1 (position 1 of sequence 0)"),
+    ] {
+        let mut pipeline = open("llama", &options()).unwrap();
+        pipeline.add_hook(Arc::new(wrong));
+        let failed = pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(2), &mut |_| {});
+        let said = failed.unwrap_err().to_string();
+        assert!(said.contains("layer 2: hook test/wrong:") && said.contains(words), "{said}");
+    }
+}
+
+/// Notes the order in which it is called.
+struct Order(&'static str, Arc<Mutex<Vec<String>>>);
+
+impl LayerHook for Order {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn layers(&self) -> Range<usize> {
+        0..1
+    }
+
+    fn before_layer(&self, _: &Shown) -> Result<Option<Rows>> {
+        self.1.lock().unwrap().push(format!("{} before", self.0));
+        Ok(None)
+    }
+
+    fn after_layer(&self, _: &Shown) -> Result<Option<Rows>> {
+        self.1.lock().unwrap().push(format!("{} after", self.0));
+        Ok(None)
+    }
+
+    fn at(&self, checkpoint: Checkpoint, _: &Shown) -> Result<()> {
+        self.1.lock().unwrap().push(format!("{} {}", self.0, checkpoint.name()));
+        Ok(())
+    }
+}
+
+#[test]
+fn hooks_are_called_in_the_order_that_is_written_down() {
+    let mut pipeline = open("llama", &options()).unwrap();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    for name in ["a", "b"] {
+        pipeline.add_hook(Arc::new(Order(name, Arc::clone(&seen))));
+    }
+    pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(1), &mut |_| {}).unwrap();
+    let both = ["before", "attn_out", "ffn_out", "after", "l_out"];
+    let expected: Vec<String> =
+        both.iter().flat_map(|at| ["a", "b"].map(|one| format!("{one} {at}"))).collect();
+    assert_eq!(*seen.lock().unwrap(), expected);
+}
+
+#[test]
+fn effects_say_what_state_depends_on() {
+    let mut hooks = PipelineHooks::default();
+    assert!(hooks.layers.effects().is_empty());
+    hooks.layers.push(Arc::new(Order("looks", Arc::default())));
+    assert!(hooks.layers.effects().is_empty());
+    hooks.layers.push(Adding::new(1..3, Phases::Decode, 0.5));
+    assert_eq!(hooks.layers.effects(), ["test/adding in layers 1..3, Decode: adds 0.5"]);
+}
+
+/// What a request went through, by its number.
+#[derive(Default)]
+struct Lives(Mutex<Vec<(u64, String)>>);
+
+impl PipelineLifecycle for Lives {
+    fn begins(&self, request: RequestId) {
+        self.0.lock().unwrap().push((request.number(), "begins".to_owned()));
+    }
+
+    fn initialised(&self, request: RequestId, start: &RequestStart) {
+        let said = format!("has {}, {} of them cached", start.prompt_tokens, start.cached_tokens);
+        self.0.lock().unwrap().push((request.number(), said));
+    }
+
+    fn ends(&self, request: RequestId, end: &RequestEnd) {
+        let said = match end {
+            RequestEnd::Finished(outcome) => format!("{:?}", outcome.reason),
+            RequestEnd::Failed(error) => error.to_string().split(' ').take(2).collect::<Vec<_>>().join(" "),
+            RequestEnd::Abandoned => "abandoned".to_owned(),
+        };
+        self.0.lock().unwrap().push((request.number(), said));
+    }
+}
+
+impl Lives {
+    /// The stories of all requests, in the order they began.
+    fn stories(&self) -> Vec<Vec<String>> {
+        let told = self.0.lock().unwrap();
+        let mut numbers: Vec<u64> = told.iter().map(|(number, _)| *number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let of = |number: &u64| {
+            told.iter().filter(|(one, _)| one == number).map(|(_, said)| said.clone()).collect()
+        };
+        numbers.iter().map(of).collect()
+    }
+}
+
+fn watched(model: FakeModel, lives: &Arc<Lives>) -> Batch {
+    let hooks = PipelineHooks {
+        lifecycles: vec![Arc::clone(lives) as Arc<dyn PipelineLifecycle>],
+        ..PipelineHooks::default()
+    };
+    let room = SchedulerOptions { sequences: 5, prefixes: 0, capacity_tokens: 256, step_tokens: 16 };
+    let scheduler = Scheduler::new(engine(&Arc::new(model), 64, 16), hooks, room).unwrap();
+    Batch::new(scheduler, Some(Arc::new(Bytes)))
+}
+
+/// Ends, errors, refusals and cancellations, each with one beginning and one end.
+#[test]
+fn a_request_begins_and_ends_once_whatever_happens() {
+    let lives = Arc::new(Lives::default());
+    // What follows the prompt [9] is no number.
+    let mut batch = watched(FakeModel::new(50, mixing).broken_after(mixing(&[9]), f32::NAN), &lives);
+    let prompts: [&[u32]; 5] = [&[1, 2, 3], &[9], &[], &[4, 5], &[6, 7]];
+    let flag = Arc::new(AtomicBool::new(true));
+    let mut requests = vec![Request::greedy(3); 5];
+    requests[3].cancel = Some(Arc::clone(&flag));
+    requests[4].sampling.logit_bias = vec![(9999, 1.0)];
+    let mut sequences: Vec<Sequence> =
+        prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
+    let jobs = sequences.iter_mut().zip(prompts).zip(&requests);
+    let jobs = jobs.map(|((sequence, prompt), request)| Job::tokens(sequence, prompt, request)).collect();
+    let results = batch.generate(jobs, &mut |_, _| {});
+    assert_eq!(results[3].as_ref().unwrap().reason, StopReason::Cancelled);
+    let story = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        lives.stories(),
+        [
+            story(&["begins", "has 3, 0 of them cached", "MaxTokens"]),
+            story(&["begins", "has 1, 0 of them cached", "after position"]),
+            story(&["begins", "the prompt"]),
+            story(&["begins", "has 2, 0 of them cached", "Cancelled"]),
+            story(&["begins", "logit bias"]),
+        ]
+    );
+}
+
+#[test]
+fn a_request_whose_caller_panics_has_been_abandoned() {
+    let lives = Arc::new(Lives::default());
+    let mut batch = watched(FakeModel::new(50, mixing), &lives);
+    let mut sequence = batch.scheduler_mut().create().unwrap();
+    let request = Request::greedy(3);
+    let gone = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        batch.generate(vec![Job::tokens(&mut sequence, &[1, 2], &request)], &mut |_, _| panic!("enough"))
+    }));
+    assert!(gone.is_err());
+    assert_eq!(lives.stories(), [["begins", "has 2, 0 of them cached", "abandoned"]]);
+}

@@ -1,0 +1,138 @@
+//! [`StateChange`]: what happens to the memory of states between steps.
+
+use crate::bytes::{Reader, Writer};
+use menagerie_model::{KeptBlock, ModelError, StateId, StatePool};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// What happens to the memory of one state; states are numbered over the whole model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateChange {
+    /// A page is copied.
+    CopyPage {
+        /// The state.
+        state: u32,
+        /// Source.
+        from: u32,
+        /// Target.
+        to: u32,
+    },
+    /// A block is copied.
+    CopyBlock {
+        /// The state.
+        state: u32,
+        /// Source.
+        from: u32,
+        /// Target.
+        to: u32,
+    },
+    /// A block becomes zeros.
+    Clear {
+        /// The state.
+        state: u32,
+        /// The block.
+        block: u32,
+    },
+    /// A copy of a block is kept.
+    Keep {
+        /// The state.
+        state: u32,
+        /// The block.
+        block: u32,
+        /// What the copy is called.
+        copy: u64,
+    },
+    /// A copy is put back.
+    Put {
+        /// The state.
+        state: u32,
+        /// The block.
+        block: u32,
+        /// The copy.
+        copy: u64,
+    },
+    /// A copy is not needed any more.
+    Forget {
+        /// The state.
+        state: u32,
+        /// The copy.
+        copy: u64,
+    },
+}
+
+impl StateChange {
+    pub(crate) fn encode(self, out: &mut Writer) {
+        let (kind, state, place, other) = match self {
+            Self::CopyPage { state, from, to } => (0, state, from, u64::from(to)),
+            Self::CopyBlock { state, from, to } => (1, state, from, u64::from(to)),
+            Self::Clear { state, block } => (2, state, block, 0),
+            Self::Keep { state, block, copy } => (3, state, block, copy),
+            Self::Put { state, block, copy } => (4, state, block, copy),
+            Self::Forget { state, copy } => (5, state, 0, copy),
+        };
+        out.u8(kind);
+        out.u32(state);
+        out.u32(place);
+        out.u64(other);
+    }
+
+    pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
+        let (kind, state, place, other) = (from.u8()?, from.u32()?, from.u32()?, from.u64()?);
+        let to = || u32::try_from(other).map_err(|_| format!("place {other} of a state"));
+        Ok(match kind {
+            0 => Self::CopyPage { state, from: place, to: to()? },
+            1 => Self::CopyBlock { state, from: place, to: to()? },
+            2 => Self::Clear { state, block: place },
+            3 => Self::Keep { state, block: place, copy: other },
+            4 => Self::Put { state, block: place, copy: other },
+            5 => Self::Forget { state, copy: other },
+            kind => return Err(format!("changes of kind {kind} are not known")),
+        })
+    }
+
+    fn state(self) -> u32 {
+        match self {
+            Self::CopyPage { state, .. }
+            | Self::CopyBlock { state, .. }
+            | Self::Clear { state, .. }
+            | Self::Keep { state, .. }
+            | Self::Put { state, .. }
+            | Self::Forget { state, .. } => state,
+        }
+    }
+
+    /// Does it to the pool of a stage whose states have the numbers `own`.
+    pub(crate) fn apply(
+        self,
+        own: &Range<usize>,
+        pool: &mut StatePool,
+        kept: &mut HashMap<u64, KeptBlock>,
+    ) -> Result<(), ModelError> {
+        let number = self.state() as usize;
+        if !own.contains(&number) {
+            return Ok(());
+        }
+        let state = StateId(number - own.start);
+        match self {
+            Self::CopyPage { from, to, .. } => pool.memory_of(state, &[from, to])?.copy_page(state, from, to),
+            Self::CopyBlock { from, to, .. } => {
+                pool.memory_of(state, &[from, to])?.copy_block(state, from, to)
+            }
+            Self::Clear { block, .. } => pool.memory_of(state, &[block])?.clear_block(state, block),
+            Self::Keep { block, copy, .. } => {
+                kept.insert(copy, pool.memory_of(state, &[block])?.keep_block(state, block)?);
+                Ok(())
+            }
+            Self::Put { block, copy, .. } => {
+                let values = kept.get(&copy).ok_or_else(|| {
+                    ModelError::State(format!("copy {copy} of a recurrent state is not in this stage"))
+                })?;
+                pool.memory_of(state, &[block])?.put_block(state, block, values)
+            }
+            Self::Forget { copy, .. } => {
+                kept.remove(&copy);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A model split into stages: each computes its layers, keeps their states, and sends frames to the next.
+//!
+//! [`StageChain`] is an [`menagerie_model::Executor`] like a whole model. A step goes down the chain as a [`Frame`]: where the
+//! sequences lie ([`menagerie_model::Placement`]), tokens, positions, rope regimes, adapter sets, what happened to the memory
+//! of states since the step before ([`StateChange`]), and the rows that layers hand on. Each stage is a [`StageWorker`], whose
+//! `StageWorker::execute_stage` serves every model; the last one sends logits back to the chain.
+//!
+//! The pool of the chain keeps tables and no memory; the pools of the stages keep memory and are told where everything
+//! lies. What the scheduler does to sequences therefore reaches every stage, whatever it is, or is refused.
+//!
+//! Everything is checked on receipt: numbers of frames, their sums, sizes, epochs, and that rows are numbers. What is
+//! missing, late, doubled, out of order or broken is a [`StageFault`] that names stage, layers, request and position.
+//! Frames travel over a [`PipelineTransport`]; nothing above it knows where the other end is.
+#![forbid(unsafe_code)]
+
+mod adapters;
+mod bytes;
+mod chain;
+mod change;
+mod channel;
+mod crc;
+mod fault;
+mod frame;
+mod identity;
+mod link;
+mod open;
+mod section;
+mod session;
+#[cfg(unix)]
+mod socket;
+mod step;
+mod times;
+mod transport;
+mod worker;
+
+pub use adapters::{AdapterLibrary, NamedAdapters, SharedAdapters};
+pub use chain::{ChainFacts, ChainOptions, StageChain};
+pub use change::StateChange;
+pub use channel::{Channel, ring};
+pub use fault::{FaultKind, StageFault, StageName};
+pub use frame::{Frame, FrameKind, HEADER_BYTES, Header, MOST_BYTES};
+pub use identity::Identity;
+#[cfg(unix)]
+pub use socket::SocketTransport;
+pub use times::StageTime;
+pub use transport::{PipelineTransport, TransportFault};
+pub use worker::{StageWorker, WorkerParts};

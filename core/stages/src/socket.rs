@@ -1,0 +1,201 @@
+//! [`SocketTransport`]: the transport between processes of one machine, over Unix sockets.
+
+use crate::frame::{Frame, HEADER_BYTES};
+use crate::transport::{PipelineTransport, TransportFault};
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Frames that are read before anybody wants them: what credits allow, and control frames.
+const READ_AHEAD: usize = 8;
+
+/// How long a frame that is given back may wait for room: the other end reads all the time.
+const BACK: Duration = Duration::from_secs(5);
+
+/// Two sockets, from the stage before and to the next one. What comes is read by threads of its own, so that the next frame
+/// arrives while this one is computed.
+pub struct SocketTransport {
+    before: UnixStream,
+    next: UnixStream,
+    down: Receiver<Result<Frame, TransportFault>>,
+    up: Receiver<Result<Frame, TransportFault>>,
+    gone: Arc<AtomicBool>,
+}
+
+fn system(error: &std::io::Error) -> TransportFault {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => TransportFault::Full,
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
+            TransportFault::Closed
+        }
+        _ => TransportFault::System(error.to_string()),
+    }
+}
+
+impl SocketTransport {
+    /// A transport over its two sockets.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn new(before: UnixStream, next: UnixStream) -> std::io::Result<Self> {
+        let gone = Arc::new(AtomicBool::new(false));
+        let down = reader("menagerie-from-before", before.try_clone()?, Some(Arc::clone(&gone)))?;
+        let up = reader("menagerie-from-next", next.try_clone()?, None)?;
+        Ok(Self { before, next, down, up, gone })
+    }
+
+    /// The transport of a process whose standard input is the socket of the stage before and whose standard output is that of
+    /// the next one.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn of_standard_streams() -> std::io::Result<Self> {
+        let before = std::io::stdin().as_fd().try_clone_to_owned()?;
+        let next = std::io::stdout().as_fd().try_clone_to_owned()?;
+        Self::new(before.into(), next.into())
+    }
+
+    /// Set once the stage before is gone: what is being computed is of no use to anybody.
+    pub fn gone(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.gone)
+    }
+}
+
+/// Frames of a socket, read on a thread until it ends; `gone` is set then.
+fn reader(
+    name: &str,
+    mut from: UnixStream,
+    gone: Option<Arc<AtomicBool>>,
+) -> std::io::Result<Receiver<Result<Frame, TransportFault>>> {
+    let (to, frames): (SyncSender<_>, _) = sync_channel(READ_AHEAD);
+    let read = move || {
+        loop {
+            let frame = read(&mut from);
+            let ended = frame.is_err();
+            if let (true, Some(gone)) = (ended, &gone) {
+                gone.store(true, Ordering::Relaxed);
+            }
+            if to.send(frame).is_err() || ended {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(read)?;
+    Ok(frames)
+}
+
+/// The next frame. Its payload grows as bytes arrive, not as they are announced.
+fn read(from: &mut UnixStream) -> Result<Frame, TransportFault> {
+    let mut head = [0; HEADER_BYTES];
+    from.read_exact(&mut head).map_err(|error| system(&error))?;
+    let bytes = Frame::announced(&head).map_err(TransportFault::Broken)?;
+    let mut payload = Vec::new();
+    from.take(bytes as u64).read_to_end(&mut payload).map_err(|error| system(&error))?;
+    if payload.len() < bytes {
+        return Err(TransportFault::Closed);
+    }
+    Ok(Frame { head, payload })
+}
+
+fn write(to: &mut UnixStream, frame: &Frame, by: Instant) -> Result<(), TransportFault> {
+    let mut all = Vec::with_capacity(HEADER_BYTES + frame.payload.len());
+    all.extend_from_slice(&frame.head);
+    all.extend_from_slice(&frame.payload);
+    let mut rest = all.as_slice();
+    while !rest.is_empty() {
+        let left = by.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        to.set_write_timeout(Some(left)).map_err(|error| system(&error))?;
+        match to.write(rest) {
+            Ok(0) => return Err(TransportFault::Closed),
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // The rest of a frame that was begun would be read as another one.
+            Err(error) if rest.len() < all.len() && system(&error) == TransportFault::Full => {
+                drop(to.shutdown(Shutdown::Both));
+                return Err(TransportFault::System("the other end took a part of a frame only".to_owned()));
+            }
+            Err(error) => return Err(system(&error)),
+        }
+    }
+    Ok(())
+}
+
+fn take(
+    frames: &Receiver<Result<Frame, TransportFault>>,
+    by: Instant,
+) -> Result<Option<Frame>, TransportFault> {
+    match frames.recv_timeout(by.saturating_duration_since(Instant::now())) {
+        Ok(frame) => frame.map(Some),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(TransportFault::Closed),
+    }
+}
+
+impl PipelineTransport for SocketTransport {
+    fn send(&mut self, frame: Frame, by: Instant) -> Result<(), TransportFault> {
+        write(&mut self.next, &frame, by)
+    }
+
+    fn receive(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+        take(&self.down, by)
+    }
+
+    fn send_back(&mut self, frame: Frame) -> Result<(), TransportFault> {
+        write(&mut self.before, &frame, Instant::now() + BACK)
+    }
+
+    fn receive_back(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+        take(&self.up, by)
+    }
+}
+
+impl Drop for SocketTransport {
+    fn drop(&mut self) {
+        // The threads that read have handles of their own.
+        drop(self.before.shutdown(Shutdown::Both));
+        drop(self.next.shutdown(Shutdown::Both));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{FrameKind, Header};
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(5)
+    }
+
+    #[test]
+    fn frames_go_both_ways_and_an_end_that_is_gone_is_noticed() {
+        let (a, b) = UnixStream::pair().unwrap();
+        let (c, d) = UnixStream::pair().unwrap();
+        let mut first = SocketTransport::new(d, a).unwrap();
+        let mut second = SocketTransport::new(b, c).unwrap();
+        let frame = Frame::new(&Header::of(FrameKind::Step), vec![7; 100_000]).unwrap();
+        first.send(frame.clone(), soon()).unwrap();
+        assert_eq!(second.receive(soon()).unwrap().unwrap(), frame);
+        second.send_back(frame.clone()).unwrap();
+        assert_eq!(first.receive_back(soon()).unwrap().unwrap(), frame);
+        assert_eq!(first.receive(Instant::now()).unwrap(), None);
+        let gone = second.gone();
+        drop(first);
+        assert_eq!(second.receive(soon()), Err(TransportFault::Closed));
+        assert!(gone.load(Ordering::Relaxed));
+        assert!(second.send(frame, soon()).is_err());
+    }
+
+    #[test]
+    fn an_end_that_takes_nothing_is_waited_for_until_the_deadline() {
+        let (mut a, _held) = UnixStream::pair().unwrap();
+        let frame = Frame::new(&Header::of(FrameKind::Step), vec![7; 8 << 20]).unwrap();
+        let began = Instant::now();
+        assert!(write(&mut a, &frame, began + Duration::from_millis(200)).is_err());
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+}

@@ -1,0 +1,277 @@
+//! [`StepMessage`]: what every stage is told of a step, beside the rows.
+
+use crate::bytes::{Reader, Writer};
+use crate::change::StateChange;
+use menagerie_model::{
+    InferenceStep, ModelError, PlacedPages, Placement, Positions, RopeRegime, SequenceId, SequenceLayout,
+    SequenceRows, StepInput, TransformContext,
+};
+use std::ops::Range;
+
+/// An adapter set: numbers and weights of its adapters.
+pub(crate) type SetMembers = Vec<(u32, f32)>;
+
+/// What every stage is told of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StepMessage {
+    pub(crate) changes: Vec<StateChange>,
+    pub(crate) sequences: Vec<StepSequence>,
+    pub(crate) axes: usize,
+    /// `[T, axes]`.
+    pub(crate) positions: Vec<u32>,
+    pub(crate) input: StepTokens,
+    pub(crate) token_types: Option<Vec<u32>>,
+    pub(crate) sets: Vec<SetMembers>,
+}
+
+/// One sequence of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StepSequence {
+    pub(crate) placement: Placement,
+    pub(crate) step: InferenceStep,
+    pub(crate) regime: RopeRegime,
+    pub(crate) logits: Range<usize>,
+    pub(crate) adapters: Option<usize>,
+}
+
+/// What goes into a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum StepTokens {
+    Tokens(Vec<u32>),
+    Embeddings(Vec<f32>),
+}
+
+impl StepTokens {
+    pub(crate) fn as_input(&self) -> StepInput<'_> {
+        match self {
+            Self::Tokens(tokens) => StepInput::Tokens(tokens),
+            Self::Embeddings(rows) => StepInput::Embeddings(rows),
+        }
+    }
+}
+
+impl StepMessage {
+    /// The step of a context whose rows were prepared.
+    pub(crate) fn of(
+        context: &TransformContext,
+        changes: Vec<StateChange>,
+        sets: Vec<SetMembers>,
+    ) -> Result<Self, ModelError> {
+        let sequence = |part: &SequenceRows| {
+            Ok(StepSequence {
+                placement: context.states.placement(part.sequence, part.rows.len())?,
+                step: part.step,
+                regime: part.regime,
+                logits: part.logits.clone(),
+                adapters: part.adapters,
+            })
+        };
+        let layout = context.layout;
+        Ok(Self {
+            changes,
+            sequences: layout.sequences().iter().map(sequence).collect::<Result<_, ModelError>>()?,
+            axes: layout.positions().axes(),
+            positions: layout.positions().values().to_vec(),
+            input: match context.input {
+                StepInput::Tokens(tokens) => StepTokens::Tokens(tokens.to_vec()),
+                StepInput::Embeddings(rows) => StepTokens::Embeddings(rows.to_vec()),
+            },
+            token_types: context.token_types.map(<[u32]>::to_vec),
+            sets,
+        })
+    }
+
+    /// The layout of the step, with the sequences that a pool put there.
+    pub(crate) fn layout(&self, ids: &[SequenceId]) -> Result<SequenceLayout, ModelError> {
+        let mut next = 0;
+        let rows = self.sequences.iter().zip(ids).map(|(part, id)| {
+            let rows = next..next + part.placement.rows;
+            next = rows.end;
+            SequenceRows {
+                sequence: *id,
+                rows,
+                first_position: part.placement.tokens,
+                step: part.step,
+                regime: part.regime,
+                logits: part.logits.clone(),
+                adapters: part.adapters,
+            }
+        });
+        let rows = rows.collect();
+        SequenceLayout::with_positions(rows, Positions::new(self.axes, self.positions.clone())?)
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::default();
+        out.count(self.changes.len());
+        self.changes.iter().for_each(|change| change.encode(&mut out));
+        out.count(self.sequences.len());
+        self.sequences.iter().for_each(|sequence| sequence.encode(&mut out));
+        out.count(self.axes);
+        out.u32s(&self.positions);
+        match &self.input {
+            StepTokens::Tokens(tokens) => {
+                out.u8(0);
+                out.u32s(tokens);
+            }
+            StepTokens::Embeddings(rows) => {
+                out.u8(1);
+                out.f32s(rows);
+            }
+        }
+        out.u8(u8::from(self.token_types.is_some()));
+        if let Some(types) = &self.token_types {
+            out.u32s(types);
+        }
+        out.count(self.sets.len());
+        for set in &self.sets {
+            out.count(set.len());
+            for (adapter, weight) in set {
+                out.u32(*adapter);
+                out.u32(weight.to_bits());
+            }
+        }
+        out.0
+    }
+
+    pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
+        let count = from.count(17)?;
+        let changes = (0..count).map(|_| StateChange::decode(from)).collect::<Result<_, _>>()?;
+        let count = from.count(16)?;
+        let sequences = (0..count).map(|_| StepSequence::decode(from)).collect::<Result<_, _>>()?;
+        let (axes, positions) = (from.number()?, from.u32s()?);
+        let input = match from.u8()? {
+            0 => StepTokens::Tokens(from.u32s()?),
+            1 => StepTokens::Embeddings(from.f32s()?),
+            kind => return Err(format!("steps of kind {kind} are not known")),
+        };
+        let token_types = if from.u8()? == 1 { Some(from.u32s()?) } else { None };
+        let count = from.count(8)?;
+        let sets = (0..count).map(|_| set(from)).collect::<Result<_, _>>()?;
+        Ok(Self { changes, sequences, axes, positions, input, token_types, sets })
+    }
+}
+
+fn set(from: &mut Reader) -> Result<SetMembers, String> {
+    let count = from.count(8)?;
+    (0..count).map(|_| Ok((from.u32()?, f32::from_bits(from.u32()?)))).collect()
+}
+
+impl StepSequence {
+    fn encode(&self, out: &mut Writer) {
+        let Self { placement, step, regime, logits, adapters } = self;
+        let Placement { slot, tokens, rows, tables } = placement;
+        out.u32(*slot);
+        out.count(*tokens);
+        out.count(*rows);
+        out.count(tables.len());
+        for PlacedPages { first_page, pages } in tables {
+            out.count(*first_page);
+            out.u32s(pages);
+        }
+        match *step {
+            InferenceStep::Prefill {
+                chunk_tokens,
+                chunk_start_position,
+                total_prompt_tokens,
+                is_final_chunk,
+            } => {
+                out.u8(if is_final_chunk { 1 } else { 0 });
+                [chunk_tokens, chunk_start_position, total_prompt_tokens].iter().for_each(|n| out.count(*n));
+            }
+            InferenceStep::Decode { current_position } => {
+                out.u8(2);
+                out.count(current_position);
+            }
+        }
+        out.u8(match regime {
+            RopeRegime::Short => 0,
+            RopeRegime::Long => 1,
+        });
+        out.count(logits.start);
+        out.count(logits.end);
+        out.u64(adapters.map_or(u64::MAX, |set| set as u64));
+    }
+
+    fn decode(from: &mut Reader) -> Result<Self, String> {
+        let (slot, tokens, rows) = (from.u32()?, from.number()?, from.number()?);
+        let count = from.count(16)?;
+        let table = |from: &mut Reader| Ok(PlacedPages { first_page: from.number()?, pages: from.u32s()? });
+        let tables = (0..count).map(|_| table(from)).collect::<Result<_, String>>()?;
+        let step = match from.u8()? {
+            2 => InferenceStep::Decode { current_position: from.number()? },
+            last @ (0 | 1) => InferenceStep::Prefill {
+                chunk_tokens: from.number()?,
+                chunk_start_position: from.number()?,
+                total_prompt_tokens: from.number()?,
+                is_final_chunk: last == 1,
+            },
+            kind => return Err(format!("steps of kind {kind} are not known")),
+        };
+        let regime = match from.u8()? {
+            0 => RopeRegime::Short,
+            1 => RopeRegime::Long,
+            regime => return Err(format!("rope regime {regime} is not known")),
+        };
+        let logits = from.number()?..from.number()?;
+        let adapters = match from.u64()? {
+            u64::MAX => None,
+            set => Some(usize::try_from(set).map_err(|_| format!("adapter set {set}"))?),
+        };
+        let placement = Placement { slot, tokens, rows, tables };
+        Ok(Self { placement, step, regime, logits, adapters })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_comes_back_as_it_was_and_is_never_read_past_its_end() {
+        let sequence = |slot, step, adapters| StepSequence {
+            placement: Placement {
+                slot,
+                tokens: 5,
+                rows: 2,
+                tables: vec![
+                    PlacedPages { first_page: 0, pages: vec![4, 2] },
+                    PlacedPages { first_page: 1, pages: vec![9] },
+                ],
+            },
+            step,
+            regime: RopeRegime::Long,
+            logits: 1..2,
+            adapters,
+        };
+        let prefill = InferenceStep::Prefill {
+            chunk_tokens: 2,
+            chunk_start_position: 5,
+            total_prompt_tokens: 9,
+            is_final_chunk: false,
+        };
+        let message = StepMessage {
+            changes: vec![
+                StateChange::CopyPage { state: 1, from: 2, to: 3 },
+                StateChange::Keep { state: 4, block: 0, copy: u64::MAX },
+                StateChange::Forget { state: 4, copy: 8 },
+            ],
+            sequences: vec![
+                sequence(0, prefill, None),
+                sequence(3, InferenceStep::Decode { current_position: 7 }, Some(1)),
+            ],
+            axes: 1,
+            positions: vec![5, 6, 5, 6],
+            input: StepTokens::Tokens(vec![1, 2, 3, 4]),
+            token_types: Some(vec![0, 1, 0, 1]),
+            sets: vec![vec![(0, 1.0)], vec![(1, 0.5), (0, -2.0)]],
+        };
+        let payload = message.encode();
+        let mut from = Reader::new(&payload);
+        assert_eq!(StepMessage::decode(&mut from).unwrap(), message);
+        from.end().unwrap();
+        for cut in 0..payload.len() {
+            assert!(StepMessage::decode(&mut Reader::new(&payload[..cut])).is_err(), "{cut} bytes");
+        }
+    }
+}

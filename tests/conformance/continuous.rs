@@ -1,0 +1,187 @@
+//! Continuous batching of real models: 32 sequences of mixed lengths, adapters and samplers that come and go give what each
+//! gives alone, bit for bit; what sequences share is what they would compute.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie::pipeline::{
+    Adapted, Arithmetic, Event, LoadOptions, Outcome, Queue, Request, SamplingOptions, SchedulerOptions,
+    Task, TextPipeline, Ticket,
+};
+use menagerie_conformance::{fixtures, options};
+use std::collections::BTreeMap;
+
+/// Tokens with their log probabilities.
+type Said = Vec<(u32, f32)>;
+
+/// How far log probabilities of F32 and F16 weights may be apart: not at all, as those of quantised ones.
+const FLOATS: f32 = 0.0;
+
+fn open(file: &str, arithmetic: Arithmetic) -> TextPipeline {
+    let options = LoadOptions { context: Some(256), ..options(arithmetic) };
+    TextPipeline::open(&fixtures().join(file), &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
+    (0..count).map(|i| ((i * i * 7 + i * (13 + seed) + 5 * seed + 5) % vocabulary) as u32).collect()
+}
+
+/// 32 prompts of 1 to 130 tokens, of which every other one begins like one before it.
+fn prompts(vocabulary: usize) -> Vec<Vec<u32>> {
+    let prompt = |index: usize| {
+        let own = tokens(vocabulary, index, 1 + (index * 37) % 101);
+        match index % 2 {
+            0 => own,
+            _ => [tokens(vocabulary, 1000 + index % 3, 29), own].concat(),
+        }
+    };
+    (0..32).map(prompt).collect()
+}
+
+/// Greedy, hot, with penalties, with DRY; each with a seed of its own.
+fn request(index: usize, adapters: Adapted) -> Request {
+    let sampling = SamplingOptions { seed: Some(index as u64), ..SamplingOptions::default() };
+    let sampling = match index % 4 {
+        0 => SamplingOptions::greedy(),
+        1 => SamplingOptions { temperature: 1.5, top_k: 0, min_p: 0.0, ..sampling },
+        2 => SamplingOptions { repeat_penalty: 1.3, presence_penalty: 0.5, temperature: 1.0, ..sampling },
+        _ => SamplingOptions { dry_multiplier: 0.8, xtc_probability: 0.3, ..sampling },
+    };
+    let max_tokens = Some(3 + (index * 11) % 23);
+    Request { sampling, max_tokens, ignore_eos: true, logprobs: Some(0), adapters, ..Request::default() }
+}
+
+fn note(said: &mut Said, event: Event) {
+    if let Event::Token { id, logprob, .. } = event {
+        said.push((id, logprob.unwrap()));
+    }
+}
+
+/// The same tokens, and log probabilities as near as this.
+fn assert_same(said: &Said, expected: &Said, near: f32, what: &str) {
+    let ids = |said: &Said| said.iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    assert_eq!(ids(said), ids(expected), "{what}");
+    for ((_, found), (_, expected)) in said.iter().zip(expected) {
+        assert!((found - expected).abs() <= near, "{what}: {found} instead of {expected}");
+    }
+}
+
+/// Steps until all is done; what each task said, and its outcome.
+fn finish(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>) -> BTreeMap<Ticket, Outcome> {
+    let mut ended = BTreeMap::new();
+    while !queue.is_idle() {
+        step(queue, said, &mut ended);
+    }
+    ended
+}
+
+fn step(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>, ended: &mut BTreeMap<Ticket, Outcome>) {
+    let over = queue.step(&mut |ticket, event| note(said.entry(ticket).or_default(), event));
+    ended.extend(
+        over.into_iter().map(|(ticket, result)| (ticket, result.unwrap_or_else(|error| panic!("{error}")))),
+    );
+}
+
+/// All tasks in a queue in which they come one by one, with room for few of them, and alone.
+fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near: f32) {
+    let prompts = prompts(pipeline.vocabulary());
+    let requests: Vec<Request> =
+        (0..32).map(|index| request(index, sets[index % sets.len()].clone())).collect();
+    let alone = |index: usize| {
+        let mut said = Said::new();
+        let mut session = pipeline.session().unwrap();
+        session.generate(&prompts[index], &requests[index], &mut |event| note(&mut said, event)).unwrap();
+        said
+    };
+    let expected: Vec<Said> = (0..32).map(alone).collect();
+    // Twelve pages of 256 tokens for eight sequences; and 32 at once.
+    for (sequences, step_tokens, all_at_once) in [(8, 40, false), (32, 100, true)] {
+        let room = SchedulerOptions {
+            sequences,
+            prefixes: sequences,
+            capacity_tokens: sequences * 256,
+            step_tokens,
+        };
+        let mut batch = pipeline.batch(room).unwrap();
+        let mut queue = batch.queue();
+        let (mut said, mut ended, mut tickets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for (prompt, request) in prompts.iter().zip(&requests) {
+            tickets.push(queue.submit(Task::tokens(prompt.clone(), request.clone())));
+            if !all_at_once {
+                step(&mut queue, &mut said, &mut ended);
+            }
+        }
+        ended.extend(finish(&mut queue, &mut said));
+        assert_eq!(ended.len(), 32);
+        for (index, ticket) in tickets.iter().enumerate() {
+            let what =
+                format!("{name}, {sequences} at once, sequence {index} of {} tokens", prompts[index].len());
+            assert_eq!(said[ticket].len(), requests[index].max_tokens.unwrap(), "{what}");
+            assert_same(&said[ticket], &expected[index], near, &what);
+        }
+        let shared = queue.scheduler().counts().shared;
+        assert!(shared >= 29, "{name}: {shared} tokens were shared");
+    }
+}
+
+#[test]
+fn thirty_two_sequences_of_quantised_models_are_what_they_are_alone() {
+    for file in ["Q4_K_M", "Q8_0", "Q4_0", "IQ4_XS"] {
+        let pipeline = open(&format!("quant/{file}.gguf"), Arithmetic::Fast);
+        together_is_alone(file, &pipeline, &[Adapted::Bare], 0.0);
+    }
+}
+
+#[test]
+fn thirty_two_sequences_with_adapters_are_too() {
+    for arithmetic in [Arithmetic::Fast, Arithmetic::Exact] {
+        let pipeline = open("base/llama/model-f32.gguf", arithmetic);
+        for name in ["a0", "a1", "a3"] {
+            pipeline.load_adapter(name, &fixtures().join("lora/llama/adapters").join(name)).unwrap();
+        }
+        let set = |members: &[(&str, f32)]| Adapted::Set(pipeline.adapter_set(members).unwrap());
+        let sets = [Adapted::Bare, set(&[("a0", 1.0)]), set(&[("a1", 1.0), ("a3", 0.5)])];
+        together_is_alone(&format!("llama, {arithmetic:?}"), &pipeline, &sets, FLOATS);
+    }
+}
+
+/// Recurrent, windowed, both, latent attention, short convolutions.
+#[test]
+fn thirty_two_sequences_of_other_mixers_are_too() {
+    for name in ["mamba2", "gemma3", "falcon-h1", "deepseek2-v3", "lfm2"] {
+        let pipeline = open(&format!("zoo/{name}/model-f16.gguf"), Arithmetic::Fast);
+        together_is_alone(name, &pipeline, &[Adapted::Bare], FLOATS);
+    }
+}
+
+/// The second sequence computes fewer than 2 % of the tokens of the first one: of attention, a recurrence, windows.
+#[test]
+fn a_shared_prefix_of_4000_tokens_is_computed_once() {
+    for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
+        let options = LoadOptions { context: Some(4200), ..options(Arithmetic::Fast) };
+        let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
+        let prefix = tokens(pipeline.vocabulary(), 3, 4000);
+        let prompt = |last: usize| [&prefix[..], &tokens(pipeline.vocabulary(), last, 40)].concat();
+        let request = Request { logprobs: Some(0), ignore_eos: true, ..Request::greedy(6) };
+        let alone = [1, 2].map(|last| {
+            let mut said = Said::new();
+            let mut session = pipeline.session().unwrap();
+            session.generate(&prompt(last), &request, &mut |event| note(&mut said, event)).unwrap();
+            said
+        });
+        let room =
+            SchedulerOptions { sequences: 2, prefixes: 2, capacity_tokens: 3 * 4200, step_tokens: 512 };
+        let mut batch = pipeline.batch(room).unwrap();
+        let mut queue = batch.queue();
+        let tickets = [1, 2].map(|last| queue.submit(Task::tokens(prompt(last), request.clone())));
+        let mut said = BTreeMap::new();
+        let ended = finish(&mut queue, &mut said);
+        for (ticket, alone) in tickets.iter().zip(&alone) {
+            assert_same(&said[ticket], alone, FLOATS, file);
+        }
+        // All but the prefix and five tokens that each fed back.
+        let rows = queue.scheduler().counts().rows as usize;
+        let second = rows - 4040 - 2 * 5;
+        assert!(second * 100 < 2 * 4040, "{file}: {second} rows");
+        let seconds = tickets.map(|ticket| ended[&ticket].statistics.prefill.as_secs_f64());
+        println!("{file}: {second} rows; prompts took {:.3} s and {:.3} s", seconds[0], seconds[1]);
+    }
+}

@@ -1,0 +1,273 @@
+//! One answer: the logits of a token are the same bits alone, in a prompt, in any chunk, behind a cached prefix, beside other
+//! sequences, on any number of threads and on every instruction set; and the same as on other machines: their hashes are
+//! written down in `fixtures/one-answer.toml`.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie::cpu::CpuBackend;
+use menagerie::kernels::{Cpu, Isa};
+use menagerie::pipeline::{
+    Arithmetic, Device, KvType, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, Sequence,
+    TextPipeline, Wanted,
+};
+use menagerie_conformance::{fixtures, options};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Of the zoo: recurrences of three kinds, windows, latent attention, keys of another layer, sinks with experts, slopes
+/// instead of rope, short convolutions.
+const ZOO: [&str; 9] =
+    ["mamba2", "qwen3next", "falcon-h1", "gemma3", "deepseek2-v3", "gemma4-kv", "gpt-oss", "bloom", "lfm2"];
+
+/// How a model is computed, as the table of hashes names it.
+const WAYS: [(&str, Arithmetic, KvType); 6] = [
+    ("fast f16", Arithmetic::Fast, KvType::F16),
+    ("fast f32", Arithmetic::Fast, KvType::F32),
+    ("fast q8_0", Arithmetic::Fast, KvType::Q8_0),
+    ("exact f16", Arithmetic::Exact, KvType::F16),
+    ("exact f32", Arithmetic::Exact, KvType::F32),
+    ("exact q8_0", Arithmetic::Exact, KvType::Q8_0),
+];
+
+/// Tokens of the text that is computed in every way.
+const TOKENS: usize = 83;
+
+/// Models and where their files are, by the name the table has.
+fn models(folder: &str) -> Vec<(String, std::path::PathBuf)> {
+    let folder_path = fixtures().join(folder);
+    let mut models: Vec<_> = std::fs::read_dir(&folder_path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter_map(|path| {
+            let name = path.file_stem()?.to_str()?.to_owned();
+            match folder {
+                "zoo" => ZOO.contains(&name.as_str()).then(|| (name, path.join("model-f16.gguf"))),
+                _ if path.is_dir() => Some((name, path.join("model-f32.gguf"))),
+                _ => (path.extension()? == "gguf").then_some((name, path)),
+            }
+        })
+        .map(|(name, path)| (format!("{folder}/{name}"), path))
+        .collect();
+    models.sort();
+    models
+}
+
+fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
+    (0..count).map(|i| ((i * i * 7 + i * (13 + seed) + 5 * seed + 5) % vocabulary) as u32).collect()
+}
+
+/// Absent where the heads of a model are too small for the cache's type.
+fn open(path: &Path, isa: Isa, threads: usize, way: (Arithmetic, KvType)) -> Option<TextPipeline> {
+    let backend = CpuBackend::new(Cpu::with_isa(Some(threads), isa).unwrap());
+    let options = LoadOptions {
+        device: Device::Given(Arc::new(backend)),
+        threads: None,
+        kv_type: Some(way.1),
+        context: Some(256),
+        ..options(way.0)
+    };
+    match TextPipeline::open(path, &options) {
+        Ok(pipeline) => Some(pipeline),
+        Err(error) if error.to_string().contains("cannot be stored as q8_0") => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+/// The logits of every token, fed in chunks and from `decode_from` on one by one.
+fn fed(pipeline: &TextPipeline, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<u32> {
+    let logits = pipeline.logits(tokens, &LogitsOptions { chunk: Some(chunk), decode_from });
+    bits(&logits.unwrap_or_else(|e| panic!("{e}")).values)
+}
+
+/// Steps sequences together until none has anything left, and gives the logits of the first.
+fn first_of(scheduler: &mut Scheduler, sequences: &mut [Sequence]) -> Vec<u32> {
+    let mut found = Vec::new();
+    while sequences.iter().any(|sequence| sequence.pending() > 0) {
+        let mut all: Vec<&mut Sequence> = sequences.iter_mut().collect();
+        let step = scheduler.step(&mut all, None);
+        let values = step.values().unwrap().into_owned();
+        for part in step.parts {
+            let rows = part.result.unwrap_or_else(|e| panic!("{e}"));
+            if part.index == 0 {
+                found.extend(bits(&values[rows.start * step.width..rows.end * step.width]));
+            }
+        }
+    }
+    found
+}
+
+/// The logits of every token, beside seven sequences of other lengths, prompts and tokens one by one mixed.
+fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> Vec<u32> {
+    let room = SchedulerOptions { sequences: 8, prefixes: 0, capacity_tokens: 8 * 256, step_tokens };
+    let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
+    let mut sequences: Vec<Sequence> = (0..8).map(|_| scheduler.create().unwrap()).collect();
+    let prompt = text.len() / 2;
+    for (index, sequence) in sequences.iter_mut().enumerate() {
+        let other = tokens(pipeline.vocabulary(), index, 5 + 9 * index);
+        let own = if index == 0 { &text[..prompt] } else { &other[..] };
+        let wanted = if index == 0 { Wanted::All } else { Wanted::Last };
+        scheduler.begin(sequence, own, wanted).unwrap();
+    }
+    let mut found = first_of(&mut scheduler, &mut sequences);
+    for (at, &token) in text.iter().enumerate().skip(prompt) {
+        for (index, sequence) in sequences.iter_mut().enumerate() {
+            // Some decode with it, some rest, some begin anew.
+            let next = if index == 0 { token } else { ((at * 31 + index) % pipeline.vocabulary()) as u32 };
+            match (at + index) % 5 {
+                _ if index == 0 => drop(scheduler.push(sequence, next).unwrap()),
+                0 => {}
+                1 if index > 5 => {
+                    scheduler.begin(sequence, &tokens(pipeline.vocabulary(), at, 11), Wanted::Last).unwrap();
+                }
+                _ => drop(scheduler.push(sequence, next).unwrap()),
+            }
+        }
+        found.extend(first_of(&mut scheduler, &mut sequences));
+    }
+    found
+}
+
+/// The logits of the last tokens, where the first `held` of the text are there from before.
+fn behind_a_prefix(pipeline: &TextPipeline, text: &[u32], held: usize) -> Vec<u32> {
+    let room = SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens: 256, step_tokens: 64 };
+    let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
+    let mut sequences = [scheduler.create().unwrap()];
+    let prompt = text.len() - 4;
+    let mut first = text[..held].to_vec();
+    // What follows the prefix is another text, which is forgotten.
+    first.extend(tokens(pipeline.vocabulary(), 3, 7));
+    scheduler.begin(&mut sequences[0], &first, Wanted::Last).unwrap();
+    first_of(&mut scheduler, &mut sequences);
+    scheduler.begin(&mut sequences[0], &text[..prompt], Wanted::Last).unwrap();
+    let mut found = first_of(&mut scheduler, &mut sequences);
+    for &token in &text[prompt..] {
+        scheduler.push(&mut sequences[0], token).unwrap();
+        found.extend(first_of(&mut scheduler, &mut sequences));
+    }
+    found
+}
+
+/// FNV-1a over the bytes of the logits, little end first.
+fn hash(bits: &[u32]) -> String {
+    let bytes = bits.iter().flat_map(|word| word.to_le_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// Where `found` first differs from `expected`, by token and column.
+fn difference(expected: &[u32], found: &[u32], width: usize) -> Option<String> {
+    if expected.len() != found.len() {
+        return Some(format!("{} rows, expected {}", found.len() / width, expected.len() / width));
+    }
+    let differs = |(a, b): (&u32, &u32)| a != b;
+    let at = expected.iter().zip(found).position(differs)?;
+    let many = expected.iter().zip(found).filter(|&(a, b)| a != b).count();
+    let largest = expected.iter().zip(found).map(|(a, b)| (f32::from_bits(*a) - f32::from_bits(*b)).abs());
+    let largest = largest.fold(0.0, f32::max);
+    Some(format!("{many} of {} values, first in row {}, by up to {largest:.1e}", found.len(), at / width))
+}
+
+/// Everything a model is computed by that must give the same: the hash, and the faults found.
+fn every_way(path: &Path, way: (Arithmetic, KvType)) -> Option<(String, Vec<String>)> {
+    let pipeline = open(path, Isa::detect(), 1, way)?;
+    let width = pipeline.vocabulary();
+    let text = tokens(width, 1, TOKENS);
+    let whole = fed(&pipeline, &text, 512, None);
+    let mut faults = Vec::new();
+    let mut compare = |what: String, expected: &[u32], found: Vec<u32>| {
+        faults.extend(difference(expected, &found, width).map(|fault| format!("{what}: {fault}")));
+    };
+    compare("token by token".to_owned(), &whole, fed(&pipeline, &text, 1, Some(1)));
+    for chunk in [1, 2, 9, 64] {
+        compare(format!("chunks of {chunk}"), &whole, fed(&pipeline, &text, chunk, Some(70)));
+    }
+    for step_tokens in [13, 512] {
+        let found = beside_others(&pipeline, &text, step_tokens);
+        compare(format!("beside others, {step_tokens} rows a step"), &whole, found);
+    }
+    for held in [1, 30, TOKENS - 5] {
+        let found = behind_a_prefix(&pipeline, &text, held);
+        compare(format!("{held} tokens held"), &whole[(TOKENS - 5) * width..], found);
+    }
+    for isa in Isa::available() {
+        let other = open(path, isa, 3, way)?;
+        compare(format!("{isa}, 3 threads"), &whole, fed(&other, &text, 512, None));
+        if isa != Isa::detect() {
+            compare(format!("{isa}, chunks"), &whole, fed(&other, &text, 11, Some(74)));
+        }
+    }
+    Some((hash(&whole), faults))
+}
+
+/// The table of hashes, as it is written down.
+fn table() -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(fixtures().join("one-answer.toml")).unwrap_or_default();
+    let line = |line: &str| {
+        let (name, hash) = line.split_once(" = ")?;
+        Some((name.trim_matches('"').to_owned(), hash.trim_matches('"').to_owned()))
+    };
+    text.lines().filter(|text| !text.starts_with('#')).filter_map(line).collect()
+}
+
+/// Every model of a folder in every way; `q8_0` have heads that can be cached as that.
+fn one_answer(folder: &str, count: usize, q8_0: usize) {
+    let models = models(folder);
+    assert_eq!(models.len(), count);
+    let (expected, mut found, mut faults) = (table(), BTreeMap::new(), String::new());
+    for (name, path) in &models {
+        for (way, arithmetic, kv_type) in WAYS {
+            let Some((hash, wrong)) = every_way(path, (arithmetic, kv_type)) else { continue };
+            wrong.iter().for_each(|fault| writeln!(faults, "{name} {way}: {fault}").unwrap());
+            found.insert(format!("{name} {way}"), hash);
+        }
+    }
+    if std::env::var_os("MENAGERIE_WRITE_GENERATED").is_some() {
+        write(folder, &found);
+    } else {
+        for (name, hash) in &found {
+            let known = expected.get(name).map_or("not written down", String::as_str);
+            if known != hash {
+                writeln!(faults, "{name}: the hash of the logits is {hash}, expected: {known}").unwrap();
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{faults}");
+    assert_eq!(found.keys().filter(|name| name.ends_with("fast q8_0")).count(), q8_0);
+}
+
+/// Puts a folder's hashes into the table, one folder at a time.
+fn write(folder: &str, found: &BTreeMap<String, String>) {
+    static TABLE: Mutex<()> = Mutex::new(());
+    let _alone = TABLE.lock().unwrap();
+    let mut table = table();
+    table.retain(|name, _| !name.starts_with(&format!("{folder}/")));
+    table.extend(found.iter().map(|(name, hash)| (name.clone(), hash.clone())));
+    let mut text = String::from(
+        "# Hashes (FNV-1a, 64 bits) of the logits that tests/conformance/one_answer.rs computes: every machine gives these.\n\
+         # Written by that test where MENAGERIE_WRITE_GENERATED is set; a change of one is a change of what models answer.\n",
+    );
+    table.iter().for_each(|(name, hash)| writeln!(text, "\"{name}\" = \"{hash}\"").unwrap());
+    std::fs::write(fixtures().join("one-answer.toml"), text).unwrap();
+}
+
+#[test]
+fn base_models() {
+    one_answer("base", 9, 2);
+}
+
+#[test]
+fn quantised_files() {
+    one_answer("quant", 14, 14);
+}
+
+#[test]
+fn models_of_the_zoo() {
+    one_answer("zoo", ZOO.len(), 1);
+}
