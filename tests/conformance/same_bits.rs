@@ -7,7 +7,7 @@ use menagerie::pipeline::{
 use menagerie_conformance::{fixtures, options};
 use std::path::{Path, PathBuf};
 
-/// 150 of the vocabulary's tokens; no chunk below leaves a single one, which has kernels of its own.
+/// 150 of the vocabulary's tokens.
 fn tokens(vocabulary: usize) -> Vec<u32> {
     (0..150).map(|i| ((i * i * 7 + i * 13 + 5) % vocabulary) as u32).collect()
 }
@@ -61,7 +61,7 @@ fn quantised_files() {
     every_way_gives_the_same("quant", 14);
 }
 
-/// Tokens and their log probabilities to the bit; a mixture and quantised weights, whose one-row kernels round otherwise.
+/// Tokens and their log probabilities to the bit; a mixture and quantised weights.
 fn answer(session: &mut menagerie::pipeline::Session, prompt: &[u32]) -> Vec<(u32, u32)> {
     let sampling = SamplingOptions { seed: Some(5), temperature: 1.5, ..SamplingOptions::default() };
     let request =

@@ -30,6 +30,7 @@ mod embedding;
 mod encoder;
 mod engine;
 mod error;
+mod fingerprint;
 mod generation;
 mod hooks;
 mod importance;

@@ -9,7 +9,6 @@ mod container;
 mod error;
 mod identity;
 mod lock;
-mod sampled;
 #[cfg(test)]
 mod tests;
 

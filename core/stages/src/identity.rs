@@ -9,7 +9,7 @@ pub struct Identity {
     pub version: String,
     /// The spec, and the numbers that it comes to for the file.
     pub spec: String,
-    /// The weights: names, sizes, and a hash of what they begin with.
+    /// The weights: bytes, and a hash of samples of them.
     pub weights: String,
     /// Arithmetic and the type of caches.
     pub arithmetic: String,

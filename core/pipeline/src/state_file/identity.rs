@@ -1,14 +1,13 @@
 //! [`StateIdentity`]: everything that a state depends on beside its tokens.
 
 use super::StateFileError;
-use super::sampled::sampled;
 use crate::adapters::LoadedAdapters;
 use crate::engine::Engine;
+use crate::fingerprint;
 use crate::resolve::ResolvedFile;
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{AdapterSet, Arithmetic};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -72,13 +71,15 @@ impl StateIdentity {
         let Opened { resolved, engine, adapters } = opened;
         let beside = &resolved.beside;
         let files = |paths: &[PathBuf]| {
-            sampled(paths).map_err(|(path, source)| StateFileError::system(&path, "read", source))
+            fingerprint::of_files(paths)
+                .map_err(|(path, source)| StateFileError::system(&path, "read", source))
         };
         let byte_order = if cfg!(target_endian = "big") { ", big-endian" } else { "" };
         Ok(Self {
             engine: format!("menagerie {}, order {ORDER}{byte_order}", env!("CARGO_PKG_VERSION")),
             architecture: resolved.spec.id().to_owned(),
-            config: config_hash(resolved)?,
+            config: fingerprint::of_model(resolved)
+                .map_err(|error| StateFileError::Unnamed(format!("the model's config ({error})")))?,
             weights: files(resolved.file.paths())?,
             beside: (!beside.files.is_empty()).then(|| files(&beside.files)).transpose()?,
             adapters: engine.adapters.as_ref().map_or(Ok(Vec::new()), |set| acting(set, adapters))?,
@@ -163,8 +164,8 @@ fn acting(set: &Arc<AdapterSet>, known: &LoadedAdapters) -> Result<Vec<AdapterId
         let name = adapter.name().to_owned();
         let path =
             known.path_of(adapter).ok_or_else(|| StateFileError::Unnamed(format!("adapter \"{name}\"")))?;
-        let files =
-            sampled([&path]).map_err(|(path, source)| StateFileError::system(&path, "read", source))?;
+        let files = fingerprint::of_files([&path])
+            .map_err(|(path, source)| StateFileError::system(&path, "read", source))?;
         Ok(AdapterIdentity { name, files, weight })
     };
     set.adapters().map(of).collect()
@@ -176,18 +177,6 @@ fn arithmetic_name(arithmetic: Arithmetic, half_prompts: HalfPrompts) -> &'stati
         (Arithmetic::Fast, HalfPrompts::Float32) => "fast",
         (Arithmetic::Fast, HalfPrompts::BFloat16) => "fast with --half-prompts bf16",
     }
-}
-
-/// The resolved model and the types of its tensors, which `--quant` changes.
-fn config_hash(resolved: &ResolvedFile) -> Result<String, StateFileError> {
-    let failed = |error: serde_json::Error| StateFileError::Unnamed(format!("the model's config ({error})"));
-    let mut hash = Sha256::new();
-    hash.update(serde_json::to_vec(resolved.config()).map_err(failed)?);
-    for tensor in resolved.tensors.entries() {
-        let dims = serde_json::to_string(&tensor.dims).map_err(failed)?;
-        hash.update(format!("{} {dims} {}\n", tensor.name, tensor.kind));
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! [`sampled`]: what tells the files that a state was computed with from others.
+//! Fingerprints: what tells the files and the resolved model that something was computed with from others.
 
+use crate::resolve::ResolvedFile;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -25,14 +26,32 @@ const DEPTH: usize = 4;
 ///
 /// # Errors
 /// A file that cannot be read, with its name.
-pub(super) fn sampled<'a>(
+pub(crate) fn of_files<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
 ) -> Result<String, (PathBuf, io::Error)> {
     let mut hash = Sha256::new();
     for path in paths {
         add(&mut hash, path, 0).map_err(|error| (path.clone(), error))?;
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(in_hex(hash))
+}
+
+/// A hash of the resolved model and the types of its tensors, which `--quant` changes.
+///
+/// # Errors
+/// A number that JSON cannot hold.
+pub(crate) fn of_model(resolved: &ResolvedFile) -> Result<String, serde_json::Error> {
+    let mut hash = Sha256::new();
+    hash.update(serde_json::to_vec(resolved.config())?);
+    for tensor in resolved.tensors.entries() {
+        let dims = serde_json::to_string(&tensor.dims)?;
+        hash.update(format!("{} {dims} {}\n", tensor.name, tensor.kind));
+    }
+    Ok(in_hex(hash))
+}
+
+fn in_hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn add(hash: &mut Sha256, path: &Path, depth: usize) -> io::Result<()> {
@@ -78,7 +97,7 @@ mod tests {
     use super::*;
 
     fn of(path: &Path) -> String {
-        sampled([&path.to_owned()]).unwrap()
+        of_files([&path.to_owned()]).unwrap()
     }
 
     #[test]
@@ -118,6 +137,6 @@ mod tests {
         std::fs::write(folder.path().join("part/a.safetensors"), "Weights").unwrap();
         assert_ne!(of(folder.path()), first);
         let absent = folder.path().join("absent.gguf");
-        assert_eq!(sampled([&absent]).unwrap_err().0, absent);
+        assert_eq!(of_files([&absent]).unwrap_err().0, absent);
     }
 }
