@@ -13,6 +13,13 @@ const FILE_LINES: usize = 500;
 const ARGUMENTS: usize = 6;
 const UNSAFE_FOLDERS: [&str; 6] =
     ["core/kernels/", "core/gguf/", "core/plugin/", "core/plugin-host/", "plugins/", "tests/plugins/"];
+/// What the standard library leaves to the machine's own library, whose last bits differ: `libm` has them, alike everywhere.
+const OF_THE_MACHINE: [&str; 18] = [
+    "exp", "exp2", "exp_m1", "ln", "ln_1p", "log", "log2", "log10", "powf", "sin", "cos", "tan", "sin_cos",
+    "sinh", "cosh", "tanh", "cbrt", "hypot",
+];
+/// What stands on no way from a file to a token, or promises no bits.
+const OFF_THE_WAY: [&str; 4] = ["core/apps/", "core/backends/candle/", "core/synth/", "core/examples/"];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "common", "misc"];
 
 struct Source {
@@ -56,6 +63,11 @@ impl Source {
             || self.inside.ends_with("_tests.rs")
             || self.inside.starts_with("core/testkit/")
             || self.inside.starts_with("core/kernels/check/")
+    }
+
+    /// Whether what it computes may reach a token.
+    fn is_on_the_way(&self) -> bool {
+        self.inside.starts_with("core/") && !OFF_THE_WAY.iter().any(|folder| self.inside.starts_with(folder))
     }
 
     /// Whether others read its documentation: not the command line, nor examples.
@@ -102,6 +114,13 @@ impl Walk<'_> {
                 signature.span(),
                 format!("`{name}` can fail, and its documentation has no `# Errors`"),
             );
+        }
+    }
+
+    /// Notes a function whose last bits differ between machines.
+    fn of_the_machine(&mut self, name: &syn::Ident) {
+        if OF_THE_MACHINE.iter().any(|known| name == known) && self.source.is_on_the_way() && !self.in_test {
+            self.fault(name.span(), format!("`{name}` differs between machines; `libm` has it"));
         }
     }
 
@@ -166,7 +185,18 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         if refused && fallible && !self.in_test {
             self.fault(call.method.span(), format!("`{}` outside tests", call.method));
         }
+        self.of_the_machine(&call.method);
         visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let segments: Vec<&syn::Ident> = path.segments.iter().map(|segment| &segment.ident).collect();
+        if let [.., kind, name] = segments[..]
+            && (kind == "f32" || kind == "f64")
+        {
+            self.of_the_machine(name);
+        }
+        visit::visit_path(self, path);
     }
 
     fn visit_expr_unsafe(&mut self, block: &'ast syn::ExprUnsafe) {

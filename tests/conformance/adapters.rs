@@ -289,7 +289,13 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
         .collect();
     assert!(alone[0] != alone[1] && alone[1] != alone[2], "{alone:?}");
     assert_eq!(alone[1], reference.ids("a0.tokens_greedy")[..12]);
-    let room = SchedulerOptions { sequences: 3, prefixes: 0, capacity_tokens: 256, step_tokens: 100 };
+    let room = SchedulerOptions {
+        sequences: 3,
+        prefixes: 0,
+        capacity_tokens: 256,
+        step_tokens: 100,
+        aside_bytes: 0,
+    };
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences

@@ -3,11 +3,12 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::pipeline::{
-    Adapted, Arithmetic, Event, LoadOptions, Outcome, Queue, Request, SamplingOptions, SchedulerOptions,
-    Task, TextPipeline, Ticket,
+    Adapted, Arithmetic, Batch, Event, KvType, LoadOptions, Outcome, Queue, Request, SamplingOptions,
+    Scheduler, SchedulerOptions, Task, TextPipeline, Ticket,
 };
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Tokens with their log probabilities.
 type Said = Vec<(u32, f32)>;
@@ -99,6 +100,7 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near
             prefixes: sequences,
             capacity_tokens: sequences * 256,
             step_tokens,
+            aside_bytes: 0,
         };
         let mut batch = pipeline.batch(room).unwrap();
         let mut queue = batch.queue();
@@ -167,8 +169,13 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
             session.generate(&prompt(last), &request, &mut |event| note(&mut said, event)).unwrap();
             said
         });
-        let room =
-            SchedulerOptions { sequences: 2, prefixes: 2, capacity_tokens: 3 * 4200, step_tokens: 512 };
+        let room = SchedulerOptions {
+            sequences: 2,
+            prefixes: 2,
+            capacity_tokens: 3 * 4200,
+            step_tokens: 512,
+            aside_bytes: 0,
+        };
         let mut batch = pipeline.batch(room).unwrap();
         let mut queue = batch.queue();
         let tickets = [1, 2].map(|last| queue.submit(Task::tokens(prompt(last), request.clone())));
@@ -183,5 +190,98 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
         assert!(second * 100 < 2 * 4040, "{file}: {second} rows");
         let seconds = tickets.map(|ticket| ended[&ticket].statistics.prefill.as_secs_f64());
         println!("{file}: {second} rows; prompts took {:.3} s and {:.3} s", seconds[0], seconds[1]);
+    }
+}
+
+/// One after the other, the next one coming when the answer before has moved every window on: the second one finds a point near
+/// the end of the first one's prompt, the third one where the two before it part. What they say is what each says alone.
+#[test]
+fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
+    for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
+        let options = LoadOptions { context: Some(4608), ..options(Arithmetic::Fast) };
+        let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
+        let prefix = tokens(pipeline.vocabulary(), 3, 4000);
+        let room = SchedulerOptions {
+            sequences: 2,
+            prefixes: 2,
+            capacity_tokens: 4 * 4608,
+            step_tokens: 512,
+            aside_bytes: 0,
+        };
+        let mut batch = pipeline.batch(room).unwrap();
+        let mut queue = batch.queue();
+        let mut before = 0;
+        let computed: Vec<usize> = (1..4)
+            .map(|last| {
+                let prompt = [&prefix[..], &tokens(pipeline.vocabulary(), last, 40)].concat();
+                let long = if last == 1 { 400 } else { 6 };
+                let request = Request { logprobs: Some(0), ignore_eos: true, ..Request::greedy(long) };
+                let mut alone = Said::new();
+                let mut session = pipeline.session().unwrap();
+                session.generate(&prompt, &request, &mut |event| note(&mut alone, event)).unwrap();
+                let ticket = queue.submit(Task::tokens(prompt, request));
+                let mut said = BTreeMap::new();
+                finish(&mut queue, &mut said);
+                assert_same(&said[&ticket], &alone, FLOATS, file);
+                let rows = queue.scheduler().counts().rows as usize;
+                rows - std::mem::replace(&mut before, rows) - (long - 1)
+            })
+            .collect();
+        let anywhere = file.contains("llama");
+        // 3976 tokens are a border: the prompt's end less 64.
+        assert_eq!(computed, [4040, if anywhere { 40 } else { 64 }, 40], "{file}");
+        assert!(computed[1] * 100 < 2 * computed[0]);
+    }
+}
+
+/// Six sequences in room for two: some give way, to be computed again or to be put back, and say what each says alone. Attention,
+/// a recurrence beside it, windows beside it; caches of two types.
+#[test]
+fn who_gives_way_says_the_same() {
+    for (file, kv_type) in [
+        ("quant/Q4_K_M.gguf", KvType::F16),
+        ("quant/Q8_0.gguf", KvType::Q8_0),
+        ("zoo/falcon-h1/model-f16.gguf", KvType::F16),
+        ("zoo/gemma3/model-f16.gguf", KvType::F16),
+        ("zoo/deepseek2-v3/model-f16.gguf", KvType::F32),
+    ] {
+        let options = LoadOptions { context: Some(256), kv_type: Some(kv_type), ..options(Arithmetic::Fast) };
+        let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
+        let prompts: Vec<Vec<u32>> =
+            (0..6).map(|index| tokens(pipeline.vocabulary(), index, 10 + 3 * index)).collect();
+        let request =
+            |index: usize| Request { max_tokens: Some(140 + index), ..request(index, Adapted::Bare) };
+        let alone = |index: usize| {
+            let mut said = Said::new();
+            let mut session = pipeline.session().unwrap();
+            session.generate(&prompts[index], &request(index), &mut |event| note(&mut said, event)).unwrap();
+            said
+        };
+        let expected: Vec<Said> = (0..6).map(alone).collect();
+        for aside in [0, 1 << 30] {
+            let engine = pipeline.engine();
+            // A page is no smaller than the blocks that attention reads.
+            let room = engine.pool_options(6, 300).with_page_len(64);
+            let scheduler = Scheduler::with_pool(Arc::clone(engine), Vec::new(), room, 64).unwrap();
+            let tokenizer = Arc::clone(pipeline.tokenizer().unwrap());
+            let mut batch = Batch::new(scheduler.with_aside(aside), Some(tokenizer));
+            let mut queue = batch.queue();
+            // They begin beside each other, and outgrow the room.
+            let tasks = prompts.iter().enumerate().map(|(index, prompt)| {
+                Task::tokens(prompt.clone(), request(index)).with_priority(index as i32 % 3)
+            });
+            let tickets: Vec<Ticket> = tasks.map(|task| queue.submit(task)).collect();
+            let mut said = BTreeMap::new();
+            finish(&mut queue, &mut said);
+            for (index, ticket) in tickets.iter().enumerate() {
+                let what = format!("{file}, {aside} bytes, sequence {index}");
+                assert_same(&said[ticket], &expected[index], FLOATS, &what);
+            }
+            let counts = queue.scheduler().counts();
+            println!("{file}, {aside} bytes: {counts:?}");
+            assert!(counts.preemptions > 0, "{file}: {counts:?}");
+            assert_eq!(counts.set_aside, if aside > 0 { counts.preemptions } else { 0 }, "{file}");
+            assert_eq!(counts.preempted_tokens == 0, aside > 0, "{file}");
+        }
     }
 }

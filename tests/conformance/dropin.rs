@@ -2,7 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions};
-use menagerie::pipeline::{Arithmetic, GivenTemplate, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::pipeline::{
+    Arithmetic, ChatMessage, GivenTemplate, LoadOptions, LogitsOptions, RenderOptions, TextPipeline,
+};
 use menagerie_conformance::suite::dropped_in;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use std::path::Path;
@@ -123,7 +125,8 @@ fn tables_of_a_spec_folder_are_used() {
     assert_eq!(tokenizer.encode_prompt(prompt).unwrap(), expected.encode_prompt(prompt).unwrap());
     assert!(tokenizer.end_of_generation().contains(&3), "<|im_start|> ends a generation");
     let format = pipeline.chat_format().unwrap_or_else(|error| panic!("{error}"));
-    assert!(format.reasoning_tags().iter().any(|tags| tags.open == "<hm>"));
+    let rendered = format.render_prompt(&[ChatMessage::user("?")], &RenderOptions::default()).unwrap();
+    assert!(rendered.reasoning_tags.iter().any(|tags| tags.open == "<hm>"));
     let notices: Vec<String> = pipeline.notices().iter().map(ToString::to_string).collect();
     assert!(notices.iter().any(|notice| notice.contains("unheard.toml")), "{notices:?}");
 

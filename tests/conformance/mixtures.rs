@@ -199,7 +199,13 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
         let alone: Vec<Vec<u32>> = prompts.iter().map(alone).collect();
         let wanted = |at: usize| reference.ids(&format!("both.{choose}.tokens_greedy_{at}"));
         assert_eq!(alone, [wanted(0), wanted(1), wanted(2)]);
-        let room = SchedulerOptions { sequences: 3, prefixes: 0, capacity_tokens: 128, step_tokens: 64 };
+        let room = SchedulerOptions {
+            sequences: 3,
+            prefixes: 0,
+            capacity_tokens: 128,
+            step_tokens: 64,
+            aside_bytes: 0,
+        };
         let mut batch = pipeline.batch(room).unwrap();
         let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
         let pairs = sequences.iter_mut().zip(&prompts);

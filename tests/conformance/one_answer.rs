@@ -3,22 +3,20 @@
 //! written down in `fixtures/one-answer.toml`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "one_answer/subjects.rs"]
+mod subjects;
+
 use menagerie::cpu::CpuBackend;
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::pipeline::{
-    Arithmetic, Device, KvType, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, Sequence,
-    TextPipeline, Wanted,
+    Adapted, Arithmetic, Device, KvType, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, Sequence,
+    StepOutput, TextPipeline, Wanted,
 };
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
-
-/// Of the zoo: recurrences of three kinds, windows, latent attention, keys of another layer, sinks with experts, slopes
-/// instead of rope, short convolutions.
-const ZOO: [&str; 9] =
-    ["mamba2", "qwen3next", "falcon-h1", "gemma3", "deepseek2-v3", "gemma4-kv", "gpt-oss", "bloom", "lfm2"];
+use subjects::{Depends, Subject, ZOO, subjects};
 
 /// How a model is computed, as the table of hashes names it.
 const WAYS: [(&str, Arithmetic, KvType); 6] = [
@@ -33,44 +31,25 @@ const WAYS: [(&str, Arithmetic, KvType); 6] = [
 /// Tokens of the text that is computed in every way.
 const TOKENS: usize = 83;
 
-/// Models and where their files are, by the name the table has.
-fn models(folder: &str) -> Vec<(String, std::path::PathBuf)> {
-    let folder_path = fixtures().join(folder);
-    let mut models: Vec<_> = std::fs::read_dir(&folder_path)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter_map(|path| {
-            let name = path.file_stem()?.to_str()?.to_owned();
-            match folder {
-                "zoo" => ZOO.contains(&name.as_str()).then(|| (name, path.join("model-f16.gguf"))),
-                _ if path.is_dir() => Some((name, path.join("model-f32.gguf"))),
-                _ => (path.extension()? == "gguf").then_some((name, path)),
-            }
-        })
-        .map(|(name, path)| (format!("{folder}/{name}"), path))
-        .collect();
-    models.sort();
-    models
-}
-
 fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
     (0..count).map(|i| ((i * i * 7 + i * (13 + seed) + 5 * seed + 5) % vocabulary) as u32).collect()
 }
 
 /// Absent where the heads of a model are too small for the cache's type.
-fn open(path: &Path, isa: Isa, threads: usize, way: (Arithmetic, KvType)) -> Option<TextPipeline> {
+fn open(subject: &Subject, isa: Isa, threads: usize, way: (Arithmetic, KvType)) -> Option<TextPipeline> {
     let backend = CpuBackend::new(Cpu::with_isa(Some(threads), isa).unwrap());
     let options = LoadOptions {
         device: Device::Given(Arc::new(backend)),
         threads: None,
         kv_type: Some(way.1),
         context: Some(256),
+        adapters: subject.adapters.clone(),
         ..options(way.0)
     };
-    match TextPipeline::open(path, &options) {
+    match TextPipeline::open(&subject.path, &options) {
         Ok(pipeline) => Some(pipeline),
         Err(error) if error.to_string().contains("cannot be stored as q8_0") => None,
-        Err(error) => panic!("{error}"),
+        Err(error) => panic!("{}: {error}", subject.name),
     }
 }
 
@@ -89,23 +68,26 @@ fn first_of(scheduler: &mut Scheduler, sequences: &mut [Sequence]) -> Vec<u32> {
     let mut found = Vec::new();
     while sequences.iter().any(|sequence| sequence.pending() > 0) {
         let mut all: Vec<&mut Sequence> = sequences.iter_mut().collect();
-        let step = scheduler.step(&mut all, None);
-        let values = step.values().unwrap().into_owned();
-        for part in step.parts {
-            let rows = part.result.unwrap_or_else(|e| panic!("{e}"));
-            if part.index == 0 {
-                found.extend(bits(&values[rows.start * step.width..rows.end * step.width]));
+        scheduler.step(&mut all, None).each(&mut |index, output| {
+            let rows = output.and_then(StepOutput::logits).unwrap_or_else(|e| panic!("{e}"));
+            if index == 0 {
+                found.extend(bits(rows));
             }
-        }
+        });
     }
     found
 }
 
 /// The logits of every token, beside seven sequences of other lengths, prompts and tokens one by one mixed.
 fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> Vec<u32> {
-    let room = SchedulerOptions { sequences: 8, prefixes: 0, capacity_tokens: 8 * 256, step_tokens };
+    let room =
+        SchedulerOptions { sequences: 8, prefixes: 0, capacity_tokens: 8 * 256, step_tokens, aside_bytes: 0 };
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let mut sequences: Vec<Sequence> = (0..8).map(|_| scheduler.create().unwrap()).collect();
+    // Of an adapted model every third neighbour is bare.
+    for sequence in sequences.iter_mut().skip(1).step_by(3) {
+        scheduler.adapt(sequence, &Adapted::Bare).unwrap();
+    }
     let prompt = text.len() / 2;
     for (index, sequence) in sequences.iter_mut().enumerate() {
         let other = tokens(pipeline.vocabulary(), index, 5 + 9 * index);
@@ -133,8 +115,9 @@ fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> V
 }
 
 /// The logits of the last tokens, where the first `held` of the text are there from before.
-fn behind_a_prefix(pipeline: &TextPipeline, text: &[u32], held: usize) -> Vec<u32> {
-    let room = SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens: 256, step_tokens: 64 };
+fn behind_a_prefix(pipeline: &TextPipeline, text: &[u32], held: usize, step_tokens: usize) -> Vec<u32> {
+    let room =
+        SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens: 256, step_tokens, aside_bytes: 0 };
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let mut sequences = [scheduler.create().unwrap()];
     let prompt = text.len() - 4;
@@ -175,32 +158,45 @@ fn difference(expected: &[u32], found: &[u32], width: usize) -> Option<String> {
 }
 
 /// Everything a model is computed by that must give the same: the hash, and the faults found.
-fn every_way(path: &Path, way: (Arithmetic, KvType)) -> Option<(String, Vec<String>)> {
-    let pipeline = open(path, Isa::detect(), 1, way)?;
+fn every_way(subject: &Subject, way: (Arithmetic, KvType)) -> Option<(String, Vec<String>)> {
+    let pipeline = open(subject, Isa::detect(), 1, way)?;
     let width = pipeline.vocabulary();
     let text = tokens(width, 1, TOKENS);
-    let whole = fed(&pipeline, &text, 512, None);
     let mut faults = Vec::new();
     let mut compare = |what: String, expected: &[u32], found: Vec<u32>| {
         faults.extend(difference(expected, &found, width).map(|fault| format!("{what}: {fault}")));
     };
-    compare("token by token".to_owned(), &whole, fed(&pipeline, &text, 1, Some(1)));
-    for chunk in [1, 2, 9, 64] {
+    // Where the prompt ends, and how it may be cut.
+    let (end, cuts): (Option<usize>, &[usize]) = match subject.depends {
+        Depends::Nothing => (None, &[1, 2, 9, 64]),
+        Depends::Prompt => (Some(TOKENS / 2), &[]),
+    };
+    let whole = fed(&pipeline, &text, 512, end);
+    if subject.depends == Depends::Nothing {
+        compare("token by token".to_owned(), &whole, fed(&pipeline, &text, 1, Some(1)));
+    }
+    for &chunk in cuts {
         compare(format!("chunks of {chunk}"), &whole, fed(&pipeline, &text, chunk, Some(70)));
     }
-    for step_tokens in [13, 512] {
+    for step_tokens in if cuts.is_empty() { [128, 512] } else { [13, 512] } {
         let found = beside_others(&pipeline, &text, step_tokens);
         compare(format!("beside others, {step_tokens} rows a step"), &whole, found);
     }
+    let ended = end.map(|_| fed(&pipeline, &text, 512, Some(TOKENS - 4)));
     for held in [1, 30, TOKENS - 5] {
-        let found = behind_a_prefix(&pipeline, &text, held);
-        compare(format!("{held} tokens held"), &whole[(TOKENS - 5) * width..], found);
+        let found = behind_a_prefix(&pipeline, &text, held, if cuts.is_empty() { 128 } else { 64 });
+        compare(
+            format!("{held} tokens held"),
+            &ended.as_ref().unwrap_or(&whole)[(TOKENS - 5) * width..],
+            found,
+        );
     }
     for isa in Isa::available() {
-        let other = open(path, isa, 3, way)?;
-        compare(format!("{isa}, 3 threads"), &whole, fed(&other, &text, 512, None));
+        let other = open(subject, isa, 3, way)?;
+        compare(format!("{isa}, 3 threads"), &whole, fed(&other, &text, 512, end));
         if isa != Isa::detect() {
-            compare(format!("{isa}, chunks"), &whole, fed(&other, &text, 11, Some(74)));
+            let found = fed(&other, &text, if end.is_some() { 512 } else { 11 }, end.or(Some(74)));
+            compare(format!("{isa}, chunks"), &whole, found);
         }
     }
     Some((hash(&whole), faults))
@@ -218,12 +214,13 @@ fn table() -> BTreeMap<String, String> {
 
 /// Every model of a folder in every way; `q8_0` have heads that can be cached as that.
 fn one_answer(folder: &str, count: usize, q8_0: usize) {
-    let models = models(folder);
-    assert_eq!(models.len(), count);
+    let subjects = subjects(folder);
+    assert_eq!(subjects.len(), count);
     let (expected, mut found, mut faults) = (table(), BTreeMap::new(), String::new());
-    for (name, path) in &models {
+    for subject in &subjects {
+        let name = &subject.name;
         for (way, arithmetic, kv_type) in WAYS {
-            let Some((hash, wrong)) = every_way(path, (arithmetic, kv_type)) else { continue };
+            let Some((hash, wrong)) = every_way(subject, (arithmetic, kv_type)) else { continue };
             wrong.iter().for_each(|fault| writeln!(faults, "{name} {way}: {fault}").unwrap());
             found.insert(format!("{name} {way}"), hash);
         }
@@ -270,4 +267,16 @@ fn quantised_files() {
 #[test]
 fn models_of_the_zoo() {
     one_answer("zoo", ZOO.len(), 1);
+}
+
+/// Sets of LoRA and DoRA, experts with adapters, X-LoRA.
+#[test]
+fn models_with_adapters() {
+    one_answer("adapted", 11, 0);
+}
+
+/// Mixtures that choose for each token, and for a prompt as one: there a token's logits depend on where the prompt ends.
+#[test]
+fn mixtures() {
+    one_answer("mixture", 6, 0);
 }

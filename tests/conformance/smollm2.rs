@@ -4,9 +4,7 @@
 //! ignored. A binary without the test harness, so that this is seen.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::{
-    Against, Arithmetic, LoadOptions, PerplexityOptions, TextChunks, TextPipeline, perplexity,
-};
+use menagerie::pipeline::{Against, Arithmetic, LoadOptions, PerplexityOptions, TextChunks, TextPipeline};
 use menagerie_conformance::suite::greedy::{Choice, choices, expect, located};
 use menagerie_conformance::{root, runner};
 use std::process::ExitCode;
@@ -40,7 +38,7 @@ fn perplexity_is(arithmetic: Arithmetic, reference: &str, most: f64) {
         TextChunks::of_text(&**pipeline.tokenizer().unwrap(), text.trim_end_matches('\n'), 512, Some(2));
     let chunks = chunks.unwrap();
     let options = PerplexityOptions::default();
-    let made = perplexity(pipeline.engine(), &chunks, Against::Nothing, &options, &mut |_| {}).unwrap();
+    let made = pipeline.perplexity(&chunks, Against::Nothing, &options, &mut |_| {}).unwrap();
     let off = made.perplexity.value / expected - 1.0;
     assert!(off.abs() < most, "{} instead of {expected}", made.perplexity.value);
 }

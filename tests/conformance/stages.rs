@@ -134,8 +134,13 @@ fn longrope_crosses_its_limit_in_stages() {
 
 /// What a text, its tokens, and its log probabilities are for each of several sequences in one scheduler.
 fn generated(pipeline: &TextPipeline, prompts: &[Vec<u32>], sets: &[Adapted]) -> Vec<(Vec<u32>, Vec<u32>)> {
-    let room =
-        SchedulerOptions { sequences: prompts.len(), capacity_tokens: 400, step_tokens: 16, prefixes: 0 };
+    let room = SchedulerOptions {
+        sequences: prompts.len(),
+        capacity_tokens: 400,
+        step_tokens: 16,
+        prefixes: 0,
+        aside_bytes: 0,
+    };
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<_> = prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let requests: Vec<Request> = (0..prompts.len())

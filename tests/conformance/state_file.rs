@@ -4,7 +4,8 @@
 
 use menagerie::pipeline::{
     Arithmetic, ChatMessage, Event, GivenAdapter, GivenControlVector, KvType, LoadOptions, Outcome, Request,
-    SavedConversation, Session, StateFile, StateFileError, Steering, SteeringOptions, TextPipeline,
+    SavedConversation, Session, StageOptions, StageProbe, StateFile, StateFileError, Steering,
+    SteeringOptions, TextPipeline,
 };
 use menagerie::spec::{AdapterKind, KeyValue};
 use menagerie_conformance::{fixtures, on_candle, options, rewrite};
@@ -54,9 +55,35 @@ fn goes_on(model: &Path, options: &LoadOptions) {
 }
 
 fn goes_on_in_chunks(model: &Path, options: &LoadOptions, chunk: usize) {
+    goes_on_as(model, options, &LoadOptions { chunk, ..options.clone() });
+}
+
+/// Put down by a model that was opened so, and taken up by one that was opened so; gives the file.
+fn goes_on_as(model: &Path, put_down: &LoadOptions, taken_up: &LoadOptions) -> Vec<u8> {
+    let name = model.display();
+    let Taken { uninterrupted, resumed, anew, file } = answers(model, put_down, taken_up);
+    assert_eq!(resumed.0.tokens, uninterrupted.0.tokens, "{name}");
+    assert_eq!(resumed.1, uninterrupted.1, "{name}: bits");
+    let [kept, here] = [&resumed, &uninterrupted].map(|(outcome, _)| outcome.statistics.cached_tokens);
+    assert_eq!(kept, here, "{name}: tokens that were not computed again");
+    assert!(kept >= 45, "{name}: {kept} tokens were kept");
+    assert_eq!((anew.tokens, anew.statistics.cached_tokens), (resumed.0.tokens, 0), "{name}: begun anew");
+    file
+}
+
+/// Answers with the bits of their log probabilities, and the file between them.
+struct Taken {
+    uninterrupted: (Outcome, Vec<u32>),
+    resumed: (Outcome, Vec<u32>),
+    anew: Outcome,
+    file: Vec<u8>,
+}
+
+/// The answers of a session that goes on, of one that takes up its state, and of one that begins with all of it.
+fn answers(model: &Path, put_down: &LoadOptions, taken_up: &LoadOptions) -> Taken {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kept.state");
-    let first = open(model, options);
+    let first = open(model, put_down);
     let mut session = first.session().unwrap();
     let prompt = text(&first, 1, 45);
     let (begun, _) = answer(&mut session, &prompt, 6);
@@ -65,20 +92,15 @@ fn goes_on_in_chunks(model: &Path, options: &LoadOptions, chunk: usize) {
     assert!(path.metadata().unwrap().len() >= bytes);
     drop(file);
     let more = [&prompt[..], &begun.tokens, &text(&first, 2, 20)].concat();
-    let (uninterrupted, wanted) = answer(&mut session, &more, 8);
-    let second = open(model, &LoadOptions { chunk, ..options.clone() });
+    let uninterrupted = answer(&mut session, &more, 8);
+    let file = std::fs::read(&path).unwrap();
+    let second = open(model, taken_up);
     let mut resumed = second.session().unwrap();
     let taken = file_of(&path, &second).load(&mut resumed).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(taken.unwrap().tokens, 45 + 5, "{}", model.display());
-    let (outcome, found) = answer(&mut resumed, &more, 8);
-    let name = model.display();
-    assert_eq!(outcome.tokens, uninterrupted.tokens, "{name}");
-    assert_eq!(found, wanted, "{name}: bits");
-    let (kept, here) = (outcome.statistics.cached_tokens, uninterrupted.statistics.cached_tokens);
-    assert_eq!(kept, here, "{name}: tokens that were not computed again");
-    assert!(kept >= 45, "{name}: {kept} tokens were kept");
+    let resumed = answer(&mut resumed, &more, 8);
     let (anew, _) = answer(&mut second.session().unwrap(), &more, 8);
-    assert_eq!((anew.tokens, anew.statistics.cached_tokens), (outcome.tokens, 0), "{name}: begun anew");
+    Taken { uninterrupted, resumed, anew, file }
 }
 
 fn zoo(name: &str) -> PathBuf {
@@ -114,6 +136,7 @@ fn caches_of_every_kind_go_on() {
         "phimoe",
     ] {
         goes_on(&zoo(name), &fast());
+        goes_on_in_chunks(&zoo(name), &fast(), 16);
     }
 }
 
@@ -139,7 +162,38 @@ fn adapters_go_on() {
     goes_on(&llama, &with(vec![adapter(AdapterKind::Lora, "lora/llama/adapters/a0", 0.7)]));
     let variant = std::fs::read_dir(fixture("lora/llama/xlora")).unwrap().next().unwrap().unwrap();
     let xlora = GivenAdapter { kind: AdapterKind::XLora, path: variant.path(), weight: 1.0 };
-    goes_on(&llama, &with(vec![xlora]));
+    goes_on_in_chunks(&llama, &with(vec![xlora]), 16);
+}
+
+/// The file holds layers, wherever they are computed: what stages put down another split takes up, or the whole model, and the
+/// other way round; the file is the same, byte by byte.
+#[test]
+fn stages_put_down_and_take_up_what_the_whole_model_does() {
+    let split = |options: &LoadOptions, stages: usize| {
+        let stages = StageOptions { probe: StageProbe::Never, ..StageOptions::count(stages) };
+        LoadOptions { stages: Some(stages), ..options.clone() }
+    };
+    let adapted =
+        LoadOptions { adapters: vec![adapter(AdapterKind::Lora, "lora/llama/adapters/a0", 0.7)], ..fast() };
+    let of_q8 = LoadOptions { kv_type: Some(KvType::Q8_0), ..fast() };
+    for (model, whole) in [
+        (fixture("base/llama/model-f32.gguf"), fast()),
+        (fixture("base/llama/model-f32.gguf"), adapted),
+        (fixture("base/qwen3/model-f32.gguf"), of_q8),
+        (fixture("quant/Q4_K_M.gguf"), fast()),
+        (zoo("gemma3"), fast()),
+        (zoo("mamba2"), fast()),
+        (zoo("jamba"), fast()),
+        (zoo("deepseek2-v3"), fast()),
+        (zoo("lfm2"), fast()),
+    ] {
+        let (two, name) = (split(&whole, 2), model.display());
+        let layers = open(&model, &whole).engine().model.shape().n_layers;
+        let more = split(&whole, layers.min(3));
+        let file = goes_on_as(&model, &whole, &two);
+        assert!(goes_on_as(&model, &two, &whole) == file, "{name}");
+        assert!(goes_on_as(&model, &two, &more) == file, "{name}");
+    }
 }
 
 #[test]
@@ -147,6 +201,30 @@ fn another_device_goes_on() {
     for model in [fixture("base/qwen2/model-f32.gguf"), zoo("lfm2"), zoo("gemma3")] {
         goes_on(&model, &on_candle(fast()));
         goes_on(&model, &on_candle(LoadOptions { kv_type: Some(KvType::F16), ..fast() }));
+    }
+}
+
+/// There the same chunks give the same bits. Other chunks are products of another shape, which candle adds up in another order:
+/// the same tokens, and log probabilities that differ by up to NEAR.
+#[test]
+fn another_device_goes_on_nearly_in_other_chunks() {
+    const NEAR: f32 = 1e-5;
+    for (model, arithmetic) in [
+        (fixture("base/qwen2/model-f32.gguf"), Arithmetic::Fast),
+        (fixture("base/mixtral/model-f32.gguf"), Arithmetic::Fast),
+        (fixture("quant/Q4_K_M.gguf"), Arithmetic::Fast),
+        (fixture("quant/Q8_0.gguf"), Arithmetic::Exact),
+        (zoo("lfm2"), Arithmetic::Exact),
+        (zoo("gemma3"), Arithmetic::Exact),
+    ] {
+        let options = on_candle(LoadOptions { arithmetic, kv_type: Some(KvType::F32), ..fast() });
+        let chunks = LoadOptions { chunk: 16, ..options.clone() };
+        let Taken { uninterrupted, resumed, .. } = answers(&model, &options, &chunks);
+        assert_eq!(resumed.0.tokens, uninterrupted.0.tokens, "{}", model.display());
+        let pairs = resumed.1.iter().zip(&uninterrupted.1);
+        let far = pairs.map(|(a, b)| (f32::from_bits(*a) - f32::from_bits(*b)).abs()).fold(0.0, f32::max);
+        println!("{}: {far:e}", model.display());
+        assert!(far <= NEAR, "{}: {far:e}", model.display());
     }
 }
 

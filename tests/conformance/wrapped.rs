@@ -165,7 +165,7 @@ fn the_text_part_of_every_class_gives_the_references_logits() {
             let how = LogitsOptions { chunk: None, decode_from: None };
             let found = rows(&pipeline, &reference.ids("tokens_prompt"), &how);
             let off = distance(&found, &reference.values("logits_prompt"));
-            if off.is_nan() || off > zoo::tolerance(fixture.trim_start_matches("zoo/")) {
+            if off.is_nan() || off > zoo::TOLERANCE {
                 faults.push(format!("{what}: {off:e}"));
             }
         }

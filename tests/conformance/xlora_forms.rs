@@ -120,26 +120,31 @@ fn sequences_of_a_step_do_not_see_each_other_and_prefixes_are_kept() {
     let (reference, tokens) = prompt("depth2_topk2");
     let other = reference.ids("tokens_long")[..20].to_vec();
     let whole = LogitsOptions::default();
-    let room = SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 256, step_tokens: 256 };
+    let room = SchedulerOptions {
+        sequences: 2,
+        prefixes: 0,
+        capacity_tokens: 256,
+        step_tokens: 256,
+        aside_bytes: 0,
+    };
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let (mut first, mut second) = (scheduler.create().unwrap(), scheduler.create().unwrap());
     scheduler.begin(&mut first, &tokens, Wanted::All).unwrap();
     scheduler.begin(&mut second, &other, Wanted::All).unwrap();
     let step = scheduler.step(&mut [&mut first, &mut second], None);
-    let values = step.values().unwrap();
-    for part in &step.parts {
-        let own = part.result.as_ref().unwrap();
-        let alone = rows(&pipeline, [&tokens, &other][part.index], &whole);
-        let together: Vec<f32> = values[own.start * step.width..own.end * step.width].to_vec();
-        assert!(distance(&alone, &together) < 1e-5, "sequence {}", part.index);
-    }
+    assert_eq!(step.count(), 2);
+    step.each(&mut |index, output| {
+        let alone = rows(&pipeline, [&tokens, &other][index], &whole);
+        let together = output.unwrap().logits().unwrap();
+        assert!(distance(&alone, together) < 1e-5, "sequence {index}");
+    });
     let changed = [&tokens[..40], &other[..]].concat();
     scheduler.begin(&mut first, &changed, Wanted::Last).unwrap();
     assert_eq!(first.cached(), 40);
     let mut last = Vec::new();
     scheduler
-        .feed(&mut first, None, &mut |_, logits| {
-            last.extend_from_slice(logits);
+        .feed(&mut first, None, &mut |_, output| {
+            last.extend_from_slice(output.logits()?);
             Ok(())
         })
         .unwrap();

@@ -65,7 +65,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("gemma4-full", r#"token_scale      = "sqrt(embedding_length_per_layer_input)""#, "token_scale = 1"),
     ("gemma4-moe", r#"input        = "stream""#, r#"input = "branch""#),
     ("gemma4-moe", r#"{ reads = "stream", pre"#, r#"{ reads = "branch", pre"#),
-    ("deepseek2-v3", r#""mscale ** 2 / sqrt(head)""#, r#""mscale / sqrt(head)""#),
+    ("deepseek2-v3", r#""mscale * mscale / sqrt(head)""#, r#""mscale / sqrt(head)""#),
     ("deepseek2-v3", r#"false = "sum-of-best-two""#, r#"false = "best""#),
     ("deepseek2-lite", r#""adjacent""#, r#""halves""#),
     (

@@ -4,7 +4,7 @@
 
 use menagerie::pipeline::Arithmetic;
 use menagerie_conformance::options;
-use menagerie_conformance::suite::zoo::{ENCODERS, Entry, Opened, TOLERANCE, entries, model_file, tolerance};
+use menagerie_conformance::suite::zoo::{ENCODERS, Entry, Opened, TOLERANCE, entries, model_file};
 use menagerie_conformance::suite::{encoders, hf_folder};
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn every_fixture_has_an_hf_directory_or_a_reason() {
 
 /// What is compared and differs too much, line by line.
 fn far(name: &str, distances: impl IntoIterator<Item = (String, f32)>) -> Vec<String> {
-    let far = distances.into_iter().filter(|(_, found)| found.is_nan() || *found > tolerance(name));
+    let far = distances.into_iter().filter(|(_, found)| found.is_nan() || *found > TOLERANCE);
     far.map(|(what, found)| format!("{name}, {what}: differs by {found:e}")).collect()
 }
 

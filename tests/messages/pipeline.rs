@@ -28,6 +28,7 @@ fn open() {
         stage: StageName { index: 1, first: 4, end: 8 },
         request: 0,
         position: 0,
+        rows: 0,
         detail: detail.to_owned(),
     };
     let said = messages![
@@ -64,6 +65,7 @@ fn open() {
         },
         LoadError::Stages { file: file(), reason: PlanError::Stages { stages: 9, layers: 4 }.to_string() },
         LoadError::Stages { file: file(), reason: fault(FaultKind::Refused, "another version").to_string() },
+        LoadError::Fingerprint { file: file(), source: std::io::Error::other("gone") },
         LoadError::Options("a chunk must have at least one token (--chunk 1 or more)".to_owned()),
     ];
     insta::assert_snapshot!(said);
@@ -83,6 +85,7 @@ fn generate() {
         GenerateError::NotFinite { position, column, value, kv_type: KvType::F32 },
         GenerateError::Chunked { tokens: 700, chunk: 512 },
         GenerateError::LooksAhead,
+        GenerateError::Output { wanted: "vectors", found: "logits of the last row" },
         GenerateError::Together("no free page for a copy".to_owned()),
     ];
     insta::assert_snapshot!(said);

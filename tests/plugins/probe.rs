@@ -1,5 +1,6 @@
 //! [`Probe`]: the library of the probe, with changes in its bytes.
 
+use crate::library_beside;
 use menagerie_plugin::abi::Manifest;
 use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};
@@ -20,12 +21,7 @@ impl Probe {
     pub fn built() -> Probe {
         static BUILT: OnceLock<(Vec<u8>, usize)> = OnceLock::new();
         let (bytes, manifest) = BUILT.get_or_init(|| {
-            let name =
-                format!("{}menagerie_probe{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-            let tests = std::env::current_exe().unwrap();
-            let beside =
-                tests.ancestors().skip(1).map(|folder| folder.join(&name)).find(|path| path.is_file());
-            let bytes = std::fs::read(beside.expect("the probe is built with its tests")).unwrap();
+            let bytes = std::fs::read(library_beside("menagerie_probe")).unwrap();
             let file = object::File::parse(&*bytes).unwrap();
             let section = file.section_by_name(".mngplug").or_else(|| file.section_by_name("__mngplug"));
             let (start, _) = section.unwrap().file_range().unwrap();

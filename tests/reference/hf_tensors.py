@@ -162,6 +162,11 @@ def directory(folder, into):
     save_file({n: whole(a) for n, a in made_again(hf, g).items()}, into + "/model.safetensors", metadata=dict(format="pt"))
     shutil.copy(hf + "/config.json", into + "/config.json")
 
+def precision(folder):
+    """What the fixture's line in the manifest says its logits were computed in; nothing is float32."""
+    path = os.path.dirname(folder) + "/manifest.json"; lines = json.load(open(path))["fixtures"] if os.path.exists(path) else []
+    return next((x.get("precision") for x in lines if x["name"] == os.path.basename(folder)), None)
+
 def check(folder):
     """The largest difference between reference.safetensors and what transformers computes from the directory."""
     import tempfile, torch, transformers
@@ -172,6 +177,9 @@ def check(folder):
         cls = getattr(transformers, json.load(open(t + "/config.json"))["architectures"][0])
         m, info = cls.from_pretrained(t, config=config, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
         m.eval(); left = {k: sorted(v)[:4] for k, v in info.items() if v}; worst = 0
+        if precision(folder) == "float64":
+            import float64
+            made = float64.reference(lambda: m, ref); return max(float(np.abs(made[k] - ref[k]).max()) for k in ref), left
         with torch.inference_mode():
             for what in ("prompt", "long"):
                 x = torch.tensor(ref["tokens_" + what][None]); 

@@ -4,7 +4,7 @@ Layout: <group>/<name>/: hf/, model-f32.gguf, reference.safetensors, fixture.jso
 hf/ is kept without its weights (hf_tensors.py). zoo: no fixture.json, what it says is the model's line of manifest.json; model-f16.gguf, of weights that f16 holds exactly."""
 from fixlib import *
 from by_spec import by_spec
-import hf_tensors
+import float64, hf_tensors
 import traceback, time, zlib
 from transformers import *  # noqa: config classes by name
 quiet()
@@ -222,7 +222,7 @@ def slim(d, info, s, config):
     noise = {k: float(f"{info[k]:.1e}") for k in ("hf_decode_vs_full_max_abs", "hf_f32_vs_f64_max_abs") if info.get(k) is not None}
     size = {k: round(info[k], 3) for k in ("logits_std", "hidden_std", "greedy_min_margin", "prompt_min_margin") if k in info}
     keep = dict(name=info["name"], spec=s["arch_spec"], arch=info.get("arch"), hf_class=info["hf_class"], transformers=info["transformers"], torch=info["torch"], seed=info["seed"], parameters=info["parameters"], pre=s["pre"],
-                notes=info["notes"], **size, **noise, greedy_distinct=info.get("greedy_distinct"), argmax_is_input=info.get("argmax_is_input"), sensitivity=info.get("sensitivity"), **against_llamacpp(info))
+                notes=info["notes"], **size, **noise, greedy_distinct=info.get("greedy_distinct"), argmax_is_input=info.get("argmax_is_input"), precision=info.get("precision"), sensitivity=info.get("sensitivity"), **against_llamacpp(info))
     keep["sha256"] = {f: sha(d + "/" + f) for f in hf_tensors.files(d)}
     return {k: v for k, v in keep.items() if v is not None}
 
@@ -308,6 +308,9 @@ def build(s):
             info["hf_f32_vs_f64_max_abs"] = float(np.abs(d64 - ref["logits_prompt"])[said].max()); del m64
         except Exception as e: info["hf_f32_vs_f64_max_abs"] = None
     else: emb(m, ref, toks, long, info)
+    if s.get("f64"):
+        wide = float64.reference(lambda: hf_load(hf, cls), ref); info["hf_f32_vs_f64_max_abs"] = max(float(np.abs(wide[k] - ref[k]).max()) for k in ref)
+        ref = wide; info["precision"] = "float64"
     if s.get("sens"): info["sensitivity"] = sensitivity(s, hf, cls, ref)
     gg = d + "/model-f32.gguf"
     if s.get("rename"): renamed(hf, s["rename"])

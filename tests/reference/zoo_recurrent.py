@@ -76,7 +76,7 @@ DELTA = dict(num_hidden_layers=4, head_dim=16, linear_conv_kernel_dim=4, linear_
 DELTA_SENS = {"one tap": no_taps, "no memory": fresh, "no dt bias": zeroed("dt_bias"), "q/k norm weights = 0": zeroed("q_norm", "k_norm"), "eps x10": dict(rms_norm_eps=1e-5)}
 NEXT_MOE = dict(moe_intermediate_size=12, shared_expert_intermediate_size=12, num_experts=4, num_experts_per_tok=2)
 NEXT_SENS = {"top 1": dict(num_experts_per_tok=1), "no shared expert": zeroed("shared_expert.down_proj"), "no gate on the shared expert": zeroed("shared_expert_gate")}
-@zoo("qwen3next", hook=memory(), pre="qwen2", conv_extra=("--no-mtp",), hub_keep=True, sens={**DELTA_SENS, **NEXT_SENS, "theta 1e4": dict(rope_parameters=rope(partial_rotary_factor=0.25))},
+@zoo("qwen3next", f64=True, hook=memory(), pre="qwen2", conv_extra=("--no-mtp",), hub_keep=True, sens={**DELTA_SENS, **NEXT_SENS, "theta 1e4": dict(rope_parameters=rope(partial_rotary_factor=0.25))},
      notes=["Qwen3-Next: gated delta net in three of four layers (2 key heads and 4 value heads of 8, 4 taps), attention with a gate per element interleaved with the queries, q/k norm, rope over 4 of 16 dims; experts (4, top 2, softmax, weights to sum 1) and a gated shared one; untied"])
 def _(): return Qwen3NextConfig(**z(**DELTA, **NEXT_MOE, intermediate_size=24, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], tie_word_embeddings=False, rope_parameters=rope(1000000.0, partial_rotary_factor=0.25)))
 def plain_type(w, j): j["model_type"] = "qwen3_5_text"; return w     # AutoTokenizer adds a token to the vocabulary for the type of the class
@@ -84,7 +84,7 @@ MROPE = dict(mrope_interleaved=True, mrope_section=[1, 1, 0], partial_rotary_fac
 @zoo("qwen35", hook=memory(), pre="qwen2", conv_extra=("--no-mtp",), hub_keep=True, cls="Qwen3_5ForCausalLM", sens={**DELTA_SENS, "theta 1e4": dict(rope_parameters=rope(**MROPE))},
      notes=["Qwen3.5 dense: as qwen3next with the value heads of the GGUF in tiled order, sections of rope (the same for text), swiglu; untied"])
 def _(): return Qwen3_5TextConfig(**z(**DELTA, intermediate_size=40, tie_word_embeddings=False, rope_parameters=rope(1000000.0, **MROPE)))
-@zoo("qwen35moe", hook=memory(), pre="qwen2", conv_extra=("--no-mtp",), hub_keep=True, cls="Qwen3_5MoeForCausalLM", rename=plain_type, sens={**DELTA_SENS, **NEXT_SENS, "theta 1e4": dict(rope_parameters=rope(**MROPE))},
+@zoo("qwen35moe", f64=True, hook=memory(), pre="qwen2", conv_extra=("--no-mtp",), hub_keep=True, cls="Qwen3_5MoeForCausalLM", rename=plain_type, sens={**DELTA_SENS, **NEXT_SENS, "theta 1e4": dict(rope_parameters=rope(**MROPE))},
      notes=["Qwen3.5 MoE: as qwen35 with experts (4, top 2, softmax, weights to sum 1) and a gated shared one; untied"])
 def _(): return Qwen3_5MoeTextConfig(**z(**DELTA, **NEXT_MOE, tie_word_embeddings=False, rope_parameters=rope(1000000.0, **MROPE)))
 

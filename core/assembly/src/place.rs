@@ -248,13 +248,6 @@ impl Parts for Place<'_, '_> {
         self.weight_of(&row)
     }
 
-    fn linear_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn Linear>> {
-        let param = self.assembler.param(self.layer, weight)?;
-        let rows = 0..param.shape().rows;
-        let place = LinearSite { role: role.to_owned(), layer: self.layer, rows, form };
-        self.assembler.linear_at(place, Site { role, layer: self.layer }, param, None)
-    }
-
     fn experts_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn ExpertLinear>> {
         let param = self.assembler.param(self.layer, weight)?;
         let rows = 0..param.shape().rows;

@@ -12,8 +12,8 @@ use menagerie_assembly::{
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 use menagerie_model::{
     Arithmetic, Compute, DenseLinear, FeedForwardWrapper, InferenceStep, KvType, PoolOptions, RopeRegime,
-    Rows, SequenceId, SequenceLayout, SequenceRows, StagePosition, StatePool, StepInput, TransformContext,
-    Weight, WeightShape,
+    Rows, SequenceId, SequenceLayout, SequenceRows, StagePosition, StatePool, StepGoal, StepInput,
+    TransformContext, Weight, WeightShape,
 };
 use menagerie_registry::Components;
 use menagerie_spec::ModelConfig;
@@ -147,7 +147,9 @@ impl Stage {
         let out = match (&self.assembly.model, hidden) {
             (AssembledModel::First(stage), None) => stage.forward(&mut context).unwrap(),
             (AssembledModel::Middle(stage), Some(hidden)) => stage.forward(hidden, &mut context).unwrap(),
-            (AssembledModel::Last(stage), Some(hidden)) => stage.forward(hidden, &mut context).unwrap(),
+            (AssembledModel::Last(stage), Some(hidden)) => {
+                stage.forward(hidden, StepGoal::Logits, &mut context).unwrap()
+            }
             _ => panic!("a stage without its input"),
         };
         self.states.advance(self.sequence, tokens.len()).unwrap();

@@ -1,4 +1,7 @@
 //! [`FileLock`]: one process at a time; others wait and say so.
+//!
+//! Locks of files that are written (`gguf_file::FileLock`) give up after a moment; this one waits for as long as a download takes,
+//! on the file that HF's tools lock.
 
 use crate::{HubError, Progress};
 use std::fs::{File, TryLockError};

@@ -44,9 +44,10 @@
 //!
 //! `y[t, r] = sum over k of w[r, k] * x[t, k]` is computed in two ways, which give the same bits. With **one row** of
 //! activations (a token being generated) each weight is used once, and the speed is that of memory: blocks are multiplied
-//! where they lie, what comes next is asked for in time, and what several rows of weights leave behind is added up with
-//! these rows in the lanes of vectors (on AVX-512 while the next rows are read, so that memory is never idle). A format may
-//! want the activations in an order of its own, which spares it shuffles for every row of weights (`activations::Order`).
+//! where they lie, what comes next is asked for in time, and what several panels of several rows of weights leave behind is
+//! reduced together, in the lanes of vectors (on AVX-512 two panels of two rows for wide formats; for narrow ones sixteen
+//! panels, of two rows where rows are long). A format may want the activations in an order of its own, or their scales
+//! spread over lanes, which spares it shuffles for every row of weights (`activations::{Order, Spread}`).
 //! With **many rows** (a prompt) the speed is that of arithmetic: a *tile* of
 //! weights, 16 to 48 rows by 128 or 256 columns, is unpacked into the first-level cache with the rows in the lanes of
 //! vectors, and then all tokens run over it, four at a time, their results waiting in the second-level cache
@@ -124,6 +125,13 @@
 //! *Rotation.* Angle `f32(position) * inv_freq`; cosine and sine of it in f64 by the crate `libm`, which is the same code
 //! on every machine, rounded to f32 and multiplied by the magnitude. `x' = fma(-y, sin, x * cos)`,
 //! `y' = fma(x, sin, y * cos)`.
+//!
+//! ## Routers and experts
+//!
+//! They belong to the crate `model`, and their order is here so that it is all in one place; its tests hold it to a plain form.
+//! A softmax takes `libm`'s `expf` of what is left of each logit after the largest, adds them up in ascending order, and divides
+//! each by the sum. Of equal scores the lower index is chosen. The weights of the chosen are added up best first, divided by that
+//! sum, and then scaled. What the experts give a row is added up best first, from 0: `y = y + weight * x`, both steps rounded.
 //!
 //! # What bounds the slow types
 //!

@@ -163,13 +163,13 @@ pub(crate) fn dispatch<K: Kernel>(cpu: &Cpu, kernel: K) -> K::Output {
 #[inline]
 pub(crate) fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
     match level {
-        Level::Portable(isa) => kernel.run(isa),
+        Level::Portable(isa) => portable::enter(isa, kernel),
         #[cfg(target_arch = "x86_64")]
         Level::Avx2(isa) => avx2::enter(isa, kernel),
         #[cfg(target_arch = "x86_64")]
         Level::Avx512(isa) => avx512::enter(isa, kernel),
         // The compiler may use the baseline's Advanced SIMD for the plain form.
         #[cfg(target_arch = "aarch64")]
-        Level::Neon(_) => kernel.run(crate::isa::Portable),
+        Level::Neon(_) => portable::enter(crate::isa::Portable, kernel),
     }
 }

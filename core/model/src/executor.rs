@@ -3,9 +3,11 @@
 use crate::Result;
 use crate::compute::Compute;
 use crate::context::TransformContext;
+use crate::hooks::Hooks;
 use crate::rows::Rows;
 use crate::stage::{ModelShape, StagePosition, WholeModel};
 use crate::state::{PoolOptions, StatePool, StateSpec};
+use crate::trace::Trace;
 
 /// Runs steps of a language model; the same to a pipeline whether one model or several stages do it.
 pub trait Executor: Send + Sync {
@@ -45,7 +47,8 @@ pub trait Executor: Send + Sync {
     /// # Errors
     /// The cache type does not fit a state, or there is no room.
     fn pool(&self, compute: &Compute, options: PoolOptions) -> Result<StatePool> {
-        StatePool::new(&*compute.backend, self.states().to_vec(), options.with_sets(self.state_sets()))
+        let sets = options.sets.max(self.state_sets());
+        StatePool::new(&*compute.backend, self.states().to_vec(), options.with_sets(sets))
     }
 
     /// Logits `[T', V]` of the rows of the step that want them.
@@ -55,6 +58,49 @@ pub trait Executor: Send + Sync {
     /// # Errors
     /// What a part returns.
     fn execute(&self, context: &mut TransformContext) -> Result<Rows>;
+
+    /// Waits until every step that was begun is done, and lets hooks have what copies of them in other processes kept.
+    ///
+    /// # Errors
+    /// A step that failed meanwhile; what a hook returns.
+    fn settle(&self, hooks: &Hooks) -> Result<()> {
+        let _ = hooks;
+        Ok(())
+    }
+
+    /// What each stage noted for a trace, in their order; none where the trace itself has all of it.
+    ///
+    /// # Errors
+    /// A step that failed meanwhile; a stage that does not answer.
+    fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>> {
+        let _ = trace;
+        Ok(Vec::new())
+    }
+}
+
+/// What a stage noted.
+#[derive(Debug)]
+pub struct StageTrace {
+    /// The stage, as messages call it.
+    pub name: String,
+    /// When its parts began and how long they took.
+    pub trace: Trace,
+}
+
+/// An executor that gives the rows after the final norm too: what an X-LoRA is put around.
+pub trait NormedExecutor: Executor {
+    /// The rows of the step after the final norm, `[T, D]`. Appends to the state as [`Executor::execute`] does.
+    ///
+    /// # Errors
+    /// What a part returns.
+    fn normed(&self, context: &mut TransformContext) -> Result<Rows>;
+}
+
+impl NormedExecutor for WholeModel {
+    fn normed(&self, context: &mut TransformContext) -> Result<Rows> {
+        let hidden = self.hidden(context)?;
+        self.head.norm(hidden, context)
+    }
 }
 
 impl Executor for WholeModel {

@@ -6,6 +6,7 @@ use crate::context::Scalings;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
 use crate::step::InferenceStep;
+use crate::travelling::Travelling;
 use std::ops::Range;
 
 /// A named place inside a block where a hook may look; ids, no strings at run time.
@@ -155,5 +156,10 @@ pub trait LayerHook: Send + Sync {
     fn scalings(&self, scalings: &Scalings, layout: &SequenceLayout) -> Result<()> {
         let _ = (scalings, layout);
         Ok(())
+    }
+
+    /// How copies of it are made in other processes, where layers of the model may be; absent = it acts in this one only.
+    fn travels(&self) -> Option<&dyn Travelling> {
+        None
     }
 }

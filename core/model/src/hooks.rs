@@ -59,6 +59,11 @@ impl Hooks {
         self.entries.is_empty()
     }
 
+    /// Those that are called for layers, in order.
+    pub fn of_layers(&self) -> impl Iterator<Item = &Arc<dyn LayerHook>> {
+        self.entries.iter().filter(|entry| !entry.layers.is_empty()).map(|entry| &entry.hook)
+    }
+
     /// What hooks do to the rows, in order; none where all of them only look. State that was computed with some hooks
     /// holds for those with equal effects.
     pub fn effects(&self) -> Vec<String> {

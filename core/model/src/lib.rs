@@ -57,6 +57,7 @@ mod step;
 mod table;
 mod trace;
 mod traits;
+mod travelling;
 mod weight;
 mod wrapper;
 
@@ -78,7 +79,7 @@ pub use compute::{Arithmetic, Compute};
 pub use context::{Scalings, StepInput, TransformContext};
 pub use element_wise::{ActivationForm, ElementWise, GateForm};
 pub use error::ModelError;
-pub use executor::Executor;
+pub use executor::{Executor, NormedExecutor, StageTrace};
 pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
 pub use hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
 pub use hooks::Hooks;
@@ -98,7 +99,7 @@ pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
 pub use stack::{BlockStack, WeightGuard};
 pub use stage::{
     EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, Stage, StageBody, StageOutput,
-    StagePosition, WholeModel,
+    StagePosition, StepGoal, WholeModel,
 };
 pub use state::{
     KeptBlock, KvType, Pages, PlacedPages, Placement, PoolOptions, Run, SequenceId, Snapshot, StateBacking,
@@ -106,8 +107,9 @@ pub use state::{
 };
 pub use step::{InferenceStep, RopeRegime};
 pub use table::{StoredTable, Table};
-pub use trace::{Part, Span, SpanBegun, SpanOf, SpanSum, Trace};
+pub use trace::{Part, PartSum, Span, SpanBegun, SpanOf, SpanSum, Trace};
 pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
+pub use travelling::{HookRecipe, Travelling};
 pub use weight::{Weight, WeightBytes};
 pub use wrapper::{FeedForwardWrapper, HeadRows, LinearSite, LinearWrapper, SiteForm};
 

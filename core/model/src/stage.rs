@@ -111,13 +111,33 @@ pub enum Stage {
     Only(WholeModel),
 }
 
+/// What the last stage makes of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StepGoal {
+    /// Logits of the rows that want them.
+    #[default]
+    Logits,
+    /// All rows after the final norm.
+    Normed,
+}
+
+impl StepGoal {
+    fn of(self, head: &dyn OutputHead, hidden: Rows, context: &TransformContext) -> Result<Rows> {
+        match self {
+            Self::Logits => head.logits_of_step(hidden, context),
+            Self::Normed => head.norm(hidden, context),
+        }
+    }
+}
+
 /// What a stage gives.
 #[derive(Debug)]
 pub enum StageOutput {
     /// Hidden rows `[T, D]` for the next stage; what layers hand on beside them is in the context.
     Hidden(Rows),
-    /// Logits `[T', V]` of the rows that want them.
-    Logits(Rows),
+    /// What the step is for, of the last stage: logits `[T', V]` of the rows that want them, or all rows `[T, D]` after the
+    /// final norm.
+    Ended(Rows),
 }
 
 impl Stage {
@@ -163,14 +183,19 @@ impl Stage {
     ///
     /// # Errors
     /// What a part returns; hidden rows that are missing, or that a stage with an embedding is given.
-    pub fn execute(&self, hidden: Option<Rows>, context: &mut TransformContext) -> Result<StageOutput> {
+    pub fn execute(
+        &self,
+        hidden: Option<Rows>,
+        goal: StepGoal,
+        context: &mut TransformContext,
+    ) -> Result<StageOutput> {
         match (self, hidden) {
             (Self::First(stage), None) => stage.forward(context).map(StageOutput::Hidden),
             (Self::Middle(stage), Some(hidden)) => stage.forward(hidden, context).map(StageOutput::Hidden),
-            (Self::Last(stage), Some(hidden)) => stage.forward(hidden, context).map(StageOutput::Logits),
+            (Self::Last(stage), Some(hidden)) => stage.forward(hidden, goal, context).map(StageOutput::Ended),
             (Self::Only(model), None) => {
                 let hidden = model.hidden(context)?;
-                model.head.logits_of_step(hidden, context).map(StageOutput::Logits)
+                goal.of(&*model.head, hidden, context).map(StageOutput::Ended)
             }
             (Self::Middle(_) | Self::Last(_), None) => Err(ModelError::Unsupported(
                 "a stage without an embedding was given no hidden rows".to_owned(),
@@ -215,13 +240,13 @@ impl MiddleStage {
 }
 
 impl LastStage {
-    /// Hidden rows `[T, D]` to logits of the rows that want them, `[T', V]`.
+    /// Hidden rows `[T, D]` to what the step is for: logits `[T', V]` of the rows that want them, or normed rows `[T, D]`.
     ///
     /// # Errors
     /// What a part returns.
-    pub fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
+    pub fn forward(&self, hidden: Rows, goal: StepGoal, context: &mut TransformContext) -> Result<Rows> {
         let hidden = self.body.stack.transform(hidden, context)?;
-        self.head.logits_of_step(hidden, context)
+        goal.of(&*self.head, hidden, context)
     }
 }
 

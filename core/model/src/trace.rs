@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// What time goes to. Those of a block are within [`Part::Layer`], all but the last two within [`Part::Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +29,19 @@ pub enum Part {
 }
 
 impl Part {
+    /// All of them, in the order above.
+    pub const ALL: [Self; 9] = [
+        Self::Embedding,
+        Self::Norm,
+        Self::Mixer,
+        Self::FeedForward,
+        Self::Layer,
+        Self::Head,
+        Self::Step,
+        Self::Sampling,
+        Self::Request,
+    ];
+
     /// Its name in tables and trace files.
     pub fn name(self) -> &'static str {
         match self {
@@ -84,6 +97,19 @@ pub struct SpanSum {
     pub bytes: u64,
 }
 
+/// All spans of one part of one phase, of a layer or outside of layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartSum {
+    /// Whether every sequence of their steps was generating; else prompts were computed.
+    pub decodes: bool,
+    /// The layer, of parts of a block.
+    pub layer: Option<u32>,
+    /// The part.
+    pub part: Part,
+    /// Their sum.
+    pub sum: SpanSum,
+}
+
 /// A span that has begun.
 #[derive(Clone, Copy, Debug)]
 pub struct SpanBegun {
@@ -97,7 +123,9 @@ type Key = (bool, Option<u32>, Part);
 /// Collects spans of one process or stage; sums are of all, single spans are kept up to a number.
 #[derive(Debug)]
 pub struct Trace {
+    number: u64,
     begun: Instant,
+    begun_at: SystemTime,
     most: usize,
     read: AtomicU64,
     kept: Mutex<Kept>,
@@ -113,12 +141,49 @@ struct Kept {
 impl Trace {
     /// A trace that begins now and keeps at most `most` single spans.
     pub fn new(most: usize) -> Self {
-        Self { begun: Instant::now(), most, read: AtomicU64::new(0), kept: Mutex::default() }
+        Self::with(most, None, Kept::default())
+    }
+
+    /// What a trace that began then has noted elsewhere.
+    pub fn restored(
+        begun_at: SystemTime,
+        spans: Vec<Span>,
+        sums: impl IntoIterator<Item = PartSum>,
+        left_out: u64,
+    ) -> Self {
+        let sums =
+            sums.into_iter().map(|PartSum { decodes, layer, part, sum }| ((decodes, layer, part), sum));
+        let most = spans.len();
+        Self::with(most, Some(begun_at), Kept { spans, sums: sums.collect(), left_out })
+    }
+
+    fn with(most: usize, begun_at: Option<SystemTime>, kept: Kept) -> Self {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed) + 1;
+        let (begun, now) = both_clocks();
+        let (read, kept) = (AtomicU64::new(0), Mutex::new(kept));
+        let begun_at = begun_at.unwrap_or(now);
+        Self { number, begun, begun_at, most, read, kept }
+    }
+
+    /// Its number, from 1 in every process; no two traces of a process have one.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Single spans that it keeps at most.
+    pub fn most(&self) -> usize {
+        self.most
     }
 
     /// When it began.
     pub fn begun(&self) -> Instant {
         self.begun
+    }
+
+    /// When it began by the clock of its machine, by which traces of several processes are put side by side.
+    pub fn begun_at(&self) -> SystemTime {
+        self.begun_at
     }
 
     /// Begins a span.
@@ -154,11 +219,31 @@ impl Trace {
         (kept.spans.clone(), kept.left_out)
     }
 
+    /// All sums.
+    pub fn sums(&self) -> Vec<PartSum> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(&(decodes, layer, part), &sum): (&Key, &SpanSum)| PartSum { decodes, layer, part, sum };
+        kept.sums.iter().map(of).collect()
+    }
+
     /// The sum of a part, of a layer or outside of layers, while generating or not.
     pub fn sum(&self, part: Part, layer: Option<u32>, decodes: bool) -> SpanSum {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.sums.get(&(decodes, layer, part)).copied().unwrap_or_default()
     }
+}
+
+/// Two clocks at the same time: what comes between reading one and the other would set traces apart.
+fn both_clocks() -> (Instant, SystemTime) {
+    let read = || {
+        let (begun, at) = (Instant::now(), SystemTime::now());
+        (begun.elapsed(), begun, at)
+    };
+    let closest = (1..8).fold(read(), |closest, _| {
+        let next = read();
+        if next.0 < closest.0 { next } else { closest }
+    });
+    (closest.1, closest.2)
 }
 
 #[cfg(test)]
@@ -179,5 +264,18 @@ mod tests {
         let (spans, left_out) = trace.spans();
         assert_eq!((spans.len(), left_out), (2, 1));
         assert!(spans[0].start <= spans[1].start && spans[0].bytes == 10);
+    }
+
+    #[test]
+    fn what_was_noted_elsewhere_is_the_same() {
+        let trace = Trace::new(1);
+        for part in Part::ALL {
+            trace.end(trace.begin(), SpanOf { part, layer: Some(1), decodes: false, rows: 2 });
+        }
+        let (spans, left_out) = trace.spans();
+        let other = Trace::restored(trace.begun_at(), spans.clone(), trace.sums(), left_out);
+        assert_eq!(other.spans(), (spans, 8));
+        assert_eq!((other.sums(), other.begun_at()), (trace.sums(), trace.begun_at()));
+        assert_ne!(other.number(), trace.number());
     }
 }

@@ -16,6 +16,14 @@ pub enum WeightBytes {
 }
 
 impl WeightBytes {
+    /// A copy in memory, of what lies in a file.
+    fn in_memory(&self) -> Self {
+        match self {
+            Self::Mapped(bytes) => Self::Owned(Arc::new(bytes.to_vec())),
+            Self::Owned(bytes) => Self::Owned(Arc::clone(bytes)),
+        }
+    }
+
     /// All of them.
     pub fn as_slice(&self) -> &[u8] {
         match self {
@@ -163,6 +171,15 @@ impl Weight {
         let rows = all / count;
         let stride = rows * self.row_bytes;
         Ok(Self { shape: WeightShape { count, rows, cols }, stride, ..self.clone() })
+    }
+
+    /// The same in memory of its own, where it lies in a file.
+    pub fn in_memory(&self) -> Self {
+        let bytes = match &self.bytes {
+            Matrices::Together(bytes) => Matrices::Together(bytes.in_memory()),
+            Matrices::Apart(parts) => Matrices::Apart(parts.iter().map(WeightBytes::in_memory).collect()),
+        };
+        Self { bytes, ..self.clone() }
     }
 
     /// Every matrix of a stack turned, as f32 in memory; `values` are those of the weight.

@@ -1,11 +1,10 @@
 //! [`LoadedAdapters`]: adapters of one model, loaded and unloaded while it runs.
 
-use crate::load_error::LoadError;
+use crate::config::GivenAdapter;
+use crate::init::{LoadError, ResolvedFile};
 use crate::mixture::MixtureRoles;
-use crate::options::GivenAdapter;
-use crate::resolve::ResolvedFile;
 use menagerie_adapters::{AdapterFile, FitTarget, XLora, fit, fit_stage};
-use menagerie_model::{Adapter, AdapterSet, AdapterSite, Compute, WholeModel, XLoraModel};
+use menagerie_model::{Adapter, AdapterSet, AdapterSite, Compute, NormedExecutor, ScalingLayers, XLoraModel};
 use menagerie_spec::AdapterKind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -253,11 +252,25 @@ impl GivenFiles {
 /// What is wrong with the X-LoRA, or does not fit the model.
 pub(crate) fn mixed(
     folder: &Path,
-    model: WholeModel,
+    model: Box<dyn NormedExecutor>,
     (resolved, sites): (&ResolvedFile, &[AdapterSite]),
     compute: &Compute,
 ) -> Result<(XLoraModel, u64), LoadError> {
     let xlora = XLora::open(folder)?;
     let model = with_target(sites, resolved, compute, |target| xlora.fit(model, target))?;
     Ok((model, xlora.bytes()))
+}
+
+/// The adapters of an X-LoRA for a stage of a model, whose sites these are; and by site the layer of its weights.
+///
+/// # Errors
+/// What is wrong with the X-LoRA, or does not fit the model.
+#[cfg(unix)]
+pub(crate) fn stage_of_xlora(
+    folder: &Path,
+    (resolved, sites): (&ResolvedFile, &[AdapterSite]),
+    compute: &Compute,
+) -> Result<(Vec<Arc<Adapter>>, ScalingLayers), LoadError> {
+    let xlora = XLora::open(folder)?;
+    Ok(with_target(sites, resolved, compute, |target| xlora.fit_stage(target))?)
 }

@@ -1,10 +1,10 @@
 //! What depends on the file: [`Tokenizing`] and [`ChatCapable`] are objects that are there or not;
 //! [`crate::TextPipeline::tokenizer`] and [`crate::TextPipeline::chat_format`] give them or say why not.
 
-use crate::chat::{ChatMessage, RenderOptions, RenderedPrompt};
 use crate::engine::Engine;
 use crate::error::TextError;
-use crate::reasoning::ReasoningTags;
+use crate::generate::{ChatMessage, RenderOptions, RenderedPrompt};
+use crate::hooks::PipelineLifecycle;
 use crate::state_file::{StateFileError, StateIdentity};
 use std::sync::Arc;
 
@@ -70,9 +70,6 @@ pub trait ChatCapable: Send + Sync {
         messages: &[ChatMessage],
         options: &RenderOptions,
     ) -> Result<RenderedPrompt, TextError>;
-
-    /// Tags around reasoning in this model's answers.
-    fn reasoning_tags(&self) -> &[ReasoningTags];
 }
 
 /// A pipeline whose sequences keep state from step to step, so that it can outlast them: [`crate::StateFile`] asks for one.
@@ -86,6 +83,12 @@ pub trait Cacheable {
     /// # Errors
     /// A file that cannot be read; a model or an adapter that was made in code, which nothing tells from others.
     fn state_identity(&self) -> Result<StateIdentity, StateFileError>;
+}
+
+/// A pipeline whose requests can be watched, whatever they ask for: who counts them asks for one.
+pub trait Hookable {
+    /// Adds what is told of requests that are begun from now on.
+    fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>);
 }
 
 /// A capability that a model does not have.

@@ -3,6 +3,7 @@
 use crate::capability::MissingCapability;
 use crate::sampling::SamplingError;
 use menagerie_model::{KvType, ModelError};
+use menagerie_stages::StageFault;
 
 /// An error of a tokenizer or chat template, with its causes.
 #[derive(Debug, thiserror::Error)]
@@ -97,9 +98,27 @@ pub enum GenerateError {
     /// A step failed that the sequence shared with others.
     #[error("the step this sequence shared with others failed: {0}")]
     Together(String),
+    /// A step gave something else than what is taken from it.
+    #[error("a step gave {found} where {wanted} are wanted (a defect: please report it)")]
+    Output {
+        /// What is taken.
+        wanted: &'static str,
+        /// What there is.
+        found: &'static str,
+    },
     /// The forward failed.
     #[error(transparent)]
     Model(ModelError),
+}
+
+impl GenerateError {
+    /// The fault of a stage that it is.
+    pub fn stage_fault(&self) -> Option<&StageFault> {
+        match self {
+            Self::Model(ModelError::Stage(fault)) => fault.downcast_ref(),
+            _ => None,
+        }
+    }
 }
 
 impl From<ModelError> for GenerateError {

@@ -14,121 +14,95 @@
 #![forbid(unsafe_code)]
 
 mod adapters;
-mod base_file;
 mod batch;
 mod bench;
-mod bench_together;
-mod beside;
-mod breakers;
 mod capability;
-mod capture;
-mod chat;
+mod config;
 mod control;
-mod device;
-mod divergence;
-mod embedding;
-mod encoder;
+mod decode;
+mod embed;
 mod engine;
 mod error;
-mod fingerprint;
-mod generation;
+mod generate;
 mod hooks;
 mod importance;
-mod lifecycle;
-mod load;
-mod load_error;
+mod init;
+mod layers;
 mod logits;
-mod memory;
 mod merge;
-mod metrics;
 mod mixture;
-mod notice;
-mod open;
-mod options;
+mod named;
+mod output;
 mod perplexity;
 mod pipeline;
-mod profile;
-mod queue;
-mod reasoning;
-mod recipe;
-mod requantise;
-mod request;
-mod resolve;
-mod run;
+mod prefill;
+mod reading;
 pub mod sampling;
-mod scalings;
 mod scheduler;
-mod scoring;
 mod sequence;
-mod session;
 mod stages;
 mod state_file;
-mod statistics;
+mod stats;
 mod step;
-mod stop;
-mod tables;
-mod text;
-mod text_out;
+mod stopping;
 
 pub use adapters::{Adapted, LoadedAdapters};
-pub use base_file::{BaseReader, BaseText, BaseWriter, encode_row};
-pub use batch::{Batch, Job};
-pub use bench::{BenchOptions, BenchProgress, BenchResult, Rate, bench};
-pub use bench_together::{TogetherOptions, TogetherResult, bench_together};
-pub use beside::Beside;
-pub use capability::{Cacheable, ChatCapable, MissingCapability, TextStream, Tokenizing};
-pub use capture::{Capture, CaptureOptions, Captured};
-pub use chat::{ChatMessage, ChatOptions, ChatSession, RenderOptions, RenderedPrompt};
+pub use batch::{Batch, Ended, Job, Queue, Task, Ticket};
+pub use bench::{
+    BenchOptions, BenchProgress, BenchResult, Rate, TogetherOptions, TogetherResult, bench, bench_together,
+};
+pub use capability::{Cacheable, ChatCapable, Hookable, MissingCapability, TextStream, Tokenizing};
+pub use config::{
+    Beside, DEFAULT_CHUNK, DEFAULT_CONTEXT, Device, DeviceLine, DeviceName, DeviceOptions, FilesOnly,
+    GivenAdapter, GivenTemplate, Ingredients, KeyOptions, LoadOptions, LoadWrapper, Locate, devices,
+    is_recipe,
+};
 pub use control::{
     ControlVector, ControlVectorError, DirectionMethod, GivenControlVector, PromptPair, Steering,
     SteeringOptions, make_control_vector,
 };
-pub use device::{Device, DeviceLine, DeviceName, DeviceOptions, devices};
-pub use divergence::{Divergence, Estimate};
-pub use embedding::{EmbeddingEngine, EmbeddingOptions, Normalisation};
-pub use encoder::EmbeddingPipeline;
+pub use embed::{EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalisation};
 pub use engine::Engine;
 pub use error::{GenerateError, TextError};
-pub use hooks::PipelineHooks;
+pub use generate::{
+    ChatMessage, ChatOptions, ChatSession, Event, Outcome, ReasoningSplitter, ReasoningTags, RenderOptions,
+    RenderedPrompt, Request, Segment, Session, TokenLogprob,
+};
+pub use hooks::{
+    Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookSite, HookWithOptions, LayerProfile,
+    MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RequestEnd, RequestId, RequestKind,
+    RequestSpans, RequestStart, ScalingLog, StepReport, TraceLane, add_hook_kind, added_hook_kinds,
+    trace_lanes, write_trace,
+};
 pub use importance::ImportanceCollector;
-pub use lifecycle::{PipelineLifecycle, RequestEnd, RequestId, RequestStart, StepReport};
-pub use load::registry;
-pub use load_error::LoadError;
+pub use init::{
+    LoadError, LoadProgress, LoadQuantisation, MemoryEstimate, ModelFingerprint, Notice, ResolvedFile,
+    available as available_memory, registry, tokenizer_tables,
+};
 pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
-pub use memory::{MemoryEstimate, available as available_memory};
 pub use menagerie_kernels::HalfPrompts;
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use merge::{Merge, MergeProgress, MergedTensors};
-pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
 pub use mixture::{
     GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
     GivenMixture, LayerGate,
 };
-pub use notice::Notice;
-pub use options::{
-    DEFAULT_CHUNK, DEFAULT_CONTEXT, GivenAdapter, GivenTemplate, KeyOptions, LoadOptions, LoadWrapper,
-};
+pub use output::{Step, StepOutput};
 pub use perplexity::{
-    Against, PerplexityOptions, PerplexityProgress, PerplexityResult, TextChunks, perplexity,
+    Against, BaseReader, BaseText, BaseWriter, Divergence, Estimate, PerplexityOptions, PerplexityProgress,
+    PerplexityResult, TextChunks, encode_row, perplexity,
 };
 pub use pipeline::{PipelineParts, TextPipeline};
-pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, write_trace};
-pub use queue::{Ended, Queue, Task, Ticket};
-pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
-pub use recipe::{FilesOnly, Ingredients, Locate, is_recipe};
-pub use requantise::{LoadProgress, LoadQuantisation};
-pub use request::{Event, Outcome, Request, StopReason, TokenLogprob};
-pub use resolve::ResolvedFile;
 pub use sampling::{
     Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions, add_sampler,
     added_samplers,
 };
-pub use scalings::ScalingLog;
-pub use scheduler::{OnStep, Scheduler, SchedulerCounts, SchedulerOptions};
+pub use scheduler::{Scheduler, SchedulerCounts, SchedulerOptions};
 pub use sequence::{Sequence, Wanted};
-pub use session::Session;
-pub use stages::{StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart, serve_stage};
+pub use stages::{
+    StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart, refuse_stage, serve_stage,
+};
 pub use state_file::{Resumed, SavedConversation, StateFile, StateFileError, StateIdentity};
-pub use statistics::Statistics;
-pub use step::{Step, StepPart};
-pub use tables::tokenizer_tables;
+pub use stats::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes, Statistics};
+pub use step::OnStep;
+pub use stopping::StopReason;

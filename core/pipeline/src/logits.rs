@@ -2,8 +2,9 @@
 
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::hooks::PipelineHooks;
-use crate::memory::{self, size};
+use crate::hooks::{PipelineHooks, RequestKind};
+use crate::init::memory::{self, size};
+use crate::reading::Reading;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::sequence::Wanted;
 use std::sync::Arc;
@@ -86,15 +87,22 @@ pub fn logits_by_step(
     }
     let step_tokens = options.chunk.unwrap_or(prompt).min(prompt);
     expect_room(step_tokens, engine.vocabulary(), "smaller steps (--chunk)", memory::available())?;
-    let room = SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens: tokens.len(), step_tokens };
-    let mut scheduler = Scheduler::new(Arc::clone(engine), hooks, room)?;
-    let mut sequence = scheduler.create()?;
-    scheduler.begin(&mut sequence, &tokens[..prompt], Wanted::All)?;
-    scheduler.feed(&mut sequence, None, &mut |_, rows| on_rows(rows))?;
+    let room = SchedulerOptions {
+        sequences: 1,
+        prefixes: 0,
+        capacity_tokens: tokens.len(),
+        step_tokens,
+        aside_bytes: 0,
+    };
+    let scheduler = Scheduler::new(Arc::clone(engine), hooks, room)?;
+    let mut reading = Reading::new(scheduler, RequestKind::Logits, None)?;
+    reading.begin(&tokens[..prompt], Wanted::All)?;
+    reading.feed(&mut |output| on_rows(output.logits()?))?;
     for &token in &tokens[prompt..] {
-        scheduler.push(&mut sequence, token)?;
-        scheduler.feed(&mut sequence, None, &mut |_, rows| on_rows(rows))?;
+        reading.push(token)?;
+        reading.feed(&mut |output| on_rows(output.logits()?))?;
     }
+    reading.end();
     Ok(())
 }
 

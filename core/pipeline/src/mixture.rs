@@ -14,17 +14,16 @@ pub use gate_file::{GateFile, LayerGate};
 pub(crate) use roles::MixtureRoles;
 pub use training::{GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions};
 
-use crate::load_error::LoadError;
-use crate::notice::Notice;
-use crate::options::LoadOptions;
-use crate::resolve::ResolvedFile;
-use experts::{Experts, LoadedExpert};
+use crate::config::LoadOptions;
+use crate::init::{LoadError, Notice, ResolvedFile};
+use experts::{Experts, LoadedExpert, Taking};
 use menagerie_assembly::is_stack;
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 use menagerie_model::{Compute, DenseLinear, FeedForward, ModelError, Weight, WeightGuard, WeightShape};
 use menagerie_registry::{Components, Registry};
 use menagerie_spec::{MixtureChoice, layer_ranges};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -187,11 +186,34 @@ impl LoadedMixture {
     /// # Errors
     /// What is wrong with a file, or does not fit the model: file, layer and tensor are named.
     pub(crate) fn load(given: &GivenMixture, base: MixtureBase) -> Result<Self, LoadError> {
+        let all = 0..base.resolved.config().layers.len();
+        Self::of_layers(given, base, (&all, Taking::Whole))
+    }
+
+    /// The same for a stage of the model, of whose layers alone the experts are built.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    #[cfg(unix)]
+    pub(crate) fn of_stage(
+        given: &GivenMixture,
+        base: MixtureBase,
+        layers: &Range<usize>,
+    ) -> Result<Self, LoadError> {
+        Self::of_layers(given, base, (layers, Taking::Stage))
+    }
+
+    fn of_layers(
+        given: &GivenMixture,
+        base: MixtureBase,
+        (range, taking): (&Range<usize>, Taking),
+    ) -> Result<Self, LoadError> {
         let layers = base.layers(given)?;
         let gates = base.gate(given, &layers)?;
+        let own: Vec<usize> = layers.iter().copied().filter(|layer| range.contains(layer)).collect();
         let components = Components::linked().map_err(LoadError::Registry)?;
         let roles = MixtureRoles::of(base.resolved.config(), &layers);
-        let maker = Experts { base, layers: &layers, roles: &roles, components: &components };
+        let maker = Experts { base, layers: &own, taking, roles: &roles, components: &components };
         let mut parts: BTreeMap<usize, Vec<Arc<dyn FeedForward>>> = BTreeMap::new();
         let (mut bytes, mut guards) = (0u64, Vec::new());
         for expert in &given.experts {
@@ -200,7 +222,7 @@ impl LoadedMixture {
             bytes = bytes.saturating_add(more);
             guards.extend(guard);
         }
-        let joined = gates.into_iter().map(|(layer, gate)| {
+        let joined = gates.into_iter().filter(|(layer, _)| range.contains(layer)).map(|(layer, gate)| {
             let others = parts.remove(&layer).unwrap_or_default();
             (layer, LayerMixture { others, gate })
         });

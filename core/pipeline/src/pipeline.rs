@@ -2,25 +2,24 @@
 
 use crate::adapters::LoadedAdapters;
 use crate::batch::Batch;
-use crate::bench::{BenchOptions, BenchProgress, BenchResult, bench};
-use crate::bench_together::{TogetherOptions, TogetherResult, bench_together};
-use crate::capability::{Cacheable, ChatCapable, MissingCapability, Tokenizing};
-use crate::chat::ChatSession;
+use crate::bench::{
+    BenchOptions, BenchProgress, BenchResult, TogetherOptions, TogetherResult, bench, bench_together,
+};
+use crate::capability::{Cacheable, ChatCapable, Hookable, MissingCapability, Tokenizing};
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::hooks::PipelineHooks;
-use crate::lifecycle::PipelineLifecycle;
-use crate::load_error::LoadError;
+use crate::generate::{ChatSession, Session};
+use crate::hooks::{PipelineHooks, PipelineLifecycle};
+use crate::init::{LoadError, MemoryEstimate, Notice, ResolvedFile};
 use crate::logits::{Logits, LogitsOptions, logits};
-use crate::memory::MemoryEstimate;
 use crate::merge::Merge;
-use crate::notice::Notice;
-use crate::resolve::ResolvedFile;
+use crate::perplexity::{
+    Against, PerplexityOptions, PerplexityProgress, PerplexityResult, TextChunks, perplexity,
+};
 use crate::sampling::SamplingOptions;
 use crate::scheduler::{Scheduler, SchedulerOptions};
-use crate::session::Session;
 use crate::state_file::{Opened, StateFileError, StateIdentity};
-use menagerie_model::{Adapter, AdapterSet, Compute, KvType, LayerHook};
+use menagerie_model::{Adapter, AdapterSet, Compute, KvType, LayerHook, StageTrace, Trace};
 use menagerie_spec::ModelConfig;
 use std::path::Path;
 use std::sync::Arc;
@@ -208,11 +207,6 @@ impl TextPipeline {
         self.hooks.layers.push(hook);
     }
 
-    /// Adds what is told of requests of sessions and batches begun from now on.
-    pub fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>) {
-        self.hooks.lifecycles.push(lifecycle);
-    }
-
     /// What is called while sessions and batches begun from now on work, to be changed.
     pub fn hooks_mut(&mut self) -> &mut PipelineHooks {
         &mut self.hooks
@@ -221,6 +215,22 @@ impl TextPipeline {
     /// What is called while sessions and batches begun from now on work.
     pub fn hooks(&self) -> &PipelineHooks {
         &self.hooks
+    }
+
+    /// Waits until every step that was begun is done, and lets hooks have what their copies in processes of stages kept.
+    ///
+    /// # Errors
+    /// A step that failed meanwhile, a stage that is gone; what a hook returns.
+    pub fn settle(&self) -> Result<(), GenerateError> {
+        Ok(self.engine.model.settle(&self.hooks.layers)?)
+    }
+
+    /// What each stage of the model noted for a trace; none where the model is not split, and the trace has all of it.
+    ///
+    /// # Errors
+    /// A step that failed meanwhile, a stage that is gone.
+    pub fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, GenerateError> {
+        Ok(self.engine.model.stage_traces(trace)?)
     }
 
     /// A sequence of its own; sessions share the model without a lock.
@@ -270,6 +280,20 @@ impl TextPipeline {
         bench(&self.engine, &self.hooks, options, on_progress)
     }
 
+    /// How well the model expects a text.
+    ///
+    /// # Errors
+    /// As [`perplexity()`].
+    pub fn perplexity(
+        &self,
+        chunks: &TextChunks,
+        against: Against,
+        options: &PerplexityOptions,
+        on_chunk: &mut dyn FnMut(PerplexityProgress),
+    ) -> Result<PerplexityResult, GenerateError> {
+        perplexity(&self.engine, &self.hooks, chunks, against, options, on_chunk)
+    }
+
     /// Speed of several sequences that share steps.
     ///
     /// # Errors
@@ -289,5 +313,11 @@ impl Cacheable for TextPipeline {
             self.resolved.as_ref().ok_or_else(|| StateFileError::Unnamed("the model".to_owned()))?;
         let opened = Opened { resolved, engine: &self.engine, adapters: &self.adapters };
         StateIdentity::of(opened, &self.hooks.layers.effects())
+    }
+}
+
+impl Hookable for TextPipeline {
+    fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>) {
+        self.hooks.lifecycles.push(lifecycle);
     }
 }

@@ -1,5 +1,6 @@
 //! [`Sequence`]: a handle to the state of one token sequence.
 
+use crate::scheduler::Aside;
 use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot};
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,13 +30,21 @@ pub struct Sequence {
     pub(crate) wanted: Wanted,
     pub(crate) regime: RopeRegime,
     pub(crate) reprefills: usize,
-    /// Points that a recurrent state can go back to, by length.
+    /// Points that a recurrent state or one with a window can go back to, by length.
     pub(crate) snapshots: Vec<Arc<Snapshot>>,
+    /// Whether the pool keeps pages for them that windows have left.
+    pub(crate) retains: bool,
     pub(crate) adapters: Option<Arc<AdapterSet>>,
     pub(crate) urgency: Urgency,
     /// Lengths that a chunk ends at, ascending: others go on from there.
     pub(crate) cuts: Vec<usize>,
+    /// Lengths that a chunk ends at, ascending: points to come back to, where others may part from it.
+    pub(crate) borders: Vec<usize>,
     pub(crate) preemptions: usize,
+    /// Of them, times it was set aside.
+    pub(crate) times_aside: usize,
+    /// What it held when it gave its pages up, where that is kept; it holds nothing meanwhile.
+    pub(crate) aside: Option<Box<Aside>>,
 }
 
 /// Who comes first where rows or pages run out.
@@ -76,10 +85,14 @@ impl Sequence {
             regime: RopeRegime::Short,
             reprefills: 0,
             snapshots: Vec::new(),
+            retains: false,
             adapters,
             urgency: Urgency::default(),
             cuts: Vec::new(),
+            borders: Vec::new(),
             preemptions: 0,
+            times_aside: 0,
+            aside: None,
         }
     }
 
@@ -91,6 +104,7 @@ impl Sequence {
             prompt: self.held,
             regime: self.regime,
             snapshots: self.snapshots.clone(),
+            retains: self.retains,
             ..Self::new(id, self.adapters.clone())
         }
     }
@@ -101,9 +115,14 @@ impl Sequence {
         self.urgency.priority = priority;
     }
 
-    /// Times its state was given up for more urgent sequences, and computed again.
+    /// Times its state was given up for more urgent sequences.
     pub fn preemptions(&self) -> usize {
         self.preemptions
+    }
+
+    /// Of them, times it was kept in memory and put back, instead of being computed again.
+    pub fn times_aside(&self) -> usize {
+        self.times_aside
     }
 
     /// Tokens whose state is held.
@@ -116,9 +135,20 @@ impl Sequence {
         self.tokens.len() - self.held
     }
 
-    /// Whether its next token is decoded: its prompt is held.
-    pub(crate) fn is_decoding(&self) -> bool {
-        self.pending() > 0 && self.held >= self.prompt
+    /// Tokens whose state is held, or set aside.
+    pub(crate) fn reached(&self) -> usize {
+        self.aside.as_ref().map_or(self.held, |aside| aside.tokens())
+    }
+
+    /// Tokens still to be computed: those to be fed, without what is set aside.
+    pub(crate) fn to_compute(&self) -> usize {
+        self.tokens.len() - self.reached()
+    }
+
+    /// Forgets what was to be fed, and what was set aside.
+    pub(crate) fn forget_pending(&mut self) {
+        self.aside = None;
+        self.tokens.truncate(self.held);
     }
 
     /// Tokens of the prompt that were held before it began.
@@ -143,55 +173,6 @@ impl Sequence {
 
     /// What a step of the next `rows` tokens is for, and which of its rows want logits.
     pub(crate) fn next_step(&self, rows: usize) -> (InferenceStep, Range<usize>) {
-        let start = self.held;
-        if start >= self.prompt {
-            return (InferenceStep::Decode { current_position: start }, 0..rows);
-        }
-        let is_final_chunk = start + rows == self.prompt;
-        let step = InferenceStep::Prefill {
-            chunk_tokens: rows,
-            chunk_start_position: start,
-            total_prompt_tokens: self.prompt,
-            is_final_chunk,
-        };
-        let from = match self.wanted {
-            Wanted::All => 0,
-            Wanted::From(first) => first.saturating_sub(start).min(rows),
-            Wanted::Last if is_final_chunk => rows - 1,
-            Wanted::Last => rows,
-        };
-        (step, from..rows)
+        if self.is_decoding() { self.decode_step(rows) } else { self.prefill_step(rows) }
     }
-
-    /// Tokens that `prompt` begins with and that are held; never all of it, since its last row wants logits.
-    pub(crate) fn common_prefix(&self, prompt: &[u32]) -> usize {
-        shared(self.tokens(), prompt)
-    }
-
-    /// The same once its pending tokens are held.
-    pub(crate) fn prospect(&self, prompt: &[u32]) -> usize {
-        shared(&self.tokens, prompt)
-    }
-
-    /// Makes a chunk end at `len` tokens.
-    pub(crate) fn cut_at(&mut self, len: usize) {
-        if len > self.held
-            && len < self.tokens.len()
-            && let Err(place) = self.cuts.binary_search(&len)
-        {
-            self.cuts.insert(place, len);
-        }
-    }
-
-    /// Rows until the next cut; at most `rows`.
-    pub(crate) fn up_to_cut(&self, rows: usize) -> usize {
-        let next = self.cuts.iter().find(|cut| **cut > self.held);
-        next.map_or(rows, |cut| rows.min(cut - self.held))
-    }
-}
-
-/// Tokens of `prompt` that need not be computed where `held` are.
-pub(crate) fn shared(held: &[u32], prompt: &[u32]) -> usize {
-    let common = held.iter().zip(prompt).take_while(|(held, new)| held == new).count();
-    common.min(prompt.len().saturating_sub(1))
 }

@@ -8,7 +8,6 @@
 mod container;
 mod error;
 mod identity;
-mod lock;
 #[cfg(test)]
 mod tests;
 
@@ -17,14 +16,12 @@ pub(crate) use identity::Opened;
 pub use identity::StateIdentity;
 
 use crate::capability::Cacheable;
-use crate::chat::ChatMessage;
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::generate::{ChatMessage, Session};
 use crate::scheduler::{Given, Piece, Section, StoredSequence};
-use crate::session::Session;
 use container::{ContainerReader, ContainerWriter, Fault};
-use gguf_file::AtomicFile;
-use lock::Lock;
+use gguf_file::{AtomicFile, FileLock};
 use menagerie_model::{PoolOptions, StateId, StateSpec};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -38,7 +35,7 @@ pub struct StateFile {
     identity: StateIdentity,
     /// What computes the state.
     engine: Arc<Engine>,
-    _lock: Lock,
+    _lock: FileLock,
 }
 
 /// A conversation as it is kept beside a state.
@@ -120,7 +117,7 @@ impl StateFile {
         if path.file_name().is_none() || path.metadata().is_ok_and(|found| !found.is_file()) {
             return Err(StateFileError::NoFile(path.display().to_string()));
         }
-        let lock = Lock::take(path).map_err(|source| StateFileError::system(path, "lock", source))?;
+        let lock = FileLock::beside(path).map_err(|source| StateFileError::system(path, "lock", source))?;
         let lock = lock.ok_or_else(|| StateFileError::InUse(path.display().to_string()))?;
         check_readable(pipeline.engine()).map_err(|error| StateFileError::state(path, error))?;
         let identity = pipeline.state_identity()?.with_plugins(plugins);

@@ -1,102 +1,85 @@
-//! [`Step`]: what a step of several sequences gave: logits of the last row or of all, or vectors.
+//! The step: all that happens between one token of a sequence and the next, alone or among others.
+//!
+//! ```text
+//! Queue::step       end what is cancelled, admit what waits
+//!   Scheduler::step   plan -> layers -> commit
+//!   Queue::answer     sample -> stop, or feed the token back
+//! ```
 
+use crate::batch::{Ended, Queue, Ticket};
 use crate::error::GenerateError;
-use menagerie_model::{Compute, ModelError, Rows};
-use std::borrow::Cow;
-use std::ops::Range;
+use crate::generate::Event;
+use crate::hooks::StepReport;
+use crate::output::{Step, StepOutput, StepPart, StepRows};
+use crate::scheduler::Scheduler;
+use crate::sequence::Sequence;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-/// What a step gave: rows, and for each sequence that took part which of them are its own, or why it failed.
-///
-/// A language model gives logits: of a prompt's last row, of all its rows or of some ([`crate::Wanted`]), of every token that
-/// is fed back, none before the last chunk of a prompt. An encoder gives a vector for each sequence, or one for each row.
-pub struct Step {
-    pub(crate) rows: StepRows,
-    /// Columns of the rows.
-    pub width: usize,
-    /// The sequences that took part.
-    pub parts: Vec<StepPart>,
-}
-
-/// One sequence in a step.
-#[derive(Debug)]
-pub struct StepPart {
-    /// Its place among the sequences the step was given.
-    pub index: usize,
-    /// Its rows, or why it failed; it then holds what it held.
-    pub result: Result<Range<usize>, GenerateError>,
-}
-
-/// Rows `[T', width]` where they can be read once more without being copied.
-pub(crate) enum StepRows {
-    /// None were wanted.
-    None,
-    /// In host memory, as the backend keeps them.
-    Rows(Rows, Compute),
-    /// Read from a device.
-    Host(Vec<f32>),
-}
-
-impl StepRows {
-    pub(crate) fn new(rows: Rows, compute: &Compute) -> Result<Self, ModelError> {
-        match compute.backend.read(&rows)? {
-            Cow::Owned(values) => Ok(Self::Host(values)),
-            Cow::Borrowed(_) => Ok(Self::Rows(rows, compute.clone())),
+impl Queue<'_> {
+    /// Begins what can begin, and computes one step of what runs; `sink` is told what happens to which task. Gives those that
+    /// ended. What goes wrong with one task is its result, and the others go on; cancellation is an outcome.
+    pub fn step(&mut self, sink: &mut dyn FnMut(Ticket, Event)) -> Vec<Ended> {
+        self.steps += 1;
+        self.end_cancelled(sink);
+        self.admit();
+        if let Some(step) = self.compute() {
+            self.answer(step, sink);
         }
-    }
-
-    pub(crate) fn values(&self) -> Result<Cow<'_, [f32]>, ModelError> {
-        match self {
-            Self::None => Ok(Cow::Borrowed(&[])),
-            Self::Rows(rows, compute) => compute.backend.read(rows),
-            Self::Host(values) => Ok(Cow::Borrowed(values)),
-        }
+        std::mem::take(&mut self.ended)
     }
 }
 
-impl Step {
-    /// The rows `[T', width]` of all parts, one after the other; borrowed where they are in host memory.
+impl Scheduler {
+    /// One forward over pending tokens of these sequences, of each once.
+    ///
+    /// A sequence that fails is in the result with its error, and holds what it held before, or nothing if there was no room
+    /// for its rows. An error of the step itself is that of every sequence in it. Sequences for which the budget had no rows
+    /// left are not in the result.
+    pub fn step(&mut self, sequences: &mut [&mut Sequence], cancel: Option<&AtomicBool>) -> Step {
+        if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            return cancelled(sequences);
+        }
+        let watched = (!self.hooks.lifecycles.is_empty()).then(|| (Instant::now(), self.counts));
+        let (plan, failed) = self.plan(sequences);
+        let made = self.layers(&plan, sequences, cancel);
+        let step = self.commit(plan, sequences, made).after(failed);
+        if let Some((began, before)) = watched {
+            let (done, state_bytes) = (self.counts.since(&before), self.state_bytes());
+            let (pages_used, pages_free) = self.pool.pages();
+            let time = began.elapsed();
+            self.hooks.stepped(&StepReport { done, state_bytes, pages_used, pages_free, time });
+        }
+        step
+    }
+
+    /// Steps one sequence until it has no pending tokens; `on_step` is given what each step gave.
     ///
     /// # Errors
-    /// What the backend reports.
-    pub fn values(&self) -> Result<Cow<'_, [f32]>, GenerateError> {
-        Ok(self.rows.values()?)
-    }
-
-    /// Those of one part, of [`Self::values`].
-    ///
-    /// # Errors
-    /// There are fewer rows than the part says.
-    pub(crate) fn part<'v>(
-        &self,
-        values: &'v [f32],
-        rows: &Range<usize>,
-    ) -> Result<&'v [f32], GenerateError> {
-        own_rows(values, rows, self.width)
+    /// What a step or `on_step` returns. Chunks that were finished stay held.
+    pub fn feed(
+        &mut self,
+        sequence: &mut Sequence,
+        cancel: Option<&AtomicBool>,
+        on_step: &mut OnStep,
+    ) -> Result<(), GenerateError> {
+        while sequence.pending() > 0 {
+            let step = self.step(&mut [&mut *sequence], cancel);
+            step.only(|output| on_step(sequence, output))?;
+        }
+        Ok(())
     }
 }
 
-/// These rows of values `[T', width]`.
-///
-/// # Errors
-/// There are fewer.
-pub(crate) fn own_rows<'v>(
-    values: &'v [f32],
-    rows: &Range<usize>,
-    width: usize,
-) -> Result<&'v [f32], GenerateError> {
-    values.get(rows.start * width..rows.end * width).ok_or_else(|| {
-        GenerateError::from(ModelError::Shape {
-            what: "rows of a step".to_owned(),
-            expected: format!("at least {} rows of {width}", rows.end),
-            found: format!("{} values", values.len()),
-        })
-    })
-}
+/// Takes what each step of a sequence gave.
+pub type OnStep<'a> = dyn FnMut(&Sequence, StepOutput) -> Result<(), GenerateError> + 'a;
 
-/// The error of a step for another of the sequences in it.
-pub(crate) fn shared(error: &GenerateError) -> GenerateError {
-    match error {
-        GenerateError::Cancelled => GenerateError::Cancelled,
-        other => GenerateError::Together(other.to_string()),
-    }
+/// Nothing was begun: what was to be fed is forgotten.
+fn cancelled(sequences: &mut [&mut Sequence]) -> Step {
+    let pending = sequences.iter_mut().enumerate().filter(|(_, sequence)| sequence.to_compute() > 0);
+    let forget = |(index, sequence): (usize, &mut &mut Sequence)| {
+        sequence.tokens.truncate(sequence.reached());
+        StepPart { index, result: Err(GenerateError::Cancelled) }
+    };
+    Step::new(StepRows::none(), pending.map(forget).collect())
 }

@@ -8,14 +8,33 @@ use menagerie_loaders::CodecVocabulary;
 use menagerie_plugin::abi::{
     self, Build, ERROR, Header, Linear, OK, OptionDef, StateSpec, Status, Tensor, Text, Token, Vocabulary,
 };
-use menagerie_spec::kind::OptionValue;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{from_ref, null, null_mut};
 use std::sync::Arc;
 
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Count(usize),
+    Real(f32),
+    Name(&'static str),
+    Text(Arc<str>),
+}
+
 /// The values of a component's options, in the order of its table.
-pub(crate) type Values = Vec<(&'static str, OptionValue)>;
+pub(crate) type Values = Vec<(&'static str, Value)>;
+
+/// What an instance stands beside.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// Tokens that it may look at for its life.
+    pub(crate) vocabulary: Option<Arc<CodecVocabulary>>,
+    /// Blocks of the model; 0 where there is none.
+    pub(crate) layers: usize,
+    /// Elements of the rows between them.
+    pub(crate) width: usize,
+}
 
 /// What an instance is made of.
 struct Making<'a> {
@@ -25,11 +44,12 @@ struct Making<'a> {
     refused: Option<String>,
 }
 
-/// An instance, and the vocabulary that it may look at for its life.
+/// An instance, and what it may look at for its life.
 pub(crate) struct Alone {
-    /// Before the vocabulary: it goes first.
+    /// Before what it looks at: it goes first.
     pub(crate) instance: Instance,
     _vocabulary: Option<Arc<CodecVocabulary>>,
+    _values: Values,
 }
 
 /// Reads options, names and values as text, by the table of a component; what is not given has its default.
@@ -46,26 +66,33 @@ pub(crate) fn values(described: &Described, given: &[(String, String)]) -> Resul
     }
     let value = |row: &OptionRow| {
         let given = given.iter().rev().find(|(name, _)| name == row.name).map(|(_, value)| value.as_str());
-        let text = given.or(Some(row.default.as_str()).filter(|text| !text.is_empty()));
+        let default = (row.kind != OptionDef::TEXT).then_some(row.default.as_str()).or_else(|| quoted(row));
+        let text = given.or(default.filter(|text| !text.is_empty()));
         let text = text.ok_or_else(|| format!("`{}` must be given: {}", row.name, row.doc.trim()))?;
         Ok((row.name, parsed(row, text)?))
     };
     described.options.iter().map(value).collect()
 }
 
-fn parsed(row: &OptionRow, text: &str) -> Result<OptionValue, String> {
+/// The default of a text.
+fn quoted(row: &OptionRow) -> Option<&str> {
+    row.default.strip_prefix('"')?.strip_suffix('"')
+}
+
+fn parsed(row: &OptionRow, text: &str) -> Result<Value, String> {
     let wanted = |what: &str| format!("{} = {text}: {what} is wanted", row.name);
     match row.kind {
-        OptionDef::COUNT => text.parse().map(OptionValue::Count).map_err(|_| wanted("a whole number")),
+        OptionDef::COUNT => text.parse().map(Value::Count).map_err(|_| wanted("a whole number")),
         OptionDef::REAL => {
             let number = text.parse::<f32>().ok().filter(|number| number.is_finite());
-            number.map(OptionValue::Real).ok_or_else(|| wanted("a number"))
+            number.map(Value::Real).ok_or_else(|| wanted("a number"))
         }
+        OptionDef::TEXT => Ok(Value::Text(text.into())),
         _ => {
             let bare = text.trim_matches('"');
             let found = row.names.iter().find(|name| **name == bare);
             found
-                .map(|name| OptionValue::Name(name))
+                .map(|name| Value::Name(name))
                 .ok_or_else(|| wanted(&format!("one of {}", row.names.join(", "))))
         }
     }
@@ -79,10 +106,13 @@ impl Alone {
     pub(crate) fn new(
         described: &'static Described,
         values: &Values,
-        vocabulary: Option<Arc<CodecVocabulary>>,
+        beside: Beside,
     ) -> Result<Alone, String> {
         described.conduct.check()?;
-        let mut making = Making { described, values, refused: None };
+        let Beside { vocabulary, layers, width } = beside;
+        // Texts that the instance is given are those that it keeps.
+        let values = values.clone();
+        let mut making = Making { described, values: &values, refused: None };
         let tokens = vocabulary.as_deref().map(|vocabulary| Vocabulary {
             header: Header::of::<Vocabulary>(),
             tokens: vocabulary.tokens.len() as u64,
@@ -94,8 +124,8 @@ impl Alone {
         let build = Build {
             header: Header::of::<Build>(),
             layer: -1,
-            layers: 0,
-            width: 0,
+            layers: layers as u64,
+            width: width as u64,
             context: (&raw mut making).cast(),
             count,
             real,
@@ -119,7 +149,9 @@ impl Alone {
             (_, Some(refused)) => Err(refused),
             (Err(Misstep::Failed(said) | Misstep::Broke(said)), None) => Err(said),
             (Ok(()), None) => {
-                made.map(|instance| Alone { instance, _vocabulary: vocabulary }).ok_or_else(String::new)
+                let made =
+                    made.map(|instance| Alone { instance, _vocabulary: vocabulary, _values: values.clone() });
+                made.ok_or_else(String::new)
             }
         }
     }
@@ -146,14 +178,14 @@ impl Making<'_> {
     }
 
     /// The value of an option.
-    fn value(&mut self, option: Text) -> Option<OptionValue> {
+    fn value(&mut self, option: Text) -> Option<Value> {
         // SAFETY: texts of a plugin are there, by the ABI.
         let option = match unsafe { texts::name(option) } {
             Ok(option) => option,
             Err(fault) => return self.refuse(&format!("asks for an option whose name is {fault}")),
         };
         match self.values.iter().find(|(name, _)| *name == option) {
-            Some((_, value)) => Some(*value),
+            Some((_, value)) => Some(value.clone()),
             None => self.refuse(&format!(
                 "asks for the option `{}`, which its table does not have",
                 option.escape_debug()
@@ -166,7 +198,7 @@ unsafe extern "C" fn count(context: *mut c_void, option: Text, value: *mut u64) 
     // SAFETY: the ABI: `context` is that of `create`'s build, `value` can be written.
     unsafe {
         within(context, |making| match making.value(option)? {
-            OptionValue::Count(count) => {
+            Value::Count(count) => {
                 value.write(count as u64);
                 Some(())
             }
@@ -179,7 +211,7 @@ unsafe extern "C" fn real(context: *mut c_void, option: Text, value: *mut f64) -
     // SAFETY: as in `count`.
     unsafe {
         within(context, |making| match making.value(option)? {
-            OptionValue::Real(real) => {
+            Value::Real(real) => {
                 value.write(f64::from(real));
                 Some(())
             }
@@ -192,8 +224,13 @@ unsafe extern "C" fn name(context: *mut c_void, option: Text, value: *mut Text) 
     // SAFETY: as in `count`; names last as long as the process.
     unsafe {
         within(context, |making| match making.value(option)? {
-            OptionValue::Name(name) => {
+            Value::Name(name) => {
                 value.write(Text::new(name));
+                Some(())
+            }
+            // The instance keeps it.
+            Value::Text(text) => {
+                value.write(Text::new(&text));
                 Some(())
             }
             other => making.refuse(&format!("asks for a name, and the option is {other:?}")),

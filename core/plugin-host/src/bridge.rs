@@ -53,7 +53,7 @@ pub(crate) fn build_of(described: &'static Described) -> Option<Build> {
             let instance = building::create(described, config, parts, ("", width))?;
             Some(Box::new(Rope { instance, run }) as Box<dyn RopeFrequencies>)
         }))),
-        Work::Sampler(_) | Work::Tokenizer(..) => return None,
+        Work::Sampler(_) | Work::Tokenizer(..) | Work::LayerHook(..) => return None,
     })
 }
 

@@ -7,12 +7,13 @@ use crate::operands;
 use crate::scratch::Frame;
 use crate::services;
 use crate::watch::{self, Watch};
-use menagerie_model::{Activated, ModelError, Result, Rows, StepInput, TransformContext};
-use menagerie_plugin::abi::{self, Header, Tensor};
+use menagerie_model::{Activated, Compute, ModelError, Result, Rows, StepInput, TransformContext};
+use menagerie_plugin::abi::{self, Header, Status, Tensor};
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 /// Most inputs of a family.
-const MOST_INPUTS: usize = 3;
+pub(crate) const MOST_INPUTS: usize = 3;
 
 thread_local! {
     /// Its address tells threads apart.
@@ -30,6 +31,8 @@ pub(crate) enum Step<'c, 'm> {
     Owned(&'c mut TransformContext<'m>),
     /// Of a norm.
     Shared(&'c TransformContext<'m>),
+    /// Of a layer hook: where its rows were computed.
+    Hooked(&'c Compute),
     /// None: an activation sees nothing but its rows.
     Alone,
 }
@@ -39,7 +42,15 @@ impl<'m> Step<'_, 'm> {
         match self {
             Self::Owned(context) => Some(context),
             Self::Shared(context) => Some(context),
-            Self::Alone => None,
+            Self::Hooked(_) | Self::Alone => None,
+        }
+    }
+
+    /// Where rows are computed.
+    pub(crate) fn compute(&self) -> Option<&Compute> {
+        match self {
+            Self::Hooked(compute) => Some(compute),
+            Self::Owned(_) | Self::Shared(_) | Self::Alone => self.context().map(|context| context.compute),
         }
     }
 }
@@ -61,6 +72,9 @@ pub(crate) struct Calling<'c, 'm> {
     pub(crate) failed: Option<ModelError>,
 }
 
+/// A function of the plugin: its name for errors, and how it is called with an instance and a call.
+pub(crate) type Asked<'f> = (&'f str, &'f dyn Fn(*mut c_void, &abi::Call) -> Status);
+
 /// Calls `forward`: rows `[T, D]` in, rows `[T, D]` out.
 ///
 /// # Errors
@@ -74,7 +88,7 @@ pub(crate) fn forward(
     let mut frame = Frame::take();
     let copied = match &mut step {
         Step::Owned(context) => operands::describe(instance, context, &mut frame)?,
-        Step::Shared(_) | Step::Alone => operands::Copied::default(),
+        Step::Shared(_) | Step::Hooked(_) | Step::Alone => operands::Copied::default(),
     };
     let (Some(compute), Some(first)) = (step.context().map(|context| context.compute), inputs.first()) else {
         return Err(instance.error("there are no rows to compute with"));
@@ -92,7 +106,10 @@ pub(crate) fn forward(
     }
     let mut calling = Calling { instance, step, inputs: given, frame, thread: here(), failed: None };
     let tensors = &tensors[..inputs.len().min(MOST_INPUTS)];
-    let made = backend.written(rows, cols, &mut |out| calling.run(run, tensors, cols, out));
+    let made = backend.written(rows, cols, &mut |out| {
+        // SAFETY: the plugin's `forward` of this instance; what the call points to outlives it.
+        calling.write(("forward", &|handle, call| unsafe { run(handle, call) }), tensors, cols, out)
+    });
     let Calling { mut step, frame, .. } = calling;
     let made = made.and_then(|made| {
         if let Step::Owned(context) = &mut step {
@@ -122,44 +139,66 @@ pub(crate) fn alone(
     let inputs = [const { None }; MOST_INPUTS];
     let mut calling =
         Calling { instance, step: Step::Alone, inputs, frame: Frame::take(), thread: here(), failed: None };
-    let done = calling.run(run, &[input], width, out);
+    // SAFETY: as in `forward`.
+    let asked: Asked = ("forward", &|handle, call| unsafe { run(handle, call) });
+    let done = calling.write(asked, &[input], width, out);
     calling.frame.give();
     done
 }
 
 impl Calling<'_, '_> {
-    /// The call itself, into `out`.
-    fn run(&mut self, run: Forward, inputs: &[Tensor], cols: usize, out: &mut [f32]) -> Result<()> {
+    /// Calls a function that writes rows into `out`.
+    ///
+    /// # Errors
+    /// What the plugin or a service reports; values that are no numbers.
+    pub(crate) fn write(
+        &mut self,
+        asked: Asked<'_>,
+        inputs: &[Tensor],
+        cols: usize,
+        out: &mut [f32],
+    ) -> Result<()> {
         let how = watch::how();
         if how == Watch::EveryRow {
             out.fill(f32::NAN);
         }
         let output = Tensor::rows(out.as_mut_ptr(), out.len() / cols.max(1), cols, 0);
-        let call = self.call(inputs, &output);
-        let instance = self.instance;
-        // SAFETY: the plugin's `forward` of this instance; everything that `call` points to outlives the call, and what
-        // the plugin may write is lent to nobody else during it.
-        let called = instance.call("forward", |handle| unsafe { run(handle, &call) });
-        if let Some(failed) = self.failed.take() {
-            return Err(failed);
-        }
-        called?;
+        self.ask(asked, inputs, &[output])?;
         self.check(inputs, cols, out, how)
     }
 
-    fn call(&mut self, inputs: &[Tensor], output: &Tensor) -> abi::Call {
+    /// Calls a function. Everything that its call points to outlives the call, and what the plugin may write is lent to nobody
+    /// else during it.
+    ///
+    /// # Errors
+    /// What the plugin or a service reports.
+    pub(crate) fn ask(
+        &mut self,
+        (name, run): Asked<'_>,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+    ) -> Result<()> {
+        let call = self.call(inputs, outputs);
+        let called = self.instance.call(name, |handle| run(handle, &call));
+        match self.failed.take() {
+            Some(failed) => Err(failed),
+            None => called,
+        }
+    }
+
+    fn call(&mut self, inputs: &[Tensor], outputs: &[Tensor]) -> abi::Call {
         let context = self.step.context();
         let token_ids = match context.map(|context| context.input) {
             Some(StepInput::Tokens(ids)) => ids.as_ptr(),
             Some(StepInput::Embeddings(_)) | None => null(),
         };
-        let threads = context.map_or(1, |context| context.compute.backend.host_threads());
+        let threads = self.step.compute().map_or(1, |compute| compute.backend.host_threads());
         abi::Call {
             header: Header::of::<abi::Call>(),
             inputs: inputs.as_ptr(),
             n_inputs: inputs.len(),
-            outputs: output,
-            n_outputs: 1,
+            outputs: outputs.as_ptr(),
+            n_outputs: outputs.len(),
             sequences: self.frame.sequences.as_ptr(),
             n_sequences: self.frame.sequences.len(),
             states: self.frame.states.as_ptr(),

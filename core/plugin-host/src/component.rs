@@ -2,7 +2,10 @@
 
 use crate::plugin::Conduct;
 use crate::texts::{leaked, name};
-use menagerie_plugin::abi::{self, Build, Call, DecodeCall, EncodeCall, FrequencyCall, SampleCall, Status};
+use menagerie_model::Phases;
+use menagerie_plugin::abi::{
+    self, Build, Call, DecodeCall, EncodeCall, FrequencyCall, Growing, HookCall, SampleCall, Status,
+};
 use std::ffi::c_void;
 use std::ptr::addr_of;
 
@@ -23,6 +26,24 @@ pub(crate) type Sample = unsafe extern "C" fn(*mut c_void, *const SampleCall) ->
 pub(crate) type Encode = unsafe extern "C" fn(*mut c_void, *const EncodeCall) -> Status;
 /// An id to bytes.
 pub(crate) type Decode = unsafe extern "C" fn(*mut c_void, *const DecodeCall) -> Status;
+/// Rows between layers.
+pub(crate) type Hook = unsafe extern "C" fn(*mut c_void, *const HookCall) -> Status;
+
+/// What a layer hook does to rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handling {
+    Observes,
+    Replaces,
+}
+
+/// When a layer hook is called, and what it does then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Around {
+    pub(crate) handling: Handling,
+    /// Of [`abi::Component::BEFORE_LAYERS`] and [`abi::Component::AFTER_LAYERS`], at least one.
+    pub(crate) points: u32,
+    pub(crate) phases: Phases,
+}
 
 /// What a component does, by its family.
 #[derive(Clone, Copy)]
@@ -35,6 +56,7 @@ pub(crate) enum Work {
     Rope(Frequencies),
     Sampler(Sample),
     Tokenizer(Encode, Decode),
+    LayerHook(Hook, Around),
 }
 
 impl Work {
@@ -48,6 +70,7 @@ impl Work {
             Self::Rope(_) => "rope",
             Self::Sampler(_) => "sampler",
             Self::Tokenizer(..) => "tokenizer",
+            Self::LayerHook(..) => "layer-hook",
         }
     }
 }
@@ -116,7 +139,7 @@ impl Described {
         }
         // SAFETY: not null; every version begins with a header.
         let header = unsafe { addr_of!((*component).header).read() };
-        check_header(header, size_of::<abi::Component>())
+        check_header(header, abi::Component::FIRST_SIZE)
             .map_err(|why| format!("it registers a component {why}"))?;
         let short = field!(component, name);
         // SAFETY: as the caller says.
@@ -143,8 +166,12 @@ impl Described {
         let create = field!(component, create as Create).ok_or("create is null")?;
         let destroy = field!(component, destroy as Destroy).ok_or("destroy is null")?;
         let flags = field!(component, flags);
-        if flags & !abi::Component::LOOKS_AHEAD != 0 {
-            return Err(format!("flags {flags:#x} are not known"));
+        let known = match field!(component, family) {
+            abi::Component::LAYER_HOOK => HOOK_FLAGS,
+            _ => abi::Component::LOOKS_AHEAD,
+        };
+        if flags & !known != 0 {
+            return Err(format!("flags {flags:#x} are not known, or not for its family"));
         }
         let (doc, options, roles) =
             (field!(component, doc), field!(component, options), field!(component, roles));
@@ -237,9 +264,45 @@ unsafe fn read_work(component: *const abi::Component) -> Result<Work, String> {
             field!(component, encode).ok_or("encode is null, which a tokenizer needs")?,
             field!(component, decode).ok_or("decode is null, which a tokenizer needs")?,
         ),
+        Family::LAYER_HOOK => {
+            // SAFETY: as this function asks; shorter structs, of the first version, have no such field.
+            let hook = match field!(component, header).struct_size as usize >= size_of::<Family>() {
+                true => field!(component, hook as Hook),
+                false => None,
+            };
+            Work::LayerHook(
+                hook.ok_or("hook is null, which a layer hook needs")?,
+                around(field!(component, flags))?,
+            )
+        }
         other => return Err(format!("family {other} is not known")),
     };
     Ok(work)
+}
+
+/// The flags that a layer hook may have.
+const HOOK_FLAGS: u32 = {
+    use abi::Component as Flag;
+    Flag::REPLACES | Flag::BEFORE_LAYERS | Flag::AFTER_LAYERS | Flag::IN_PREFILL | Flag::IN_DECODE
+};
+
+/// What the flags of a layer hook say.
+fn around(flags: u32) -> Result<Around, String> {
+    use abi::Component as Flag;
+    let points = flags & (Flag::BEFORE_LAYERS | Flag::AFTER_LAYERS);
+    if points == 0 {
+        return Err("its flags say neither that it is called before layers nor after them".to_owned());
+    }
+    let phases = match (flags & Flag::IN_PREFILL != 0, flags & Flag::IN_DECODE != 0) {
+        (true, true) => Phases::All,
+        (true, false) => Phases::Prefill,
+        (false, true) => Phases::Decode,
+        (false, false) => {
+            return Err("its flags say neither that it is shown prompts nor what was generated".to_owned());
+        }
+    };
+    let handling = if flags & Flag::REPLACES == 0 { Handling::Observes } else { Handling::Replaces };
+    Ok(Around { handling, points, phases })
 }
 
 /// # Safety

@@ -19,7 +19,7 @@ pub(crate) fn kind_of(described: &Described) -> Result<Option<&'static Kind>, St
         Work::Norm(_) => Family::Norm,
         Work::Activation(_) => Family::Activation,
         Work::Rope(_) => Family::Rope,
-        Work::Sampler(_) | Work::Tokenizer(..) => return Ok(None),
+        Work::Sampler(_) | Work::Tokenizer(..) | Work::LayerHook(..) => return Ok(None),
     };
     let refused = |why: String| format!("its component `{}`: {why}", described.name);
     let inner = matches!(family, Family::Activation | Family::Rope);
@@ -79,6 +79,11 @@ fn field(row: &OptionRow, owner: &str) -> Result<Field, String> {
         OptionDef::REAL => (FieldType::Real, number),
         OptionDef::NAME if !row.key.is_empty() => return refused("a name cannot be read from a key"),
         OptionDef::NAME => (FieldType::Name(names(row, owner)?), default_name(row)?),
+        OptionDef::TEXT => {
+            return refused(
+                "specs have no texts; samplers, tokenizers and layer hooks may have such options",
+            );
+        }
         other => return refused(&format!("kind {other} is not known")),
     };
     Ok(Field { name: row.name, ty, default, guarded: row.guarded, doc: row.doc })

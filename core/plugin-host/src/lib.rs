@@ -11,6 +11,7 @@ mod component;
 mod cpu;
 mod error;
 mod finite;
+mod hook;
 mod inspect;
 mod instance;
 mod kind;

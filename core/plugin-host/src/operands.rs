@@ -3,7 +3,9 @@
 use crate::building::read_only;
 use crate::instance::{Instance, KeptSlot};
 use crate::scratch::Frame;
-use menagerie_model::{InferenceStep, Result, SlotUse, StateId, StateSpec, TransformContext};
+use menagerie_model::{
+    InferenceStep, Result, SequenceLayout, SequenceRows, SlotUse, StateId, StateSpec, TransformContext,
+};
 use menagerie_plugin::abi::{Sequence, Tensor, dtype};
 use std::borrow::Cow;
 use std::ptr::null_mut;
@@ -27,7 +29,7 @@ pub(crate) fn describe(
     frame: &mut Frame,
 ) -> Result<Copied> {
     let mut copied = Copied::default();
-    sequences(context, frame)?;
+    sequences(context.layout, &|part| context.states.len(part.sequence), frame)?;
     states(instance, context, frame, &mut copied)?;
     for slot in &instance.kept.slots {
         let tensor = slot_rows(slot, instance, context, frame, &mut copied)?;
@@ -36,19 +38,29 @@ pub(crate) fn describe(
     Ok(copied)
 }
 
-fn sequences(context: &TransformContext<'_>, frame: &mut Frame) -> Result<()> {
-    let positions = context.layout.positions();
+/// Describes the sequences of a step; `past` says how many tokens came before.
+///
+/// # Errors
+/// A sequence that is not there.
+pub(crate) fn sequences(
+    layout: &SequenceLayout,
+    past: &dyn Fn(&SequenceRows) -> Result<usize>,
+    frame: &mut Frame,
+) -> Result<()> {
+    let positions = layout.positions();
     let axes = positions.axes();
-    for part in context.layout.sequences() {
+    for part in layout.sequences() {
+        let [pool, number] = part.sequence.numbers();
         let own = positions.values().get(part.rows.start * axes..part.rows.end * axes);
         frame.sequences.push(Sequence {
             first_row: part.rows.start as u64,
             rows: part.rows.len() as u64,
-            past: context.states.len(part.sequence)? as u64,
+            past: past(part)? as u64,
             positions: own.unwrap_or_default().as_ptr(),
             axes: axes as u32,
             decoding: u32::from(matches!(part.step, InferenceStep::Decode { .. })),
-            reserved: [0; 2],
+            pool,
+            number,
         });
     }
     Ok(())

@@ -31,7 +31,8 @@ impl fmt::Display for Location {
 /// What a plugin registered under a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// Its family, as listings name it: `mixer`, `feed-forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`.
+    /// Its family, as listings name it: `mixer`, `feed-forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`,
+    /// `layer-hook`.
     pub family: &'static str,
     /// As specs and people name it, `author/name:component`.
     pub name: &'static str,
@@ -74,6 +75,8 @@ impl Plugin {
 pub(crate) struct Conduct {
     pub(crate) id: String,
     pub(crate) shown: &'static str,
+    /// What tells its code from another plugin's: the sum of its file, or the version of one that is linked in.
+    pub(crate) code: String,
     strikes: AtomicU32,
 }
 
@@ -87,10 +90,11 @@ pub(crate) enum Misstep {
 
 impl Conduct {
     /// That of a plugin which has done nothing yet; lasts as long as the process.
-    pub(crate) fn new(inspected: &Inspected, location: &Location) -> &'static Conduct {
+    pub(crate) fn new(inspected: &Inspected, location: &Location, sha256: &str) -> &'static Conduct {
         let shown = format!("plugin {} {} ({location})", inspected.id, inspected.version);
         let shown = crate::texts::leaked(&shown);
-        Box::leak(Box::new(Conduct { id: inspected.id.clone(), shown, strikes: AtomicU32::new(0) }))
+        let code = if sha256.is_empty() { &inspected.version } else { sha256 }.to_owned();
+        Box::leak(Box::new(Conduct { id: inspected.id.clone(), shown, code, strikes: AtomicU32::new(0) }))
     }
 
     pub(crate) fn is_quarantined(&self) -> bool {

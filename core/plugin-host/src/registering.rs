@@ -3,6 +3,7 @@
 use crate::bridge;
 use crate::component::{Described, Work};
 use crate::error::PluginFault;
+use crate::hook;
 use crate::kind;
 use crate::manifest::{Inspected, Panics};
 use crate::plugin::{self, Conduct, Location, Misstep, Plugin, Registered, plugins};
@@ -36,7 +37,7 @@ pub(crate) fn register(
     init: abi::Init,
 ) -> Result<&'static Plugin, PluginFault> {
     check_id(&inspected.id)?;
-    let conduct = Conduct::new(&inspected, &location);
+    let conduct = Conduct::new(&inspected, &location, &sha256);
     if inspected.panics == Panics::Abort {
         tracing::warn!("{} is built with panic = \"abort\": a panic of it ends this process", conduct.shown);
     }
@@ -109,6 +110,7 @@ fn host_api(conduct: &'static Conduct) -> &'static HostApi {
 
 /// Adds a component that stands in specs as a kind.
 fn as_kind(described: &'static Described, to: &mut Extension) -> Result<Registered, PluginFault> {
+    hook::check(described).map_err(PluginFault::Register)?;
     let kind = kind::kind_of(described).map_err(PluginFault::Register)?;
     if let (Some(kind), Some(build)) = (kind, bridge::build_of(described)) {
         to.components.push(Component { kind, build, registered_by: described.conduct.shown });
@@ -122,6 +124,9 @@ fn add_other(described: &'static Described) {
         Work::Sampler(run) => menagerie_pipeline::add_sampler(sampler::kind_of(described, run)),
         Work::Tokenizer(encode, decode) => {
             menagerie_loaders::add_codec(Arc::new(Tokenizer { described, encode, decode }));
+        }
+        Work::LayerHook(run, around) => {
+            menagerie_pipeline::add_hook_kind(hook::kind_of(described, run, around));
         }
         Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => {}
     }

@@ -1,6 +1,6 @@
 //! Samplers of plugins as steps of the chain.
 
-use crate::alone::{self, Alone};
+use crate::alone::{self, Alone, Beside};
 use crate::component::{Described, Sample};
 use menagerie_model::ModelError;
 use menagerie_pipeline::{Sampler, SamplerKind, SamplerStep};
@@ -23,9 +23,9 @@ pub(crate) fn kind_of(described: &'static Described, run: Sample) -> SamplerKind
         with_options: Arc::new(move |given| {
             let values = alone::values(described, given)?;
             // Refused options are said before a model is loaded.
-            drop(Alone::new(described, &values, None)?);
+            drop(Alone::new(described, &values, Beside::default())?);
             Ok(Sampler::new(described.name, move || {
-                let alone = Alone::new(described, &values, None)?;
+                let alone = Alone::new(described, &values, Beside::default())?;
                 Ok(Box::new(Step { alone, run }) as Box<dyn SamplerStep>)
             }))
         }),

@@ -112,7 +112,10 @@ impl Calling<'_, '_> {
     }
 
     fn sees_nothing(&self) -> ModelError {
-        self.instance.error("an activation sees nothing but its rows: it has no linears and no states")
+        let family = self.instance.described.work.family();
+        self.instance.error(format!(
+            "its family ({family}) sees nothing but its rows: it has no linears and no states"
+        ))
     }
 
     fn linear(&mut self, number: u32, x: &Given, y: &Given) -> Result<()> {
@@ -176,7 +179,7 @@ impl Calling<'_, '_> {
                 let compute = context.compute;
                 compute.backend.store(id, &rows, context.state_step())
             }
-            Step::Shared(_) | Step::Alone => Err(self.sees_nothing()),
+            Step::Shared(_) | Step::Hooked(_) | Step::Alone => Err(self.sees_nothing()),
         }
     }
 
@@ -246,7 +249,7 @@ pub(crate) unsafe extern "C" fn parallel_for(
     let Ok(tasks) = usize::try_from(n) else { return ERROR };
     // SAFETY: the plugin's body, with the argument it wants; no panic leaves it, by the ABI.
     let job = |index: usize| unsafe { body(argument.get(), index as u64) };
-    let backend = calling.step.context().map(|context| &context.compute.backend);
+    let backend = calling.step.compute().map(|compute| &compute.backend);
     // Within a body, on another thread, the threads are busy with it already.
     let done = match backend.filter(|_| calling.thread == here()) {
         Some(backend) => catch_unwind(AssertUnwindSafe(|| backend.parallel(tasks, &job).is_ok())),

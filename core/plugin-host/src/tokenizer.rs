@@ -1,6 +1,6 @@
 //! Tokenizers of plugins as ways of cutting text.
 
-use crate::alone::{self, Alone};
+use crate::alone::{self, Alone, Beside};
 use crate::component::{Decode, Described, Encode};
 use crate::sampler::reason;
 use crate::texts::{self, MOST_FILE};
@@ -29,17 +29,14 @@ impl CodecKind for Tokenizer {
         self.described.name
     }
 
-    fn registered_by(&self) -> &str {
-        self.described.conduct.shown
-    }
-
     fn build(
         &self,
         vocabulary: Arc<CodecVocabulary>,
         options: &[(String, String)],
     ) -> Result<Box<dyn TextCodec>, String> {
         let values = alone::values(self.described, options)?;
-        let alone = Alone::new(self.described, &values, Some(vocabulary))?;
+        let beside = Beside { vocabulary: Some(vocabulary), ..Beside::default() };
+        let alone = Alone::new(self.described, &values, beside)?;
         Ok(Box::new(Codec { alone, encode: self.encode, decode: self.decode }))
     }
 }

@@ -39,6 +39,7 @@ typedef struct MenagerieLinear MenagerieLinear;
 typedef struct MenagerieStateSpec MenagerieStateSpec;
 typedef struct MenagerieCall MenagerieCall;
 typedef struct MenagerieSequence MenagerieSequence;
+typedef struct MenagerieHookCall MenagerieHookCall;
 typedef struct MenagerieFrequencyCall MenagerieFrequencyCall;
 typedef struct MenagerieSampleCall MenagerieSampleCall;
 typedef struct MenagerieEncodeCall MenagerieEncodeCall;
@@ -165,7 +166,8 @@ struct MenagerieBuild {
     MenagerieStatus (*count)(void *context, MenagerieText option, uint64_t *value);
     /* The value of an option of kind `OptionDef::REAL`. */
     MenagerieStatus (*real)(void *context, MenagerieText option, double *value);
-    /* The value of an option of kind `OptionDef::NAME`; lives for the life of the instance. */
+    /* The value of an option of kind `OptionDef::NAME` or `OptionDef::TEXT`; lives for the life of the
+     * instance. */
     MenagerieStatus (*name)(void *context, MenagerieText option, MenagerieText *value);
     /* A size that a tensor has bound (a symbol of `RoleDef::dims`). */
     MenagerieStatus (*size)(void *context, MenagerieText symbol, uint64_t *value);
@@ -306,9 +308,32 @@ struct MenagerieSequence {
     uint32_t axes;
     /* 1 while it is generating, 0 while its prompt is computed. */
     uint32_t decoding;
-    /* Zero. */
-    uint64_t reserved[2];
+    /* With `number`, what no other sequence of the process has, before or after it; in stages it has one in each. */
+    uint64_t pool;
+    /* Of those of its pool. */
+    uint64_t number;
 };
+
+/* Handed to `Component::hook`; lives for that call. */
+struct MenagerieHookCall {
+    /* Size and version. */
+    MenagerieHeader header;
+    /* The rows `[T, D]` between layers, whose they are, threads and memory. It has one input; one output if the component
+     * replaces, else none; no linears, no states, no slots and no ids of tokens. */
+    const MenagerieCall *call;
+    /* The layer, 0-based as in `blk.N`. */
+    uint64_t layer;
+    /* One of the constants below. */
+    uint32_t point;
+    /* Zero. */
+    uint32_t padding;
+};
+
+/* The rows are what the layer is going to read. */
+#define MENAGERIE_HOOK_CALL_BEFORE 1
+
+/* The rows are what the layer leaves. */
+#define MENAGERIE_HOOK_CALL_AFTER 2
 
 /* Handed to `Component::frequencies`. */
 struct MenagerieFrequencyCall {
@@ -388,7 +413,7 @@ struct MenagerieComponent {
     const MenagerieRoleDef *roles;
     /* How many. */
     size_t n_roles;
-    /* Makes an instance: one per place of a model; of a sampler, one per request. */
+    /* Makes an instance: one per place of a model; of a sampler, one per request; of a layer hook, one for all layers. */
     MenagerieStatus (*create)(const MenagerieBuild *build, void **instance);
     /* Ends it; no other call of the instance is under way or comes later. */
     void (*destroy)(void *instance);
@@ -402,6 +427,8 @@ struct MenagerieComponent {
     MenagerieStatus (*encode)(void *instance, const MenagerieEncodeCall *call);
     /* Tokenizers: an id to bytes. */
     MenagerieStatus (*decode)(void *instance, const MenagerieDecodeCall *call);
+    /* Layer hooks: rows between layers, looked at or replaced. May be called from several threads at once. */
+    MenagerieStatus (*hook)(void *instance, const MenagerieHookCall *call);
 };
 
 /* Mixes tokens: inputs `x [T, D]`, output `[T, D]`. */
@@ -425,8 +452,27 @@ struct MenagerieComponent {
 /* Texts to tokens and back. */
 #define MENAGERIE_COMPONENT_TOKENIZER 7
 
+/* Looks at the rows between layers, or puts others in their place: input `[T, D]`; output `[T, D]` if it
+ * `Component::REPLACES`, else none. No state. */
+#define MENAGERIE_COMPONENT_LAYER_HOOK 8
+
 /* In `flags`: a mixer whose tokens see later ones, so that a sequence is computed in one step. */
 #define MENAGERIE_COMPONENT_LOOKS_AHEAD 1
+
+/* In `flags`: a layer hook that puts rows in the place of those it is shown; without it, it only looks. */
+#define MENAGERIE_COMPONENT_REPLACES 2
+
+/* In `flags`: a layer hook that is called before layers; one of this and the next, or both. */
+#define MENAGERIE_COMPONENT_BEFORE_LAYERS 4
+
+/* In `flags`: a layer hook that is called after layers. */
+#define MENAGERIE_COMPONENT_AFTER_LAYERS 8
+
+/* In `flags`: a layer hook that is shown prompts; one of this and the next, or both. */
+#define MENAGERIE_COMPONENT_IN_PREFILL 16
+
+/* In `flags`: a layer hook that is shown what was generated. */
+#define MENAGERIE_COMPONENT_IN_DECODE 32
 
 /* An option that a spec may write in the component's table. */
 struct MenagerieOptionDef {
@@ -459,6 +505,9 @@ struct MenagerieOptionDef {
 
 /* One of a list of names. */
 #define MENAGERIE_OPTION_DEF_NAME 3
+
+/* A text (the path of a file), of samplers, tokenizers and layer hooks; its default has no `"` and no `\` in it. */
+#define MENAGERIE_OPTION_DEF_TEXT 4
 
 /* A tensor that a component wants, `blk.N.<name>`; of a norm, under the role of its place. */
 struct MenagerieRoleDef {
@@ -713,7 +762,14 @@ MENAGERIE_ASSERT(offsetof(MenagerieSequence, past) == 16);
 MENAGERIE_ASSERT(offsetof(MenagerieSequence, positions) == 24);
 MENAGERIE_ASSERT(offsetof(MenagerieSequence, axes) == 32);
 MENAGERIE_ASSERT(offsetof(MenagerieSequence, decoding) == 36);
-MENAGERIE_ASSERT(offsetof(MenagerieSequence, reserved) == 40);
+MENAGERIE_ASSERT(offsetof(MenagerieSequence, pool) == 40);
+MENAGERIE_ASSERT(offsetof(MenagerieSequence, number) == 48);
+MENAGERIE_ASSERT(sizeof(MenagerieHookCall) == 32);
+MENAGERIE_ASSERT(offsetof(MenagerieHookCall, header) == 0);
+MENAGERIE_ASSERT(offsetof(MenagerieHookCall, call) == 8);
+MENAGERIE_ASSERT(offsetof(MenagerieHookCall, layer) == 16);
+MENAGERIE_ASSERT(offsetof(MenagerieHookCall, point) == 24);
+MENAGERIE_ASSERT(offsetof(MenagerieHookCall, padding) == 28);
 MENAGERIE_ASSERT(sizeof(MenagerieFrequencyCall) == 48);
 MENAGERIE_ASSERT(offsetof(MenagerieFrequencyCall, header) == 0);
 MENAGERIE_ASSERT(offsetof(MenagerieFrequencyCall, base) == 8);
@@ -739,7 +795,7 @@ MENAGERIE_ASSERT(offsetof(MenagerieDecodeCall, id) == 8);
 MENAGERIE_ASSERT(offsetof(MenagerieDecodeCall, padding) == 12);
 MENAGERIE_ASSERT(offsetof(MenagerieDecodeCall, context) == 16);
 MENAGERIE_ASSERT(offsetof(MenagerieDecodeCall, push) == 24);
-MENAGERIE_ASSERT(sizeof(MenagerieComponent) == 136);
+MENAGERIE_ASSERT(sizeof(MenagerieComponent) == 144);
 MENAGERIE_ASSERT(offsetof(MenagerieComponent, header) == 0);
 MENAGERIE_ASSERT(offsetof(MenagerieComponent, family) == 8);
 MENAGERIE_ASSERT(offsetof(MenagerieComponent, flags) == 12);
@@ -756,6 +812,7 @@ MENAGERIE_ASSERT(offsetof(MenagerieComponent, frequencies) == 104);
 MENAGERIE_ASSERT(offsetof(MenagerieComponent, sample) == 112);
 MENAGERIE_ASSERT(offsetof(MenagerieComponent, encode) == 120);
 MENAGERIE_ASSERT(offsetof(MenagerieComponent, decode) == 128);
+MENAGERIE_ASSERT(offsetof(MenagerieComponent, hook) == 136);
 MENAGERIE_ASSERT(sizeof(MenagerieOptionDef) == 104);
 MENAGERIE_ASSERT(offsetof(MenagerieOptionDef, name) == 0);
 MENAGERIE_ASSERT(offsetof(MenagerieOptionDef, doc) == 16);

@@ -53,14 +53,14 @@ pub struct Raw<'a> {
 }
 
 /// Inputs and the output of a call.
-struct Arrays<const N: usize> {
-    inputs: [Matrix; N],
-    output: Matrix,
+pub(crate) struct Arrays<const N: usize> {
+    pub(crate) inputs: [Matrix; N],
+    pub(crate) output: Matrix,
 }
 
 /// # Safety
 /// The call's arrays are there, as the ABI says.
-unsafe fn arrays<const N: usize>(call: &abi::Call) -> Result<Arrays<N>> {
+pub(crate) unsafe fn arrays<const N: usize>(call: &abi::Call) -> Result<Arrays<N>> {
     if call.n_inputs != N || call.n_outputs != 1 || call.inputs.is_null() || call.outputs.is_null() {
         let (inputs, outputs) = (call.n_inputs, call.n_outputs);
         return Err(Error::new(format!(

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::family::{
     Activation, FeedForward, FrequencyCall, Mixer, Norm, Rope, SampleCall, Sampler, Sight, Tokenizer,
 };
+use crate::layer_hook::{self, LayerObserver, LayerReplacer};
 use crate::log::{Level, log};
 use crate::options::{Default, OptionRow, OptionType, Options};
 use crate::role::{Presence, Role};
@@ -202,6 +203,29 @@ unsafe extern "C" fn decode<T: Tokenizer>(instance: *mut c_void, call: *const ab
     })
 }
 
+/// # Safety
+/// As [`both`].
+unsafe extern "C" fn observe<T: LayerObserver>(instance: *mut c_void, call: *const abi::HookCall) -> Status {
+    status(|| {
+        // SAFETY: the promise above.
+        let (instance, call) = unsafe { both::<T, _>(instance, call)? };
+        // SAFETY: as above.
+        instance.component.observe(unsafe { layer_hook::observing(call)? })
+    })
+}
+
+/// # Safety
+/// As [`both`].
+unsafe extern "C" fn replace<T: LayerReplacer>(instance: *mut c_void, call: *const abi::HookCall) -> Status {
+    status(|| {
+        // SAFETY: the promise above.
+        let (instance, call) = unsafe { both::<T, _>(instance, call)? };
+        // SAFETY: as above.
+        let (call, output) = unsafe { layer_hook::replacing(call)? };
+        instance.component.replace(call, output)
+    })
+}
+
 /// The description of a component, without the functions of its family. Its tables stay for the life of the process, as the
 /// ABI wants them.
 fn described<T: Component>(family: u32) -> abi::Component {
@@ -224,6 +248,7 @@ fn described<T: Component>(family: u32) -> abi::Component {
         sample: None,
         encode: None,
         decode: None,
+        hook: None,
     }
 }
 
@@ -234,7 +259,7 @@ fn table<R>(rows: impl Iterator<Item = R>) -> &'static [R] {
 fn option(row: &OptionRow) -> OptionDef {
     let names = match row.ty {
         OptionType::Name(names) => table(names.iter().map(|name| Text::new(name))),
-        OptionType::Count | OptionType::Real => &[],
+        OptionType::Count | OptionType::Real | OptionType::Text => &[],
     };
     OptionDef {
         name: Text::new(row.name),
@@ -308,6 +333,18 @@ pub fn tokenizer<T: Tokenizer>() -> abi::Component {
     }
 }
 
+/// The description of a layer hook that only looks.
+pub fn layer_observer<T: LayerObserver>() -> abi::Component {
+    let flags = layer_hook::flags(0, T::POINTS, T::PHASES);
+    abi::Component { flags, hook: Some(observe::<T>), ..described::<T>(abi::Component::LAYER_HOOK) }
+}
+
+/// The description of a layer hook that replaces.
+pub fn layer_replacer<T: LayerReplacer>() -> abi::Component {
+    let flags = layer_hook::flags(abi::Component::REPLACES, T::POINTS, T::PHASES);
+    abi::Component { flags, hook: Some(replace::<T>), ..described::<T>(abi::Component::LAYER_HOOK) }
+}
+
 /// A component's name, when the plugin is compiled.
 pub const fn check_component<T: Component>() {
     let name = T::NAME.as_bytes();
@@ -335,6 +372,18 @@ pub const fn check_option(row: &OptionRow) {
                 "the default of a count is a whole number"
             );
         }
-        _ => panic!("the default of a number is a number, that of a name is a name"),
+        (OptionType::Text, Default::Text(text)) => check_text(text.as_bytes()),
+        _ => {
+            panic!("the default of a number is a number, that of a name is a name, that of a text is a text")
+        }
+    }
+}
+
+const fn check_text(text: &[u8]) {
+    let mut at = 0;
+    while at < text.len() {
+        let good = text[at] != b'"' && text[at] != b'\\' && text[at] >= b' ';
+        assert!(good, "the default of a text has no quotes, no backslashes and no control characters");
+        at += 1;
     }
 }

@@ -11,7 +11,8 @@
 /// }
 /// ```
 ///
-/// Components are named after their family: `mixer`, `feed_forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`.
+/// Components are named after their family: `mixer`, `feed_forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`,
+/// `layer_observer`, `layer_replacer`.
 /// Files are named as `include_str!` names them, from the source file on. `requires: capability::SLOTS` at the end says what
 /// a host must be able to do beyond rows of f32 ([`abi::capability`](crate::abi::capability)).
 ///

@@ -5,7 +5,7 @@
 //!
 //! A component is a type with two traits: [`Component`] says what it is called, which options and tensors it has and how an
 //! instance is made; the trait of its family ([`Mixer`], [`FeedForward`], [`Norm`], [`Activation`], [`Rope`], [`Sampler`],
-//! [`Tokenizer`]) computes. [`export!`] makes a plugin of components.
+//! [`Tokenizer`], [`LayerObserver`], [`LayerReplacer`]) computes. [`export!`] makes a plugin of components.
 //!
 //! ```
 //! use menagerie_plugin::{Build, Component, Host, Norm, Result, Role, Rows, RowsMut, options};
@@ -72,6 +72,7 @@ mod error;
 mod export;
 mod family;
 mod host;
+mod layer_hook;
 mod log;
 mod options;
 mod plugin;
@@ -97,6 +98,7 @@ pub use family::{
     Activation, FeedForward, FrequencyCall, Mixer, Norm, Rope, SampleCall, Sampler, Sight, Tokenizer,
 };
 pub use host::{Host, Stored};
+pub use layer_hook::{LayerCall, LayerObserver, LayerReplacer, Point};
 pub use log::{Level, log};
 pub use options::{Default, OptionRow, OptionType, Options, Value};
 pub use plugin::Plugin;
@@ -104,7 +106,7 @@ pub use plugin::Plugin;
 pub use plugin::StaticPlugin;
 pub use role::{Form, Presence, Role};
 pub use rows::{Rows, RowsMut};
-pub use sequences::{Phase, Sequence, Sequences};
+pub use sequences::{Phase, Sequence, SequenceId, Sequences};
 pub use slots::{Slot, SlotReader, SlotWriter, Slots};
 pub use split::{Chunks, Split, Tiles};
 pub use states::{State, StateChunks, States, TokenState};

@@ -48,6 +48,8 @@ pub enum OptionType {
     Real,
     /// One of a list of names.
     Name(&'static [&'static str]),
+    /// A text; of samplers, tokenizers and layer hooks, as specs have none.
+    Text,
 }
 
 impl OptionType {
@@ -56,6 +58,7 @@ impl OptionType {
             Self::Count => OptionDef::COUNT,
             Self::Real => OptionDef::REAL,
             Self::Name(_) => OptionDef::NAME,
+            Self::Text => OptionDef::TEXT,
         }
     }
 }
@@ -69,6 +72,8 @@ pub enum Default {
     Number(f64),
     /// A name of its list.
     Name(&'static str),
+    /// A text without `"` and `\`.
+    Text(&'static str),
     /// The value of a canonical key of the file (`rwkv.head_size`).
     Key(&'static str),
     /// The value of a key, and a number where the file has none.
@@ -82,19 +87,19 @@ impl Default {
             (Self::Required | Self::Key(_), _) => String::new(),
             (Self::Number(number) | Self::KeyOr(_, number), OptionType::Count) => format!("{number:.0}"),
             (Self::Number(number) | Self::KeyOr(_, number), _) => format!("{number:?}"),
-            (Self::Name(name), _) => format!("{name:?}"),
+            (Self::Name(text) | Self::Text(text), _) => format!("\"{text}\""),
         }
     }
 
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::Key(key) | Self::KeyOr(key, _) => key,
-            Self::Required | Self::Number(_) | Self::Name(_) => "",
+            Self::Required | Self::Number(_) | Self::Name(_) | Self::Text(_) => "",
         }
     }
 }
 
-/// A type that an option can have: numbers, and lists of names made with [`names!`](crate::names!).
+/// A type that an option can have: numbers, texts, and lists of names made with [`names!`](crate::names!).
 pub trait Value: Sized {
     /// What may be written.
     const TYPE: OptionType;
@@ -136,6 +141,14 @@ impl Value for f32 {
 
     fn read(build: &Build, option: &str) -> Result<f32> {
         Ok(build.real(option)? as f32)
+    }
+}
+
+impl Value for String {
+    const TYPE: OptionType = OptionType::Text;
+
+    fn read(build: &Build, option: &str) -> Result<String> {
+        Ok(build.name(option)?.to_owned())
     }
 }
 

@@ -35,6 +35,16 @@ pub struct Sequence<'a> {
     raw: &'a abi::Sequence,
 }
 
+/// Which sequence it is: no other one of the process has its id, before or after it. Where a model is in stages, it has one in
+/// each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SequenceId {
+    /// Number of the pool that its states are in.
+    pub pool: u64,
+    /// Of those of its pool.
+    pub number: u64,
+}
+
 impl<'a> Sequences<'a> {
     /// Sequences that cover `rows` rows.
     ///
@@ -103,6 +113,11 @@ impl<'a> Sequences<'a> {
 }
 
 impl<'a> Sequence<'a> {
+    /// Which one it is, to know it again in later steps.
+    pub fn id(&self) -> SequenceId {
+        SequenceId { pool: self.raw.pool, number: self.raw.number }
+    }
+
     /// Its rows in the step.
     pub fn rows(&self) -> Range<usize> {
         let start = self.raw.first_row as usize;

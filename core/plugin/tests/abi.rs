@@ -18,12 +18,13 @@ Token 24 / 8: text 0, kind 16, score 20
 Linear 24 / 8: number 0, padding 4, inputs 8, outputs 16
 StateSpec 80 / 8: name 0, kind 16, ndim 20, shape 24, window 56, reserved 64
 Call 152 / 8: header 0, inputs 8, n_inputs 16, outputs 24, n_outputs 32, sequences 40, n_sequences 48, states 56, n_states 64, slots 72, n_slots 80, token_ids 88, threads 96, context 104, linear 112, parallel_for 120, scratch 128, store 136, stored 144
-Sequence 56 / 8: first_row 0, rows 8, past 16, positions 24, axes 32, decoding 36, reserved 40
+Sequence 56 / 8: first_row 0, rows 8, past 16, positions 24, axes 32, decoding 36, pool 40, number 48
+HookCall 32 / 8: header 0, call 8, layer 16, point 24, padding 28
 FrequencyCall 48 / 8: header 0, base 8, rotated 16, context_length 24, frequencies 32, magnitude 40
 SampleCall 48 / 8: header 0, logits 8, tokens 16, n_tokens 24, n_prompt 32, random 40
 EncodeCall 40 / 8: header 0, text 8, context 24, push 32
 DecodeCall 32 / 8: header 0, id 8, padding 12, context 16, push 24
-Component 136 / 8: header 0, family 8, flags 12, name 16, doc 32, options 48, n_options 56, roles 64, n_roles 72, create 80, destroy 88, forward 96, frequencies 104, sample 112, encode 120, decode 128
+Component 144 / 8: header 0, family 8, flags 12, name 16, doc 32, options 48, n_options 56, roles 64, n_roles 72, create 80, destroy 88, forward 96, frequencies 104, sample 112, encode 120, decode 128, hook 136
 OptionDef 104 / 8: name 0, doc 16, kind 32, guarded 36, default 40, key 56, names 72, n_names 80, reserved 88
 RoleDef 72 / 8: name 0, doc 16, form 32, optional 36, dims 40, n_dims 48, reserved 56
 Manifest 376 / 8: magic 0, struct_size 8, abi_major 12, abi_minor 14, required_capabilities 16, cpu_features 24, target 32, plugin_id 80, plugin_version 144, sdk_version 176, toolchain 208, panic_strategy 304, padding 305, reserved 312

@@ -4,6 +4,7 @@
 mod components;
 
 use components::*;
+use menagerie_plugin::Point;
 use menagerie_plugin::abi::{self, OptionDef};
 use menagerie_plugin::testing::{self, Feed, Given, Numbers, check};
 
@@ -33,6 +34,9 @@ fn components_of_every_family_stand_the_checks() {
     stands(&testing::activation::<Softsign>(), &given);
     stands(&testing::rope::<Stretched>(), &given);
     stands(&testing::sampler::<TopNSigma>(), &given);
+    stands(&testing::layer_replacer::<Halved>(), &given);
+    stands(&testing::layer_replacer::<Halved>(), &given.clone().layer(1, 2).point(Point::Before));
+    stands(&testing::layer_observer::<Counting>(), &given);
     let letters = ["a", "b", "ab", "Hello", ",", " ", "world", "!", "e", "l", "o"];
     let given = letters.iter().fold(given, |given, token| given.token(token, 1, 0.0));
     stands(&testing::tokenizer::<Longest>(), &given);
@@ -132,6 +136,30 @@ fn a_window_forgets_what_lies_before_it() {
     assert_eq!(model.rows(&[3.0, 6.0]).unwrap(), [3.0, 4.5]);
     let y = model.step(&[Feed::new(1, &[1.0]), Feed::new(0, &[9.0, 12.0])]).unwrap();
     assert_eq!(y, [1.0, 6.0, 9.0]);
+}
+
+#[test]
+fn layer_hooks_know_where_they_are_and_whose_rows_they_see() {
+    use abi::Component as Flag;
+    let component = testing::layer_replacer::<Halved>();
+    let both = Flag::BEFORE_LAYERS | Flag::AFTER_LAYERS | Flag::IN_PREFILL | Flag::IN_DECODE;
+    assert_eq!((component.family, component.flags), (Flag::LAYER_HOOK, both | Flag::REPLACES));
+    let given = Given::new(1).layer(3, 5);
+    let mut model = given.create(&component).unwrap();
+    // A quarter of 53, and the place in the sequence.
+    assert_eq!(model.rows(&[1.0, 2.0]).unwrap(), [13.25, 28.5]);
+    assert_eq!(model.rows(&[1.0]).unwrap(), [15.25]);
+    let mut before = given.point(Point::Before).create(&component).unwrap();
+    assert_eq!(before.step(&[Feed::new(0, &[1.0]), Feed::new(7, &[2.0])]).unwrap(), [26.5, 53.0]);
+
+    let component = testing::layer_observer::<Counting>();
+    let flags = Flag::AFTER_LAYERS | Flag::IN_PREFILL | Flag::IN_DECODE;
+    assert_eq!((component.flags, component.forward.is_none()), (flags, true));
+    let mut model = Given::new(1).create(&component).unwrap();
+    let many = vec![0.5; 999];
+    assert_eq!(model.step(&[Feed::new(5, &many), Feed::new(6, &many)]).unwrap().len(), 2 * 999);
+    let error = model.step(&[Feed::new(5, &[1.0])]).unwrap_err().to_string();
+    assert_eq!(error, "hook: SequenceId { pool: 0, number: 5 } has 1000 rows");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use menagerie_plugin::testing::{self, Given, check};
 use menagerie_plugin::{
-    Activation, Build, Call, Component, Error, Host, Mixer, Norm, Result, Rope, Rows, RowsMut, SampleCall,
-    Sampler, State,
+    Activation, Build, Call, Component, Error, Host, LayerCall, LayerObserver, LayerReplacer, Mixer, Norm,
+    Result, Rope, Rows, RowsMut, SampleCall, Sampler, State,
 };
 use std::sync::Mutex;
 
@@ -194,4 +194,47 @@ impl Sampler for Silent {
 fn frequencies_that_are_missing_and_tokens_that_are_all_gone() {
     assert_eq!(faults(&testing::rope::<Silent>()), ["frequencies are numbers, and the same each time"]);
     assert_eq!(faults(&testing::sampler::<Silent>()), ["a token is left, and the same each time"]);
+}
+
+component!(Remembering { calls: Mutex<f32> = |_| Ok(Mutex::new(0.0)) });
+
+impl LayerReplacer for Remembering {
+    fn replace(&self, call: LayerCall, mut output: RowsMut) -> Result<()> {
+        let mut calls = self.calls.lock().map_err(|_| Error::new("poisoned"))?;
+        *calls += 1.0;
+        for row in 0..call.x.rows() {
+            output.row_mut(row).iter_mut().zip(call.x.row(row)).for_each(|(y, x)| *y = x + *calls);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_hook_that_remembers() {
+    let faults = faults(&testing::layer_replacer::<Remembering>());
+    for name in ["the same rows give the same", "a sequence in parts gives what it gives at once"] {
+        assert!(faults.contains(&name), "{faults:?}");
+    }
+}
+
+component!(Scribbling {});
+
+impl LayerObserver for Scribbling {
+    fn observe(&self, call: LayerCall) -> Result<()> {
+        let Some(first) = call.x.iter().flatten().next() else { return Ok(()) };
+        let address = std::ptr::from_ref(first) as usize;
+        // SAFETY: there is a number there; that it is the host's alone is the rule that is broken.
+        unsafe { (address as *mut f32).write(7.0) };
+        Ok(())
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn an_observer_that_writes() {
+    let component = testing::layer_observer::<Scribbling>();
+    assert!(faults(&component).contains(&"every element is written"));
+    let outcomes = check(&component, &Given::new(4));
+    let said: Vec<String> = outcomes.iter().map(ToString::to_string).collect();
+    assert!(said.iter().any(|said| said.contains("rows that were only shown were changed")), "{said:?}");
 }

@@ -305,7 +305,8 @@ fn call(
         positions: positions.as_ptr(),
         axes: 1,
         decoding: 0,
-        reserved: [0; 2],
+        pool: 0,
+        number: 0,
     };
     let rows = [ROWS, WIDTH];
     let (output, inputs) = arrays.split_first_mut().unwrap();

@@ -65,12 +65,9 @@ pub trait Parts {
     fn split_experts(&mut self, role: &str) -> Option<[Box<dyn ExpertLinear>; 2]>;
 
     /// The stored weight of a role, claimed and checked, for factories that multiply with parts of it or with a changed
-    /// form: [`Parts::linear_of`] and [`Parts::experts_of`] make the products. Adapters of the role know by
+    /// form: [`Parts::experts_of`] makes the products. Adapters of the role know by
     /// the form what to do there.
     fn weight(&mut self, role: &str) -> Option<Weight>;
-
-    /// A linear without bias over a weight made of that of a role.
-    fn linear_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn Linear>>;
 
     /// A stack of linears without biases over a weight made of that of a role.
     fn experts_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn ExpertLinear>>;

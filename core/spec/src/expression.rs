@@ -20,7 +20,7 @@ const MOST_CHARACTERS: usize = 4096;
 const MOST_TOKENS: usize = 500;
 
 /// Functions an expression may call.
-pub(crate) const FUNCTIONS: [&str; 7] = ["sqrt", "ln", "floor", "min", "max", "has", "pattern"];
+pub(crate) const FUNCTIONS: [&str; 8] = ["sqrt", "ln", "pow", "floor", "min", "max", "has", "pattern"];
 
 /// Functions that an expression over names of a config may call besides: of lists and texts.
 pub(crate) const LIST_FUNCTIONS: [&str; 2] = ["leading", "contains"];
@@ -147,6 +147,7 @@ fn environment() -> Environment<'static> {
     env.add_test("defined", |value: &Value| !value.is_undefined());
     env.add_function("sqrt", |x: f64| real(x.sqrt(), "sqrt"));
     env.add_function("ln", |x: f64| real(libm::log(x), "ln"));
+    env.add_function("pow", |x: f64, y: f64| real(libm::pow(x, y), "pow"));
     env.add_function("floor", |x: f64| x.floor());
     env.add_function("min", |a: f64, b: f64| a.min(b));
     env.add_function("max", |a: f64, b: f64| a.max(b));

@@ -34,9 +34,13 @@ impl Writer {
         values.iter().for_each(|value| self.0.extend_from_slice(&value.to_le_bytes()));
     }
 
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
     pub(crate) fn text(&mut self, text: &str) {
-        self.count(text.len());
-        self.0.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
     }
 }
 
@@ -102,9 +106,13 @@ impl<'a> Reader<'a> {
         Ok(values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
     }
 
-    pub(crate) fn text(&mut self) -> Result<String, String> {
+    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, String> {
         let count = self.count(1)?;
-        String::from_utf8(self.take(count)?.to_vec()).map_err(|_| "a text that is not UTF-8".to_owned())
+        Ok(self.take(count)?.to_vec())
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, String> {
+        String::from_utf8(self.bytes()?).map_err(|_| "a text that is not UTF-8".to_owned())
     }
 
     /// Nothing may follow.

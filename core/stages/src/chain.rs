@@ -1,20 +1,30 @@
 //! [`StageChain`]: stages as one executor.
 
 mod head;
+mod pending;
+mod progress;
+mod sending;
+mod states;
 
-use crate::adapters::SharedAdapters;
 use crate::fault::{FaultKind, StageFault, StageName};
+use crate::frame::FrameKind;
+use crate::gather::Asked;
+use crate::hook_message::HookMessage;
 use crate::identity::Identity;
-use crate::session::{Session, StagedStates};
-use crate::step::{SetMembers, StepMessage};
+use crate::library::{Shared, StageReach};
+use crate::session::Session;
+use crate::step::{SetMessage, SetWeights, StepMessage, StepParts};
 use crate::times::StageTime;
+use crate::trace_message::TraceParts;
 use crate::transport::PipelineTransport;
-use head::{Head, Sending};
+use head::Head;
 use menagerie_model::{
-    AdapterSet, Compute, Executor, ModelError, ModelShape, PoolOptions, Rows, Stage, StatePool, StateSpec,
-    TransformContext,
+    AdapterSet, Compute, Executor, Hooks, LayerHook, ModelError, ModelShape, NormedExecutor, PoolOptions,
+    Rows, Stage, StageTrace, StatePool, StateSpec, StepGoal, Trace, TransformContext,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use sending::Sending;
+use states::StagedStates;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -69,20 +79,24 @@ pub struct ChainOptions {
     pub deadline: Duration,
     /// Frames that may be on a link: with two and more, a stage computes a chunk while the next one computes that before it.
     pub credits: usize,
+    /// Longest time until all stages have the model open.
+    pub opening: Duration,
 }
 
 impl Default for ChainOptions {
     fn default() -> Self {
-        Self { deadline: Duration::from_secs(300), credits: 3 }
+        let long = Duration::from_secs(300);
+        Self { deadline: long, credits: 3, opening: long }
     }
 }
 
-/// Stages that run steps like one model. A step that wants no logits is not waited for: what goes wrong with it is said by
-/// the next one, and the states of its request are then lost as a whole.
+/// Stages that run steps like one model. A step that wants no logits, a chunk of a prompt before the last, is not waited for:
+/// what goes wrong with it is the error of one of the next steps of its request, which names the chunk by its positions, and the
+/// states of the request are then lost as a whole. The last chunk wants logits, so that a prompt ends with all of it computed.
 pub struct StageChain {
     facts: ChainFacts,
-    adapters: Arc<SharedAdapters>,
-    head: Mutex<Head>,
+    shared: Arc<Shared>,
+    head: Arc<Mutex<Head>>,
     requests: AtomicU64,
     /// Requests that ended and were not told to the stages.
     ended: Arc<Mutex<Vec<u64>>>,
@@ -91,8 +105,8 @@ pub struct StageChain {
 }
 
 impl StageChain {
-    /// The chain over its own end of the links, once all stages have agreed on `identity`; `adapters` is where stages of this
-    /// process find those that sequences use.
+    /// The chain over its own end of the links, once all stages have agreed on `identity`; `shared` is where stages of this
+    /// process find the adapters and hooks of steps.
     ///
     /// # Errors
     /// A stage that has something else, or does not answer.
@@ -101,7 +115,7 @@ impl StageChain {
         transport: Box<dyn PipelineTransport>,
         names: Vec<StageName>,
         identity: &Identity,
-        adapters: Arc<SharedAdapters>,
+        shared: Arc<Shared>,
         options: ChainOptions,
     ) -> Result<Self, StageFault> {
         let ended: Arc<Mutex<Vec<u64>>> = Arc::default();
@@ -111,7 +125,8 @@ impl StageChain {
             let detail = format!("the stages have {states} states, and the model {}", facts.states.len());
             return Err(head.fault(FaultKind::Refused, 0, &detail));
         }
-        Ok(Self { facts, adapters, head: Mutex::new(head), requests: AtomicU64::new(1), ended, keeps: None })
+        let head = Arc::new(Mutex::new(head));
+        Ok(Self { facts, shared, head, requests: AtomicU64::new(1), ended, keeps: None })
     }
 
     /// Keeps what the stages run in as long as the chain is there.
@@ -130,27 +145,106 @@ impl StageChain {
     }
 
     /// Numbers and weights of a set's adapters; new ones are announced.
-    fn members(&self, head: &mut Head, set: &AdapterSet) -> Result<SetMembers, StageFault> {
+    fn set(&self, head: &mut Head, set: &AdapterSet, session: &Session) -> Result<SetMessage, StageFault> {
+        let weights = match set.scaling_layers() {
+            None => SetWeights::AsGiven,
+            Some(layers) => {
+                self.shared.scale_by(layers);
+                SetWeights::ByRow
+            }
+        };
         let mut members = Vec::new();
         for (adapter, weight) in set.adapters() {
-            let number = self.adapters.number(adapter);
-            head.announce(number, adapter.name())?;
+            let number = self.shared.adapter_number(adapter);
+            let name = || adapter.name().as_bytes().to_vec();
+            head.announce((FrameKind::Adapter, number), Some(session), name)?;
             members.push((number, weight));
         }
-        Ok(members)
+        Ok(SetMessage { members, weights })
     }
-}
 
-/// What a split model cannot do, by name.
-fn refuse(context: &TransformContext) -> Result<(), ModelError> {
-    let what = if !context.hooks.is_empty() {
-        "hooks around layers are called where the layers are, and these are in stages"
-    } else if context.scalings.is_some() {
-        "X-LoRA weights adapters with what the whole model computes, and this one is split into stages"
-    } else {
-        return Ok(());
-    };
-    Err(ModelError::Unsupported(format!("{what}; run the model in one piece (without --stages)")))
+    /// Tells the stages which requests ended.
+    fn close_ended(&self, head: &mut Head, session: &Session) -> Result<(), StageFault> {
+        // Taken out: a request may end while frames are sent.
+        let mut ended = std::mem::take(&mut *self.ended());
+        let closed = head.close(&mut ended, session);
+        self.ended().append(&mut ended);
+        closed
+    }
+
+    fn ended(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a hook; a new one is announced.
+    fn hook(
+        &self,
+        head: &mut Head,
+        hook: &Arc<dyn LayerHook>,
+        session: Option<&Session>,
+    ) -> Result<u32, ModelError> {
+        let travels = match self.shared.reach() {
+            StageReach::SameProcess => None,
+            StageReach::Elsewhere => Some(hook.travels().ok_or_else(|| {
+                ModelError::Unsupported(format!(
+                    "hook \"{}\" acts in this process only, and the layers are in processes of their own; use stages on threads \
+                     (--stages), or run the model in one piece",
+                    hook.name()
+                ))
+            })?),
+        };
+        let number = self.shared.hook_number(hook);
+        let payload = || {
+            let recipe = travels.map(|hook| hook.recipe());
+            HookMessage { gone: self.shared.hooks_gone(), recipe }.encode()
+        };
+        head.announce((FrameKind::Hook, number), session, payload)?;
+        Ok(number)
+    }
+
+    /// A step, for logits or for normed rows.
+    fn step(&self, goal: StepGoal, context: &mut TransformContext) -> Result<Rows, ModelError> {
+        context.check_cancelled()?;
+        context.states.prepare(context.layout)?;
+        let session = Arc::clone(&context.states.parts::<StagedStates>()?.1.session);
+        let mut head = self.head();
+        let epoch = session.epoch();
+        let values = self.send(&mut head, &session, goal, context);
+        if session.epoch() == epoch
+            && values.as_ref().is_err_and(|error| !matches!(error, ModelError::Cancelled))
+        {
+            // What happened to the states before the step may have been told to no stage.
+            session.lose(None);
+        }
+        drop(head);
+        let width = match goal {
+            StepGoal::Logits => self.facts.logits_width,
+            StepGoal::Normed => self.facts.shape.embedding_length,
+        };
+        context.compute.backend.upload(values?, width)
+    }
+
+    /// Sends a step of a request whose rows were prepared; what comes of it.
+    fn send(
+        &self,
+        head: &mut Head,
+        session: &Arc<Session>,
+        goal: StepGoal,
+        context: &TransformContext,
+    ) -> Result<Vec<f32>, ModelError> {
+        self.close_ended(head, session)?;
+        head.open(session)?;
+        let sets = context.adapters.iter().map(|set| self.set(head, set, session));
+        let sets = sets.collect::<Result<Vec<_>, _>>()?;
+        let hooks = context.hooks.of_layers().map(|hook| self.hook(head, hook, Some(session)));
+        let hooks = hooks.collect::<Result<Vec<_>, _>>()?;
+        let message = StepMessage::of(context, session.changes(), StepParts { goal, sets, hooks })?;
+        let wanted = match goal {
+            StepGoal::Logits => context.layout.logit_rows().len(),
+            StepGoal::Normed => context.layout.rows(),
+        };
+        Ok(head.step(Sending { session, message: &message, wanted, cancelled: context.cancelled })?)
+    }
 }
 
 impl Executor for StageChain {
@@ -181,27 +275,55 @@ impl Executor for StageChain {
     fn pool(&self, _compute: &Compute, options: PoolOptions) -> Result<StatePool, ModelError> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let session = Arc::new(Session::new(number, options, Arc::clone(&self.ended)));
-        StatePool::with_backing(self.facts.states.clone(), options, |_| {
-            Ok(Box::new(StagedStates(Arc::clone(&session))))
-        })
+        let sets = AtomicU32::new(0);
+        let pool = StatePool::with_backing(self.facts.states.clone(), options, |_| {
+            let (session, head) = (Arc::clone(&session), Arc::downgrade(&self.head));
+            Ok(Box::new(StagedStates { session, head, set: sets.fetch_add(1, Ordering::Relaxed) }))
+        })?;
+        session.number_by(pool.windows());
+        Ok(pool)
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows, ModelError> {
-        refuse(context)?;
-        context.check_cancelled()?;
-        context.states.prepare(context.layout)?;
-        let session = Arc::clone(&context.states.parts::<StagedStates>()?.1.0);
+        self.step(StepGoal::Logits, context)
+    }
+
+    fn settle(&self, hooks: &Hooks) -> Result<(), ModelError> {
         let mut head = self.head();
-        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        head.close(&ended)?;
-        head.open(&session, context.states.windows())?;
-        let sets = context.adapters.iter().map(|set| self.members(&mut head, set));
-        let sets = sets.collect::<Result<Vec<_>, _>>()?;
-        let message = StepMessage::of(context, session.changes(), sets)?;
-        let wanted = context.layout.logit_rows().len();
-        let sending = Sending { session: &session, message: &message, wanted, cancelled: context.cancelled };
-        let values = head.step(sending)?;
-        drop(head);
-        context.compute.backend.upload(values, self.facts.logits_width)
+        head.gather(Asked::Nothing, &mut |_, _| Ok(()))?;
+        if self.shared.reach() == StageReach::SameProcess {
+            return Ok(());
+        }
+        for hook in hooks.of_layers() {
+            if let Some(own) = hook.travels() {
+                let number = self.hook(&mut head, hook, None)?;
+                head.gather(Asked::Hook(number), &mut |_, piece| own.take(piece))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, ModelError> {
+        let mut head = self.head();
+        let names = head.stage_names();
+        let mut parts: Vec<TraceParts> = names.iter().map(|_| TraceParts::default()).collect();
+        head.gather(Asked::Trace(trace.number()), &mut |stage, piece| {
+            let taken = parts.get_mut(stage).map_or(Ok(()), |parts| parts.take(piece));
+            taken.map_err(|detail| {
+                let name = names.get(stage).map_or("a stage", String::as_str);
+                ModelError::Stage(format!("{name}: its times cannot be read: {detail}").into())
+            })
+        })?;
+        let made = parts.into_iter().zip(names).map(|(parts, name)| {
+            let trace = parts.finish().unwrap_or_else(|| Trace::new(0));
+            StageTrace { name, trace }
+        });
+        Ok(made.collect())
+    }
+}
+
+impl NormedExecutor for StageChain {
+    fn normed(&self, context: &mut TransformContext) -> Result<Rows, ModelError> {
+        self.step(StepGoal::Normed, context)
     }
 }

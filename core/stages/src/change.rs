@@ -5,6 +5,35 @@ use menagerie_model::{KeptBlock, ModelError, StateId, StatePool};
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// What happens to the memory of one state in one of the state sets ([`menagerie_model::PoolOptions::sets`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SetChange {
+    pub(crate) set: u32,
+    pub(crate) change: StateChange,
+}
+
+impl SetChange {
+    pub(crate) fn encode(self, out: &mut Writer) {
+        out.u32(self.set);
+        self.change.encode(out);
+    }
+
+    pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
+        Ok(Self { set: from.u32()?, change: StateChange::decode(from)? })
+    }
+
+    /// Does it to the pool of a stage whose states have the numbers `own`.
+    pub(crate) fn apply(
+        self,
+        own: &Range<usize>,
+        pool: &mut StatePool,
+        kept: &mut HashMap<u64, KeptBlock>,
+    ) -> Result<(), ModelError> {
+        pool.use_set(self.set as usize)?;
+        self.change.apply(own, pool, kept)
+    }
+}
+
 /// What happens to the memory of one state; states are numbered over the whole model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateChange {
@@ -61,7 +90,7 @@ pub enum StateChange {
 }
 
 impl StateChange {
-    pub(crate) fn encode(self, out: &mut Writer) {
+    fn encode(self, out: &mut Writer) {
         let (kind, state, place, other) = match self {
             Self::CopyPage { state, from, to } => (0, state, from, u64::from(to)),
             Self::CopyBlock { state, from, to } => (1, state, from, u64::from(to)),
@@ -76,7 +105,7 @@ impl StateChange {
         out.u64(other);
     }
 
-    pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
+    fn decode(from: &mut Reader) -> Result<Self, String> {
         let (kind, state, place, other) = (from.u8()?, from.u32()?, from.u32()?, from.u64()?);
         let to = || u32::try_from(other).map_err(|_| format!("place {other} of a state"));
         Ok(match kind {
@@ -101,8 +130,7 @@ impl StateChange {
         }
     }
 
-    /// Does it to the pool of a stage whose states have the numbers `own`.
-    pub(crate) fn apply(
+    fn apply(
         self,
         own: &Range<usize>,
         pool: &mut StatePool,

@@ -81,16 +81,22 @@ pub struct StageFault {
     pub request: u64,
     /// Position of the step's first row.
     pub position: u32,
+    /// Rows of the step, which follow each other; 0 where they are of several sequences, or not known.
+    pub rows: u32,
     /// What happened, and what to do.
     pub detail: String,
 }
 
 impl fmt::Display for StageFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stage, request, position, detail, .. } = self;
-        match request {
-            0 => write!(f, "{stage}: {detail}"),
-            _ => write!(f, "{stage}, request {request}, position {position}: {detail}"),
+        let Self { stage, request, position, rows, detail, .. } = self;
+        match (request, rows) {
+            (0, _) => write!(f, "{stage}: {detail}"),
+            (_, 0 | 1) => write!(f, "{stage}, request {request}, position {position}: {detail}"),
+            _ => {
+                let last = position.saturating_add(rows - 1);
+                write!(f, "{stage}, request {request}, positions {position} to {last}: {detail}")
+            }
         }
     }
 }
@@ -107,6 +113,28 @@ impl From<StageFault> for ModelError {
 }
 
 impl StageFault {
+    /// A fault of a stage that is of no request.
+    pub(crate) fn of(kind: FaultKind, stage: StageName, detail: impl Into<String>) -> Self {
+        Self { kind, stage, request: 0, position: 0, rows: 0, detail: detail.into() }
+    }
+
+    /// Whether it is the stages' and links' own, and not one of what was to be computed: the same may succeed later, or with
+    /// other stages.
+    pub fn is_of_links(&self) -> bool {
+        match self.kind {
+            FaultKind::Missing
+            | FaultKind::Doubled
+            | FaultKind::Corrupted
+            | FaultKind::Stale
+            | FaultKind::Late
+            | FaultKind::Closed
+            | FaultKind::Refused => true,
+            FaultKind::NotFinite | FaultKind::Computing | FaultKind::Cancelled | FaultKind::Unsupported => {
+                false
+            }
+        }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         let number = FaultKind::ALL.iter().position(|kind| *kind == self.kind).unwrap_or(0);
@@ -116,6 +144,7 @@ impl StageFault {
         out.u32(self.stage.end);
         out.u64(self.request);
         out.u32(self.position);
+        out.u32(self.rows);
         out.text(&self.detail);
         out.0
     }
@@ -127,8 +156,8 @@ impl StageFault {
         let kind = kind.ok_or_else(|| format!("fault {number} is not known"))?;
         let index = u16::try_from(from.u32()?).map_err(|_| "a stage past the last".to_owned())?;
         let stage = StageName { index, first: from.u32()?, end: from.u32()? };
-        let (request, position, detail) = (from.u64()?, from.u32()?, from.text()?);
+        let (request, position, rows, detail) = (from.u64()?, from.u32()?, from.u32()?, from.text()?);
         from.end()?;
-        Ok(Self { kind, stage, request, position, detail })
+        Ok(Self { kind, stage, request, position, rows, detail })
     }
 }

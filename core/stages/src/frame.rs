@@ -12,7 +12,7 @@
 //! | 16..24 | request |
 //! | 24..32 | number of the frame on its link |
 //! | 32..36 | step |
-//! | 36..40 | position of the step's first row |
+//! | 36..40 | position of the step's first row; the number of an adapter or a hook |
 //! | 40..44 | rows |
 //! | 44..48 | elements of a row |
 //! | 48..52 | milliseconds that are left |
@@ -29,12 +29,12 @@ pub const HEADER_BYTES: usize = 64;
 pub const MOST_BYTES: usize = 1 << 30;
 
 /// Version of the protocol.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 const MAGIC: [u8; 4] = *b"MNGF";
 
 /// What a frame is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
     /// What stages must agree on; comes round when all do.
     Hello,
@@ -52,10 +52,18 @@ pub enum FrameKind {
     Fault,
     /// Upstream: a stage has dealt with a frame, which is a credit for the next.
     Done,
+    /// A hook that steps will name by number.
+    Hook,
+    /// What stages kept is asked for; comes round behind all of it.
+    Gather,
+    /// A piece of what a stage kept.
+    Gathered,
+    /// What a state of a request holds is read or written.
+    States,
 }
 
 impl FrameKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 12] = [
         Self::Hello,
         Self::Open,
         Self::Adapter,
@@ -64,6 +72,10 @@ impl FrameKind {
         Self::Close,
         Self::Fault,
         Self::Done,
+        Self::Hook,
+        Self::Gather,
+        Self::Gathered,
+        Self::States,
     ];
 }
 
@@ -86,7 +98,7 @@ pub struct Header {
     pub number: u64,
     /// The step, counted by the chain.
     pub step: u32,
-    /// Position of the step's first row.
+    /// Position of the step's first row; the number of an adapter or a hook, in a frame of one.
     pub position: u32,
     /// T: rows of the step.
     pub rows: u32,

@@ -8,12 +8,14 @@
 //! The pool of the chain keeps tables and no memory; the pools of the stages keep memory and are told where everything
 //! lies. What the scheduler does to sequences therefore reaches every stage, whatever it is, or is refused.
 //!
+//! Hooks act where their layers are: on threads the hooks themselves, in processes copies of those that can be copied
+//! ([`menagerie_model::Travelling`]). What copies keep, and the times of a trace, the chain asks for when somebody wants them.
+//!
 //! Everything is checked on receipt: numbers of frames, their sums, sizes, epochs, and that rows are numbers. What is
 //! missing, late, doubled, out of order or broken is a [`StageFault`] that names stage, layers, request and position.
 //! Frames travel over a [`PipelineTransport`]; nothing above it knows where the other end is.
 #![forbid(unsafe_code)]
 
-mod adapters;
 mod bytes;
 mod chain;
 mod change;
@@ -21,25 +23,30 @@ mod channel;
 mod crc;
 mod fault;
 mod frame;
+mod gather;
+mod hook_message;
 mod identity;
+mod library;
 mod link;
 mod open;
 mod section;
 mod session;
 #[cfg(unix)]
 mod socket;
+mod states;
 mod step;
 mod times;
+mod trace_message;
 mod transport;
 mod worker;
 
-pub use adapters::{AdapterLibrary, NamedAdapters, SharedAdapters};
 pub use chain::{ChainFacts, ChainOptions, StageChain};
 pub use change::StateChange;
 pub use channel::{Channel, ring};
 pub use fault::{FaultKind, StageFault, StageName};
 pub use frame::{Frame, FrameKind, HEADER_BYTES, Header, MOST_BYTES};
 pub use identity::Identity;
+pub use library::{Shared, StageLibrary, StageReach};
 #[cfg(unix)]
 pub use socket::SocketTransport;
 pub use times::StageTime;

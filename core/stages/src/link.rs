@@ -1,6 +1,6 @@
 //! [`Link`]: numbers, checksums and credits of frames over a [`PipelineTransport`].
 
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, StageFault};
 use crate::frame::{Frame, FrameKind, Header};
 use crate::times;
 use crate::transport::{PipelineTransport, TransportFault};
@@ -24,6 +24,15 @@ pub(crate) struct Done {
     pub(crate) header: Header,
     pub(crate) began: u64,
     pub(crate) ended: u64,
+}
+
+/// What comes back from the stages behind.
+#[derive(Clone, Debug)]
+pub(crate) enum Back {
+    /// One of them has dealt with a frame.
+    Done(Done),
+    /// One of them is gone, as the one before it says, which is the last that is heard of them.
+    Gone(StageFault),
 }
 
 /// The links of a stage, or of the chain.
@@ -134,17 +143,37 @@ impl Link {
         self.transport.send_back(frame).map_err(broken)
     }
 
-    /// What the next one was done with, which gives a credit; or one behind it.
-    pub(crate) fn receive_back(&mut self, by: Instant) -> Result<Option<Done>, LinkFault> {
-        let Some(frame) = self.transport.receive_back(by).map_err(broken)? else { return Ok(None) };
-        let corrupted = |detail| LinkFault { kind: FaultKind::Corrupted, detail, header: None };
-        let header = frame.header().map_err(corrupted)?;
-        let (began, ended) = times::decode(&frame.payload).map_err(corrupted)?;
-        if header.stage == self.next {
-            // Of frames that were lost on the way nothing is heard: the ones after them speak for them.
-            self.acknowledged = self.acknowledged.max((header.number + 1).min(self.sent));
+    /// Tells the one before that a later one is gone.
+    pub(crate) fn back_gone(&mut self, fault: &StageFault) -> Result<(), LinkFault> {
+        self.back(Header { stage: self.own, ..Header::of(FrameKind::Fault) }, fault.encode())
+    }
+
+    /// What the next one was done with, which gives a credit; or one behind it. A frame that was changed is as good as lost:
+    /// of what it was to say the ones after it speak as well.
+    pub(crate) fn receive_back(&mut self, by: Instant) -> Result<Option<Back>, LinkFault> {
+        loop {
+            let Some(frame) = self.transport.receive_back(by).map_err(broken)? else { return Ok(None) };
+            match frame.header().and_then(|header| Ok((header, told_back(&header, &frame.payload)?))) {
+                Ok((header, back)) => {
+                    if let (Back::Done(_), true) = (&back, header.stage == self.next) {
+                        self.acknowledged = self.acknowledged.max((header.number + 1).min(self.sent));
+                    }
+                    return Ok(Some(back));
+                }
+                Err(detail) => tracing::warn!(stage = self.own, detail, "what a stage gave back is broken"),
+            }
         }
-        Ok(Some(Done { header, began, ended }))
+    }
+}
+
+fn told_back(header: &Header, payload: &[u8]) -> Result<Back, String> {
+    match header.kind {
+        FrameKind::Fault => StageFault::decode(payload).map(Back::Gone),
+        FrameKind::Done => {
+            let (began, ended) = times::decode(payload)?;
+            Ok(Back::Done(Done { header: *header, began, ended }))
+        }
+        kind => Err(format!("a frame of kind {kind:?} that was given back")),
     }
 }
 

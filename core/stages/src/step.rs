@@ -1,27 +1,61 @@
 //! [`StepMessage`]: what every stage is told of a step, beside the rows.
 
 use crate::bytes::{Reader, Writer};
-use crate::change::StateChange;
+use crate::change::SetChange;
 use menagerie_model::{
-    InferenceStep, ModelError, PlacedPages, Placement, Positions, RopeRegime, SequenceId, SequenceLayout,
-    SequenceRows, StepInput, TransformContext,
+    InferenceStep, ModelError, PlacedPages, Placement, Positions, RopeRegime, Scalings, SequenceId,
+    SequenceLayout, SequenceRows, StepGoal, StepInput, TransformContext,
 };
 use std::ops::Range;
 
-/// An adapter set: numbers and weights of its adapters.
-pub(crate) type SetMembers = Vec<(u32, f32)>;
+/// An adapter set.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SetMessage {
+    /// Numbers and weights of its adapters.
+    pub(crate) members: Vec<(u32, f32)>,
+    pub(crate) weights: SetWeights,
+}
+
+/// What else multiplies the adapters of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SetWeights {
+    /// Nothing.
+    AsGiven,
+    /// The step's scalings.
+    ByRow,
+}
+
+/// What a step is for and what watches it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StepParts {
+    pub(crate) goal: StepGoal,
+    pub(crate) sets: Vec<SetMessage>,
+    /// Numbers of its hooks, in order.
+    pub(crate) hooks: Vec<u32>,
+}
+
+/// A trace that times are noted for: its number, and the single spans that it keeps at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TraceAsked {
+    pub(crate) number: u64,
+    pub(crate) most: u64,
+}
 
 /// What every stage is told of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StepMessage {
-    pub(crate) changes: Vec<StateChange>,
+    pub(crate) changes: Vec<SetChange>,
+    /// The state set that is read and written.
+    pub(crate) state_set: u32,
     pub(crate) sequences: Vec<StepSequence>,
     pub(crate) axes: usize,
     /// `[T, axes]`.
     pub(crate) positions: Vec<u32>,
     pub(crate) input: StepTokens,
     pub(crate) token_types: Option<Vec<u32>>,
-    pub(crate) sets: Vec<SetMembers>,
+    pub(crate) parts: StepParts,
+    pub(crate) scalings: Option<Scalings>,
+    pub(crate) trace: Option<TraceAsked>,
 }
 
 /// One sequence of a step.
@@ -54,8 +88,8 @@ impl StepMessage {
     /// The step of a context whose rows were prepared.
     pub(crate) fn of(
         context: &TransformContext,
-        changes: Vec<StateChange>,
-        sets: Vec<SetMembers>,
+        changes: Vec<SetChange>,
+        parts: StepParts,
     ) -> Result<Self, ModelError> {
         let sequence = |part: &SequenceRows| {
             Ok(StepSequence {
@@ -69,6 +103,7 @@ impl StepMessage {
         let layout = context.layout;
         Ok(Self {
             changes,
+            state_set: context.states.set() as u32,
             sequences: layout.sequences().iter().map(sequence).collect::<Result<_, ModelError>>()?,
             axes: layout.positions().axes(),
             positions: layout.positions().values().to_vec(),
@@ -77,7 +112,11 @@ impl StepMessage {
                 StepInput::Embeddings(rows) => StepTokens::Embeddings(rows.to_vec()),
             },
             token_types: context.token_types.map(<[u32]>::to_vec),
-            sets,
+            parts,
+            scalings: context.scalings.cloned(),
+            trace: context
+                .trace
+                .map(|trace| TraceAsked { number: trace.number(), most: trace.most() as u64 }),
         })
     }
 
@@ -105,6 +144,7 @@ impl StepMessage {
         let mut out = Writer::default();
         out.count(self.changes.len());
         self.changes.iter().for_each(|change| change.encode(&mut out));
+        out.u32(self.state_set);
         out.count(self.sequences.len());
         self.sequences.iter().for_each(|sequence| sequence.encode(&mut out));
         out.count(self.axes);
@@ -123,20 +163,25 @@ impl StepMessage {
         if let Some(types) = &self.token_types {
             out.u32s(types);
         }
-        out.count(self.sets.len());
-        for set in &self.sets {
-            out.count(set.len());
-            for (adapter, weight) in set {
-                out.u32(*adapter);
-                out.u32(weight.to_bits());
-            }
+        self.parts.encode(&mut out);
+        out.u8(u8::from(self.scalings.is_some()));
+        if let Some(Scalings { layers, adapters, values }) = &self.scalings {
+            out.count(*layers);
+            out.count(*adapters);
+            out.f32s(values);
+        }
+        out.u8(u8::from(self.trace.is_some()));
+        if let Some(TraceAsked { number, most }) = self.trace {
+            out.u64(number);
+            out.u64(most);
         }
         out.0
     }
 
     pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
-        let count = from.count(17)?;
-        let changes = (0..count).map(|_| StateChange::decode(from)).collect::<Result<_, _>>()?;
+        let count = from.count(21)?;
+        let changes = (0..count).map(|_| SetChange::decode(from)).collect::<Result<_, _>>()?;
+        let state_set = from.u32()?;
         let count = from.count(16)?;
         let sequences = (0..count).map(|_| StepSequence::decode(from)).collect::<Result<_, _>>()?;
         let (axes, positions) = (from.number()?, from.u32s()?);
@@ -146,15 +191,84 @@ impl StepMessage {
             kind => return Err(format!("steps of kind {kind} are not known")),
         };
         let token_types = if from.u8()? == 1 { Some(from.u32s()?) } else { None };
-        let count = from.count(8)?;
-        let sets = (0..count).map(|_| set(from)).collect::<Result<_, _>>()?;
-        Ok(Self { changes, sequences, axes, positions, input, token_types, sets })
+        let parts = StepParts::decode(from)?;
+        let scalings = if from.u8()? == 1 { Some(scalings(from)?) } else { None };
+        let trace = match from.u8()? {
+            1 => Some(TraceAsked { number: from.u64()?, most: from.u64()? }),
+            _ => None,
+        };
+        Ok(Self {
+            changes,
+            state_set,
+            sequences,
+            axes,
+            positions,
+            input,
+            token_types,
+            parts,
+            scalings,
+            trace,
+        })
     }
 }
 
-fn set(from: &mut Reader) -> Result<SetMembers, String> {
-    let count = from.count(8)?;
-    (0..count).map(|_| Ok((from.u32()?, f32::from_bits(from.u32()?)))).collect()
+fn scalings(from: &mut Reader) -> Result<Scalings, String> {
+    let (layers, adapters, values) = (from.number()?, from.number()?, from.f32s()?);
+    match layers.checked_mul(adapters) {
+        Some(width) if width > 0 && values.len().is_multiple_of(width) => {
+            Ok(Scalings { layers, adapters, values })
+        }
+        _ => Err(format!("{} weights of {adapters} adapters in {layers} layers", values.len())),
+    }
+}
+
+impl StepParts {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(match self.goal {
+            StepGoal::Logits => 0,
+            StepGoal::Normed => 1,
+        });
+        out.count(self.sets.len());
+        self.sets.iter().for_each(|set| set.encode(out));
+        out.u32s(&self.hooks);
+    }
+
+    fn decode(from: &mut Reader) -> Result<Self, String> {
+        let goal = match from.u8()? {
+            0 => StepGoal::Logits,
+            1 => StepGoal::Normed,
+            goal => return Err(format!("steps for {goal} are not known")),
+        };
+        let count = from.count(9)?;
+        let sets = (0..count).map(|_| SetMessage::decode(from)).collect::<Result<_, _>>()?;
+        Ok(Self { goal, sets, hooks: from.u32s()? })
+    }
+}
+
+impl SetMessage {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(match self.weights {
+            SetWeights::AsGiven => 0,
+            SetWeights::ByRow => 1,
+        });
+        out.count(self.members.len());
+        for (adapter, weight) in &self.members {
+            out.u32(*adapter);
+            out.u32(weight.to_bits());
+        }
+    }
+
+    fn decode(from: &mut Reader) -> Result<Self, String> {
+        let weights = match from.u8()? {
+            0 => SetWeights::AsGiven,
+            1 => SetWeights::ByRow,
+            weights => return Err(format!("adapter sets of form {weights} are not known")),
+        };
+        let count = from.count(8)?;
+        let member = |_| Ok((from.u32()?, f32::from_bits(from.u32()?)));
+        let members = (0..count).map(member).collect::<Result<_, String>>()?;
+        Ok(Self { members, weights })
+    }
 }
 
 impl StepSequence {
@@ -226,6 +340,7 @@ impl StepSequence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::StateChange;
 
     #[test]
     fn a_step_comes_back_as_it_was_and_is_never_read_past_its_end() {
@@ -252,10 +367,11 @@ mod tests {
         };
         let message = StepMessage {
             changes: vec![
-                StateChange::CopyPage { state: 1, from: 2, to: 3 },
-                StateChange::Keep { state: 4, block: 0, copy: u64::MAX },
-                StateChange::Forget { state: 4, copy: 8 },
+                SetChange { set: 0, change: StateChange::CopyPage { state: 1, from: 2, to: 3 } },
+                SetChange { set: 1, change: StateChange::Keep { state: 4, block: 0, copy: u64::MAX } },
+                SetChange { set: 1, change: StateChange::Forget { state: 4, copy: 8 } },
             ],
+            state_set: 1,
             sequences: vec![
                 sequence(0, prefill, None),
                 sequence(3, InferenceStep::Decode { current_position: 7 }, Some(1)),
@@ -264,7 +380,16 @@ mod tests {
             positions: vec![5, 6, 5, 6],
             input: StepTokens::Tokens(vec![1, 2, 3, 4]),
             token_types: Some(vec![0, 1, 0, 1]),
-            sets: vec![vec![(0, 1.0)], vec![(1, 0.5), (0, -2.0)]],
+            parts: StepParts {
+                goal: StepGoal::Normed,
+                sets: vec![
+                    SetMessage { members: vec![(0, 1.0)], weights: SetWeights::AsGiven },
+                    SetMessage { members: vec![(1, 0.5), (0, -2.0)], weights: SetWeights::ByRow },
+                ],
+                hooks: vec![3, 0],
+            },
+            scalings: Some(Scalings { layers: 1, adapters: 2, values: vec![0.5; 8] }),
+            trace: Some(TraceAsked { number: 4, most: 1000 }),
         };
         let payload = message.encode();
         let mut from = Reader::new(&payload);

@@ -1,34 +1,33 @@
 //! [`StageWorker`]: a stage at its place in the chain.
 
-use crate::adapters::AdapterLibrary;
+mod computing;
+mod watching;
+
 use crate::bytes::{Reader, Writer};
+use crate::change::SetChange;
 use crate::fault::{FaultKind, StageFault, StageName};
 use crate::frame::{FrameKind, Header};
 use crate::identity::Identity;
-use crate::link::{CHAIN, Done, Link, LinkFault, sooner};
+use crate::library::StageLibrary;
+use crate::link::{Back, CHAIN, Done, Link, LinkFault, sooner};
 use crate::open::OpenMessage;
-use crate::section::{Carried, Section};
-use crate::step::{SetMembers, StepMessage};
+use crate::states::{Access, StatesMessage};
+use crate::step::SetWeights;
 use crate::times;
 use crate::transport::PipelineTransport;
-use menagerie_model::{
-    Adapter, AdapterSet, Compute, KeptBlock, ModelError, Rows, SlotId, Stage, StageOutput, StatePool,
-    TransformContext,
-};
+use menagerie_model::{Adapter, AdapterSet, Compute, KeptBlock, ModelError, Stage, StateId, StatePool};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use watching::Watching;
 
 /// How often a stage that waits looks for what later ones give back.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// How long a stage that nobody is waiting for waits for another.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Adapter sets that a stage keeps made.
-const SETS: usize = 64;
 
 /// What a stage is made of.
 pub struct WorkerParts {
@@ -38,8 +37,8 @@ pub struct WorkerParts {
     pub compute: Compute,
     /// What it must have in common with the others.
     pub identity: Identity,
-    /// Adapters, fitted to its sites.
-    pub adapters: Arc<dyn AdapterLibrary>,
+    /// Adapters, fitted to its sites, and hooks.
+    pub library: Arc<dyn StageLibrary>,
     /// All stages, in order.
     pub names: Vec<StageName>,
     /// Which of them it is.
@@ -50,13 +49,28 @@ pub struct WorkerParts {
     pub cancelled: Option<Arc<AtomicBool>>,
 }
 
-/// States of a request in this stage.
+/// A request in this stage.
 struct Session {
     epoch: u32,
+    /// Absent: something went wrong, and what follows in this epoch is dropped.
+    held: Option<Held>,
+}
+
+/// States of a request in this stage.
+struct Held {
     windows: Vec<Option<usize>>,
     kept: HashMap<u64, KeptBlock>,
-    /// Absent: something went wrong, and what follows in this epoch is dropped.
-    pool: Option<StatePool>,
+    pool: StatePool,
+}
+
+impl Held {
+    /// Does what happened to the memory of the states with the numbers `own`.
+    fn change(&mut self, changes: &[SetChange], own: &Range<usize>) -> Result<(), Fault> {
+        changes
+            .iter()
+            .try_for_each(|change| change.apply(own, &mut self.pool, &mut self.kept))
+            .map_err(computing)
+    }
 }
 
 /// A stage with its links, states and adapters.
@@ -67,8 +81,12 @@ pub struct StageWorker {
     own: Range<usize>,
     sessions: HashMap<u64, Session>,
     adapters: HashMap<u32, Arc<Adapter>>,
-    sets: HashMap<Vec<[u32; 2]>, Arc<AdapterSet>>,
+    sets: HashMap<SetKey, Arc<AdapterSet>>,
+    watching: Watching,
 }
+
+/// What tells adapter sets apart: numbers and weights (as bits), and what else multiplies them.
+type SetKey = (Vec<[u32; 2]>, SetWeights);
 
 /// What a stage sends on: kind, rows, columns, payload.
 type Sent = (FrameKind, [usize; 2], Vec<u8>);
@@ -88,6 +106,23 @@ fn computing(error: ModelError) -> Fault {
     (kind, error.to_string())
 }
 
+/// A stage beside this one is gone.
+fn gone(stage: StageName, fault: &LinkFault) -> StageFault {
+    StageFault::of(FaultKind::Closed, stage, format!("is gone ({})", fault.detail))
+}
+
+/// The states of a request in its epoch; none where something went wrong in it before.
+fn held<'s>(sessions: &'s mut HashMap<u64, Session>, header: &Header) -> Result<Option<&'s mut Held>, Fault> {
+    let Some(session) = sessions.get_mut(&header.request) else {
+        return Err((FaultKind::Missing, "a step of a request that was not opened".to_owned()));
+    };
+    if session.epoch != header.epoch {
+        let detail = format!("a step of epoch {}, and epoch {} is open", header.epoch, session.epoch);
+        return Err((FaultKind::Stale, detail));
+    }
+    Ok(session.held.as_mut())
+}
+
 impl StageWorker {
     /// A stage that has computed nothing yet.
     pub fn new(parts: WorkerParts, transport: Box<dyn PipelineTransport>) -> Self {
@@ -101,14 +136,14 @@ impl StageWorker {
             sessions: HashMap::new(),
             adapters: HashMap::new(),
             sets: HashMap::new(),
+            watching: Watching::default(),
         }
     }
 
     /// Says why there is no stage at its place, and waits until the chain has heard it.
     pub fn refuse(transport: Box<dyn PipelineTransport>, stage: StageName, reason: &str) {
         let mut link = Link::new(transport, [stage.index, CHAIN], 1);
-        let kind = FaultKind::Refused;
-        let fault = StageFault { kind, stage, request: 0, position: 0, detail: reason.to_owned() };
+        let fault = StageFault::of(FaultKind::Refused, stage, reason);
         let said = link.send(Header::of(FrameKind::Fault), fault.encode(), Instant::now() + PATIENCE);
         // Until the one before it is gone: links that end at once would be all that is noticed.
         while said.is_ok()
@@ -134,10 +169,7 @@ impl StageWorker {
                         // The chain itself ended.
                         None => Ok(()),
                         Some(before) => {
-                            let stage = self.parts.names[before];
-                            let detail = format!("is gone ({})", fault.detail);
-                            let kind = FaultKind::Closed;
-                            let gone = StageFault { kind, stage, request: 0, position: 0, detail };
+                            let gone = gone(self.parts.names[before], &fault);
                             // Nobody may be left to hear of it.
                             drop(self.send_fault(&gone, &Header::of(FrameKind::Fault)));
                             Err(gone)
@@ -149,20 +181,45 @@ impl StageWorker {
         }
     }
 
-    /// The next frame, however long it takes, or what is wrong with the link from the stage before; an error where the next
-    /// stage is gone.
+    /// The next frame, however long it takes, or what is wrong with the link from the stage before; an error where a later stage
+    /// is gone.
     fn receive(&mut self) -> Result<Result<(Header, Vec<u8>), LinkFault>, StageFault> {
         loop {
-            while let Some(done) =
-                self.link.receive_back(Instant::now()).map_err(|fault| self.fault(fault))?
-            {
-                self.pass_back(&done);
-            }
+            while self.take_back(Instant::now())? {}
             match self.link.receive(Instant::now() + LOOK) {
                 Ok(Some(frame)) => return Ok(Ok(frame)),
                 Ok(None) => {}
                 Err(fault) => return Ok(Err(fault)),
             }
+        }
+    }
+
+    /// Tells the stage before what later ones gave back until `by`; whether there was anything. An error where one is gone,
+    /// which the stage before has heard then.
+    fn take_back(&mut self, by: Instant) -> Result<bool, StageFault> {
+        let gone = match self.link.receive_back(by) {
+            Ok(None) => return Ok(false),
+            Ok(Some(Back::Done(done))) => {
+                self.pass_back(&done);
+                return Ok(true);
+            }
+            Ok(Some(Back::Gone(fault))) => fault,
+            Err(fault) => self.next_is_gone(&fault),
+        };
+        // Nobody may be left to hear of it.
+        drop(self.link.back_gone(&gone));
+        Err(gone)
+    }
+
+    /// The next stage is gone, or the chain behind the last one.
+    fn next_is_gone(&self, fault: &LinkFault) -> StageFault {
+        match self.parts.names.get(self.parts.index + 1) {
+            Some(next) => gone(*next, fault),
+            None => StageFault::of(
+                FaultKind::Closed,
+                self.name(),
+                format!("its chain is gone ({})", fault.detail),
+            ),
         }
     }
 
@@ -184,13 +241,16 @@ impl StageWorker {
             fault.detail
         );
         let header = fault.header.unwrap_or(Header::of(FrameKind::Fault));
-        let (stage, position) = (self.name(), header.position);
-        let mut fault = StageFault { kind: fault.kind, stage, request: 0, position, detail };
+        // Of one that is missing or changed the chain knows which it was: the oldest that it waits for.
+        let step = if fault.kind == FaultKind::Doubled { header.step } else { 0 };
+        let header = Header { step, ..header };
+        let mut fault =
+            StageFault { position: header.position, ..StageFault::of(fault.kind, self.name(), detail) };
         let own = |number: &u64| fault.kind != FaultKind::Doubled || *number == header.request;
         let mut lost: Vec<(u64, u32)> = Vec::new();
         for (number, session) in self.sessions.iter_mut().filter(|(number, _)| own(number)) {
             if fault.kind != FaultKind::Doubled || session.epoch == header.epoch {
-                session.pool = None;
+                session.held = None;
                 lost.push((*number, session.epoch));
             }
         }
@@ -228,10 +288,10 @@ impl StageWorker {
                 let mut header = header;
                 if let Some(session) = self.sessions.get_mut(&header.request) {
                     // The epoch that is open is the one that cannot go on.
-                    (session.pool, header.epoch) = (None, session.epoch);
+                    (session.held, header.epoch) = (None, session.epoch);
                 }
                 let (request, position) = (header.request, header.position);
-                let fault = StageFault { kind, stage: self.name(), request, position, detail };
+                let fault = StageFault { request, position, ..StageFault::of(kind, self.name(), detail) };
                 self.send_fault(&fault, &header)?;
             }
         }
@@ -244,29 +304,41 @@ impl StageWorker {
         drop(self.link.done(header, times));
     }
 
-    fn fault(&self, fault: LinkFault) -> StageFault {
-        let LinkFault { kind, detail, header } = fault;
-        let (request, position) = header.map_or((0, 0), |header| (header.request, header.position));
-        StageFault { kind, stage: self.name(), request, position, detail }
-    }
-
     fn send_fault(&mut self, fault: &StageFault, header: &Header) -> Result<(), StageFault> {
         let header = Header { kind: FrameKind::Fault, rows: 0, cols: 0, ..*header };
-        self.send(header, fault.encode(), Instant::now() + PATIENCE)
+        self.send(header, fault.encode(), Instant::now() + PATIENCE).map(drop)
     }
 
-    /// Sends a frame once the next stage has room for it.
-    fn send(&mut self, header: Header, payload: Vec<u8>, by: Instant) -> Result<(), StageFault> {
+    /// Sends a frame once the next stage has room for it; gives whether it had.
+    fn send(&mut self, header: Header, payload: Vec<u8>, by: Instant) -> Result<bool, StageFault> {
         while !self.link.has_credit() {
-            let done = self.link.receive_back(sooner(by, LOOK)).map_err(|fault| self.fault(fault))?;
-            match done {
-                Some(done) => self.pass_back(&done),
-                // The chain has a deadline of its own and says so; what is late is of no use to anybody.
-                None if Instant::now() >= by => return Ok(()),
-                None => {}
+            let came = self.take_back(sooner(by, LOOK))?;
+            // The chain has a deadline of its own and says so; what is late is of no use to anybody.
+            if !came && (Instant::now() >= by || self.is_cancelled()) {
+                return Ok(false);
             }
         }
-        self.link.send(header, payload, by).map_err(|fault| self.fault(fault))
+        let Err(fault) = self.link.send(header, payload, by) else { return Ok(true) };
+        match fault.kind {
+            FaultKind::Late => return Ok(false),
+            FaultKind::Unsupported => {
+                let unsent = StageFault::of(fault.kind, self.name(), fault.detail);
+                let Header { request, position, .. } = header;
+                self.send_fault(&StageFault { request, position, ..unsent }, &header)?;
+                return Ok(false);
+            }
+            _ => {}
+        }
+        // Who went first the next one may have said.
+        while self.take_back(Instant::now())? {}
+        let gone = self.next_is_gone(&fault);
+        drop(self.link.back_gone(&gone));
+        Err(gone)
+    }
+
+    /// Whether nobody waits for what is computed.
+    fn is_cancelled(&self) -> bool {
+        self.parts.cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
     /// One frame in, one frame out: the same for every model and every place.
@@ -283,21 +355,28 @@ impl StageWorker {
             }
             FrameKind::Adapter => {
                 let name = String::from_utf8_lossy(&payload).into_owned();
-                let found = self.parts.adapters.find(header.step, &name).ok_or_else(|| {
+                let found = self.parts.library.adapter(header.position, &name).ok_or_else(|| {
                     let detail = format!(
                         "adapter \"{name}\" was not given when the stages began; open the model with it"
                     );
                     (FaultKind::Refused, detail)
                 })?;
-                self.adapters.insert(header.step, found);
+                self.adapters.insert(header.position, found);
                 Ok(Some((FrameKind::Adapter, shape, payload)))
             }
+            FrameKind::Hook => {
+                self.watching.learn(header.position, &payload, &*self.parts.library)?;
+                Ok(Some((FrameKind::Hook, shape, payload)))
+            }
             FrameKind::Step => self.step(header, &payload),
+            FrameKind::States => self.states(header, &payload),
+            FrameKind::Gather => Ok(Some((FrameKind::Gather, shape, self.gather(header, &payload)?))),
             FrameKind::Close => {
                 self.sessions.remove(&header.request);
+                self.watching.rest();
                 Ok(Some((FrameKind::Close, shape, payload)))
             }
-            FrameKind::Fault => Ok(Some((FrameKind::Fault, shape, payload))),
+            FrameKind::Gathered | FrameKind::Fault => Ok(Some((header.kind, shape, payload))),
             FrameKind::Logits | FrameKind::Done => {
                 Err(corrupted(format!("a frame of kind {:?}", header.kind)))
             }
@@ -334,148 +413,23 @@ impl StageWorker {
         self.sessions.remove(&header.request);
         let specs = self.parts.stage.body().stack.states().to_vec();
         let pool = StatePool::new(&*self.parts.compute.backend, specs, options).map_err(computing)?;
-        let session = Session { epoch: header.epoch, windows, kept: HashMap::new(), pool: Some(pool) };
-        self.sessions.insert(header.request, session);
+        let held = Some(Held { windows, kept: HashMap::new(), pool });
+        self.sessions.insert(header.request, Session { epoch: header.epoch, held });
         Ok(())
     }
 
-    fn step(&mut self, header: &Header, payload: &[u8]) -> Result<Option<Sent>, Fault> {
-        let mut from = Reader::new(payload);
-        let length = from.count(1).map_err(corrupted)?;
-        let told = from.take(length).map_err(corrupted)?;
-        let sections = sections(from).map_err(corrupted)?;
-        let mut message = Reader::new(told);
-        let step = StepMessage::decode(&mut message).and_then(|step| message.end().map(|()| step));
-        let step = step.map_err(corrupted)?;
-        check_sections(&sections, &step, header)?;
-        let sets = step.sets.iter().map(|set| self.set(set)).collect::<Result<Vec<_>, _>>()?;
-        let Some(session) = self.sessions.get_mut(&header.request) else {
-            return Err((FaultKind::Missing, "a step of a request that was not opened".to_owned()));
-        };
-        if session.epoch != header.epoch {
-            let detail = format!("a step of epoch {}, and epoch {} is open", header.epoch, session.epoch);
-            return Err((FaultKind::Stale, detail));
+    /// Reads or writes what a state of a request holds, where it is one of this stage.
+    fn states(&mut self, header: &Header, payload: &[u8]) -> Result<Option<Sent>, Fault> {
+        let mut message = StatesMessage::decode(payload).map_err(corrupted)?;
+        let Some(held) = held(&mut self.sessions, header)? else { return Ok(None) };
+        held.change(&message.changes, &self.own)?;
+        let state = message.state as usize;
+        if self.own.contains(&state) && !matches!(message.access, Access::Done(_)) {
+            let state = StateId(state - self.own.start);
+            held.pool.use_set(message.set as usize).map_err(computing)?;
+            let read = message.access.apply(state, &mut held.pool, &held.kept);
+            message.access = Access::Done(read.map_err(computing)?);
         }
-        let Some(pool) = &mut session.pool else { return Ok(None) };
-        for change in &step.changes {
-            change.apply(&self.own, pool, &mut session.kept).map_err(computing)?;
-        }
-        let placements: Vec<_> = step.sequences.iter().map(|part| part.placement.clone()).collect();
-        let ids = pool.place(&placements, &session.windows).map_err(computing)?;
-        let layout = step.layout(&ids).map_err(computing)?;
-        let mut context = TransformContext::new(&self.parts.compute, &layout, step.input.as_input(), pool);
-        context.token_types = step.token_types.as_deref();
-        context.adapters = &sets;
-        context.cancelled = self.parts.cancelled.as_deref();
-        let span = tracing::debug_span!(
-            "stage",
-            stage = self.parts.index,
-            request = header.request,
-            step = header.step,
-            position = header.position,
-            rows = layout.rows()
-        );
-        let _entered = span.enter();
-        let stream = put(sections, &mut context).map_err(computing)?;
-        match self.parts.stage.execute(stream, &mut context).map_err(computing)? {
-            StageOutput::Hidden(rows) => {
-                let shape = [rows.rows(), rows.cols()];
-                let payload = handed_on(told, &rows, &context).map_err(computing)?;
-                Ok(Some((FrameKind::Step, shape, payload)))
-            }
-            StageOutput::Logits(rows) => {
-                let mut out = Writer::default();
-                out.f32s(&self.parts.compute.backend.read(&rows).map_err(computing)?);
-                Ok(Some((FrameKind::Logits, [rows.rows(), rows.cols()], out.0)))
-            }
-        }
+        Ok(Some((FrameKind::States, [0, 0], message.encode())))
     }
-
-    /// An adapter set, made once.
-    fn set(&mut self, members: &SetMembers) -> Result<Arc<AdapterSet>, Fault> {
-        let key: Vec<[u32; 2]> = members.iter().map(|(number, weight)| [*number, weight.to_bits()]).collect();
-        if let Some(known) = self.sets.get(&key) {
-            return Ok(Arc::clone(known));
-        }
-        let member = |(number, weight): &(u32, f32)| match self.adapters.get(number) {
-            Some(adapter) => Ok((Arc::clone(adapter), *weight)),
-            None => Err((FaultKind::Missing, format!("adapter {number} was not announced"))),
-        };
-        let members = members.iter().map(member).collect::<Result<_, Fault>>()?;
-        let made = AdapterSet::new(members, &*self.parts.compute.backend).map_err(computing)?;
-        if self.sets.len() >= SETS {
-            self.sets.clear();
-        }
-        let made = Arc::new(made);
-        self.sets.insert(key, Arc::clone(&made));
-        Ok(made)
-    }
-}
-
-fn sections(mut from: Reader) -> Result<Vec<Section>, String> {
-    let count = from.count(21)?;
-    let sections = (0..count).map(|_| Section::decode(&mut from)).collect::<Result<_, _>>()?;
-    from.end()?;
-    Ok(sections)
-}
-
-/// Rows that fit the step, each kind once, and numbers all of them.
-fn check_sections(sections: &[Section], step: &StepMessage, header: &Header) -> Result<(), Fault> {
-    let rows: usize = step.sequences.iter().map(|part| part.placement.rows).sum();
-    for (index, section) in sections.iter().enumerate() {
-        let own = section.values.len() / section.cols;
-        let fits = match section.carried {
-            Carried::PerLayer => rows > 0 && own.is_multiple_of(rows),
-            _ => own == rows,
-        };
-        if !fits || sections[..index].iter().any(|other| other.carried == section.carried) {
-            return Err(corrupted(format!("{own} rows of {:?} for a step of {rows}", section.carried)));
-        }
-        if let Some((row, column, value)) = section.not_finite() {
-            let position = step.positions.get(row * step.axes).copied().unwrap_or(header.position);
-            let detail = format!(
-                "column {column} of the row at position {position} that it was given is {value}; the weights are broken, or \
-                 the cache overflows (--kv-type f32 rules that out)"
-            );
-            return Err((FaultKind::NotFinite, detail));
-        }
-    }
-    Ok(())
-}
-
-/// Puts what was handed on where layers look for it; gives the stream.
-fn put(sections: Vec<Section>, context: &mut TransformContext) -> Result<Option<Rows>, ModelError> {
-    let mut stream = None;
-    for Section { carried, cols, values } in sections {
-        let rows = context.compute.backend.upload(values, cols)?;
-        match carried {
-            Carried::Stream => stream = Some(rows),
-            Carried::Embedded => context.embedded = Some(rows),
-            Carried::Held => context.held = Some(rows),
-            Carried::PerLayer => context.per_layer = Some(rows),
-            Carried::Slot(slot) => context.slots.write(SlotId(slot as usize), rows),
-        }
-    }
-    Ok(stream)
-}
-
-/// The payload for the next stage: what all are told, and the rows.
-fn handed_on(told: &[u8], stream: &Rows, context: &TransformContext) -> Result<Vec<u8>, ModelError> {
-    let beside = [
-        (Carried::Embedded, &context.embedded),
-        (Carried::Held, &context.held),
-        (Carried::PerLayer, &context.per_layer),
-    ];
-    let beside = beside.into_iter().filter_map(|(carried, rows)| Some((carried, rows.as_ref()?)));
-    let slots = context.slots.written().map(|(slot, rows)| (Carried::Slot(slot.0 as u32), rows));
-    let all: Vec<(Carried, &Rows)> =
-        std::iter::once((Carried::Stream, stream)).chain(beside).chain(slots).collect();
-    let mut out = Writer::default();
-    out.count(told.len());
-    out.0.extend_from_slice(told);
-    out.count(all.len());
-    for (carried, rows) in all {
-        carried.encode(rows.cols(), &context.compute.backend.read(rows)?, &mut out);
-    }
-    Ok(out.0)
 }

@@ -54,6 +54,7 @@ static const MenagerieComponent halved = {
     NULL,
     NULL,
     NULL,
+    NULL,
 };
 
 MENAGERIE_MANIFEST const MenagerieManifest MENAGERIE_PLUGIN_MANIFEST_V1 = {

@@ -17,7 +17,7 @@ use menagerie_assembly::WeightSource;
 use menagerie_model::{Adapter, AdapterSite, Compute, ModelError, Param, SitePart, SiteShape, Weight};
 use menagerie_spec::{ArchSpec, ModelConfig, SourceFormat, nearest};
 use order::RowOrder;
-pub(crate) use sites::module_sites;
+pub(crate) use sites::{module_sites, stage_sites};
 
 /// The model that an adapter is fitted to.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! [`module_sites`]: which sites the modules of a file change.
+//! [`module_sites`] and [`stage_sites`]: which sites the modules of a file change.
 
 use super::{FitTarget, Fitting};
 use crate::error::AdapterError;
@@ -12,6 +12,19 @@ pub(crate) fn module_sites(
 ) -> Result<Vec<(String, Vec<usize>)>, AdapterError> {
     let fitting = Fitting::new(file, target)?;
     let of = |module: &AdapterModule| Ok((module.name.clone(), fitting.sites_changed(module)?));
+    file.modules.iter().map(of).collect()
+}
+
+/// The same for a stage of a model that takes the whole file: modules elsewhere have no sites.
+pub(crate) fn stage_sites(
+    file: &AdapterFile,
+    target: &FitTarget,
+) -> Result<Vec<(String, Vec<usize>)>, AdapterError> {
+    let fitting = Fitting::new(file, target)?;
+    let of = |module: &AdapterModule| {
+        let sites = if fitting.is_of_stage(module) { fitting.sites_changed(module)? } else { Vec::new() };
+        Ok((module.name.clone(), sites))
+    };
     file.modules.iter().map(of).collect()
 }
 

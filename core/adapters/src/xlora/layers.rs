@@ -3,7 +3,7 @@
 use super::XLora;
 use crate::error::{AdapterError, about, of_module};
 use crate::file::AdapterFormat;
-use crate::fit::{FitTarget, module_sites};
+use crate::fit::{FitTarget, module_sites, stage_sites};
 use crate::place::places;
 use std::collections::BTreeMap;
 
@@ -15,12 +15,21 @@ pub(super) struct Layers {
     pub(super) by_site: Vec<Option<usize>>,
 }
 
+/// Which modules a target has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Modules {
+    /// All that are changed.
+    OfAll,
+    /// Those of a stage; the others have numbers and no sites.
+    OfStage,
+}
+
 /// Where a module comes in the order in which HF registers modules: block, then place within it.
 type Rank = (usize, usize);
 
 impl Layers {
     /// The modules that any adapter changes, numbered in the order of HF's modules, or as a file says.
-    pub(super) fn of(xlora: &XLora, target: &FitTarget) -> Result<Self, AdapterError> {
+    pub(super) fn of(xlora: &XLora, target: &FitTarget, which: Modules) -> Result<Self, AdapterError> {
         let mut modules: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for file in &xlora.adapters {
             if file.format != AdapterFormat::Peft {
@@ -29,7 +38,11 @@ impl Layers {
                     "an X-LoRA mixes PEFT adapters: its layers are modules of HF",
                 ));
             }
-            for (module, sites) in module_sites(file, target)? {
+            let found = match which {
+                Modules::OfAll => module_sites(file, target)?,
+                Modules::OfStage => stage_sites(file, target)?,
+            };
+            for (module, sites) in found {
                 modules.entry(module).or_default().extend(sites);
             }
         }

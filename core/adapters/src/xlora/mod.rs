@@ -9,11 +9,13 @@ mod ordering;
 
 use crate::error::{AdapterError, about};
 use crate::file::AdapterFile;
-use crate::fit::{FitTarget, fit};
+use crate::fit::{FitTarget, fit, fit_stage};
 use classifier::StoredClassifier;
 pub use config::{XLoraConfig, XLoraLayout, XLoraMember};
-use layers::Layers;
-use menagerie_model::{AdapterSet, KeptScalings, ModelError, WholeModel, XLoraModel};
+use layers::{Layers, Modules};
+use menagerie_model::{
+    Adapter, AdapterSet, KeptScalings, ModelError, NormedExecutor, ScalingLayers, XLoraModel,
+};
 pub use ordering::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,13 +64,17 @@ impl XLora {
     ///
     /// # Errors
     /// Adapters that do not fit, layers that cannot be numbered, a classifier for other numbers of layers or adapters.
-    pub fn fit(&self, model: WholeModel, target: &FitTarget) -> Result<XLoraModel, AdapterError> {
-        let layers = Layers::of(self, target)?;
+    pub fn fit(
+        &self,
+        model: Box<dyn NormedExecutor>,
+        target: &FitTarget,
+    ) -> Result<XLoraModel, AdapterError> {
+        let layers = Layers::of(self, target, Modules::OfAll)?;
         let mut members = Vec::with_capacity(self.adapters.len());
         for (file, member) in self.adapters.iter().zip(&self.config.members) {
             members.push((Arc::new(fit(file, &member.name, target)?), self.config.global_weight));
         }
-        let width = model.body.shape.embedding_length;
+        let width = model.shape().embedding_length;
         if let Some(hidden) = self.config.hidden_size.filter(|&hidden| hidden != width) {
             let reason = format!(
                 "for rows of {hidden}, and the model's have {width}: was it trained on another model?"
@@ -83,6 +89,18 @@ impl XLora {
         let set = AdapterSet::new(members, &*target.compute.backend).map_err(failed)?;
         let set = set.with_scalings(layers.by_site.into()).map_err(failed)?;
         Ok(XLoraModel::new(model, set, classifier, self.config.mixing, layers.count))
+    }
+
+    /// The adapters for a stage of a model that takes the whole of them, whose sites the target has; and by site the layer
+    /// that the classifier's weights have for it.
+    ///
+    /// # Errors
+    /// Adapters that do not fit, layers that cannot be numbered.
+    pub fn fit_stage(&self, target: &FitTarget) -> Result<(Vec<Arc<Adapter>>, ScalingLayers), AdapterError> {
+        let layers = Layers::of(self, target, Modules::OfStage)?;
+        let fitted = self.adapters.iter().zip(&self.config.members);
+        let fitted = fitted.map(|(file, member)| fit_stage(file, &member.name, target).map(Arc::new));
+        Ok((fitted.collect::<Result<_, _>>()?, layers.by_site.into()))
     }
 
     /// Bytes of all adapters and of the classifier.

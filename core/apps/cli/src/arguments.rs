@@ -103,6 +103,7 @@ impl Command {
             Self::Chat(command) => command.model(),
             Self::Logits(command) => command.model(),
             Self::Bench(command) => command.model(),
+            Self::Batch(command) => command.model(),
             _ => {
                 return Err(Failure::Usage(format!(
                     "{VARIABLE} is set for a command that has no stages: unset it"

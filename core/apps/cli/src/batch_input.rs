@@ -9,6 +9,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 
+/// The `url` of lines that ask for vectors.
+pub(crate) const VECTORS: &str = "/v1/embeddings";
+
 /// The lines of a batch.
 pub(crate) struct BatchInput {
     source: Box<dyn Source>,
@@ -28,10 +31,21 @@ pub(crate) struct LinePlace {
     pub(crate) number: usize,
     /// Its `custom_id`, or `line-N`.
     pub(crate) id: String,
+    /// What it asks for.
+    pub(crate) kind: LineKind,
     /// Checksum of its bytes.
     pub(crate) checksum: u64,
     start: u64,
     bytes: usize,
+}
+
+/// What a line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineKind {
+    /// Text, or it is no line that can be read.
+    Text,
+    /// Vectors.
+    Vectors,
 }
 
 impl BatchInput {
@@ -59,6 +73,11 @@ impl BatchInput {
     /// Every line, in order.
     pub(crate) fn lines(&self) -> &[LinePlace] {
         &self.lines
+    }
+
+    /// Whether a line asks for this.
+    pub(crate) fn asks_for(&self, kind: LineKind) -> bool {
+        self.lines.iter().any(|line| line.kind == kind)
     }
 
     /// What the line at a place among [`Self::lines`] says; `None` where it is no JSON.
@@ -99,7 +118,7 @@ impl BatchInput {
             let mark = if number == 1 && line.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
             let text = line[mark..].trim_ascii_end();
             if !text.trim_ascii().is_empty() {
-                let id = id_of(text, number);
+                let (id, kind) = outline(text, number);
                 if let Some(first) = seen.insert(id.clone(), number) {
                     let reason = format!("lines {first} and {number} both have the id {id:?}");
                     return Err(
@@ -109,6 +128,7 @@ impl BatchInput {
                 let place = LinePlace {
                     number,
                     id,
+                    kind,
                     checksum: checksum(text),
                     start: start + mark as u64,
                     bytes: text.len(),
@@ -120,11 +140,13 @@ impl BatchInput {
     }
 }
 
-/// The `custom_id` of a line, or its number where it has none.
-fn id_of(text: &[u8], number: usize) -> String {
+/// The `custom_id` of a line, or its number where it has none, and what it asks for.
+fn outline(text: &[u8], number: usize) -> (String, LineKind) {
     let value: Option<Value> = serde_json::from_slice(text).ok();
-    let id = value.as_ref().and_then(|value| value.get("custom_id")).and_then(Value::as_str);
-    id.map_or_else(|| format!("line-{number}"), str::to_owned)
+    let field = |name| value.as_ref().and_then(|value| value.get(name)).and_then(Value::as_str);
+    let id = field("custom_id").map_or_else(|| format!("line-{number}"), str::to_owned);
+    let kind = if field("url") == Some(VECTORS) { LineKind::Vectors } else { LineKind::Text };
+    (id, kind)
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 use crate::failure::Failure;
 use crate::{output, output_file};
-use menagerie::gguf::AtomicFile;
+use menagerie::gguf::{AtomicFile, FileLock};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The file of results.
 pub(crate) struct BatchOutput {
@@ -42,7 +41,7 @@ impl BatchOutput {
         }
         let mut file =
             File::options().read(true).append(true).create(true).truncate(false).open(path).map_err(about)?;
-        if is_locked(&file) {
+        if !FileLock::of(&file).map_err(about)? {
             return Err(Failure::about(&name, "another process is writing it")
                 .with_help("wait for it, or name another file"));
         }
@@ -95,18 +94,6 @@ impl BatchOutput {
             _ => Ok(()),
         }
     }
-}
-
-/// Whether another holds the lock of a file, and goes on to: a child that was just begun holds its parent's files for a moment.
-fn is_locked(file: &File) -> bool {
-    for _ in 0..50 {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-            // A file system without locks is no reason to do nothing.
-            Ok(()) | Err(TryLockError::Error(_)) => return false,
-        }
-    }
-    true
 }
 
 /// The file that says how results were made.

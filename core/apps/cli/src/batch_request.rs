@@ -61,39 +61,20 @@ impl BatchRequests<'_> {
         }
     }
 
-    /// A line of OpenAI's batches: `custom_id`, `method`, `url`, `body`.
-    fn openai(&self, mut fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
-        if fields.get("custom_id").and_then(Value::as_str).is_none_or(str::is_empty) {
-            return Err(LineFault::of("custom_id", "a text is wanted, by which the answer is found"));
-        }
-        if fields.get("method").is_some_and(|method| method != "POST") {
-            return Err(LineFault::of("method", "only POST is supported"));
-        }
-        let url = fields.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let Some(Value::Object(body)) = fields.remove("body") else {
-            return Err(LineFault::of("body", "an object is wanted"));
-        };
-        if let Some(name) =
-            fields.keys().find(|name| !["custom_id", "method", "url"].contains(&name.as_str()))
-        {
-            return Err(LineFault::of(
-                name,
-                "this field is not supported; leave it out, so that it is not ignored",
-            ));
-        }
-        let mut body = Body::new(body);
+    /// A line of OpenAI's batches.
+    fn openai(&self, fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
+        let (url, mut body) = opened(fields)?;
         match url.as_str() {
             "/v1/chat/completions" => self.chat(body),
             "/v1/completions" => {
                 let prompt = self.text_prompt(&mut body, false)?;
                 self.tasks(body, Shape::Completion, prompt)
             }
-            "/v1/embeddings" => {
-                Err(LineFault::of("url", "vectors are made by `menagerie embed`, not by a batch"))
-            }
             other => Err(LineFault::of(
                 "url",
-                format!("`{other}` is not supported, only /v1/chat/completions and /v1/completions"),
+                format!(
+                    "`{other}` is not supported, only /v1/chat/completions, /v1/completions and /v1/embeddings"
+                ),
             )),
         }
     }
@@ -200,4 +181,25 @@ impl BatchRequests<'_> {
         };
         Ok(BatchRequest { shape, tasks: (0..answers).map(task).collect() })
     }
+}
+
+/// The `url` and the body of a line of OpenAI's batches: `custom_id`, `method`, `url`, `body`.
+pub(crate) fn opened(mut fields: Map<String, Value>) -> Result<(String, Body), LineFault> {
+    if fields.get("custom_id").and_then(Value::as_str).is_none_or(str::is_empty) {
+        return Err(LineFault::of("custom_id", "a text is wanted, by which the answer is found"));
+    }
+    if fields.get("method").is_some_and(|method| method != "POST") {
+        return Err(LineFault::of("method", "only POST is supported"));
+    }
+    let url = fields.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let Some(Value::Object(body)) = fields.remove("body") else {
+        return Err(LineFault::of("body", "an object is wanted"));
+    };
+    if let Some(name) = fields.keys().find(|name| !["custom_id", "method", "url"].contains(&name.as_str())) {
+        return Err(LineFault::of(
+            name,
+            "this field is not supported; leave it out, so that it is not ignored",
+        ));
+    }
+    Ok((url, Body::new(body)))
 }

@@ -45,17 +45,7 @@ impl BatchResult {
         let outcomes: Result<Vec<Outcome>, GenerateError> = self.ended.into_iter().flatten().collect();
         let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
-            Err(error) => {
-                let fault = match error {
-                    GenerateError::EmptyPrompt
-                    | GenerateError::PromptTooLong { .. }
-                    | GenerateError::TokenOutOfRange { .. }
-                    | GenerateError::Sampling(_)
-                    | GenerateError::Chunked { .. } => LineFault::whole(error),
-                    other => LineFault::while_running(other),
-                };
-                return (fault_line(&self.place, &fault), false);
-            }
+            Err(error) => return (fault_line(&self.place, &fault_of(error)), false),
         };
         let mut body = match self.shape {
             Shape::Chat => {
@@ -76,6 +66,18 @@ impl BatchResult {
     }
 }
 
+/// Whose fault an error is.
+pub(crate) fn fault_of(error: GenerateError) -> LineFault {
+    match error {
+        GenerateError::EmptyPrompt
+        | GenerateError::PromptTooLong { .. }
+        | GenerateError::TokenOutOfRange { .. }
+        | GenerateError::Sampling(_)
+        | GenerateError::Chunked { .. } => LineFault::whole(error),
+        other => LineFault::while_running(other),
+    }
+}
+
 /// The line of a fault.
 pub(crate) fn fault_line(place: &LinePlace, fault: &LineFault) -> Value {
     let kind = if fault.status == 400 { "invalid_request_error" } else { "server_error" };
@@ -83,7 +85,8 @@ pub(crate) fn fault_line(place: &LinePlace, fault: &LineFault) -> Value {
     line(place, fault.status, json!({ "error": error }))
 }
 
-fn line(place: &LinePlace, status: u16, body: Value) -> Value {
+/// The line of a result.
+pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
     json!({
         "id": format!("batch_req_{}", place.number),
         "custom_id": place.id,

@@ -5,7 +5,7 @@ use crate::layer_range::layer_range;
 use crate::output_file::{self, OutputFile};
 use crate::report;
 use menagerie::model::{Checkpoint, LayerHook, Phases};
-use menagerie::pipeline::{Capture, CaptureOptions, PipelineHooks};
+use menagerie::pipeline::{Capture, CaptureOptions, PipelineHooks, TextPipeline};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,8 +26,9 @@ impl Capturing {
         Ok(Some(CaptureAsked { options, target, force }))
     }
 
-    /// Writes what was captured of these tokens.
-    pub(crate) fn finish(self, tokens: &[u32]) -> Result<(), Failure> {
+    /// Writes what was captured of these tokens, here and in the stages of the model.
+    pub(crate) fn finish(self, pipeline: &TextPipeline, tokens: &[u32]) -> Result<(), Failure> {
+        pipeline.settle()?;
         let about = |error: std::io::Error| Failure::about(self.target.display(), error);
         let mut file = OutputFile::create(&self.target, self.force, &[])?;
         let captured = self.capture.write(tokens, &mut file).map_err(about)?;

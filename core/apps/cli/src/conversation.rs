@@ -68,6 +68,11 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
+    /// The tokens that the model has read and written, as far as they are held.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        self.chat.session().sequence().tokens()
+    }
+
     /// One message or command; `false` to leave.
     pub(crate) fn line(&mut self, line: &str) -> Result<bool, Failure> {
         self.cancel.store(false, Ordering::SeqCst);

@@ -32,6 +32,16 @@ impl Failure {
         Self::Failed(format!("{subject}: {reason}"))
     }
 
+    /// What went wrong, in one line.
+    pub(crate) fn said(&self) -> String {
+        match self {
+            Self::Usage(said) | Self::Arguments(said) | Self::Failed(said) | Self::Output(said) => {
+                said.replace("\nhelp: ", "; ").replace('\n', " ")
+            }
+            Self::Reported | Self::Interrupted | Self::OutputClosed => format!("{self:?}"),
+        }
+    }
+
     /// The same, with what to do about it.
     pub(crate) fn with_help(self, help: &str) -> Self {
         match self {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::layer_range::layer_range;
 use clap::Args;
-use menagerie::pipeline::{GivenControlVector, Steering, SteeringOptions, TextPipeline};
+use menagerie::pipeline::{GivenControlVector, NamedHook, Steering, SteeringOptions, TextPipeline};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,9 +20,18 @@ pub(crate) struct HookArguments {
     /// Take control vectors that say they were made for a model of this name
     #[arg(long, value_name = "NAME", requires = "control_vector", help_heading = "Model")]
     control_vector_hint: Option<String>,
+    /// Let a plugin's hook look at what flows between the layers, or put other rows in its place (repeatable, called in this
+    /// order): its own options, layers=A-B and phase=prefill or decode
+    #[arg(long, value_name = "NAME[=KEY=VALUE,..]", help_heading = "Model")]
+    hook: Vec<String>,
 }
 
 impl HookArguments {
+    /// Whether anything is to act.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.control_vector.is_empty() || !self.hook.is_empty()
+    }
+
     /// Lets what is asked for act in everything that the pipeline begins from now on.
     pub(crate) fn install(&self, pipeline: &mut TextPipeline) -> Result<(), Failure> {
         if !self.control_vector.is_empty() {
@@ -32,6 +41,9 @@ impl HookArguments {
             };
             let steering = Steering::open(pipeline, &self.control_vector, &options)?;
             pipeline.add_hook(Arc::new(steering));
+        }
+        for hook in &self.hook {
+            NamedHook::parse(hook).and_then(|hook| hook.install(pipeline)).map_err(Failure::Usage)?;
         }
         Ok(())
     }

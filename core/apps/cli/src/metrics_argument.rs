@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use clap::Args;
-use menagerie::pipeline::{Metrics, TextPipeline};
+use menagerie::pipeline::{Hookable, Metrics};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,10 +21,18 @@ pub(crate) struct WatchedMetrics(Option<(PathBuf, Arc<Metrics>)>);
 
 impl MetricsArgument {
     /// Counts what `pipeline` does from now on, if somebody wants to know.
-    pub(crate) fn watch(&self, pipeline: &mut TextPipeline) -> WatchedMetrics {
+    pub(crate) fn watch(&self, pipeline: &mut impl Hookable) -> WatchedMetrics {
+        self.watch_all([pipeline as &mut dyn Hookable])
+    }
+
+    /// The same of several pipelines together.
+    pub(crate) fn watch_all<'a>(
+        &self,
+        pipelines: impl IntoIterator<Item = &'a mut dyn Hookable>,
+    ) -> WatchedMetrics {
         WatchedMetrics(self.metrics.as_ref().map(|path| {
             let metrics = Arc::new(Metrics::default());
-            pipeline.add_lifecycle(Arc::clone(&metrics) as _);
+            pipelines.into_iter().for_each(|one| one.add_lifecycle(Arc::clone(&metrics) as _));
             (path.clone(), metrics)
         }))
     }

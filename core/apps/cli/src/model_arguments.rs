@@ -14,7 +14,7 @@ use menagerie::assembly::open_model;
 use menagerie::pipeline::{
     Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, GivenGate,
     GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantisation, LoadWrapper,
-    ResolvedFile, StageOptions, StageStart, TextPipeline, serve_stage,
+    ResolvedFile, StageOptions, StageStart, TextPipeline, refuse_stage, serve_stage,
 };
 use menagerie::quantise::{Importance, Policy, QuantiseError};
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
@@ -180,31 +180,42 @@ impl ModelArguments {
         Ok(Self { stages: stages.options()?, ..self.clone() })
     }
 
-    /// Serves a stage of the model over standard input and output.
+    /// Serves a stage of the model over standard input and output; why it cannot, the process that has the chain is told.
     pub(crate) fn serve_stage(&self, start: &StageStart) -> Result<(), Failure> {
-        let meant = self.meant()?;
-        let registry = self.specs.registry()?;
-        let options = meant.options(self.load_options(), &registry)?;
-        Ok(serve_stage(&meant.path, &registry, &options, start)?)
+        match self.stage_options() {
+            Ok((path, registry, options)) => Ok(serve_stage(&path, &registry, &options, start)?),
+            Err(Failure::Failed(reason) | Failure::Usage(reason)) => Ok(refuse_stage(start, &reason)?),
+            Err(other) => Err(other),
+        }
     }
 
-    /// How weights are quantised while loading; `bar` hears of the work.
-    fn quantisation(&self, bar: &ProgressBar) -> Result<Option<LoadQuantisation>, Failure> {
+    /// What a stage is opened from.
+    fn stage_options(&self) -> Result<(PathBuf, Registry, LoadOptions), Failure> {
+        let meant = self.meant()?;
+        let registry = self.specs.registry()?;
+        let quantisation = self.quantisation(None)?;
+        let options = meant.options(LoadOptions { quantisation, ..self.load_options() }, &registry)?;
+        Ok((meant.path, registry, options))
+    }
+
+    /// How weights are quantised while loading; `bar` hears of the work, but of that of other processes.
+    fn quantisation(&self, bar: Option<&ProgressBar>) -> Result<Option<LoadQuantisation>, Failure> {
         let Some(name) = &self.quant else { return Ok(None) };
         let policy = Policy::named(name)?;
         let importance = self.imatrix.as_deref().map(|path| {
             let importance = Importance::open(path)?;
             Ok::<_, QuantiseError>((path.display().to_string(), Arc::new(importance)))
         });
-        let bar = bar.clone();
-        let progress = LoadProgress(Arc::new(move |done, all| {
-            bar.set_message(format!("quantising tensor {done} of {all}"));
-        }));
+        let progress = bar.cloned().map(|bar| {
+            LoadProgress(Arc::new(move |done, all| {
+                bar.set_message(format!("quantising tensor {done} of {all}"));
+            }))
+        });
         Ok(Some(LoadQuantisation {
             policy,
             importance: importance.transpose()?,
             requantise: self.allow_requantize,
-            progress: Some(progress),
+            progress,
         }))
     }
 
@@ -283,7 +294,7 @@ impl ModelArguments {
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
         let spinner = progress::spinner(&format!("loading {}", path.display()));
-        let options = LoadOptions { quantisation: self.quantisation(&spinner)?, ..self.load_options() };
+        let options = LoadOptions { quantisation: self.quantisation(Some(&spinner))?, ..self.load_options() };
         let mut options = meant.options(options, &registry)?;
         if !options.adapters.is_empty() {
             let reason = "adapters act on models that make text, not on vectors of texts";
@@ -346,7 +357,7 @@ impl ModelArguments {
         let spinner = progress::spinner(&format!("loading {}", path.display()));
         let options = LoadOptions {
             chat_template: template.given(&registry)?,
-            quantisation: self.quantisation(&spinner)?,
+            quantisation: self.quantisation(Some(&spinner))?,
             wrapper,
             ..self.load_options()
         };

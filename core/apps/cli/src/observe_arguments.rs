@@ -7,6 +7,30 @@ use clap::Args;
 use menagerie::pipeline::TextPipeline;
 use std::path::{Path, PathBuf};
 
+/// Where the time goes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ProfileArguments {
+    /// Print where the time goes, and the bytes of weights that are read, on standard error; with FILE also as a trace that
+    /// browsers' viewers open
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    profile: Option<Option<PathBuf>>,
+    /// Replace files that are written beside the result (--profile, --capture) if they exist
+    #[arg(long)]
+    force: bool,
+}
+
+impl ProfileArguments {
+    /// Refuses a file that may not be written, before anything is opened.
+    pub(crate) fn check(&self, model: &Path) -> Result<(), Failure> {
+        Profiling::check(self.profile.as_ref(), self.force, model)
+    }
+
+    /// Begins to note times.
+    pub(crate) fn begin(&self, pipeline: &mut TextPipeline) -> Option<Profiling> {
+        Profiling::begin(self.profile.as_ref(), self.force, pipeline.hooks_mut())
+    }
+}
+
 /// What is looked at while a model runs.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ObserveArguments {
@@ -14,45 +38,39 @@ pub(crate) struct ObserveArguments {
     /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
     #[arg(long, num_args = 2, value_names = ["WHAT", "FILE"])]
     capture: Vec<String>,
-    /// Print where the time goes, and the bytes of weights that are read, on standard error; with FILE also as a trace that
-    /// browsers' viewers open
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
-    profile: Option<Option<PathBuf>>,
-    /// Replace files of --capture and --profile if they exist
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    profile: ProfileArguments,
 }
 
 /// What looks on while a model runs.
 pub(crate) struct Observing {
     capture: Option<Capturing>,
     profile: Option<Profiling>,
-    layers: usize,
 }
 
 impl ObserveArguments {
     /// Refuses what is asked for wrongly, before anything is opened.
     pub(crate) fn check(&self, model: &Path) -> Result<(), Failure> {
-        Capturing::ask(&self.capture, self.force, model)?;
-        Profiling::check(self.profile.as_ref(), self.force, model)
+        Capturing::ask(&self.capture, self.profile.force, model)?;
+        self.profile.check(model)
     }
 
     /// Begins to look on.
     pub(crate) fn begin(&self, model: &Path, pipeline: &mut TextPipeline) -> Result<Observing, Failure> {
         let layers = pipeline.engine().model.shape().n_layers;
-        let capture = Capturing::ask(&self.capture, self.force, model)?;
+        let capture = Capturing::ask(&self.capture, self.profile.force, model)?;
         let capture = capture.map(|asked| asked.begin(layers, pipeline.hooks_mut())).transpose()?;
-        let profile = Profiling::begin(self.profile.as_ref(), self.force, pipeline.hooks_mut());
-        Ok(Observing { capture, profile, layers })
+        let profile = self.profile.begin(pipeline);
+        Ok(Observing { capture, profile })
     }
 }
 
 impl Observing {
     /// Writes what was seen of these tokens, a prompt and what followed it.
-    pub(crate) fn finish(self, name: &str, tokens: [&[u32]; 2]) -> Result<(), Failure> {
+    pub(crate) fn finish(self, pipeline: &TextPipeline, tokens: [&[u32]; 2]) -> Result<(), Failure> {
         if let Some(capture) = self.capture {
-            capture.finish(&tokens.concat())?;
+            capture.finish(pipeline, &tokens.concat())?;
         }
-        self.profile.map_or(Ok(()), |profile| profile.finish(name, self.layers))
+        self.profile.map_or(Ok(()), |profile| profile.finish(pipeline))
     }
 }

@@ -30,6 +30,11 @@ impl PluginPart {
     }
 }
 
+/// The plugins of this process, each by name and checksum.
+pub(crate) fn loaded_plugins() -> Vec<String> {
+    plugins().iter().map(|one| format!("{} {}", one.inspected.id, one.sha256)).collect()
+}
+
 /// The parts of a model that are plugins', by name.
 pub(crate) fn parts_of(config: &ModelConfig) -> Vec<PluginPart> {
     let mut found: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();

@@ -3,9 +3,10 @@
 use crate::failure::Failure;
 use crate::output_file::{self, OutputFile};
 use crate::report;
-use menagerie::model::{SpanSum, Trace};
+use menagerie::model::{SpanSum, StageTrace, Trace};
 use menagerie::pipeline::{
-    PhaseProfile, PipelineHooks, PipelineLifecycle, RequestSpans, TraceLane, write_trace,
+    LayerProfile, PhaseProfile, PipelineHooks, PipelineLifecycle, RequestSpans, TextPipeline, trace_lanes,
+    write_trace,
 };
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -44,18 +45,20 @@ impl Profiling {
     }
 
     /// Prints the table on standard error, and writes the file.
-    pub(crate) fn finish(self, name: &str, layers: usize) -> Result<(), Failure> {
+    pub(crate) fn finish(self, pipeline: &TextPipeline) -> Result<(), Failure> {
+        let layers = pipeline.engine().model.shape().n_layers;
+        let stages = pipeline.stage_traces(&self.trace)?;
         for (decodes, what) in [(false, "prompt"), (true, "generation")] {
-            let phase = PhaseProfile::of(&self.trace, layers, decodes);
+            let phase = PhaseProfile::of(&self.trace, &stages, layers, decodes);
             if phase.steps > 0 {
-                report::write(&table(&phase, what));
+                report::write(&table(&phase, what, &stages));
             }
         }
         let Some(target) = &self.target else { return Ok(()) };
         let mut file = OutputFile::create(target, self.force, &[])?;
-        let lane = TraceLane { name, process: 1, trace: &self.trace, offset: Duration::ZERO };
+        let lanes = trace_lanes(pipeline.name(), &self.trace, &stages);
         let left_out =
-            write_trace(&[lane], &mut file).map_err(|error| Failure::about(target.display(), error))?;
+            write_trace(&lanes, &mut file).map_err(|error| Failure::about(target.display(), error))?;
         file.commit()?;
         if left_out > 0 {
             report::note(&format!(
@@ -67,44 +70,99 @@ impl Profiling {
     }
 }
 
-/// The parts of a phase, then its layers; times of a token where it generated.
-fn table(phase: &PhaseProfile, what: &str) -> String {
-    let per = if what == "generation" { phase.tokens.max(1) as f64 } else { 1.0 };
-    let unit = if what == "generation" { "ms/token" } else { "ms" };
-    let millis = |time: Duration| time.as_secs_f64() * 1e3 / per;
-    let whole = phase.time.as_secs_f64().max(f64::MIN_POSITIVE);
-    let share = |time: Duration| time.as_secs_f64() / whole * 100.0;
-    let rate = |sum: &SpanSum| {
-        let rate = sum.bytes as f64 / 1e9 / sum.time.as_secs_f64().max(f64::MIN_POSITIVE);
-        if sum.bytes == 0 {
-            String::new()
-        } else {
-            format!("{:>10.1}{rate:>8.1}", sum.bytes as f64 / 1e6 / per)
+/// How numbers of a phase are shown: times of a token where it generated.
+struct Units {
+    per: f64,
+    name: &'static str,
+    /// Seconds of all steps.
+    whole: f64,
+}
+
+impl Units {
+    fn of(phase: &PhaseProfile, what: &str) -> Self {
+        let whole = phase.time.as_secs_f64().max(f64::MIN_POSITIVE);
+        match what {
+            "generation" => Self { per: phase.tokens.max(1) as f64, name: "ms/token", whole },
+            _ => Self { per: 1.0, name: "ms", whole },
         }
-    };
+    }
+
+    fn millis(&self, time: Duration) -> f64 {
+        time.as_secs_f64() * 1e3 / self.per
+    }
+
+    fn share(&self, time: Duration) -> f64 {
+        time.as_secs_f64() / self.whole * 100.0
+    }
+
+    fn rate(&self, sum: &SpanSum) -> String {
+        let rate = sum.bytes as f64 / 1e9 / sum.time.as_secs_f64().max(f64::MIN_POSITIVE);
+        match sum.bytes {
+            0 => String::new(),
+            bytes => format!("{:>10.1}{rate:>8.1}", bytes as f64 / 1e6 / self.per),
+        }
+    }
+
+    /// A name, its time, share and bytes.
+    fn line(&self, name: &str, sum: &SpanSum) -> String {
+        let line = format!(
+            "{name:<16}{:>10.3}{:>7.1}%{}",
+            self.millis(sum.time),
+            self.share(sum.time),
+            self.rate(sum)
+        );
+        line.trim_end().to_owned()
+    }
+}
+
+/// The parts of a phase, then its stages where there are any, then its layers.
+fn table(phase: &PhaseProfile, what: &str, stages: &[StageTrace]) -> String {
+    let units = Units::of(phase, what);
     let mut text = String::new();
     let (tokens, steps) = (phase.tokens, phase.steps);
     let _ =
         writeln!(text, "{what}: {tokens} tokens in {steps} steps, {:.1} ms", phase.time.as_secs_f64() * 1e3);
-    let _ = writeln!(text, "{:<16}{unit:>10}{:>8}{:>10}{:>8}", "part", "share", "MB", "GB/s");
+    let head = |first: &str| format!("{first:<16}{:>10}{:>8}{:>10}{:>8}", units.name, "share", "MB", "GB/s");
+    let _ = writeln!(text, "{}", head("part"));
     for (name, sum) in phase.parts.iter().filter(|(_, sum)| sum.count > 0) {
-        let line = format!("{name:<16}{:>10.3}{:>7.1}%{}", millis(sum.time), share(sum.time), rate(sum));
-        let _ = writeln!(text, "{}", line.trim_end());
+        let _ = writeln!(text, "{}", units.line(name, sum));
     }
+    if !stages.is_empty() {
+        let _ = writeln!(text, "{}", head("stage"));
+        for (index, sum) in phase.stages.iter().enumerate() {
+            let _ = writeln!(text, "{}", units.line(&index.to_string(), sum));
+        }
+    }
+    let column = |stage: String| if stages.is_empty() { String::new() } else { format!("{stage:>6}") };
     let _ = writeln!(
         text,
-        "{:<6}{:>10}{:>13}{:>8}{:>8}{:>10}{:>8}{:>10}{:>8}",
-        "layer", "mixer", "feed-forward", "norms", "rest", unit, "share", "MB", "GB/s"
+        "{:<6}{}{:>10}{:>13}{:>8}{:>8}{:>10}{:>8}{:>10}{:>8}",
+        "layer",
+        column("stage".to_owned()),
+        "mixer",
+        "feed-forward",
+        "norms",
+        "rest",
+        units.name,
+        "share",
+        "MB",
+        "GB/s"
     );
     for (index, layer) in phase.layers.iter().enumerate().filter(|(_, layer)| layer.whole.count > 0) {
-        let times = [layer.mixer, layer.feed_forward, layer.norm, layer.rest(), layer.whole.time].map(millis);
-        let [mixer, feed_forward, norm, rest, all] = times;
-        let line = format!(
-            "{index:<6}{mixer:>10.3}{feed_forward:>13.3}{norm:>8.3}{rest:>8.3}{all:>10.3}{:>7.1}%{}",
-            share(layer.whole.time),
-            rate(&layer.whole)
-        );
-        let _ = writeln!(text, "{}", line.trim_end());
+        let stage = column(layer.stage.map_or_else(String::new, |stage| stage.to_string()));
+        let _ = writeln!(text, "{index:<6}{stage}{}", layer_line(layer, &units));
     }
     text
+}
+
+/// The parts of a layer.
+fn layer_line(layer: &LayerProfile, units: &Units) -> String {
+    let times = [layer.mixer, layer.feed_forward, layer.norm, layer.rest(), layer.whole.time];
+    let [mixer, feed_forward, norm, rest, all] = times.map(|time| units.millis(time));
+    let line = format!(
+        "{mixer:>10.3}{feed_forward:>13.3}{norm:>8.3}{rest:>8.3}{all:>10.3}{:>7.1}%{}",
+        units.share(layer.whole.time),
+        units.rate(&layer.whole)
+    );
+    line.trim_end().to_owned()
 }

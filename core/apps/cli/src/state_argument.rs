@@ -1,10 +1,10 @@
 //! `--state FILE` of `run` and `chat`: what a session holds is kept from one call to the next.
 
 use crate::failure::Failure;
+use crate::plugin_parts::loaded_plugins;
 use crate::{interrupt, progress};
 use clap::Args;
 use menagerie::pipeline::{StateFile, StateFileError, TextPipeline};
-use menagerie::plugin_host::plugins;
 use std::path::PathBuf;
 
 /// Where a session's state is kept.
@@ -19,10 +19,8 @@ pub(crate) struct StateArgument {
 impl StateArgument {
     /// The file, for sessions of `pipeline`; no other process has it until it is dropped.
     pub(crate) fn open(&self, pipeline: &TextPipeline) -> Result<Option<StateFile>, Failure> {
-        let plugin =
-            |one: &&'static menagerie::plugin_host::Plugin| format!("{} {}", one.inspected.id, one.sha256);
-        let plugins = plugins().iter().map(plugin).collect();
-        Ok(self.state.as_deref().map(|path| StateFile::open(path, pipeline, plugins)).transpose()?)
+        let open = |path| StateFile::open(path, pipeline, loaded_plugins());
+        Ok(self.state.as_deref().map(open).transpose()?)
     }
 }
 

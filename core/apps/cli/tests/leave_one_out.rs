@@ -22,11 +22,6 @@ use menagerie_all as _;
 /// As in the suite of the zoo.
 const TOLERANCE: f32 = 1e-4;
 
-/// [`TOLERANCE`], and what the suite of the zoo allows two delta nets with experts, for its reasons.
-fn tolerance(name: &str) -> f32 {
-    if ["qwen35moe", "qwen3next"].contains(&name) { 2.0 * TOLERANCE } else { TOLERANCE }
-}
-
 /// What came of the drafts of an architecture's fixtures; the worst counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
@@ -234,15 +229,15 @@ fn judge(known: &Known, name: &str, id: &str) -> (Verdict, String, Draft) {
     // Of the hidden spec only what it says of this file: an answer about experts is none where there are no experts.
     let theirs = collapsed(&truth.document(), &evidence, &known.kinds);
     let as_it_comes = far(&model, architecture, &draft.document);
-    if as_it_comes.as_ref().is_ok_and(|far| *far <= tolerance(name)) {
+    if as_it_comes.as_ref().is_ok_and(|far| *far <= TOLERANCE) {
         return (Verdict::Right, String::new(), draft);
     }
     let small = far(&model, architecture, &answered(&draft, &theirs, false));
-    if small.is_ok_and(|far| far <= tolerance(name)) {
+    if small.is_ok_and(|far| far <= TOLERANCE) {
         return (Verdict::Answered, wrong(&draft, &theirs), draft);
     }
     match far(&model, architecture, &answered(&draft, &theirs, true)) {
-        Ok(far) if far <= tolerance(name) => (Verdict::Written, wrong(&draft, &theirs), draft),
+        Ok(far) if far <= TOLERANCE => (Verdict::Written, wrong(&draft, &theirs), draft),
         Ok(far) => (Verdict::Wrong, format!("logits differ by {far:.1e}"), draft),
         Err(why) => (Verdict::Wrong, why.lines().map(str::trim).collect::<Vec<_>>().join(" "), draft),
     }

@@ -8,8 +8,8 @@ pub(super) fn from_f16(bits: u16) -> f32 {
     let magnitude = match exponent {
         31 if bits & 1023 == 0 => f32::INFINITY,
         31 => f32::NAN,
-        0 => mantissa * (-24.0_f32).exp2(),
-        _ => (1.0 + mantissa / 1024.0) * ((exponent - 15) as f32).exp2(),
+        0 => mantissa * libm::scalbnf(1.0, -24),
+        _ => (1.0 + mantissa / 1024.0) * libm::scalbnf(1.0, exponent - 15),
     };
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
@@ -25,7 +25,7 @@ pub(super) fn floats(tensor: &SafetensorsTensor, bytes: &[u8]) -> Result<Vec<f32
         Dtype::BF16 => bytes.chunks_exact(2).map(|b| f32::from_bits(u32::from(half(b)) << 16)).collect(),
         Dtype::F16 => bytes.chunks_exact(2).map(|b| from_f16(half(b))).collect(),
         // A power of two by its exponent (OCP MX, E8M0).
-        Dtype::F8_E8M0 => bytes.iter().map(|byte| (f32::from(*byte) - 127.0).exp2()).collect(),
+        Dtype::F8_E8M0 => bytes.iter().map(|byte| libm::scalbnf(1.0, i32::from(*byte) - 127)).collect(),
         other => return Err(format!("tensor \"{}\" is {other}; floats are wanted", tensor.name())),
     })
 }

@@ -7,6 +7,8 @@ mod bfloat16;
 mod order;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
 mod quantise;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the AVX-512 kernels use"))]
+mod spread;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +17,9 @@ use std::sync::OnceLock;
 pub(crate) use bfloat16::BFloat16Rows;
 pub(crate) use order::Order;
 pub(crate) use quantise::{Meta, Quantised};
+pub(crate) use spread::Spread;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use spread::{LANES, panels_together};
 
 use crate::blocks::{Format, QuantType, with_format};
 use crate::error::check_len;

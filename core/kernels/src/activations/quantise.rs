@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Activations, Order, Rounding};
+use super::{Activations, Order, Rounding, Spread};
 use crate::blocks::SUPER;
 use crate::isa::Level;
 #[cfg(target_arch = "x86_64")]
@@ -38,6 +38,8 @@ pub(crate) struct Quantised {
     meta: Buffer,
     /// The values in other orders.
     orders: [OnceLock<Buffer>; Order::COUNT],
+    /// Scales and sums spread over lanes.
+    spreads: [OnceLock<Buffer>; Spread::COUNT],
 }
 
 /// How many rows one task quantises.
@@ -70,7 +72,14 @@ impl Quantised {
         } else {
             cpu.pool().run(x.rows.div_ceil(ROWS_PER_TASK), &job)?;
         }
-        Ok(Quantised { rows: x.rows, cols: x.cols, q, meta, orders: Default::default() })
+        Ok(Quantised {
+            rows: x.rows,
+            cols: x.cols,
+            q,
+            meta,
+            orders: Default::default(),
+            spreads: Default::default(),
+        })
     }
 
     /// The number of rows.
@@ -128,6 +137,23 @@ impl Quantised {
     /// The values in an order, `[panel][row]`; empty if nobody has asked for it.
     pub(crate) fn arranged(&self, order: Order) -> &[i8] {
         self.orders[order as usize].get().map_or(&[], |b| b.signed())
+    }
+}
+
+impl Quantised {
+    /// Spreads scales or sums of a single row, if they are not yet.
+    pub(crate) fn spread(&self, cpu: &Cpu, spread: Spread) {
+        assert!(self.rows == 1, "spread for kernels of one row");
+        self.spreads[spread as usize].get_or_init(|| {
+            let mut to = cpu.pool().buffers().take(spread.len(self.panels()) * 4);
+            spread.spread(self.all_meta(), to.bytes_mut());
+            to
+        });
+    }
+
+    /// Scales or sums as `Spread` lays them; empty if nobody has asked for them.
+    pub(crate) fn spread_out(&self, spread: Spread) -> &[u8] {
+        self.spreads[spread as usize].get().map_or(&[], |b| b.bytes())
     }
 }
 

@@ -4,7 +4,6 @@
 //! and of all second halves are tabulated; words are listed by their first half, and a list is looked at only if its half
 //! and the least error of any second half together are less than the best found.
 
-use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use crate::blocks::{IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
@@ -40,52 +39,59 @@ pub(super) struct Book {
     pub values: Vec<[f32; 8]>,
 }
 
-/// A code book: words of `VALUES` values, each of one of a few levels.
-pub(super) trait Grid {
-    /// Values of a word: 8, of three levels, or 4, of eight.
-    const VALUES: usize;
-    /// The levels in ascending order; eight or three.
-    const LEVELS: &'static [f32];
+/// A code book: words of 8 values, each of one of three levels, or of 4, of eight.
+pub(super) struct Grid {
+    /// Values of a word.
+    pub values: usize,
+    /// The levels in ascending order; where there are three, the others are not numbers.
+    pub levels: [f32; 8],
     /// Its words.
-    fn book() -> &'static Book;
+    pub book: fn() -> &'static Book,
 }
 
 macro_rules! grids {
     ($($(#[$doc:meta])* $name:ident = $table:ident, $values:literal, $levels:expr;)*) => {$(
         $(#[$doc])*
-        pub(super) struct $name;
-        impl Grid for $name {
-            const VALUES: usize = $values;
-            const LEVELS: &'static [f32] = &$levels;
-            #[inline]
-            fn book() -> &'static Book {
+        pub(super) static $name: Grid = Grid {
+            values: $values,
+            levels: $levels,
+            book: || {
                 static BOOK: OnceLock<Book> = OnceLock::new();
-                BOOK.get_or_init(|| Book::new::<$name>(&$table.map(|word| word.to_le_bytes().map(|v| v as i8).to_vec())))
-            }
-        }
+                BOOK.get_or_init(|| {
+                    let words = $table.iter().map(|word| word.to_le_bytes().map(|v| v as i8).to_vec());
+                    Book::new(&$name, &words.collect::<Vec<_>>())
+                })
+            },
+        };
     )*};
 }
 
-const TWO_BITS: [f32; 3] = [8.0, 25.0, 43.0];
+/// Three levels.
+const fn three(levels: [f32; 3]) -> [f32; 8] {
+    let [low, middle, high] = levels;
+    [low, middle, high, f32::NAN, f32::NAN, f32::NAN, f32::NAN, f32::NAN]
+}
+
+const TWO_BITS: [f32; 8] = three([8.0, 25.0, 43.0]);
 
 grids! {
     /// 256 words of eight.
-    Iq2XxsGrid = IQ2_XXS, 8, TWO_BITS;
+    IQ2_XXS_GRID = IQ2_XXS, 8, TWO_BITS;
     /// 512 words of eight.
-    Iq2XsGrid = IQ2_XS, 8, TWO_BITS;
+    IQ2_XS_GRID = IQ2_XS, 8, TWO_BITS;
     /// 1024 words of eight.
-    Iq2SGrid = IQ2_S, 8, TWO_BITS;
+    IQ2_S_GRID = IQ2_S, 8, TWO_BITS;
     /// 256 words of four.
-    Iq3XxsGrid = IQ3_XXS, 4, [4.0, 12.0, 20.0, 28.0, 36.0, 44.0, 52.0, 62.0];
+    IQ3_XXS_GRID = IQ3_XXS, 4, [4.0, 12.0, 20.0, 28.0, 36.0, 44.0, 52.0, 62.0];
     /// 512 words of four.
-    Iq3SGrid = IQ3_S, 4, [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0];
+    IQ3_S_GRID = IQ3_S, 4, [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0];
     /// 2048 words of eight, each eight times -1, 0 or 1.
-    Iq1Grid = IQ1_TIMES_8, 8, [-8.0, 0.0, 8.0];
+    IQ1_GRID = IQ1_TIMES_8, 8, three([-8.0, 0.0, 8.0]);
 }
 
 impl Book {
-    fn new<G: Grid>(words: &[Vec<i8>]) -> Book {
-        let number = |v: i8| G::LEVELS.iter().position(|level| *level == f32::from(v)).unwrap_or_default();
+    fn new(grid: &Grid, words: &[Vec<i8>]) -> Book {
+        let number = |v: i8| grid.levels.iter().position(|level| *level == f32::from(v)).unwrap_or_default();
         let half = |part: &[i8]| {
             let at = |i: usize| number(part[i]);
             let slot = match part.len() {
@@ -97,7 +103,7 @@ impl Book {
         let halves: Vec<[u16; 2]> = words
             .iter()
             .map(|word| {
-                let (low, high) = word.split_at(G::VALUES / 2);
+                let (low, high) = word.split_at(grid.values / 2);
                 [half(low), half(high)]
             })
             .collect();
@@ -171,7 +177,7 @@ impl Words {
 }
 
 /// The best words for the values of a run, or a whole group, at a scale.
-pub(super) struct FindWords<'a, G> {
+pub(super) struct FindWords<'a, const V: usize> {
     pub x: &'a [f32],
     pub w: &'a [f32],
     pub scale: f32,
@@ -179,34 +185,37 @@ pub(super) struct FindWords<'a, G> {
     pub shift: f32,
     /// Words that may be near.
     pub start: &'a [u16],
-    pub grid: PhantomData<G>,
+    /// The levels of a value.
+    pub levels: &'static [f32; 8],
+    /// The words, of `V` values.
+    pub book: &'static Book,
 }
 
-impl<G: Grid> Kernel for FindWords<'_, G> {
+impl<const V: usize> Kernel for FindWords<'_, V> {
     type Output = Words;
 
     #[inline(always)]
     fn run<S: Simd>(self, _: S) -> Words {
-        let (book, mut tables) = (G::book(), Tables::new());
+        let (book, mut tables) = (self.book, Tables::new());
         let (mut along, mut square, mut found) = ([0.0; 8], [0.0; 8], Words::none());
         found.error = 0.0;
-        for n in 0..self.x.len() / G::VALUES {
-            let (x, w) = (&self.x[n * G::VALUES..][..G::VALUES], &self.w[n * G::VALUES..][..G::VALUES]);
-            let rows = match G::VALUES {
-                8 => tables_of_eight(G::LEVELS, x, w, [self.scale, self.shift], &mut tables),
-                _ => tables_of_four(G::LEVELS, x, w, [self.scale, self.shift], &mut tables),
+        for n in 0..self.x.len() / V {
+            let (x, w) = (&self.x[n * V..][..V], &self.w[n * V..][..V]);
+            let rows = match V {
+                8 => tables_of_eight(self.levels, x, w, [self.scale, self.shift], &mut tables),
+                _ => tables_of_four(self.levels, x, w, [self.scale, self.shift], &mut tables),
             };
             let (word, error) = book.nearest(rows, &tables, self.start[n]);
             found.words[n] = word;
             found.error += error;
             let values = &book.values[usize::from(word)];
-            for i in 0..G::VALUES {
+            for i in 0..V {
                 let g = values[i] + self.shift;
                 along[i] += w[i] * x[i] * g;
                 square[i] += w[i] * g * g;
             }
         }
-        for i in 0..G::VALUES {
+        for i in 0..V {
             found.along += along[i];
             found.square += square[i];
         }
@@ -217,7 +226,7 @@ impl<G: Grid> Kernel for FindWords<'_, G> {
 /// Fills the tables for words of eight values of three levels, four to a half; how many rows they have.
 #[inline(always)]
 fn tables_of_eight(
-    levels: &[f32],
+    levels: &[f32; 8],
     x: &[f32],
     w: &[f32],
     [scale, shift]: [f32; 2],
@@ -258,7 +267,13 @@ fn tables_of_eight(
 
 /// The same for words of four values of eight levels, two to a half.
 #[inline(always)]
-fn tables_of_four(levels: &[f32], x: &[f32], w: &[f32], [scale, shift]: [f32; 2], out: &mut Tables) -> usize {
+fn tables_of_four(
+    levels: &[f32; 8],
+    x: &[f32],
+    w: &[f32],
+    [scale, shift]: [f32; 2],
+    out: &mut Tables,
+) -> usize {
     let mut errors = [[0.0; 8]; 4];
     for i in 0..4 {
         for level in 0..8 {

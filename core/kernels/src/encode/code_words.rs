@@ -1,21 +1,12 @@
 //! The formats of code words: IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S, IQ1_M.
 
 use super::Encode;
-use super::book::{Iq1Grid, Iq2SGrid, Iq2XsGrid, Iq2XxsGrid, Iq3SGrid, Iq3XxsGrid};
-use super::grid::{Coded, Coding, code, even_signs, signs};
+use super::book::{IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID};
+use super::grid::{Code, Coded, Coding, even_signs, signs};
 use super::levels::Even;
 use super::panel::{Weighting, weigh};
 use crate::blocks::BlockType;
 use crate::simd::Simd;
-
-/// About 8, 25, 43.
-type TwoBits = Even<80, 175, 2>;
-/// About 4, 12, and so on to 62.
-type ThreeBits = Even<40, 80, 7>;
-/// 1, 3 and so on to 15.
-type Odd = Even<10, 20, 7>;
-/// -8, 0, 8.
-type Ternary = Even<-80, 80, 2>;
 
 /// Weights of a super-block.
 #[inline(always)]
@@ -27,26 +18,36 @@ fn weights(x: &[f32], importance: Option<&[f32]>) -> [f32; 256] {
 
 /// Codes a super-block whose signs are even per eight: coding, and the seven bits that are stored per eight.
 #[inline(always)]
-fn with_even_signs<S: Simd, C: Coded>(s: S, x: &[f32], importance: Option<&[f32]>) -> (Coding, [u8; 32]) {
+fn with_even_signs<S: Simd>(
+    s: S,
+    coded: &'static Coded,
+    x: &[f32],
+    importance: Option<&[f32]>,
+) -> (Coding, [u8; 32]) {
     let (w, mut size) = (weights(x, importance), [0.0; 256]);
     let signs = even_signs(x, &w, &mut size);
-    (code::<S, C>(s, &size, &w), signs)
+    (s.call(Code { coded, x: &size, w: &w }), signs)
 }
 
 /// Codes a super-block with a sign for every value.
 #[inline(always)]
-fn with_signs<S: Simd, C: Coded>(s: S, x: &[f32], importance: Option<&[f32]>) -> (Coding, [u8; 32]) {
+fn with_signs<S: Simd>(
+    s: S,
+    coded: &'static Coded,
+    x: &[f32],
+    importance: Option<&[f32]>,
+) -> (Coding, [u8; 32]) {
     let (w, mut size) = (weights(x, importance), [0.0; 256]);
     let signs = signs(x, &mut size);
-    (code::<S, C>(s, &size, &w), signs)
+    (s.call(Code { coded, x: &size, w: &w }), signs)
 }
 
 /// Codes a super-block of words with signs of their own.
 #[inline(always)]
-fn as_it_is<S: Simd, C: Coded>(s: S, x: &[f32], importance: Option<&[f32]>) -> Coding {
+fn as_it_is<S: Simd>(s: S, coded: &'static Coded, x: &[f32], importance: Option<&[f32]>) -> Coding {
     let mut values = [0.0; 256];
     values.copy_from_slice(x);
-    code::<S, C>(s, &values, &weights(x, importance))
+    s.call(Code { coded, x: &values, w: &weights(x, importance) })
 }
 
 /// The stored number of a group: half of its odd one.
@@ -65,21 +66,25 @@ fn scale_nibbles(coding: &Coding, out: &mut [u8]) {
 
 /// IQ2_XXS: d f16, per 32 values four book indices and 32 bits of signs (4 x 7) and scale (4).
 pub(super) struct Iq2Xxs;
-impl Coded for Iq2Xxs {
-    type Grid = Iq2XxsGrid;
-    type Levels = TwoBits;
-    const GROUP: usize = 32;
-    const UNIT: f32 = 0.125;
-    const MOST: f32 = 31.0;
-    const SHIFTS: &'static [f32] = &[0.0];
-    const RUN: usize = 32;
+impl Iq2Xxs {
+    const CODED: Coded = Coded {
+        grid: &IQ2_XXS_GRID,
+        levels: Even::TWO_BITS,
+        group: 32,
+        unit: 0.125,
+        most: 31.0,
+        starts: &[1.0],
+        rounds: 3,
+        shifts: &[0.0],
+        run: 32,
+    };
 }
 impl Encode for Iq2Xxs {
     const BLOCK: BlockType = BlockType::IQ2_XXS;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (coding, signs) = with_even_signs::<S, Self>(s, x, importance);
+        let (coding, signs) = with_even_signs(s, &Self::CODED, x, importance);
         out[..2].copy_from_slice(&coding.factor.to_le_bytes());
         for g in 0..8 {
             let mut bits = u32::from(stored(&coding, g)) << 28;
@@ -94,21 +99,25 @@ impl Encode for Iq2Xxs {
 
 /// IQ2_XS: d f16, 32 words of book index (9) and signs (7), scale nibbles.
 pub(super) struct Iq2Xs;
-impl Coded for Iq2Xs {
-    type Grid = Iq2XsGrid;
-    type Levels = TwoBits;
-    const GROUP: usize = 16;
-    const UNIT: f32 = 0.125;
-    const MOST: f32 = 31.0;
-    const SHIFTS: &'static [f32] = &[0.0];
-    const RUN: usize = 16;
+impl Iq2Xs {
+    const CODED: Coded = Coded {
+        grid: &IQ2_XS_GRID,
+        levels: Even::TWO_BITS,
+        group: 16,
+        unit: 0.125,
+        most: 31.0,
+        starts: &[1.0],
+        rounds: 3,
+        shifts: &[0.0],
+        run: 16,
+    };
 }
 impl Encode for Iq2Xs {
     const BLOCK: BlockType = BlockType::IQ2_XS;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (coding, signs) = with_even_signs::<S, Self>(s, x, importance);
+        let (coding, signs) = with_even_signs(s, &Self::CODED, x, importance);
         out[..2].copy_from_slice(&coding.factor.to_le_bytes());
         for n in 0..32 {
             let word = coding.words[n / 2][n % 2] | u16::from(signs[n] & 127) << 9;
@@ -120,21 +129,25 @@ impl Encode for Iq2Xs {
 
 /// IQ2_S: d f16, low index bytes, sign bytes, high index bits, scale nibbles.
 pub(super) struct Iq2S;
-impl Coded for Iq2S {
-    type Grid = Iq2SGrid;
-    type Levels = TwoBits;
-    const GROUP: usize = 16;
-    const UNIT: f32 = 0.125;
-    const MOST: f32 = 31.0;
-    const SHIFTS: &'static [f32] = &[0.0];
-    const RUN: usize = 16;
+impl Iq2S {
+    const CODED: Coded = Coded {
+        grid: &IQ2_S_GRID,
+        levels: Even::TWO_BITS,
+        group: 16,
+        unit: 0.125,
+        most: 31.0,
+        starts: &[1.0],
+        rounds: 3,
+        shifts: &[0.0],
+        run: 16,
+    };
 }
 impl Encode for Iq2S {
     const BLOCK: BlockType = BlockType::IQ2_S;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (coding, signs) = with_signs::<S, Self>(s, x, importance);
+        let (coding, signs) = with_signs(s, &Self::CODED, x, importance);
         out[..2].copy_from_slice(&coding.factor.to_le_bytes());
         out[34..66].copy_from_slice(&signs);
         out[66..74].fill(0);
@@ -149,22 +162,25 @@ impl Encode for Iq2S {
 
 /// IQ3_XXS: d f16, 64 book indices, per 32 values 32 bits of signs (4 x 7) and scale (4).
 pub(super) struct Iq3Xxs;
-impl Coded for Iq3Xxs {
-    type Grid = Iq3XxsGrid;
-    type Levels = ThreeBits;
-    const STARTS: &'static [f32] = &[1.0, 0.88, 1.14];
-    const GROUP: usize = 32;
-    const UNIT: f32 = 0.25;
-    const MOST: f32 = 31.0;
-    const SHIFTS: &'static [f32] = &[0.0];
-    const RUN: usize = 32;
+impl Iq3Xxs {
+    const CODED: Coded = Coded {
+        grid: &IQ3_XXS_GRID,
+        levels: Even::THREE_BITS,
+        group: 32,
+        unit: 0.25,
+        most: 31.0,
+        starts: &[1.0, 0.88, 1.14],
+        rounds: 3,
+        shifts: &[0.0],
+        run: 32,
+    };
 }
 impl Encode for Iq3Xxs {
     const BLOCK: BlockType = BlockType::IQ3_XXS;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (coding, signs) = with_even_signs::<S, Self>(s, x, importance);
+        let (coding, signs) = with_even_signs(s, &Self::CODED, x, importance);
         out[..2].copy_from_slice(&coding.factor.to_le_bytes());
         for g in 0..8 {
             let mut bits = u32::from(stored(&coding, g)) << 28;
@@ -181,21 +197,25 @@ impl Encode for Iq3Xxs {
 
 /// IQ3_S: d f16, low index bytes, high index bits, sign bytes, scale nibbles.
 pub(super) struct Iq3S;
-impl Coded for Iq3S {
-    type Grid = Iq3SGrid;
-    type Levels = Odd;
-    const GROUP: usize = 32;
-    const UNIT: f32 = 1.0;
-    const MOST: f32 = 31.0;
-    const SHIFTS: &'static [f32] = &[0.0];
-    const RUN: usize = 32;
+impl Iq3S {
+    const CODED: Coded = Coded {
+        grid: &IQ3_S_GRID,
+        levels: Even::ODD,
+        group: 32,
+        unit: 1.0,
+        most: 31.0,
+        starts: &[1.0],
+        rounds: 3,
+        shifts: &[0.0],
+        run: 32,
+    };
 }
 impl Encode for Iq3S {
     const BLOCK: BlockType = BlockType::IQ3_S;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (coding, signs) = with_signs::<S, Self>(s, x, importance);
+        let (coding, signs) = with_signs(s, &Self::CODED, x, importance);
         out[..2].copy_from_slice(&coding.factor.to_le_bytes());
         for g in 0..8 {
             out[66 + g] = 0;
@@ -212,22 +232,25 @@ impl Encode for Iq3S {
 
 /// IQ1_S: d f16, low index bytes, words of high index bits (4 x 3), scale (3) and shift sign.
 pub(super) struct Iq1S;
-impl Coded for Iq1S {
-    type Grid = Iq1Grid;
-    type Levels = Ternary;
-    const ROUNDS: usize = 2;
-    const GROUP: usize = 32;
-    const UNIT: f32 = 0.125;
-    const MOST: f32 = 15.0;
-    const SHIFTS: &'static [f32] = &[1.0, -1.0];
-    const RUN: usize = 32;
+impl Iq1S {
+    const CODED: Coded = Coded {
+        grid: &IQ1_GRID,
+        levels: Even::TERNARY,
+        group: 32,
+        unit: 0.125,
+        most: 15.0,
+        starts: &[1.0],
+        rounds: 2,
+        shifts: &[1.0, -1.0],
+        run: 32,
+    };
 }
 impl Encode for Iq1S {
     const BLOCK: BlockType = BlockType::IQ1_S;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let coding = as_it_is::<S, Self>(s, x, importance);
+        let coding = as_it_is(s, &Self::CODED, x, importance);
         out[..2].copy_from_slice(&coding.factor.to_le_bytes());
         for g in 0..8 {
             let mut bits = u16::from(stored(&coding, g)) << 12 | u16::from(coding.shifts[g]) << 15;
@@ -244,22 +267,25 @@ impl Encode for Iq1S {
 /// IQ1_M: low index bytes, high index bits and shift signs, words of scales whose top nibbles are the f16 factor. Each word
 /// has a shift of its own.
 pub(super) struct Iq1M;
-impl Coded for Iq1M {
-    type Grid = Iq1Grid;
-    type Levels = Ternary;
-    const ROUNDS: usize = 2;
-    const GROUP: usize = 16;
-    const UNIT: f32 = 0.125;
-    const MOST: f32 = 15.0;
-    const SHIFTS: &'static [f32] = &[1.0, -1.0];
-    const RUN: usize = 8;
+impl Iq1M {
+    const CODED: Coded = Coded {
+        grid: &IQ1_GRID,
+        levels: Even::TERNARY,
+        group: 16,
+        unit: 0.125,
+        most: 15.0,
+        starts: &[1.0],
+        rounds: 2,
+        shifts: &[1.0, -1.0],
+        run: 8,
+    };
 }
 impl Encode for Iq1M {
     const BLOCK: BlockType = BlockType::IQ1_M;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let coding = as_it_is::<S, Self>(s, x, importance);
+        let coding = as_it_is(s, &Self::CODED, x, importance);
         for g in 0..16 {
             let mut high = 0;
             for i in 0..2 {

@@ -25,13 +25,13 @@ impl Encode for Mxfp4 {
         }
         // In units of that scale, so that squares of very small or large weights are numbers too.
         let panel = Panel::<S, 32>::new(s, &whole[..x.len()], importance, 32, Weighting::Even);
-        let (mut step, mut off) = (s.splat(1.0), error::<S, E2m1, 32>(s, &panel, s.splat(1.0)));
+        let (mut step, mut off) = (s.splat(1.0), error(s, E2m1, &panel, s.splat(1.0)));
         for other in [0.5, 2.0] {
-            let found = error::<S, E2m1, 32>(s, &panel, s.splat(other));
+            let found = error(s, E2m1, &panel, s.splat(other));
             step = s.select_lt(found, off, s.splat(other), step);
             off = s.min(found, off);
         }
-        let codes = bytes_of_groups(s, &codes::<S, E2m1, 32>(s, &panel, step));
+        let codes = bytes_of_groups(s, &codes(s, E2m1, &panel, step));
         let step = s.lanes(step);
         for (g, out) in out.chunks_exact_mut(17).enumerate() {
             let up = if step[g] > 1.0 { 1 } else { 0 };
@@ -84,12 +84,12 @@ impl Encode for Nvfp4 {
                 (value[g], numbers[g]) = (ue4m3_half(at), f32::from(at));
             }
             let (value, numbers) = (s.load(&value), s.load(&numbers));
-            let found = error::<S, E2m1, 16>(s, &panel, value);
+            let found = error(s, E2m1, &panel, value);
             scale = s.select_lt(found, off, value, scale);
             number = s.select_lt(found, off, numbers, number);
             off = s.min(found, off);
         }
-        let codes = bytes_of_groups(s, &codes::<S, E2m1, 16>(s, &panel, scale));
+        let codes = bytes_of_groups(s, &codes(s, E2m1, &panel, scale));
         let numbers = s.lanes(number);
         for (n, out) in out.chunks_exact_mut(36).enumerate() {
             for g in 0..4 {

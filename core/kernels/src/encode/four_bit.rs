@@ -8,36 +8,50 @@ use super::minimum;
 use super::one_scale::{codes, fit};
 use super::panel::{Effort, Panel, Weighting, bytes_of_groups, halves};
 use crate::blocks::BlockType;
-use crate::simd::{LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// The scales and stored numbers of up to sixteen blocks of 32.
-#[inline(always)]
-fn blocks_of_32<S: Simd, L: Levels>(
-    s: S,
-    x: &[f32],
-    importance: Option<&[f32]>,
-) -> ([f16; LANES], [[u8; 32]; LANES]) {
-    let panel = Panel::<S, 32>::new(s, x, importance, 32, Weighting::Even);
-    let scales = halves(s, fit::<S, L, 32>(s, &panel, Effort::for_small_blocks(importance)).0);
-    let codes = codes::<S, L, 32>(s, &panel, widened(s, &scales));
-    (scales, bytes_of_groups(s, &codes))
+struct BlocksOf32<'a, L> {
+    x: &'a [f32],
+    importance: Option<&'a [f32]>,
+    levels: L,
 }
 
-/// The scales, minima (to be added) and stored numbers of up to sixteen blocks of 32.
-#[inline(always)]
-fn lines_of_32<S: Simd, const TOP: i32>(
-    s: S,
-    x: &[f32],
-    importance: Option<&[f32]>,
-) -> ([f16; LANES], [f16; LANES], [[u8; 32]; LANES]) {
-    let panel = Panel::<S, 32>::new(s, x, importance, 32, Weighting::Even);
-    let effort = Effort::for_small_blocks(importance);
-    let lines = minimum::fit::<S, minimum::Any, TOP, 32>(s, &panel, effort);
-    let scales = halves(s, lines.scale);
-    let minima = halves(s, s.sub(s.splat(0.0), lines.minimum));
-    let subtracted = s.sub(s.splat(0.0), widened(s, &minima));
-    let codes = minimum::codes::<S, TOP, 32>(s, &panel, subtracted, widened(s, &scales));
-    (scales, minima, bytes_of_groups(s, &codes))
+impl<L: Levels> Kernel for BlocksOf32<'_, L> {
+    type Output = ([f16; LANES], [[u8; 32]; LANES]);
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let BlocksOf32 { x, importance, levels } = self;
+        let panel = Panel::<S, 32>::new(s, x, importance, 32, Weighting::Even);
+        let scales = halves(s, fit(s, levels, &panel, Effort::for_small_blocks(importance)).0);
+        let codes = codes(s, levels, &panel, widened(s, &scales));
+        (scales, bytes_of_groups(s, &codes))
+    }
+}
+
+/// The scales, minima (to be added) and stored numbers, 0 to `top`, of up to sixteen blocks of 32.
+struct LinesOf32<'a> {
+    x: &'a [f32],
+    importance: Option<&'a [f32]>,
+    top: f32,
+}
+
+impl Kernel for LinesOf32<'_> {
+    type Output = ([f16; LANES], [f16; LANES], [[u8; 32]; LANES]);
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let LinesOf32 { x, importance, top } = self;
+        let panel = Panel::<S, 32>::new(s, x, importance, 32, Weighting::Even);
+        let effort = Effort::for_small_blocks(importance);
+        let lines = minimum::fit::<S, minimum::Any, 32>(s, top, &panel, effort);
+        let scales = halves(s, lines.scale);
+        let minima = halves(s, s.sub(s.splat(0.0), lines.minimum));
+        let subtracted = s.sub(s.splat(0.0), widened(s, &minima));
+        let codes = minimum::codes(s, top, &panel, subtracted, widened(s, &scales));
+        (scales, minima, bytes_of_groups(s, &codes))
+    }
 }
 
 /// Lanes of f16 as f32.
@@ -75,7 +89,7 @@ impl Encode for Q4_0 {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scales, codes) = blocks_of_32::<S, Whole<-8, 7>>(s, x, importance);
+        let (scales, codes) = s.call(BlocksOf32 { x, importance, levels: Whole::FOUR_BITS });
         for (n, out) in out.chunks_exact_mut(18).enumerate() {
             out[..2].copy_from_slice(&scales[n].to_le_bytes());
             nibbles(&codes[n], &mut out[2..]);
@@ -90,7 +104,7 @@ impl Encode for Q5_0 {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scales, codes) = blocks_of_32::<S, Whole<-16, 15>>(s, x, importance);
+        let (scales, codes) = s.call(BlocksOf32 { x, importance, levels: Whole::FIVE_BITS });
         for (n, out) in out.chunks_exact_mut(22).enumerate() {
             out[..2].copy_from_slice(&scales[n].to_le_bytes());
             out[2..6].copy_from_slice(&fifth_bits(&codes[n]));
@@ -106,7 +120,7 @@ impl Encode for Q4_1 {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scales, minima, codes) = lines_of_32::<S, 15>(s, x, importance);
+        let (scales, minima, codes) = s.call(LinesOf32 { x, importance, top: 15.0 });
         for (n, out) in out.chunks_exact_mut(20).enumerate() {
             out[..2].copy_from_slice(&scales[n].to_le_bytes());
             out[2..4].copy_from_slice(&minima[n].to_le_bytes());
@@ -122,7 +136,7 @@ impl Encode for Q5_1 {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scales, minima, codes) = lines_of_32::<S, 31>(s, x, importance);
+        let (scales, minima, codes) = s.call(LinesOf32 { x, importance, top: 31.0 });
         for (n, out) in out.chunks_exact_mut(24).enumerate() {
             out[..2].copy_from_slice(&scales[n].to_le_bytes());
             out[2..4].copy_from_slice(&minima[n].to_le_bytes());
@@ -139,7 +153,7 @@ impl Encode for Iq4Nl {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scales, codes) = blocks_of_32::<S, Iq4>(s, x, importance);
+        let (scales, codes) = s.call(BlocksOf32 { x, importance, levels: Iq4 });
         for (n, out) in out.chunks_exact_mut(18).enumerate() {
             out[..2].copy_from_slice(&scales[n].to_le_bytes());
             nibbles(&codes[n], &mut out[2..]);

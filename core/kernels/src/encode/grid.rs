@@ -2,36 +2,34 @@
 //!
 //! All these formats store an odd number `n` for a group of 16 or 32 values, whose scale is `factor * n`.
 
-use std::marker::PhantomData;
-
 use half::f16;
 
 use super::book::{FindWords, Grid, Words};
-use super::levels::Levels;
+use super::levels::Even;
 use super::one_scale::fit;
 use super::panel::{Effort, Panel, inverse};
-use crate::simd::{LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// What a format of code words is to the search.
-pub(super) trait Coded {
+pub(super) struct Coded {
     /// Its book.
-    type Grid: Grid;
+    pub grid: &'static Grid,
     /// Its levels, for values that are in no word.
-    type Levels: Levels;
+    pub levels: Even,
     /// Values of a group.
-    const GROUP: usize;
+    pub group: usize,
     /// The scale of a group is the stored f16 times this times an odd number.
-    const UNIT: f32;
+    pub unit: f32,
     /// The largest odd number.
-    const MOST: f32;
+    pub most: f32,
     /// Where the search of a scale begins, beside the scale that would be best if every value had its level for itself.
-    const STARTS: &'static [f32] = &[1.0];
+    pub starts: &'static [f32],
     /// Times words are sought for a group's scale, which least squares improve.
-    const ROUNDS: usize = 3;
+    pub rounds: usize,
     /// What may be added to all values of a word, at most two.
-    const SHIFTS: &'static [f32];
+    pub shifts: &'static [f32],
     /// Values that share a shift.
-    const RUN: usize;
+    pub run: usize,
 }
 
 /// A super-block as it will be written.
@@ -57,25 +55,28 @@ enum Shifts {
 
 /// The best words of a group at a scale, each run with the better of its shifts, and a bit per run that has the second.
 #[inline(always)]
-fn shifted<S: Simd, C: Coded>(
+fn shifted<S: Simd>(
     s: S,
-    x: &[f32],
-    w: &[f32],
+    coded: &Coded,
+    Group { x, w }: Group,
     scale: f32,
     start: &[u16; 8],
     shifts: Shifts,
 ) -> (Words, u8) {
     let (mut all, mut bits) = (Words { error: 0.0, ..Words::none() }, 0);
-    let count = C::RUN / C::Grid::VALUES;
-    for n in 0..C::GROUP / C::RUN {
+    let (levels, book) = (&coded.grid.levels, (coded.grid.book)());
+    let (run, count) = (coded.run, coded.run / coded.grid.values);
+    for n in 0..coded.group / run {
         let mut best = Words::none();
-        for (number, &shift) in C::SHIFTS.iter().enumerate() {
+        for (number, &shift) in coded.shifts.iter().enumerate() {
             if matches!(shifts, Shifts::Given(bits) if usize::from(bits >> n & 1) != number) {
                 continue;
             }
-            let (x, w) = (&x[n * C::RUN..][..C::RUN], &w[n * C::RUN..][..C::RUN]);
-            let start = &start[n * count..][..count];
-            let found = s.call(FindWords::<C::Grid> { x, w, scale, shift, start, grid: PhantomData });
+            let (x, w, start) = (&x[n * run..][..run], &w[n * run..][..run], &start[n * count..][..count]);
+            let found = match coded.grid.values {
+                8 => s.call(FindWords::<8> { x, w, scale, shift, start, levels, book }),
+                _ => s.call(FindWords::<4> { x, w, scale, shift, start, levels, book }),
+            };
             if found.error < best.error {
                 best = found;
                 bits = bits & !(1 << n) | (number as u8) << n;
@@ -89,17 +90,31 @@ fn shifted<S: Simd, C: Coded>(
     (all, bits)
 }
 
-/// What the scale of each group would be if every value had its level for itself.
-#[inline(always)]
-fn first_scales<S: Simd, C: Coded>(s: S, x: &[f32; 256], w: &[f32; 256]) -> [f32; LANES] {
-    let (mut values, mut weights) = ([0.0; 512], [0.0; 512]);
-    values[..256].copy_from_slice(x);
-    weights[..256].copy_from_slice(w);
-    let scales = match C::GROUP {
-        16 => fit::<S, C::Levels, 16>(s, &Panel::weighted(s, &values, &weights), Effort::Full).0,
-        _ => fit::<S, C::Levels, 32>(s, &Panel::weighted(s, &values, &weights), Effort::Full).0,
-    };
-    s.lanes(s.abs(scales))
+/// What the scale of each group, of `N`, would be if every value had its level for itself.
+struct FirstScales<'a, const N: usize> {
+    levels: Even,
+    x: &'a [f32; 256],
+    w: &'a [f32; 256],
+}
+
+impl<const N: usize> Kernel for FirstScales<'_, N> {
+    type Output = [f32; LANES];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> [f32; LANES] {
+        let (mut values, mut weights) = ([0.0; 512], [0.0; 512]);
+        values[..256].copy_from_slice(self.x);
+        weights[..256].copy_from_slice(self.w);
+        let panel = Panel::<S, N>::weighted(s, &values, &weights);
+        s.lanes(s.abs(fit(s, self.levels, &panel, Effort::Full).0))
+    }
+}
+
+/// A group's values and their weights.
+#[derive(Clone, Copy)]
+struct Group<'a> {
+    x: &'a [f32],
+    w: &'a [f32],
 }
 
 /// The best found for a group.
@@ -114,27 +129,27 @@ struct Best {
 
 /// The scale of a group with the least error found from a first one on.
 #[inline(always)]
-fn scale_of<S: Simd, C: Coded>(s: S, x: &[f32], w: &[f32], first: f32) -> Best {
+fn scale_of<S: Simd>(s: S, coded: &Coded, group: Group, first: f32) -> Best {
     let mut best = Best { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
     let (mut gain, mut start) = (0.0, [0; 8]);
     // The first word has the lowest level throughout. Where a group is constant nothing is better, and no search gets there.
-    let (lowest, mut weight, mut sum) = (C::Grid::LEVELS[0], 0.0, 0.0);
-    for i in 0..C::GROUP {
-        weight += w[i];
-        sum += w[i] * x[i];
+    let (lowest, mut weight, mut sum) = (coded.grid.levels[0], 0.0, 0.0);
+    for (x, w) in group.x.iter().zip(group.w) {
+        weight += w;
+        sum += w * x;
     }
     if lowest * sum > 0.0 {
         gain = sum * (sum / weight);
         best =
             Best { scale: sum / weight / lowest, square: lowest * lowest * weight, words: [0; 8], shifts: 0 };
     }
-    for &around in C::STARTS {
+    for &around in coded.starts {
         let (mut next, mut shifts, mut here) = (first * around, Shifts::Every, 0.0);
-        for _ in 0..C::ROUNDS {
+        for _ in 0..coded.rounds {
             if next <= 0.0 {
                 break;
             }
-            let (found, bits) = shifted::<S, C>(s, x, w, next, &start, shifts);
+            let (found, bits) = shifted(s, coded, group, next, &start, shifts);
             (start, shifts) = (found.words, Shifts::Given(bits));
             next = if found.square > 0.0 { found.along / found.square } else { 0.0 };
             if found.along * next > gain {
@@ -187,30 +202,47 @@ fn odd<S: Simd>(s: S, value: S::F, most: f32) -> S::F {
 }
 
 /// Codes a super-block of 256 values (magnitudes, where signs are stored apart) with their weights.
+pub(super) struct Code<'a> {
+    pub coded: &'static Coded,
+    pub x: &'a [f32; 256],
+    pub w: &'a [f32; 256],
+}
+
+impl Kernel for Code<'_> {
+    type Output = Coding;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Coding {
+        code(s, self.coded, self.x, self.w)
+    }
+}
+
 #[inline(always)]
-pub(super) fn code<S: Simd, C: Coded>(s: S, x: &[f32; 256], w: &[f32; 256]) -> Coding {
-    let groups = 256 / C::GROUP;
-    let first = first_scales::<S, C>(s, x, w);
+fn code<S: Simd>(s: S, coded: &Coded, x: &[f32; 256], w: &[f32; 256]) -> Coding {
+    let (groups, levels) = (256 / coded.group, coded.levels);
+    let first = match coded.group {
+        16 => s.call(FirstScales::<16> { levels, x, w }),
+        _ => s.call(FirstScales::<32> { levels, x, w }),
+    };
+    let group =
+        |g: usize| Group { x: &x[g * coded.group..][..coded.group], w: &w[g * coded.group..][..coded.group] };
     let none = Best { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
     let (mut scales, mut squares, mut best) = ([0.0; 16], [0.0; 16], [none; 16]);
     for g in 0..groups {
-        let at = g * C::GROUP..(g + 1) * C::GROUP;
-        best[g] = scale_of::<S, C>(s, &x[at.clone()], &w[at], first[g]);
+        best[g] = scale_of(s, coded, group(g), first[g]);
         (scales[g], squares[g]) = (best[g].scale, best[g].square);
     }
-    let factor = factor_of(s, &scales[..groups], &squares[..groups], C::MOST);
+    let factor = factor_of(s, &scales[..groups], &squares[..groups], coded.most);
     let mut coding = Coding { factor: f16::ZERO, numbers: [1; 16], words: [[0; 8]; 16], shifts: [0; 16] };
     // What f16 can hold is what the words are chosen for.
-    coding.factor = f16::from_f32(factor / C::UNIT);
-    let unit = coding.factor.to_f32() * C::UNIT;
+    coding.factor = f16::from_f32(factor / coded.unit);
+    let unit = coding.factor.to_f32() * coded.unit;
     if unit <= 0.0 {
         return coding;
     }
     let (mut along, mut square) = (0.0, 0.0);
     for g in 0..groups {
-        let at = g * C::GROUP..(g + 1) * C::GROUP;
-        let (x, w) = (&x[at.clone()], &w[at]);
-        let most = (C::MOST - 1.0) * 0.5;
+        let most = (coded.most - 1.0) * 0.5;
         let exact = ((scales[g] / unit - 1.0) * 0.5).clamp(0.0, most);
         let (mut least, mut number) = (Words::none(), 1.0);
         for l in [exact.floor(), exact.floor() + 1.0] {
@@ -220,7 +252,7 @@ pub(super) fn code<S: Simd, C: Coded>(s: S, x: &[f32; 256], w: &[f32; 256]) -> C
             }
             let n = 2.0 * l + 1.0;
             let shifts = Shifts::Given(best[g].shifts);
-            let found = shifted::<S, C>(s, x, w, unit * n, &best[g].words, shifts).0;
+            let found = shifted(s, coded, group(g), unit * n, &best[g].words, shifts).0;
             if found.error < least.error {
                 (least, number) = (found, n);
             }
@@ -231,14 +263,12 @@ pub(super) fn code<S: Simd, C: Coded>(s: S, x: &[f32; 256], w: &[f32; 256]) -> C
         square += number * number * least.square;
     }
     if square > 0.0 && along > 0.0 {
-        coding.factor = f16::from_f32(along / square / C::UNIT);
+        coding.factor = f16::from_f32(along / square / coded.unit);
     }
-    let unit = coding.factor.to_f32() * C::UNIT;
+    let unit = coding.factor.to_f32() * coded.unit;
     for g in 0..groups {
-        let at = g * C::GROUP..(g + 1) * C::GROUP;
-        let scale = unit * f32::from(coding.numbers[g]);
-        let (x, w) = (&x[at.clone()], &w[at]);
-        let (found, shifts) = shifted::<S, C>(s, x, w, scale, &best[g].words, Shifts::Given(best[g].shifts));
+        let (scale, shifts) = (unit * f32::from(coding.numbers[g]), Shifts::Given(best[g].shifts));
+        let (found, shifts) = shifted(s, coded, group(g), scale, &best[g].words, shifts);
         (coding.words[g], coding.shifts[g]) = (found.words, shifts);
     }
     coding

@@ -9,7 +9,7 @@ use super::one_scale::codes;
 use super::panel::{Panel, Weighting, bytes_of_groups};
 use super::scales;
 use crate::blocks::BlockType;
-use crate::simd::{LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// Whole lanes as bytes.
 #[inline(always)]
@@ -29,16 +29,30 @@ struct Scaled<const N: usize> {
     codes: [[u8; N]; LANES],
 }
 
-#[inline(always)]
-fn scaled<S: Simd, L: Levels, const N: usize, const G: usize>(
-    s: S,
-    panel: &Panel<S, N>,
+/// Groups of `N`, `G` to a block, with scales from `low` to `high`.
+struct Scale<'a, L, const N: usize, const G: usize> {
+    x: &'a [f32],
+    importance: Option<&'a [f32]>,
+    levels: L,
     low: f32,
     high: f32,
-) -> Scaled<N> {
-    let shared = scales::share::<S, L, N, G>(s, panel, low, high);
-    let codes = codes::<S, L, N>(s, panel, shared.scales);
-    Scaled { factors: shared.factors, scales: bytes(s, shared.numbers), codes: bytes_of_groups(s, &codes) }
+}
+
+impl<L: Levels, const N: usize, const G: usize> Kernel for Scale<'_, L, N, G> {
+    type Output = Scaled<N>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Scaled<N> {
+        let Scale { x, importance, levels, low, high } = self;
+        let panel = Panel::<S, N>::new(s, x, importance, 256, Weighting::Size);
+        let shared = scales::share::<S, L, N, G>(s, levels, &panel, low, high);
+        let codes = codes(s, levels, &panel, shared.scales);
+        Scaled {
+            factors: shared.factors,
+            scales: bytes(s, shared.numbers),
+            codes: bytes_of_groups(s, &codes),
+        }
+    }
 }
 
 /// The same of one with minima: factors of scales and minima, the whole numbers of both.
@@ -49,19 +63,29 @@ struct Lined<const N: usize> {
     codes: [[u8; N]; LANES],
 }
 
-#[inline(always)]
-fn lined<S: Simd, const TOP: i32, const N: usize, const G: usize>(
-    s: S,
-    panel: &Panel<S, N>,
+/// Groups of `N`, `G` to a block, of numbers from 0 to `top`, with scales and minima from 0 to `most`.
+struct Line<'a, const N: usize, const G: usize> {
+    x: &'a [f32],
+    importance: Option<&'a [f32]>,
+    top: f32,
     most: f32,
-) -> Lined<N> {
-    let shared = minimum::share::<S, TOP, N, G>(s, panel, most);
-    let codes = minimum::codes::<S, TOP, N>(s, panel, shared.minimum, shared.scale);
-    Lined {
-        factors: shared.factors,
-        scales: bytes(s, shared.scale_numbers),
-        minima: bytes(s, shared.minimum_numbers),
-        codes: bytes_of_groups(s, &codes),
+}
+
+impl<const N: usize, const G: usize> Kernel for Line<'_, N, G> {
+    type Output = Lined<N>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Lined<N> {
+        let Line { x, importance, top, most } = self;
+        let panel = Panel::<S, N>::new(s, x, importance, 256, Weighting::Size);
+        let shared = minimum::share::<S, N, G>(s, top, &panel, most);
+        let codes = minimum::codes(s, top, &panel, shared.minimum, shared.scale);
+        Lined {
+            factors: shared.factors,
+            scales: bytes(s, shared.scale_numbers),
+            minima: bytes(s, shared.minimum_numbers),
+            codes: bytes_of_groups(s, &codes),
+        }
     }
 }
 
@@ -105,8 +129,7 @@ impl Encode for Q2K {
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let panel = Panel::<S, 16>::new(s, x, importance, 256, Weighting::Size);
-        let found = lined::<S, 3, 16, 16>(s, &panel, 15.0);
+        let found = s.call(Line::<16, 16> { x, importance, top: 3.0, most: 15.0 });
         for g in 0..16 {
             out[g] = found.scales[g] | found.minima[g] << 4;
         }
@@ -123,8 +146,8 @@ impl Encode for Q3K {
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let panel = Panel::<S, 16>::new(s, x, importance, 256, Weighting::Size);
-        let found = scaled::<S, Whole<-4, 3>, 16, 16>(s, &panel, -32.0, 31.0);
+        let levels = Whole::THREE_BITS;
+        let found = s.call(Scale::<_, 16, 16> { x, importance, levels, low: -32.0, high: 31.0 });
         let codes = found.codes.as_flattened();
         for i in 0..32 {
             let mut high = 0;
@@ -151,8 +174,7 @@ impl Encode for Q4K {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let panel = Panel::<S, 32>::new(s, x, importance, 256, Weighting::Size);
-        let found = lined::<S, 15, 32, 8>(s, &panel, 63.0);
+        let found = s.call(Line::<32, 8> { x, importance, top: 15.0, most: 63.0 });
         for (n, out) in out.chunks_exact_mut(144).enumerate() {
             out[..2].copy_from_slice(&found.factors[0][n].to_le_bytes());
             out[2..4].copy_from_slice(&found.factors[1][n].to_le_bytes());
@@ -169,8 +191,7 @@ impl Encode for Q5K {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let panel = Panel::<S, 32>::new(s, x, importance, 256, Weighting::Size);
-        let found = lined::<S, 31, 32, 8>(s, &panel, 63.0);
+        let found = s.call(Line::<32, 8> { x, importance, top: 31.0, most: 63.0 });
         for (n, out) in out.chunks_exact_mut(176).enumerate() {
             let codes = &found.codes[n * 8..];
             out[..2].copy_from_slice(&found.factors[0][n].to_le_bytes());
@@ -195,8 +216,8 @@ impl Encode for Q6K {
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let panel = Panel::<S, 16>::new(s, x, importance, 256, Weighting::Size);
-        let found = scaled::<S, Whole<-32, 31>, 16, 16>(s, &panel, -128.0, 127.0);
+        let levels = Whole::SIX_BITS;
+        let found = s.call(Scale::<_, 16, 16> { x, importance, levels, low: -128.0, high: 127.0 });
         let codes = found.codes.as_flattened();
         for half in 0..2 {
             let codes = &codes[half * 128..][..128];
@@ -219,8 +240,7 @@ impl Encode for Iq4Xs {
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let panel = Panel::<S, 32>::new(s, x, importance, 256, Weighting::Size);
-        let found = scaled::<S, Iq4, 32, 8>(s, &panel, -32.0, 31.0);
+        let found = s.call(Scale::<_, 32, 8> { x, importance, levels: Iq4, low: -32.0, high: 31.0 });
         for (n, out) in out.chunks_exact_mut(136).enumerate() {
             out[..2].copy_from_slice(&found.factors[n].to_le_bytes());
             let mut high = 0u16;

@@ -6,17 +6,20 @@ use crate::simd::Simd;
 /// A set of levels, symmetric or not.
 pub(super) trait Levels: Copy {
     /// What the value of largest magnitude may become in the search of a scale.
-    const ANCHORS: &'static [f32];
-
+    fn anchors(self) -> &'static [f32];
     /// The level nearest to each lane.
-    fn nearest<S: Simd>(s: S, value: S::F) -> S::F;
+    fn nearest<S: Simd>(self, s: S, value: S::F) -> S::F;
     /// The stored number of the level nearest to each lane.
-    fn code<S: Simd>(s: S, value: S::F) -> S::F;
+    fn code<S: Simd>(self, s: S, value: S::F) -> S::F;
 }
 
-/// The whole numbers from `LOW` to `HIGH`, stored as their distance from `LOW`.
+/// The whole numbers from `low` to `high`, stored as their distance from `low`.
 #[derive(Clone, Copy)]
-pub(super) struct Whole<const LOW: i32, const HIGH: i32>;
+pub(super) struct Whole {
+    low: f32,
+    high: f32,
+    anchors: &'static [f32],
+}
 
 /// Steps of a tenth of a level around the ends.
 macro_rules! anchors {
@@ -49,23 +52,34 @@ macro_rules! anchors {
     };
 }
 
-impl<const LOW: i32, const HIGH: i32> Levels for Whole<LOW, HIGH> {
-    const ANCHORS: &'static [f32] = match LOW {
-        -1 => &[1.0, 1.15, 1.3, 1.45, 1.6, 1.75, 1.9, 2.1, 2.4, 2.8],
-        -4 => anchors!(-4.0),
-        -8 => anchors!(-8.0),
-        -16 => anchors!(-16.0),
-        _ => anchors!(-32.0),
-    };
+impl Whole {
+    /// -1, 0, 1.
+    pub(super) const TERNARY: Whole =
+        Whole { low: -1.0, high: 1.0, anchors: &[1.0, 1.15, 1.3, 1.45, 1.6, 1.75, 1.9, 2.1, 2.4, 2.8] };
+    /// From -4 to 3.
+    pub(super) const THREE_BITS: Whole = Whole { low: -4.0, high: 3.0, anchors: anchors!(-4.0) };
+    /// From -8 to 7.
+    pub(super) const FOUR_BITS: Whole = Whole { low: -8.0, high: 7.0, anchors: anchors!(-8.0) };
+    /// From -16 to 15.
+    pub(super) const FIVE_BITS: Whole = Whole { low: -16.0, high: 15.0, anchors: anchors!(-16.0) };
+    /// From -32 to 31.
+    pub(super) const SIX_BITS: Whole = Whole { low: -32.0, high: 31.0, anchors: anchors!(-32.0) };
+}
 
+impl Levels for Whole {
     #[inline(always)]
-    fn nearest<S: Simd>(s: S, value: S::F) -> S::F {
-        s.max(s.min(s.round(value), s.splat(HIGH as f32)), s.splat(LOW as f32))
+    fn anchors(self) -> &'static [f32] {
+        self.anchors
     }
 
     #[inline(always)]
-    fn code<S: Simd>(s: S, value: S::F) -> S::F {
-        s.sub(Self::nearest(s, value), s.splat(LOW as f32))
+    fn nearest<S: Simd>(self, s: S, value: S::F) -> S::F {
+        s.max(s.min(s.round(value), s.splat(self.high)), s.splat(self.low))
+    }
+
+    #[inline(always)]
+    fn code<S: Simd>(self, s: S, value: S::F) -> S::F {
+        s.sub(self.nearest(s, value), s.splat(self.low))
     }
 }
 
@@ -74,13 +88,16 @@ impl<const LOW: i32, const HIGH: i32> Levels for Whole<LOW, HIGH> {
 pub(super) struct Iq4;
 
 impl Levels for Iq4 {
-    const ANCHORS: &'static [f32] = &[
-        -136.0, -133.0, -130.0, -127.0, -124.0, -121.0, -118.0, -115.0, -111.0, -107.0, -103.0, 122.0, 118.0,
-        115.0, 113.0, 110.0, 107.0, 104.0, 100.0, 96.0,
-    ];
+    #[inline(always)]
+    fn anchors(self) -> &'static [f32] {
+        &[
+            -136.0, -133.0, -130.0, -127.0, -124.0, -121.0, -118.0, -115.0, -111.0, -107.0, -103.0, 122.0,
+            118.0, 115.0, 113.0, 110.0, 107.0, 104.0, 100.0, 96.0,
+        ]
+    }
 
     #[inline(always)]
-    fn nearest<S: Simd>(s: S, value: S::F) -> S::F {
+    fn nearest<S: Simd>(self, s: S, value: S::F) -> S::F {
         let mut level = s.splat(f32::from(IQ4_LEVELS[0]));
         for i in 1..16 {
             let (low, high) = (f32::from(IQ4_LEVELS[i - 1]), f32::from(IQ4_LEVELS[i]));
@@ -90,7 +107,7 @@ impl Levels for Iq4 {
     }
 
     #[inline(always)]
-    fn code<S: Simd>(s: S, value: S::F) -> S::F {
+    fn code<S: Simd>(self, s: S, value: S::F) -> S::F {
         let mut code = s.splat(0.0);
         for i in 1..16 {
             let middle = (f32::from(IQ4_LEVELS[i - 1]) + f32::from(IQ4_LEVELS[i])) * 0.5;
@@ -105,10 +122,13 @@ impl Levels for Iq4 {
 pub(super) struct E2m1;
 
 impl Levels for E2m1 {
-    const ANCHORS: &'static [f32] = &[12.0];
+    #[inline(always)]
+    fn anchors(self) -> &'static [f32] {
+        &[12.0]
+    }
 
     #[inline(always)]
-    fn nearest<S: Simd>(s: S, value: S::F) -> S::F {
+    fn nearest<S: Simd>(self, s: S, value: S::F) -> S::F {
         let size = s.abs(value);
         let mut level = s.splat(0.0);
         for i in 1..8 {
@@ -120,7 +140,7 @@ impl Levels for E2m1 {
     }
 
     #[inline(always)]
-    fn code<S: Simd>(s: S, value: S::F) -> S::F {
+    fn code<S: Simd>(self, s: S, value: S::F) -> S::F {
         let size = s.abs(value);
         let mut code = s.splat(0.0);
         for i in 1..8 {
@@ -133,32 +153,50 @@ impl Levels for E2m1 {
     }
 }
 
-/// Evenly spaced levels `BASE + STEP * q`, `q` from 0 to `TOP`, in tenths: what the levels of a code book are about.
+/// Evenly spaced levels `base + step * q`, `q` from 0 to `top`: what the levels of a code book are about.
 #[derive(Clone, Copy)]
-pub(super) struct Even<const BASE: i32, const STEP: i32, const TOP: i32>;
+pub(super) struct Even {
+    base: f32,
+    step: f32,
+    /// Of the step.
+    inverse: f32,
+    top: f32,
+    anchors: &'static [f32],
+}
 
-impl<const BASE: i32, const STEP: i32, const TOP: i32> Levels for Even<BASE, STEP, TOP> {
-    const ANCHORS: &'static [f32] = match (BASE, TOP) {
-        // 8, 25, 43.
-        (80, _) => &[30.0, 34.0, 37.0, 40.0, 43.0, 46.0, 50.0, 55.0],
-        // 4, 12 and so on to 62.
-        (40, _) => &[43.0, 47.0, 51.0, 55.0, 59.0, 62.0, 66.0, 71.0, 78.0],
-        // 1, 3 and so on to 15.
-        (10, _) => &[10.6, 11.3, 12.4, 13.2, 14.0, 14.8, 15.6, 16.7, 18.3],
-        // -8, 0, 8.
-        _ => &[8.0, 9.5, 11.0, 12.5, 14.0, 16.0, 18.5, 22.0],
-    };
+impl Even {
+    /// About 8, 25, 43.
+    pub(super) const TWO_BITS: Even =
+        Even::new(8.0, 17.5, 2.0, &[30.0, 34.0, 37.0, 40.0, 43.0, 46.0, 50.0, 55.0]);
+    /// About 4, 12, and so on to 62.
+    pub(super) const THREE_BITS: Even =
+        Even::new(4.0, 8.0, 7.0, &[43.0, 47.0, 51.0, 55.0, 59.0, 62.0, 66.0, 71.0, 78.0]);
+    /// 1, 3 and so on to 15.
+    pub(super) const ODD: Even =
+        Even::new(1.0, 2.0, 7.0, &[10.6, 11.3, 12.4, 13.2, 14.0, 14.8, 15.6, 16.7, 18.3]);
+    /// -8, 0, 8.
+    pub(super) const TERNARY: Even =
+        Even::new(-8.0, 8.0, 2.0, &[8.0, 9.5, 11.0, 12.5, 14.0, 16.0, 18.5, 22.0]);
 
+    const fn new(base: f32, step: f32, top: f32, anchors: &'static [f32]) -> Even {
+        Even { base, step, inverse: 1.0 / step, top, anchors }
+    }
+}
+
+impl Levels for Even {
     #[inline(always)]
-    fn nearest<S: Simd>(s: S, value: S::F) -> S::F {
-        let (base, step) = (s.splat(BASE as f32 / 10.0), s.splat(STEP as f32 / 10.0));
-        s.add(base, s.mul(Self::code(s, value), step))
+    fn anchors(self) -> &'static [f32] {
+        self.anchors
     }
 
     #[inline(always)]
-    fn code<S: Simd>(s: S, value: S::F) -> S::F {
-        let (base, steps) = (s.splat(BASE as f32 / 10.0), s.splat(10.0 / STEP as f32));
-        let q = s.round(s.mul(s.sub(value, base), steps));
-        s.max(s.min(q, s.splat(TOP as f32)), s.splat(0.0))
+    fn nearest<S: Simd>(self, s: S, value: S::F) -> S::F {
+        s.add(s.splat(self.base), s.mul(self.code(s, value), s.splat(self.step)))
+    }
+
+    #[inline(always)]
+    fn code<S: Simd>(self, s: S, value: S::F) -> S::F {
+        let q = s.round(s.mul(s.sub(value, s.splat(self.base)), s.splat(self.inverse)));
+        s.max(s.min(q, s.splat(self.top)), s.splat(0.0))
     }
 }

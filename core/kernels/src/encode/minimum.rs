@@ -1,4 +1,4 @@
-//! Groups with a scale and a minimum: `x` is about `scale * q - minimum`, `q` from 0 to `TOP`.
+//! Groups with a scale and a minimum: `x` is about `scale * q - minimum`, `q` from 0 to `top`.
 
 use half::f16;
 
@@ -34,15 +34,14 @@ impl Sign for Subtracted {
 }
 
 /// How far from the top the largest value of a group is tried.
-const fn steps(top: i32) -> &'static [f32] {
-    match top {
-        3 => &[
+fn steps(top: f32) -> &'static [f32] {
+    if top == 3.0 {
+        &[
             -1.3, -1.1, -1.0, -0.9, -0.8, -0.7, -0.6, -0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4,
             0.5, 0.6, 0.7, 0.8, 0.9,
-        ],
-        _ => {
-            &[-1.0, -0.85, -0.7, -0.55, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9]
-        }
+        ]
+    } else {
+        &[-1.0, -0.85, -0.7, -0.55, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9]
     }
 }
 
@@ -63,13 +62,14 @@ struct Sums<S: Simd> {
 
 /// With the numbers nearest to `(x + minimum) * inverse`.
 #[inline(always)]
-fn sums<S: Simd, const TOP: i32, const N: usize>(
+fn sums<S: Simd, const N: usize>(
     s: S,
+    top: f32,
     panel: &Panel<S, N>,
     minimum: S::F,
     inverse: S::F,
 ) -> Sums<S> {
-    let (zero, top) = (s.splat(0.0), s.splat(TOP as f32));
+    let (zero, top) = (s.splat(0.0), s.splat(top));
     let (mut wq, mut wq2, mut wqx) = (zero, zero, zero);
     for i in 0..N {
         let q = s.round(s.mul(s.add(panel.x[i], minimum), inverse));
@@ -84,13 +84,8 @@ fn sums<S: Simd, const TOP: i32, const N: usize>(
 
 /// `sum w (x + minimum - scale q)^2` with the numbers nearest for that line.
 #[inline(always)]
-fn error<S: Simd, const TOP: i32, const N: usize>(
-    s: S,
-    panel: &Panel<S, N>,
-    minimum: S::F,
-    scale: S::F,
-) -> S::F {
-    let (zero, top) = (s.splat(0.0), s.splat(TOP as f32));
+fn error<S: Simd, const N: usize>(s: S, top: f32, panel: &Panel<S, N>, minimum: S::F, scale: S::F) -> S::F {
+    let (zero, top) = (s.splat(0.0), s.splat(top));
     let (inverse, mut sum) = (inverse(s, scale), zero);
     for i in 0..N {
         let x = s.add(panel.x[i], minimum);
@@ -145,8 +140,9 @@ impl<S: Simd, const N: usize> Search<S, N> {
 
 /// The best line found for each group.
 #[inline(always)]
-pub(super) fn fit<S: Simd, M: Sign, const TOP: i32, const N: usize>(
+pub(super) fn fit<S: Simd, M: Sign, const N: usize>(
     s: S,
+    top: f32,
     panel: &Panel<S, N>,
     effort: Effort,
 ) -> Lines<S> {
@@ -168,16 +164,16 @@ pub(super) fn fit<S: Simd, M: Sign, const TOP: i32, const N: usize>(
     let unit = s.select_lt(range, s.splat(TINY), zero, inverse(s, range));
     let mut search =
         Search { above, lower, weight, sum, scale: zero, offset: zero, square: zero, gain: zero };
-    let mut at = 0;
-    while at < steps(TOP).len() {
-        let inverse = s.mul(unit, s.splat(TOP as f32 + steps(TOP)[at]));
-        let found = sums::<S, TOP, N>(s, &search.above, zero, inverse);
+    let (mut at, steps) = (0, steps(top));
+    while at < steps.len() {
+        let inverse = s.mul(unit, s.splat(top + steps[at]));
+        let found = sums(s, top, &search.above, zero, inverse);
         search.take::<M>(s, &found);
         at += effort.stride();
     }
     for _ in 0..ROUNDS {
         let minimum = s.sub(zero, search.offset);
-        let found = sums::<S, TOP, N>(s, &search.above, minimum, inverse(s, search.scale));
+        let found = sums(s, top, &search.above, minimum, inverse(s, search.scale));
         search.take::<M>(s, &found);
     }
     let minimum = s.sub(zero, s.add(search.lower, search.offset));
@@ -186,13 +182,14 @@ pub(super) fn fit<S: Simd, M: Sign, const TOP: i32, const N: usize>(
 
 /// The stored numbers for given lines.
 #[inline(always)]
-pub(super) fn codes<S: Simd, const TOP: i32, const N: usize>(
+pub(super) fn codes<S: Simd, const N: usize>(
     s: S,
+    top: f32,
     panel: &Panel<S, N>,
     minimum: S::F,
     scale: S::F,
 ) -> [S::F; N] {
-    let (zero, top, inverse) = (s.splat(0.0), s.splat(TOP as f32), inverse(s, scale));
+    let (zero, top, inverse) = (s.splat(0.0), s.splat(top), inverse(s, scale));
     let mut codes = panel.x;
     for code in &mut codes {
         let q = s.round(s.mul(s.add(*code, minimum), inverse));
@@ -218,12 +215,13 @@ pub(super) struct SharedLines<S: Simd> {
 /// Finds them: the best line of each group, the best factors for these, the best pair of whole numbers near each, and
 /// the factors once more by least squares over all values. Whole numbers go from 0 to `most`.
 #[inline(always)]
-pub(super) fn share<S: Simd, const TOP: i32, const N: usize, const G: usize>(
+pub(super) fn share<S: Simd, const N: usize, const G: usize>(
     s: S,
+    top: f32,
     panel: &Panel<S, N>,
     most: f32,
 ) -> SharedLines<S> {
-    let lines = fit::<S, Subtracted, TOP, N>(s, panel, Effort::Full);
+    let lines = fit::<S, Subtracted, N>(s, top, panel, Effort::Full);
     let (scales, minima) = (s.lanes(lines.scale), s.lanes(lines.minimum));
     let (squares, weights) = (s.lanes(lines.square), s.lanes(panel.weight(s)));
     let mut factors = [[f16::ZERO; 2]; 2];
@@ -234,21 +232,20 @@ pub(super) fn share<S: Simd, const TOP: i32, const N: usize, const G: usize>(
     }
     let d = [spread::<S, G>(s, &factors[0]), spread::<S, G>(s, &factors[1])];
     let first = [numbers(s, lines.scale, d[0], 0.0, most), numbers(s, lines.minimum, d[1], 0.0, most)];
-    let (mut l, mut off) =
-        (first, error::<S, TOP, N>(s, panel, s.mul(d[1], first[1]), s.mul(d[0], first[0])));
+    let (mut l, mut off) = (first, error(s, top, panel, s.mul(d[1], first[1]), s.mul(d[0], first[0])));
     for scale_step in [-1.0, 0.0, 1.0] {
         for minimum_step in [-1.0, 0.0, 1.0] {
             let scale = near(s, first[0], scale_step, most);
             let minimum = near(s, first[1], minimum_step, most);
-            let found = error::<S, TOP, N>(s, panel, s.mul(d[1], minimum), s.mul(d[0], scale));
+            let found = error(s, top, panel, s.mul(d[1], minimum), s.mul(d[0], scale));
             l[0] = s.select_lt(found, off, scale, l[0]);
             l[1] = s.select_lt(found, off, minimum, l[1]);
             off = s.min(found, off);
         }
     }
-    let better = refit::<S, TOP, N, G>(s, panel, &factors, &l);
+    let better = refit::<S, N, G>(s, top, panel, &factors, &l);
     let d = [spread::<S, G>(s, &better[0]), spread::<S, G>(s, &better[1])];
-    let found = error::<S, TOP, N>(s, panel, s.mul(d[1], l[1]), s.mul(d[0], l[0]));
+    let found = error(s, top, panel, s.mul(d[1], l[1]), s.mul(d[0], l[0]));
     for block in 0..LANES / G {
         if total::<S, G>(s, found, block) < total::<S, G>(s, off, block) {
             factors[0][block] = better[0][block];
@@ -272,8 +269,9 @@ fn near<S: Simd>(s: S, number: S::F, step: f32, most: f32) -> S::F {
 
 /// The factors of least squares for given whole numbers: with `x` about `d (l q) - e m`, two equations per super-block.
 #[inline(always)]
-fn refit<S: Simd, const TOP: i32, const N: usize, const G: usize>(
+fn refit<S: Simd, const N: usize, const G: usize>(
     s: S,
+    top: f32,
     panel: &Panel<S, N>,
     factors: &[[f16; 2]; 2],
     l: &[S::F; 2],
@@ -281,7 +279,7 @@ fn refit<S: Simd, const TOP: i32, const N: usize, const G: usize>(
     let [l, m] = *l;
     let minimum = s.mul(spread::<S, G>(s, &factors[1]), m);
     let scale = s.mul(spread::<S, G>(s, &factors[0]), l);
-    let at = sums::<S, TOP, N>(s, panel, minimum, inverse(s, scale));
+    let at = sums(s, top, panel, minimum, inverse(s, scale));
     let mut sum = s.splat(0.0);
     for i in 0..N {
         sum = s.add(sum, panel.wx[i]);

@@ -18,10 +18,15 @@ pub(super) struct Sums<S: Simd> {
 
 /// The sums for numbers nearest to `x * inverse`.
 #[inline(always)]
-pub(super) fn sums<S: Simd, L: Levels, const N: usize>(s: S, panel: &Panel<S, N>, inverse: S::F) -> Sums<S> {
+pub(super) fn sums<S: Simd, L: Levels, const N: usize>(
+    s: S,
+    levels: L,
+    panel: &Panel<S, N>,
+    inverse: S::F,
+) -> Sums<S> {
     let (mut along, mut square) = (s.splat(0.0), s.splat(0.0));
     for i in 0..N {
-        let q = L::nearest(s, s.mul(panel.x[i], inverse));
+        let q = levels.nearest(s, s.mul(panel.x[i], inverse));
         along = s.add(along, s.mul(panel.wx[i], q));
         square = s.add(square, s.mul(s.mul(panel.w[i], q), q));
     }
@@ -30,10 +35,15 @@ pub(super) fn sums<S: Simd, L: Levels, const N: usize>(s: S, panel: &Panel<S, N>
 
 /// `sum w (x - scale q)^2` with the numbers nearest for that scale.
 #[inline(always)]
-pub(super) fn error<S: Simd, L: Levels, const N: usize>(s: S, panel: &Panel<S, N>, scale: S::F) -> S::F {
+pub(super) fn error<S: Simd, L: Levels, const N: usize>(
+    s: S,
+    levels: L,
+    panel: &Panel<S, N>,
+    scale: S::F,
+) -> S::F {
     let (inverse, mut sum) = (inverse(s, scale), s.splat(0.0));
     for i in 0..N {
-        let q = L::nearest(s, s.mul(panel.x[i], inverse));
+        let q = levels.nearest(s, s.mul(panel.x[i], inverse));
         let off = s.sub(panel.x[i], s.mul(scale, q));
         sum = s.add(sum, s.mul(s.mul(panel.w[i], off), off));
     }
@@ -75,6 +85,7 @@ impl<S: Simd> Best<S> {
 #[inline(always)]
 pub(super) fn fit<S: Simd, L: Levels, const N: usize>(
     s: S,
+    levels: L,
     panel: &Panel<S, N>,
     effort: Effort,
 ) -> (S::F, S::F) {
@@ -82,23 +93,28 @@ pub(super) fn fit<S: Simd, L: Levels, const N: usize>(
     let unit = inverse(s, largest(s, panel));
     let mut best = Best { scale: zero, square: zero, gain: zero };
     let mut at = 0;
-    while at < L::ANCHORS.len() {
-        best.take(s, &sums::<S, L, N>(s, panel, s.mul(unit, s.splat(L::ANCHORS[at]))));
+    while at < levels.anchors().len() {
+        best.take(s, &sums(s, levels, panel, s.mul(unit, s.splat(levels.anchors()[at]))));
         at += effort.stride();
     }
     for _ in 0..ROUNDS {
-        best.take(s, &sums::<S, L, N>(s, panel, inverse(s, best.scale)));
+        best.take(s, &sums(s, levels, panel, inverse(s, best.scale)));
     }
     (best.scale, best.square)
 }
 
 /// The stored numbers for given scales.
 #[inline(always)]
-pub(super) fn codes<S: Simd, L: Levels, const N: usize>(s: S, panel: &Panel<S, N>, scale: S::F) -> [S::F; N] {
+pub(super) fn codes<S: Simd, L: Levels, const N: usize>(
+    s: S,
+    levels: L,
+    panel: &Panel<S, N>,
+    scale: S::F,
+) -> [S::F; N] {
     let inverse = inverse(s, scale);
     let mut codes = panel.x;
     for code in &mut codes {
-        *code = L::code(s, s.mul(*code, inverse));
+        *code = levels.code(s, s.mul(*code, inverse));
     }
     codes
 }

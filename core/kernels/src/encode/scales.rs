@@ -80,11 +80,12 @@ pub(super) struct SharedScales<S: Simd> {
 #[inline(always)]
 pub(super) fn share<S: Simd, L: Levels, const N: usize, const G: usize>(
     s: S,
+    levels: L,
     panel: &Panel<S, N>,
     low: f32,
     high: f32,
 ) -> SharedScales<S> {
-    let (scale, square) = fit::<S, L, N>(s, panel, Effort::Full);
+    let (scale, square) = fit(s, levels, panel, Effort::Full);
     let (values, weights) = (s.lanes(scale), s.lanes(square));
     let mut factors = [f16::ZERO; 2];
     for block in 0..LANES / G {
@@ -93,14 +94,14 @@ pub(super) fn share<S: Simd, L: Levels, const N: usize, const G: usize>(
     }
     let mut d = spread::<S, G>(s, &factors);
     let first = numbers(s, scale, d, low, high);
-    let (mut l, mut off) = (first, error::<S, L, N>(s, panel, s.mul(d, first)));
+    let (mut l, mut off) = (first, error(s, levels, panel, s.mul(d, first)));
     for step in [-1.0, 1.0] {
         let other = s.max(s.min(s.add(first, s.splat(step)), s.splat(high)), s.splat(low));
-        let found = error::<S, L, N>(s, panel, s.mul(d, other));
+        let found = error(s, levels, panel, s.mul(d, other));
         l = s.select_lt(found, off, other, l);
         off = s.min(found, off);
     }
-    let found = sums::<S, L, N>(s, panel, inverse(s, s.mul(d, l)));
+    let found = sums(s, levels, panel, inverse(s, s.mul(d, l)));
     let (along, square) = (s.mul(l, found.along), s.mul(s.mul(l, l), found.square));
     let mut better = factors;
     for block in 0..LANES / G {
@@ -109,7 +110,7 @@ pub(super) fn share<S: Simd, L: Levels, const N: usize, const G: usize>(
             better[block] = f16::from_f32(total::<S, G>(s, along, block) / square);
         }
     }
-    let found = error::<S, L, N>(s, panel, s.mul(spread::<S, G>(s, &better), l));
+    let found = error(s, levels, panel, s.mul(spread::<S, G>(s, &better), l));
     for block in 0..LANES / G {
         if total::<S, G>(s, found, block) < total::<S, G>(s, off, block) {
             factors[block] = better[block];

@@ -6,14 +6,28 @@ use super::Encode;
 use super::levels::{Levels, Whole};
 use super::panel::{TINY, Weighting, inverse, largest_of, weigh};
 use crate::blocks::BlockType;
-use crate::simd::{LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 
-type Ternary = Whole<-1, 1>;
+const TERNARY: Whole = Whole::TERNARY;
 
 /// Times the scale is improved by least squares with the numbers that it gave.
 const ROUNDS: usize = 3;
 
-/// The scale with the least weighted square error, and 0, 1 or 2 for each value.
+/// The scale with the least weighted square error, and 0, 1 or 2 for each of 256 values.
+struct Digits<'a> {
+    x: &'a [f32],
+    importance: Option<&'a [f32]>,
+}
+
+impl Kernel for Digits<'_> {
+    type Output = (f16, [u8; 256]);
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        ternary(s, self.x, self.importance)
+    }
+}
+
 #[inline(always)]
 fn ternary<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>) -> (f16, [u8; 256]) {
     let mut w = [0.0; 256];
@@ -21,8 +35,8 @@ fn ternary<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>) -> (f16, [u8; 2
     let largest = largest_of(x);
     let unit = if largest < TINY { 0.0 } else { 1.0 / largest };
     let (mut best, mut gain) = (0.0, 0.0);
-    for n in 0..Ternary::ANCHORS.len() + ROUNDS {
-        let factor = match Ternary::ANCHORS.get(n) {
+    for n in 0..TERNARY.anchors().len() + ROUNDS {
+        let factor = match TERNARY.anchors().get(n) {
             Some(anchor) => unit * anchor,
             None if best > 0.0 => 1.0 / best,
             None => break,
@@ -36,7 +50,7 @@ fn ternary<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>) -> (f16, [u8; 2
     let factor = inverse(s, s.splat(scale.to_f32()));
     let mut codes = [0; 256];
     for (out, x) in codes.as_chunks_mut::<LANES>().0.iter_mut().zip(x.as_chunks::<LANES>().0) {
-        let found = s.lanes(Ternary::code(s, s.mul(s.load(x), factor)));
+        let found = s.lanes(TERNARY.code(s, s.mul(s.load(x), factor)));
         for i in 0..LANES {
             out[i] = found[i] as i32 as u8;
         }
@@ -50,7 +64,7 @@ fn sums<S: Simd>(s: S, x: &[f32], w: &[f32; 256], factor: f32) -> (f32, f32) {
     let (mut along, mut square, factor) = (s.splat(0.0), s.splat(0.0), s.splat(factor));
     for (x, w) in x.as_chunks::<LANES>().0.iter().zip(w.as_chunks::<LANES>().0) {
         let (x, w) = (s.load(x), s.load(w));
-        let q = Ternary::nearest(s, s.mul(x, factor));
+        let q = TERNARY.nearest(s, s.mul(x, factor));
         let wq = s.mul(w, q);
         along = s.add(along, s.mul(wq, x));
         square = s.add(square, s.mul(wq, q));
@@ -76,7 +90,7 @@ impl Encode for Tq1_0 {
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scale, q) = ternary(s, x, importance);
+        let (scale, q) = s.call(Digits { x, importance });
         for i in 0..32 {
             out[i] = digits([q[i], q[i + 32], q[i + 64], q[i + 96], q[i + 128]]);
         }
@@ -99,7 +113,7 @@ impl Encode for Tq2_0 {
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scale, codes) = ternary(s, x, importance);
+        let (scale, codes) = s.call(Digits { x, importance });
         super::k_quants::two_bits(&codes, &mut out[..64]);
         out[64..66].copy_from_slice(&scale.to_le_bytes());
     }

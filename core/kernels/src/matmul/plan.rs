@@ -144,6 +144,9 @@ impl<'a> Work<'a> {
                 if let Some(order) = choice.kernel.order() {
                     x.arrange(cpu, order);
                 }
+                for &spread in choice.kernel.spreads() {
+                    x.spread(cpu, spread);
+                }
                 Ok(Work::Rounded(choice, x))
             }
             (Arithmetic::Fast, BlockType::BF16) => {

@@ -7,20 +7,6 @@ use crate::blocks::Matrix;
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 4096;
 
-/// How far ahead the one-row kernels of quantised types on AVX-512 ask, into the second-level cache: they leave sums behind
-/// in the first. Measured on Zen 4 beside the first-level cache and 4 KiB: 17.4 to 13 GB/s (Q4_K), 13.4 to 9.8 (Q4_0).
-#[cfg(target_arch = "x86_64")]
-const FAR: usize = 8192;
-
-/// Asks for the lines that hold the `bytes` bytes some way further after `p`, into the second-level cache.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(super) fn prefetch_far(p: *const u8, bytes: usize) {
-    for at in (0..bytes).step_by(64) {
-        line(p.wrapping_add(FAR + at));
-    }
-}
-
 /// Asks for the lines that hold the `bytes` bytes some way after `p`; addresses that do not exist do no harm.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

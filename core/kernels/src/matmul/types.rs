@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::activations::{Activations, BFloat16Rows, Order, Quantised};
+use crate::activations::{Activations, BFloat16Rows, Order, Quantised, Spread};
 use crate::blocks::{BlockType, FloatType, Matrix, QuantType};
 use crate::caches::Caches;
 use crate::memory::Scratch;
@@ -157,6 +157,7 @@ pub(super) struct Kernel<F: Form> {
     block: BlockType,
     function: Function<F>,
     order: Option<Order>,
+    spreads: &'static [Spread],
 }
 
 impl<F: Form> Clone for Kernel<F> {
@@ -174,7 +175,7 @@ impl<F: Form> Kernel<F> {
     /// This processor has the instructions that `function` was compiled for (say whose token is at hand), and the
     /// function reads weights of this type.
     pub(super) unsafe fn new(block: impl Into<BlockType>, function: Function<F>) -> Self {
-        Kernel { block: block.into(), function, order: None }
+        Kernel { block: block.into(), function, order: None, spreads: &[] }
     }
 
     /// The same, wanting its activations in an order besides.
@@ -185,6 +186,17 @@ impl<F: Form> Kernel<F> {
     /// The order that it wants.
     pub(super) fn order(self) -> Option<Order> {
         self.order
+    }
+
+    /// The same, wanting scales and sums spread over lanes.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn with_spreads(self, spreads: &'static [Spread]) -> Self {
+        Kernel { spreads, ..self }
+    }
+
+    /// The scales and sums that it wants spread.
+    pub(super) fn spreads(self) -> &'static [Spread] {
+        self.spreads
     }
 
     /// Computes a job.

@@ -8,6 +8,12 @@ use crate::isa::Portable;
 
 type F = [f32; LANES];
 
+/// Runs the kernel as a function of its own.
+#[inline(never)]
+pub(super) fn enter<K: Kernel>(isa: Portable, kernel: K) -> K::Output {
+    kernel.run(isa)
+}
+
 #[inline(always)]
 fn map2(a: F, b: F, f: impl Fn(f32, f32) -> f32) -> F {
     let mut out = a;
@@ -39,6 +45,8 @@ pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
     f64::from_bits(bits.wrapping_add(step)) as f32
 }
 
+/// Without fused products in the baseline, as on x86-64, what takes many instructions is a function of its own: inlined into
+/// every kernel it was half of the time to compile this crate.
 impl Simd for Portable {
     const REGISTERS: usize = 4;
     type F = F;
@@ -60,7 +68,8 @@ impl Simd for Portable {
         unsafe { to.cast::<F>().write_unaligned(value) }
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     unsafe fn load_f16_ptr(self, from: *const u8) -> F {
         // SAFETY: valid for sixteen elements by the method's contract.
         let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
@@ -69,7 +78,8 @@ impl Simd for Portable {
         out
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     unsafe fn store_f16_ptr(self, to: *mut u8, value: F) {
         let bits = value.map(|value| f16::from_f32(value).to_bits());
         // SAFETY: valid for sixteen elements by the method's contract.
@@ -110,7 +120,8 @@ impl Simd for Portable {
         map2(a, b, |a, b| a / b)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn fma(self, a: F, b: F, c: F) -> F {
         let mut out = c;
         for i in 0..LANES {
@@ -119,7 +130,8 @@ impl Simd for Portable {
         out
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn fnma(self, a: F, b: F, c: F) -> F {
         let mut out = c;
         for i in 0..LANES {
@@ -151,7 +163,8 @@ impl Simd for Portable {
         a.map(|a| (a + MAGIC) - MAGIC)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn scale_by_pow2(self, a: F, n: F) -> F {
         map2(a, n, |a, n| {
             // Not a number becomes 0 here and stays in `a`.
@@ -178,7 +191,8 @@ impl Simd for Portable {
         out
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn sum(self, a: F) -> f32 {
         let mut lanes = a;
         for half in [8, 4, 2, 1] {
@@ -191,7 +205,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
-        kernel.run(self)
+        enter(self, kernel)
     }
 
     #[inline(always)]
@@ -221,23 +235,27 @@ impl Simd for Portable {
         self.transpose_quarters(from.map(|from| unsafe { self.load_i8_ptr(from) }))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn spread_f16(self, bits: [u16; 4]) -> F {
         let four = bits.map(|bits| f16::from_bits(bits).to_f32());
         std::array::from_fn(|lane| four[lane / 4])
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn transpose_quarters(self, rows: [F; 4]) -> [F; 4] {
         std::array::from_fn(|m| std::array::from_fn(|lane| rows[lane / 4][4 * m + lane % 4]))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn transpose_in_quarters(self, rows: [F; 4]) -> [F; 4] {
         std::array::from_fn(|j| std::array::from_fn(|lane| rows[lane % 4][lane / 4 * 4 + j]))
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn largest(self, a: F) -> f32 {
         let mut lanes = a;
         for half in [8, 4, 2, 1] {

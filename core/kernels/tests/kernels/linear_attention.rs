@@ -155,7 +155,7 @@ fn in_order(shape: &LinearAttention, input: &LinearAttentionRows, fault: Option<
 
 #[test]
 fn every_form_has_one_order() {
-    let (rows, mut faults) = (21, Vec::new());
+    let (rows, mut faults) = (70, Vec::new());
     for (sizes, update) in SHAPES.into_iter().flat_map(|sizes| UPDATES.map(|update| (sizes, update))) {
         let shape = shape(sizes, update);
         let owned = Rows::of(&shape, rows);
@@ -163,7 +163,7 @@ fn every_form_has_one_order() {
             let all = owned.all(&shape, kind);
             let expected = in_order(&shape, &all, None);
             for isa in Isa::available() {
-                for (threads, piece) in [(1, rows), (3, 1), (2, 2), (3, 17)] {
+                for (threads, piece) in [(1, rows), (3, 1), (2, 2), (7, 17), (1, 69)] {
                     let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
                     let mut state = vec![0.25; sizes[0] * sizes[2] * sizes[3]];
                     let mut out = vec![f32::NAN; owned.values.len()];
@@ -185,12 +185,14 @@ fn another_order_is_told_from_this_one() {
     let shape = shape([2, 1, 40, 24], StateUpdate::Delta);
     let owned = Rows::of(&shape, 9);
     let all = owned.all(&shape, 2);
-    let (mut state, mut out) = (vec![0.25; 2 * 40 * 24], vec![f32::NAN; owned.values.len()]);
-    linear_attention(&Cpu::new(Some(1)).unwrap(), &shape, &all, &mut state, &mut out).unwrap();
-    let found = [state, out].concat();
-    assert_eq!(bits(&found), bits(&in_order(&shape, &all, None)));
-    for fault in [Fault::KeysBackwards, Fault::DecayFirst, Fault::Unfused] {
-        assert_ne!(bits(&found), bits(&in_order(&shape, &all, Some(fault))), "{fault:?}");
+    for isa in Isa::available() {
+        let (mut state, mut out) = (vec![0.25; 2 * 40 * 24], vec![f32::NAN; owned.values.len()]);
+        linear_attention(&Cpu::with_isa(Some(1), isa).unwrap(), &shape, &all, &mut state, &mut out).unwrap();
+        let found = [state, out].concat();
+        assert_eq!(bits(&found), bits(&in_order(&shape, &all, None)));
+        for fault in [Fault::KeysBackwards, Fault::DecayFirst, Fault::Unfused] {
+            assert_ne!(bits(&found), bits(&in_order(&shape, &all, Some(fault))), "{isa} {fault:?}");
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The selective scan against f64, whole and in pieces.
 
 use menagerie_kernels::*;
+use menagerie_kernels_check::naive;
+use menagerie_kernels_check::ordered::selective_scan::{self as ordered, Fault};
 use menagerie_kernels_check::weights::Random;
-use menagerie_kernels_check::{naive, ordered};
 
 use crate::one_answer::{bits, compare};
 
@@ -87,17 +88,22 @@ fn a_sequence_in_pieces_is_the_sequence() {
     }
 }
 
+/// The state and the results of all rows in the order that `ordered` defines.
+fn in_order(owned: &Rows, [rows, channels, size]: [usize; 3], fault: Option<Fault>) -> Vec<f32> {
+    let (mut state, mut out) = (vec![0.25; size * channels], vec![f32::NAN; rows * channels]);
+    ordered::faulty_selective_scan(&owned.part(0, rows), &mut state, &mut out, fault);
+    [state, out].concat()
+}
+
 #[test]
 fn every_form_has_one_order() {
     let mut faults = Vec::new();
-    for sizes in [[1, 1, 1], [3, 7, 2], [20, 100, 5], [13, 200, 16]] {
+    for sizes in [[1, 1, 1], [3, 7, 2], [20, 100, 5], [13, 200, 16], [70, 33, 16]] {
         let [rows, channels, size] = sizes;
         let owned = Rows::of(sizes);
-        let (mut state, mut out) = (vec![0.25; size * channels], vec![f32::NAN; rows * channels]);
-        ordered::selective_scan::selective_scan(&owned.part(0, rows), &mut state, &mut out);
-        let expected = [state, out].concat();
+        let expected = in_order(&owned, sizes, None);
         for isa in Isa::available() {
-            for (threads, piece) in [(1, rows), (3, 1), (2, 7)] {
+            for (threads, piece) in [(1, rows), (3, 1), (2, 2), (7, 7), (1, 69)] {
                 let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
                 let (mut state, mut out) = (vec![0.25; size * channels], vec![f32::NAN; rows * channels]);
                 for (index, out) in out.chunks_mut(piece * channels).enumerate() {
@@ -115,6 +121,23 @@ fn every_form_has_one_order() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The comparison above is not empty: another order is told from that of the kernel, on every instruction set.
+#[test]
+fn another_order_is_told_from_this_one() {
+    let sizes = [9, 40, 16];
+    let owned = Rows::of(sizes);
+    for isa in Isa::available() {
+        let cpu = Cpu::with_isa(Some(1), isa).unwrap();
+        let (mut state, mut out) = (vec![0.25; 40 * 16], vec![f32::NAN; 9 * 40]);
+        selective_scan(&cpu, &owned.part(0, 9), &mut state, &mut out).unwrap();
+        let found = [state, out].concat();
+        assert_eq!(bits(&found), bits(&in_order(&owned, sizes, None)));
+        for fault in Fault::ALL {
+            assert_ne!(bits(&found), bits(&in_order(&owned, sizes, Some(fault))), "{isa} {fault:?}");
+        }
+    }
 }
 
 #[test]

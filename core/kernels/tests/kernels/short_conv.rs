@@ -1,7 +1,9 @@
 //! The convolution against f64, whole and in pieces.
 
 use menagerie_kernels::*;
-use menagerie_kernels_check::{naive, ordered};
+use menagerie_kernels_check::naive;
+use menagerie_kernels_check::ordered::short_conv::{self as ordered, Fault};
+use menagerie_kernels_check::weights::Random;
 
 use crate::one_answer::{bits, compare};
 
@@ -52,13 +54,13 @@ fn a_sequence_in_pieces_is_the_sequence() {
 #[test]
 fn every_form_has_one_order() {
     let mut faults = Vec::new();
-    for (channels, taps, rows) in [(1, 1, 3), (5, 2, 1), (40, 3, 9), (2050, 4, 13)] {
+    for (channels, taps, rows) in [(1, 1, 3), (5, 2, 1), (40, 3, 9), (2050, 4, 13), (33, 4, 70)] {
         let (kernel, x) = (wave(channels * taps, 37), wave(rows * channels, 53));
         let before = wave((taps - 1) * channels, 71);
         let (mut state, mut expected) = (before.clone(), vec![f32::NAN; x.len()]);
-        ordered::short_conv::short_conv(&kernel, taps, &x, &mut state, &mut expected);
+        ordered::short_conv(&kernel, taps, &x, &mut state, &mut expected);
         for isa in Isa::available() {
-            for (threads, piece) in [(1, rows), (3, 1), (2, 2)] {
+            for (threads, piece) in [(1, rows), (3, 1), (2, 2), (7, 17), (1, 69)] {
                 let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
                 let (mut state, mut out) = (before.clone(), vec![f32::NAN; x.len()]);
                 for (x, out) in x.chunks(piece * channels).zip(out.chunks_mut(piece * channels)) {
@@ -74,6 +76,30 @@ fn every_form_has_one_order() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The comparison above is not empty: another order is told from that of the kernel, on every instruction set.
+#[test]
+fn another_order_is_told_from_this_one() {
+    let (channels, taps, rows) = (40, 4, 9);
+    let mut random = Random(3);
+    let mut floats = |count: usize| -> Vec<f32> { (0..count).map(|_| random.float()).collect() };
+    let (kernel, x) = (floats(channels * taps), floats(rows * channels));
+    let before = floats((taps - 1) * channels);
+    let in_order = |fault| {
+        let (mut state, mut out) = (before.clone(), vec![f32::NAN; x.len()]);
+        ordered::faulty_short_conv((&kernel, taps), &x, &mut state, &mut out, fault);
+        bits(&out)
+    };
+    for isa in Isa::available() {
+        let cpu = Cpu::with_isa(Some(1), isa).unwrap();
+        let (mut state, mut out) = (before.clone(), vec![f32::NAN; x.len()]);
+        short_conv(&cpu, &kernel, taps, &x, &mut state, &mut out).unwrap();
+        assert_eq!(bits(&out), in_order(None));
+        for fault in Fault::ALL {
+            assert_ne!(bits(&out), in_order(Some(fault)), "{isa} {fault:?}");
+        }
+    }
 }
 
 #[test]

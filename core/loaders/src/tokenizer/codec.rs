@@ -30,9 +30,6 @@ pub trait CodecKind: Send + Sync {
     /// Its name, `author/name:tokenizer`.
     fn name(&self) -> &str;
 
-    /// Who brings it, for listings.
-    fn registered_by(&self) -> &str;
-
     /// The codec of a vocabulary; `options` are those of the table's entry, names and values as text.
     ///
     /// # Errors

@@ -90,6 +90,11 @@ impl AdapterSet {
         self.members.len() == other.members.len() && layers && pairs().all(alike)
     }
 
+    /// By site the layer of the step's scalings, where it is multiplied by them.
+    pub fn scaling_layers(&self) -> Option<&ScalingLayers> {
+        self.scaling_layers.as_ref()
+    }
+
     /// The adapters and their weights.
     pub fn adapters(&self) -> impl Iterator<Item = (&Arc<Adapter>, f32)> {
         self.members.iter().map(|member| (&member.adapter, member.weight))

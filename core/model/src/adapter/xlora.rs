@@ -3,12 +3,15 @@
 use super::set::AdapterSet;
 use super::xlora_classifier::XLoraClassifier;
 use super::xlora_mixing::XLoraMixing;
+use crate::compute::Compute;
 use crate::context::{Scalings, TransformContext};
-use crate::executor::Executor;
+use crate::executor::{Executor, NormedExecutor, StageTrace};
+use crate::hooks::Hooks;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
-use crate::stage::{ModelShape, WholeModel};
-use crate::state::StateSpec;
+use crate::stage::ModelShape;
+use crate::state::{PoolOptions, StatePool, StateSpec};
+use crate::trace::Trace;
 use crate::{ModelError, Result};
 use std::sync::Arc;
 
@@ -20,9 +23,9 @@ const SCALING_PASS: usize = 1;
 
 /// Runs every step twice (Buehler and Buehler, 2024): first with the same weight for all adapters; the classifier makes the
 /// weights of the second pass out of its rows after the final norm. Each pass has its own state, so that a sequence is
-/// computed step by step like any other. The model below is the one without X-LoRA.
+/// computed step by step like any other. The model below is the one without X-LoRA, in one piece or in stages.
 pub struct XLoraModel {
-    model: WholeModel,
+    model: Box<dyn NormedExecutor>,
     /// One set, multiplied by the step's scalings.
     sets: [Arc<AdapterSet>; 1],
     classifier: XLoraClassifier,
@@ -33,7 +36,7 @@ pub struct XLoraModel {
 impl XLoraModel {
     /// `set` is multiplied by scalings ([`AdapterSet::with_scalings`]) of `layers` layers.
     pub fn new(
-        model: WholeModel,
+        model: Box<dyn NormedExecutor>,
         set: AdapterSet,
         classifier: XLoraClassifier,
         mixing: XLoraMixing,
@@ -58,8 +61,7 @@ impl XLoraModel {
             }
         };
         pass.states.use_set(SCALING_PASS)?;
-        let hidden = self.model.hidden(&mut pass)?;
-        let normed = self.model.head.norm(hidden, &pass)?;
+        let normed = self.model.normed(&mut pass)?;
         let outputs = self.classifier.forward(normed, &pass)?;
         self.mixing.scalings(&pass.compute.backend.read(&outputs)?, layers, adapters)
     }
@@ -83,7 +85,7 @@ impl Executor for XLoraModel {
     }
 
     fn vocabulary(&self) -> usize {
-        Executor::vocabulary(&self.model)
+        self.model.vocabulary()
     }
 
     fn logits_width(&self) -> usize {
@@ -92,6 +94,22 @@ impl Executor for XLoraModel {
 
     fn looks_ahead(&self) -> bool {
         self.model.looks_ahead()
+    }
+
+    fn takes_whole_prompts(&self) -> bool {
+        self.model.takes_whole_prompts()
+    }
+
+    fn pool(&self, compute: &Compute, options: PoolOptions) -> Result<StatePool> {
+        self.model.pool(compute, options.with_sets(self.state_sets()))
+    }
+
+    fn settle(&self, hooks: &Hooks) -> Result<()> {
+        self.model.settle(hooks)
+    }
+
+    fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>> {
+        self.model.stage_traces(trace)
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {

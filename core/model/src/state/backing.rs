@@ -123,6 +123,17 @@ pub trait StateBacking: Any + Send + Sync {
         self.read_block(state, block).map(KeptBlock::Values)
     }
 
+    /// The elements of a copy of [`StateBacking::keep_block`], to be kept elsewhere.
+    ///
+    /// # Errors
+    /// What the device reports; a copy that another backing keeps.
+    fn kept_values(&self, kept: &KeptBlock) -> Result<Vec<f32>> {
+        match kept {
+            KeptBlock::Values(values) => Ok(values.clone()),
+            KeptBlock::Handle(_) => Err(kept_elsewhere()),
+        }
+    }
+
     /// Puts a copy of [`StateBacking::keep_block`] back.
     ///
     /// # Errors
@@ -130,9 +141,7 @@ pub trait StateBacking: Any + Send + Sync {
     fn put_block(&mut self, state: StateId, block: u32, kept: &KeptBlock) -> Result<()> {
         match kept {
             KeptBlock::Values(values) => self.write_block(state, block, values),
-            KeptBlock::Handle(_) => {
-                Err(ModelError::State("a snapshot is kept by the memory of another pool".to_owned()))
-            }
+            KeptBlock::Handle(_) => Err(kept_elsewhere()),
         }
     }
 
@@ -141,9 +150,18 @@ pub trait StateBacking: Any + Send + Sync {
         0
     }
 
+    /// Why the memory of the epoch before was lost, where that is known.
+    fn loss(&self) -> Option<ModelError> {
+        None
+    }
+
     /// Puts the elements of a snapshot back.
     ///
     /// # Errors
     /// What the device reports.
     fn write_block(&mut self, state: StateId, block: u32, values: &[f32]) -> Result<()>;
+}
+
+fn kept_elsewhere() -> ModelError {
+    ModelError::State("a snapshot is kept by the memory of another pool".to_owned())
 }

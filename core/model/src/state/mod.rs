@@ -36,6 +36,11 @@ impl SequenceId {
     fn slot(self) -> usize {
         self.slot as usize
     }
+
+    /// Two numbers that together no other sequence of this process has: its pool's, and its own among those of the pool.
+    pub fn numbers(self) -> [u64; 2] {
+        [self.pool, u64::from(self.generation) << 32 | u64::from(self.slot)]
+    }
 }
 
 impl fmt::Display for SequenceId {

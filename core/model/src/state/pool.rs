@@ -5,6 +5,7 @@ mod group;
 mod pages;
 mod placed;
 mod reserve;
+mod retain;
 mod sequence;
 mod snapshot;
 mod stored;
@@ -84,6 +85,11 @@ impl StatePool {
         }
         self.set = set;
         Ok(())
+    }
+
+    /// The set that is read and written.
+    pub fn set(&self) -> usize {
+        self.set
     }
 
     /// How much the pool holds.
@@ -236,6 +242,9 @@ impl StatePool {
             table.pages.truncate(twin.len.div_ceil(page_len).saturating_sub(table.first));
             table.pages.iter().for_each(|page| group.share(*page));
         }
+        for mark in &twin.marks {
+            retain::share(&mark.retained, &mut self.tables.groups);
+        }
         Ok(self.tables.insert(slot, twin))
     }
 
@@ -244,6 +253,7 @@ impl StatePool {
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence; what the backend reports.
     pub fn snapshot(&mut self, sequence: SequenceId) -> Result<Snapshot> {
+        self.check_kept(sequence)?;
         let len = self.len(sequence)?;
         let block = sequence.slot() as u32;
         let mut values = Vec::new();
@@ -257,7 +267,7 @@ impl StatePool {
         let mark = match held.marks.last() {
             Some(mark) if mark.tokens == len => mark.id,
             _ => {
-                held.marks.push(Mark { tokens: len, id: next });
+                held.marks.push(Mark::new(len, next));
                 self.next_mark += 1;
                 next
             }
@@ -269,18 +279,21 @@ impl StatePool {
     ///
     /// # Errors
     /// [`ModelError::State`] if the snapshot is of another sequence, rows below it were truncated since, or a window has
-    /// left rows that would be visible again.
+    /// left rows that would be visible again and that were not [`Self::retain`]ed.
     pub fn restore(&mut self, sequence: SequenceId, snapshot: &Snapshot) -> Result<()> {
         let held = self.tables.sequence(sequence)?;
-        let mark = Mark { tokens: snapshot.len, id: snapshot.mark };
-        if !held.marks.iter().any(|held| (held.tokens, held.id) == (mark.tokens, mark.id)) {
+        let Some(mark) = held.marks.iter().find(|mark| snapshot.is_of(mark)) else {
             return Err(ModelError::State(format!(
                 "sequence {sequence}: the snapshot of {} tokens is of another sequence, or out of date (the sequence was cut \
                  below it); truncate to 0 and prefill again",
                 snapshot.len
             )));
+        };
+        if mark.retained.is_empty() {
+            self.check_visible(sequence, snapshot.len)?;
+        } else {
+            self.show_retained(sequence, snapshot)?;
         }
-        self.check_visible(sequence, snapshot.len)?;
         self.cut(sequence, snapshot.len)?;
         let block = sequence.slot() as u32;
         let mut values = snapshot.values.iter();
@@ -299,6 +312,19 @@ impl StatePool {
     pub fn is_lost(&self, sequence: SequenceId) -> Result<bool> {
         let held = self.tables.sequence(sequence)?;
         Ok(held.len > 0 && held.epoch != self.epoch())
+    }
+
+    /// Refuses a sequence whose memory is lost, with what happened to it.
+    fn check_kept(&self, sequence: SequenceId) -> Result<()> {
+        if !self.is_lost(sequence)? {
+            return Ok(());
+        }
+        let known = self.backings.first().and_then(|backing| backing.loss());
+        Err(known.unwrap_or_else(|| {
+            ModelError::State(format!(
+                "sequence {sequence}: the memory of its tokens was lost with the stage that kept it; truncate to 0 and prefill again"
+            ))
+        }))
     }
 
     /// Which memory is there now: what was written into an earlier one is lost.

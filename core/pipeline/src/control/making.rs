@@ -7,11 +7,11 @@
 use super::directions::{self, DirectionMethod};
 use super::vector::ControlVector;
 use crate::error::GenerateError;
-use crate::hooks::PipelineHooks;
-use crate::memory::{self, size};
+use crate::hooks::{PipelineHooks, RequestKind};
+use crate::init::memory::{self, size};
 use crate::pipeline::TextPipeline;
+use crate::reading::Reading;
 use crate::scheduler::Scheduler;
-use crate::sequence::{Sequence, Wanted};
 use menagerie_model::{Checkpoint, LayerHook, ModelError, Shown};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,15 +83,15 @@ pub fn make_control_vector(
     streams.take();
     let mut hooks: PipelineHooks = pipeline.hooks().clone();
     hooks.layers.push(Arc::clone(&streams) as Arc<dyn LayerHook>);
-    let mut scheduler = Scheduler::for_one(Arc::clone(pipeline.engine()), hooks)?;
-    let mut sequence = scheduler.create()?;
+    let scheduler = Scheduler::for_one(Arc::clone(pipeline.engine()), hooks)?;
+    let mut reading = Reading::new(scheduler, RequestKind::Activations, cancel)?;
     let mut differences: Vec<Vec<f32>> = vec![Vec::new(); layers];
     for pair in pairs {
         let long = pair.positive.len().max(pair.negative.len());
         let mut of = |tokens: &[u32]| {
             let mut tokens = tokens.to_vec();
             tokens.resize(long, padding);
-            stream_of(&mut scheduler, &mut sequence, &tokens, cancel).map(|()| streams.take())
+            reading.watch(&tokens).map(|()| streams.take())
         };
         let (positive, negative) = (of(&pair.positive)?, of(&pair.negative)?);
         for ((kept, positive), negative) in differences.iter_mut().zip(positive).zip(negative) {
@@ -127,18 +127,6 @@ pub fn make_control_vector(
 /// Whether two rows are told apart.
 fn differ(one: &[f32], other: &[f32]) -> bool {
     one.iter().zip(other).any(|(one, other)| (one - other).abs() > SAME)
-}
-
-fn stream_of(
-    scheduler: &mut Scheduler,
-    sequence: &mut Sequence,
-    tokens: &[u32],
-    cancel: Option<&AtomicBool>,
-) -> Result<(), GenerateError> {
-    // A prefix that is held would not be seen again.
-    scheduler.reset(sequence)?;
-    scheduler.begin(sequence, tokens, Wanted::Last)?;
-    scheduler.feed(sequence, cancel, &mut |_, _| Ok(()))
 }
 
 /// Refuses pairs that give nothing, or more than memory holds.

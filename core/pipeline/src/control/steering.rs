@@ -2,9 +2,10 @@
 
 use super::error::ControlVectorError;
 use super::vector::ControlVector;
+use crate::init::ResolvedFile;
 use crate::pipeline::TextPipeline;
-use crate::resolve::ResolvedFile;
-use menagerie_model::{Effect, LayerHook, ModelError, Param, Rows, Shown};
+use crate::stages::HookPlace;
+use menagerie_model::{Compute, Effect, HookRecipe, LayerHook, ModelError, Param, Rows, Shown, Travelling};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
@@ -30,6 +31,8 @@ pub struct SteeringOptions {
 pub struct Steering {
     layers: Range<usize>,
     directions: Vec<Option<Param>>,
+    /// What the directions are made from, by layer: what copies in other processes get.
+    sums: Vec<Option<Vec<f32>>>,
     effect: String,
 }
 
@@ -67,26 +70,67 @@ impl Steering {
                 )));
             }
         }
-        let effect = fingerprint(&sums);
-        let backend = &pipeline.compute().backend;
-        let param = |(layer, sum): (usize, Option<Vec<f32>>)| {
-            sum.map(|values| backend.vector(&format!("control vector of layer {layer}"), values)).transpose()
-        };
-        let directions: Result<Vec<Option<Param>>, ModelError> =
-            sums.into_iter().enumerate().map(param).collect();
-        let directions = directions.map_err(|error| ControlVectorError::Unfit {
+        Self::of(sums, pipeline.compute()).map_err(|error| ControlVectorError::Unfit {
             file: "control vectors".to_owned(),
             reason: error.to_string(),
-        })?;
+        })
+    }
+
+    /// These directions, by layer.
+    fn of(sums: Vec<Option<Vec<f32>>>, compute: &Compute) -> Result<Self, ModelError> {
+        let effect = fingerprint(&sums);
+        let param = |(layer, sum): (usize, &Option<Vec<f32>>)| {
+            let name = format!("control vector of layer {layer}");
+            sum.clone().map(|values| compute.backend.vector(&name, values)).transpose()
+        };
+        let directions: Vec<Option<Param>> =
+            sums.iter().enumerate().map(param).collect::<Result<_, ModelError>>()?;
         let first = directions.iter().position(Option::is_some).unwrap_or(0);
         let end = directions.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        Ok(Self { layers: first..end, directions, effect })
+        Ok(Self { layers: first..end, directions, sums, effect })
+    }
+
+    /// What its copies are known by.
+    pub(crate) const KIND: &str = "control vector";
+
+    /// A copy in another process.
+    ///
+    /// # Errors
+    /// What are no directions of its model.
+    pub(crate) fn copied(recipe: &[u8], place: &HookPlace) -> Result<Self, String> {
+        let HookPlace { width, layers, .. } = *place;
+        let size = size_of::<u32>() + width * size_of::<f32>();
+        if !recipe.len().is_multiple_of(size) {
+            return Err(format!("{} bytes are no directions of {width} numbers", recipe.len()));
+        }
+        let mut sums: Vec<Option<Vec<f32>>> = vec![None; layers];
+        for one in recipe.chunks_exact(size) {
+            let (numbers, _) = one.as_chunks::<4>();
+            let Some((layer, values)) = numbers.split_first() else { continue };
+            let layer = u32::from_le_bytes(*layer) as usize;
+            let sum =
+                sums.get_mut(layer).ok_or_else(|| format!("a direction for layer {layer} of {layers}"))?;
+            *sum = Some(values.iter().map(|value| f32::from_le_bytes(*value)).collect());
+        }
+        Self::of(sums, &place.compute).map_err(|error| error.to_string())
+    }
+}
+
+impl Travelling for Steering {
+    fn recipe(&self) -> HookRecipe {
+        let mut content = Vec::new();
+        for (layer, sum) in self.sums.iter().enumerate() {
+            let Some(sum) = sum else { continue };
+            content.extend((layer as u32).to_le_bytes());
+            content.extend(sum.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        HookRecipe { kind: Self::KIND.to_owned(), content }
     }
 }
 
 impl LayerHook for Steering {
     fn name(&self) -> &str {
-        "control vector"
+        Self::KIND
     }
 
     fn layers(&self) -> Range<usize> {
@@ -103,6 +147,10 @@ impl LayerHook for Steering {
         };
         let backend = &shown.compute.backend;
         backend.add_vector(backend.copy(shown.rows)?, direction).map(Some)
+    }
+
+    fn travels(&self) -> Option<&dyn Travelling> {
+        Some(self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A merged model as a folder of Hugging Face.
 
 use super::{Merge, MergeProgress, encoded};
-use crate::load_error::LoadError;
+use crate::init::LoadError;
 use gguf_file::{AtomicFolder, GgmlType};
 use menagerie_assembly::StoredNumbers;
 use menagerie_kernels::Cpu;

@@ -5,8 +5,7 @@ mod gguf;
 mod low_rank;
 mod tensors;
 
-use crate::load_error::LoadError;
-use crate::resolve::ResolvedFile;
+use crate::init::{LoadError, ResolvedFile};
 use gguf_file::GgmlType;
 use low_rank::{add_low_rank, add_product, add_to_heads, matrix, merge_linear, vector};
 use menagerie_kernels::Cpu;

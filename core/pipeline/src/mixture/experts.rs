@@ -2,13 +2,11 @@
 
 use super::{GivenExpert, MixtureBase, MixtureRoles};
 use crate::adapters::with_target;
-use crate::load::check_fits;
-use crate::load_error::LoadError;
-use crate::memory::{MemoryEstimate, available};
-use crate::recipe::is_recipe;
-use crate::requantise::QuantisedTensors;
-use crate::resolve::ResolvedFile;
-use menagerie_adapters::{AdapterFile, fit};
+use crate::config::is_recipe;
+use crate::init::{
+    InMemory, LoadError, MemoryEstimate, QuantisedTensors, ResolvedFile, available, check_fits,
+};
+use menagerie_adapters::{AdapterFile, fit, fit_stage};
 use menagerie_assembly::{AssembleOptions, Claim, TensorEntry, assemble_feed_forwards, open_model};
 use menagerie_model::{AdaptedFeedForward, AdapterSet, AdapterSites, FeedForward, WeightGuard};
 use menagerie_registry::{Components, Part};
@@ -21,8 +19,19 @@ use std::sync::Arc;
 pub(super) struct Experts<'a> {
     pub(super) base: MixtureBase<'a>,
     pub(super) layers: &'a [usize],
+    pub(super) taking: Taking,
     pub(super) roles: &'a MixtureRoles,
     pub(super) components: &'a Components,
+}
+
+/// What experts are built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taking {
+    /// A model in this process.
+    Whole,
+    /// A stage: of a file that is not to stay mapped only what the stage needs is read.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "stages in processes need Unix sockets"))]
+    Stage,
 }
 
 /// An expert that is built.
@@ -51,15 +60,23 @@ impl Experts<'_> {
                 "it is a recipe; an expert is a model's file or folder, or an adapter (`adapter = ..`)";
             return Err(fault(path, reason.to_owned()));
         }
-        let mut resolved = ResolvedFile::new(open_model(path, options.mmap)?, registry, options.keys())?;
+        let reads_parts = !options.mmap && self.taking == Taking::Stage;
+        let file = open_model(path, options.mmap || reads_parts)?;
+        let mut resolved = ResolvedFile::new(file, registry, options.keys())?;
         self.compare(&resolved)?;
         if let Some(quantisation) = &options.quantisation {
             resolved.tensors = Arc::new(QuantisedTensors::new(&resolved, quantisation, options.threads)?);
+        }
+        if reads_parts {
+            resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
         }
         self.expect_room(&resolved)?;
         let how = AssembleOptions::whole(compute, self.components);
         let made = assemble_feed_forwards(resolved.config(), &*resolved.tensors, &how, self.layers);
         let made = made.map_err(LoadError::Tensors)?;
+        if reads_parts {
+            resolved.file.guard()().map_err(|error| fault(path, error.to_string()))?;
+        }
         self.compare_sizes(&resolved, &made.claims)?;
         let parts = made.parts.into_iter().map(|(layer, part)| (layer, Arc::from(part))).collect();
         let bytes = |claim: &Claim| claim.tensor.bytes.max(claim.tensor.bytes_taken(compute));
@@ -79,7 +96,8 @@ impl Experts<'_> {
             0 if made => entry.bytes,
             taken => taken,
         };
-        let weights = self.roles.iter().filter_map(entry).map(bytes).sum();
+        let own = self.roles.iter().filter(|(_, layer)| self.layers.contains(layer));
+        let weights = own.filter_map(entry).map(bytes).sum();
         let free = options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
         let estimate = MemoryEstimate { weights, available: free, ..MemoryEstimate::default() };
         check_fits(&part.file_name(), estimate, 0)
@@ -95,7 +113,10 @@ impl Experts<'_> {
         let made = assemble_feed_forwards(resolved.config(), &*resolved.tensors, &how, self.layers);
         let made = made.map_err(LoadError::Tensors)?;
         let sites = sites.into_sites();
-        let adapter = with_target(&sites, resolved, compute, |target| fit(&file, &file.name(), target))?;
+        let adapter = with_target(&sites, resolved, compute, |target| match self.taking {
+            Taking::Whole => fit(&file, &file.name(), target),
+            Taking::Stage => fit_stage(&file, &file.name(), target),
+        })?;
         let set = AdapterSet::new(vec![(Arc::new(adapter), 1.0)], &*compute.backend);
         let set = Arc::new(set.map_err(|error| fault(path, error.to_string()))?);
         let adapted = |(layer, part)| {

@@ -9,10 +9,10 @@
 
 use super::gate_file::{GateFile, LayerGate};
 use crate::error::GenerateError;
-use crate::hooks::PipelineHooks;
+use crate::hooks::{PipelineHooks, RequestKind};
 use crate::pipeline::TextPipeline;
+use crate::reading::Reading;
 use crate::scheduler::Scheduler;
-use crate::sequence::Wanted;
 use menagerie_model::{LayerHook, Shown};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -152,16 +152,14 @@ impl TextPipeline {
         let layers = 0..self.engine().model.shape().n_layers;
         let log = Arc::new(GateLog { layers, ..GateLog::default() });
         let hooks = PipelineHooks::of_layers([Arc::clone(&log) as _]);
-        let mut scheduler = Scheduler::for_one(Arc::clone(self.engine()), hooks)?;
-        let mut sequence = scheduler.create()?;
+        let hooks = PipelineHooks { lifecycles: self.hooks().lifecycles.clone(), ..hooks };
+        let scheduler = Scheduler::for_one(Arc::clone(self.engine()), hooks)?;
+        let mut reading = Reading::new(scheduler, RequestKind::Activations, cancel)?;
         for example in examples {
-            // A prefix that is held would not be seen again.
-            scheduler.reset(&mut sequence)?;
-            scheduler.begin(&mut sequence, &example.tokens, Wanted::Last)?;
-            scheduler.feed(&mut sequence, cancel, &mut |_, _| Ok(()))?;
+            reading.watch(&example.tokens)?;
             each(example, &log);
         }
-        scheduler.free(sequence)
+        Ok(())
     }
 }
 
@@ -343,7 +341,7 @@ impl LayerTrainer {
         self.gradient.fill(0.0);
         batch.for_each(|example| self.add(example, share));
         self.steps += 1;
-        let [first, second] = BETAS.map(|beta| 1.0 - beta.powi(self.steps));
+        let [first, second] = BETAS.map(|beta| 1.0 - libm::pow(beta, f64::from(self.steps)));
         let [means, squares] = &mut self.moments;
         let moments = means.iter_mut().zip(squares);
         for ((weight, gradient), (mean, square)) in self.weights.iter_mut().zip(&self.gradient).zip(moments) {
@@ -358,7 +356,7 @@ impl LayerTrainer {
         for example in examples {
             let Some(rows) = example.layers.get(&self.layer) else { continue };
             let (_, mean) = self.chances(rows);
-            loss -= softmax(&mean)[example.expert].ln();
+            loss -= libm::log(softmax(&mean)[example.expert]);
             let best = (1..mean.len()).fold(0, |best, at| if mean[at] > mean[best] { at } else { best });
             right += usize::from(best == example.expert);
         }
@@ -377,7 +375,7 @@ impl LayerTrainer {
 
 fn softmax(values: &[f64]) -> Vec<f64> {
     let highest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let mut out: Vec<f64> = values.iter().map(|value| (value - highest).exp()).collect();
+    let mut out: Vec<f64> = values.iter().map(|value| libm::exp(value - highest)).collect();
     let sum: f64 = out.iter().sum();
     out.iter_mut().for_each(|value| *value /= sum);
     out

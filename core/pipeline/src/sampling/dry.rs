@@ -112,9 +112,12 @@ impl Dry {
     /// The penalty of a repetition of `length` tokens; the exponent is bounded so that it stays finite.
     fn penalty(&self, length: usize) -> f32 {
         let base = f64::from(self.base);
-        let bound = if base > 1.000_001 { (f64::from(f32::MAX).ln() / base.ln()).floor() } else { f64::MAX };
+        let bound = match base > 1.000_001 {
+            true => (libm::log(f64::from(f32::MAX)) / libm::log(base)).floor(),
+            false => f64::MAX,
+        };
         let exponent = ((length - self.allowed_length) as f64).min(bound);
-        (f64::from(self.multiplier) * base.powf(exponent)).min(f64::from(f32::MAX)) as f32
+        (f64::from(self.multiplier) * libm::pow(base, exponent)).min(f64::from(f32::MAX)) as f32
     }
 }
 

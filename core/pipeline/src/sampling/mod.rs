@@ -7,6 +7,7 @@
 //! min-p, XTC, temperature, pick.
 
 mod bias;
+mod breakers;
 mod candidates;
 mod chain;
 mod dry;
@@ -21,6 +22,7 @@ mod truncation;
 mod xtc;
 
 pub use bias::LogitBias;
+pub(crate) use breakers::KnownBreakers;
 pub use candidates::{Candidate, Candidates};
 pub use chain::Chain;
 pub use dry::{Breakers, Dry};

@@ -2,6 +2,7 @@
 
 use super::random::mixed;
 use super::{Candidates, Generator, LogitsPart, SamplingError};
+use crate::named::Named;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -96,25 +97,9 @@ impl Sampler {
     /// # Errors
     /// A name that nobody added, or an option that its sampler does not take, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (name, rest) = text.split_once('=').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let kinds = added_samplers();
-        let Some(kind) = kinds.iter().find(|kind| kind.name == name) else {
-            let known: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
-            return Err(match (name.split_once(':'), known.is_empty()) {
-                (None, _) => format!("`{name}` is no sampler: a name like author/name:sampler is wanted"),
-                (Some((plugin, _)), true) => {
-                    format!("there is no sampler `{name}`: load the plugin `{plugin}` with --plugin-dir DIR")
-                }
-                (Some(_), false) => format!("there is no sampler `{name}`; there are: {}", known.join(", ")),
-            });
-        };
-        let pairs = rest.into_iter().flat_map(|rest| rest.split(',')).filter(|pair| !pair.is_empty());
-        let pair = |pair: &str| match pair.split_once('=') {
-            Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-            None => Err(format!("`{pair}`: key=value is wanted, as in {name}=key=value")),
-        };
-        let options = pairs.map(pair).collect::<Result<Vec<_>, _>>()?;
-        (kind.with_options)(&options).map_err(|fault| format!("sampler `{name}`: {fault}"))
+        let Named { kind, options } = Named::parse("sampler", text, &kinds, |kind| kind.name)?;
+        (kind.with_options)(&options).map_err(|fault| format!("sampler `{}`: {fault}", kind.name))
     }
 }
 

@@ -71,7 +71,7 @@ impl LogitsPart for MinP {
             return Ok(());
         }
         if let Some(best) = candidates.best() {
-            candidates.keep_from(best.logit + self.p.ln(), self.min_keep);
+            candidates.keep_from(best.logit + libm::logf(self.p), self.min_keep);
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ impl LogitsPart for Typical {
         }
         candidates.sort();
         let probabilities = candidates.probabilities();
-        let surprise = |p: f32| -p.ln();
+        let surprise = |p: f32| -libm::logf(p);
         let entropy: f32 = probabilities.iter().filter(|&&p| p > 0.0).map(|&p| p * surprise(p)).sum();
         let mut order: Vec<usize> = (0..probabilities.len()).collect();
         let distance = |index: usize| (surprise(probabilities[index]) - entropy).abs();

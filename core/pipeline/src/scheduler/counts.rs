@@ -13,6 +13,10 @@ pub struct SchedulerCounts {
     pub preemptions: u64,
     /// Tokens whose state was given up so, to be computed again.
     pub preempted_tokens: u64,
+    /// Of the times, those in which the state was kept in memory, to be put back.
+    pub set_aside: u64,
+    /// Tokens whose state was kept so.
+    pub set_aside_tokens: u64,
     /// Sequences kept for others that were given up for their pages or their place.
     pub evictions: u64,
 }
@@ -20,13 +24,24 @@ pub struct SchedulerCounts {
 impl SchedulerCounts {
     /// What was done since `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
-        let Self { steps, rows, shared, preemptions, preempted_tokens, evictions } = *self;
+        let Self {
+            steps,
+            rows,
+            shared,
+            preemptions,
+            preempted_tokens,
+            set_aside,
+            set_aside_tokens,
+            evictions,
+        } = *self;
         Self {
             steps: steps - before.steps,
             rows: rows - before.rows,
             shared: shared - before.shared,
             preemptions: preemptions - before.preemptions,
             preempted_tokens: preempted_tokens - before.preempted_tokens,
+            set_aside: set_aside - before.set_aside,
+            set_aside_tokens: set_aside_tokens - before.set_aside_tokens,
             evictions: evictions - before.evictions,
         }
     }

@@ -2,11 +2,12 @@
 //! one that is kept after its end.
 //!
 //! States of which every row stays can be shared up to any token; the others (windows, recurrent states) as they are at a
-//! length that a sequence stopped at: where it ended, at its snapshots, or at a cut, a length at which it is known to part
-//! from others. Tokens are compared themselves, not hashes of them, with the adapters and the rope regime they were computed
+//! length that a sequence stopped at: where it ended, at its snapshots (some near the end of its prompt: borders), or at a
+//! cut, a length at which it is known to part from others. Tokens are compared themselves, not hashes of them, with the adapters and the rope regime they were computed
 //! with. Hooks and all other options are the scheduler's own.
 
 use super::Scheduler;
+use super::room::release;
 use crate::adapters::Adapted;
 use crate::error::GenerateError;
 use crate::sequence::Sequence;
@@ -139,11 +140,11 @@ impl Scheduler {
         if common == source.held || self.engine.goes_back_anywhere() {
             return Ok(common);
         }
-        if self.engine.is_recurrent() {
-            let lengths = source.snapshots.iter().map(|snapshot| snapshot.tokens());
-            return Ok(lengths.filter(|&len| len <= common).max().unwrap_or(0));
+        if !self.engine.is_recurrent() && common >= self.pool.shortest(source.id)? {
+            return Ok(common);
         }
-        Ok(if common >= self.pool.shortest(source.id)? { common } else { 0 })
+        let lengths = source.snapshots.iter().map(|snapshot| snapshot.tokens());
+        Ok(lengths.filter(|&len| len <= common).max().unwrap_or(0))
     }
 
     /// A sequence that has what `source` has, or an empty one; `running` are those it was looked for among.
@@ -188,7 +189,7 @@ impl Scheduler {
     /// # Errors
     /// The sequence is another scheduler's.
     pub fn retire(&mut self, mut sequence: Sequence) -> Result<(), GenerateError> {
-        sequence.tokens.truncate(sequence.held);
+        sequence.forget_pending();
         sequence.cuts.clear();
         let anywhere = self.engine.goes_back_anywhere();
         let covers = |whole: &Sequence, part: &Sequence| {
@@ -234,6 +235,7 @@ impl Scheduler {
         }
         // Only the state: snapshots below it are the sequence's own.
         let mut left = sequence.twin(self.fork(sequence.id)?);
+        release(&mut self.pool, &mut left)?;
         left.snapshots.clear();
         self.retire(left)
     }

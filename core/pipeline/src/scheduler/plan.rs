@@ -1,26 +1,30 @@
 //! Who gets how many rows of a step.
 
 use super::Scheduler;
-use crate::sequence::Sequence;
-use crate::step::StepPart;
+use crate::output::StepPart;
+use crate::sequence::{Sequence, Wanted};
 use menagerie_model::InferenceStep;
 use std::cmp::Reverse;
 use std::ops::Range;
 
 /// The rows a sequence gets in a step.
-pub(super) struct Planned {
-    pub(super) index: usize,
-    pub(super) rows: Range<usize>,
-    pub(super) logits: Range<usize>,
-    pub(super) step: InferenceStep,
+pub(crate) struct Planned {
+    /// Its place among the sequences of the step.
+    pub(crate) index: usize,
+    /// Its rows in the step.
+    pub(crate) rows: Range<usize>,
+    /// Those of them that want logits, counted from its first.
+    pub(crate) logits: Range<usize>,
+    pub(crate) step: InferenceStep,
+    pub(super) wanted: Wanted,
 }
 
 impl Scheduler {
     /// Shares the rows of a step out, and makes room for them, the most urgent sequence first. Sequences for which there is
     /// no room, even alone, have failed; others without room wait for a later step.
-    pub(super) fn plan(&mut self, sequences: &mut [&mut Sequence]) -> (Vec<Planned>, Vec<StepPart>) {
+    pub(crate) fn plan(&mut self, sequences: &mut [&mut Sequence]) -> (Vec<Planned>, Vec<StepPart>) {
         let rows = self.share_out(sequences);
-        for (sequence, rows) in sequences.iter_mut().zip(&rows).filter(|(one, _)| one.pending() > 0) {
+        for (sequence, rows) in sequences.iter_mut().zip(&rows).filter(|(one, _)| one.to_compute() > 0) {
             sequence.urgency.waited = if *rows > 0 { 0 } else { sequence.urgency.waited + 1 };
         }
         let mut order: Vec<usize> = (0..rows.len()).filter(|&index| rows[index] > 0).collect();
@@ -36,8 +40,9 @@ impl Scheduler {
             match self.make_room(sequences, index, rows) {
                 Ok(true) => {
                     let (step, logits) = sequences[index].next_step(rows);
-                    plan.push(Planned { index, rows: next..next + rows, logits, step });
-                    next += rows;
+                    let (wanted, rows) = (sequences[index].wanted, next..next + rows);
+                    next = rows.end;
+                    plan.push(Planned { index, rows, logits, step, wanted });
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -66,7 +71,7 @@ impl Scheduler {
             left -= rows[index];
         }
         for index in order {
-            let pending = sequences[index].pending();
+            let pending = sequences[index].to_compute();
             if rows[index] == 0 && !sequences[index].is_decoding() && !(whole && pending > left) {
                 rows[index] = sequences[index].up_to_cut(pending.min(left));
                 left -= rows[index];

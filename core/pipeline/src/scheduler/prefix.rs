@@ -5,28 +5,37 @@ use crate::error::GenerateError;
 use crate::sequence::Sequence;
 use std::sync::Arc;
 
-/// Snapshots a sequence keeps; each is a copy of its recurrent states.
+/// Snapshots a sequence keeps; each is a copy of its recurrent states, and the pages that windows show there.
 pub(crate) const SNAPSHOTS: usize = 4;
+
+/// How far before the end of a prompt a point is kept for others that end otherwise, and how many tokens are computed at
+/// least for such a point: each makes a smaller step.
+const BORDERS: [(usize, usize); 2] = [(256, 1024), (64, 256)];
 
 impl Scheduler {
     /// Goes back to `len` tokens, or to as many fewer as the states allow: windows may have dropped what would be visible
     /// again, and recurrent states know only their snapshots. What was not fed is forgotten.
-    pub(super) fn go_back(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
+    pub(crate) fn go_back(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
         // What lay in a stage that failed is gone as a whole.
         let len = if self.pool.is_lost(sequence.id)? { 0 } else { len.min(sequence.held) };
-        let reached = if len == sequence.held {
-            len
-        } else if self.engine.is_recurrent() {
+        sequence.aside = None;
+        let stays = len == sequence.held || len == 0;
+        if !stays && (self.engine.is_recurrent() || len < self.pool.shortest(sequence.id)?) {
             return self.restore(sequence, len);
-        } else if len >= self.pool.shortest(sequence.id)? {
-            len
-        } else {
-            0
-        };
-        self.pool.truncate(sequence.id, reached)?;
-        sequence.held = reached;
-        sequence.tokens.truncate(reached);
+        }
+        self.pool.truncate(sequence.id, len)?;
+        sequence.snapshots.retain(|snapshot| snapshot.tokens() <= len);
+        sequence.held = len;
+        sequence.tokens.truncate(len);
         Ok(())
+    }
+
+    /// Notes where a prompt that others may begin like keeps points to go on from, for states that cannot go back anywhere:
+    /// near its end, since what differs is more often a question than what is asked about.
+    pub(crate) fn set_borders(&self, sequence: &mut Sequence) {
+        let (held, end) = (sequence.held, sequence.tokens.len());
+        let far = BORDERS.iter().filter(|(before, least)| end.saturating_sub(held) >= before + least);
+        sequence.borders = far.map(|(before, _)| end - before).collect();
     }
 
     /// After a failed step: rows past the length do not count, but a recurrent state may have been written over. Gives the
@@ -42,21 +51,30 @@ impl Scheduler {
         recovered.err().unwrap_or(error)
     }
 
-    /// Keeps a point that a recurrent sequence can go back to. The newest two stay (an answer is given again from before
-    /// the prompt's last chunk); the others are spread evenly.
+    /// Keeps a point that a recurrent sequence can go back to, and where sequences share what they begin with also one with
+    /// windows. The newest two stay (an answer is given again from before the prompt's last chunk), and the borders; the
+    /// others are spread evenly.
     pub(super) fn remember(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
-        if !self.engine.is_recurrent() {
+        let windows = self.needs_cuts() && self.pool.has_windows();
+        if !self.engine.is_recurrent() && !windows {
             return Ok(());
         }
-        let kept = &mut sequence.snapshots;
-        kept.push(Arc::new(self.pool.snapshot(sequence.id)?));
+        let snapshot = self.pool.snapshot(sequence.id)?;
+        if windows {
+            self.pool.retain(sequence.id, &snapshot)?;
+            sequence.retains = true;
+        }
+        let (kept, borders) = (&mut sequence.snapshots, &sequence.borders);
+        kept.push(Arc::new(snapshot));
         if kept.len() > SNAPSHOTS {
             let gap = |index: &usize| {
                 let before = index.checked_sub(1).map_or(0, |before| kept[before].tokens());
                 kept[index + 1].tokens() - before
             };
-            if let Some(closest) = (0..kept.len() - 2).min_by_key(gap) {
-                kept.remove(closest);
+            let spread = (0..kept.len() - 2).filter(|&index| !borders.contains(&kept[index].tokens()));
+            if let Some(closest) = spread.min_by_key(gap) {
+                let gone = kept.remove(closest);
+                self.pool.release(sequence.id, &gone)?;
             }
         }
         Ok(())

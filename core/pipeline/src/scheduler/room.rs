@@ -3,11 +3,13 @@
 use super::Scheduler;
 use crate::error::GenerateError;
 use crate::sequence::{Sequence, Wanted};
+use menagerie_model::StatePool;
 
 impl Scheduler {
-    /// Makes room for the next `rows` rows of a sequence: kept sequences go first, then the state of less urgent ones, the
-    /// least urgent first. Gives `false` where more urgent ones hold the pages and go on: they will give them back. A
-    /// sequence that begins beside those has room for all it is to compute, or it would lose what it has again and again.
+    /// Makes room for the next `rows` rows of a sequence, and puts back what was set aside of it. Points that windows could
+    /// go back to are given up first, then kept sequences, then the state of less urgent ones, the least urgent first. Gives
+    /// `false` where more urgent ones hold the pages and go on: they will give them back. A sequence that begins beside those
+    /// has room for all it is to compute, or it would lose what it has again and again.
     ///
     /// Nobody gives pages to a less urgent sequence, and time does not make a sequence more urgent here: the most urgent one
     /// of those that run always goes on.
@@ -20,42 +22,97 @@ impl Scheduler {
         index: usize,
         rows: usize,
     ) -> Result<bool, GenerateError> {
-        let (id, held) = (sequences[index].id, sequences[index].held);
-        let alone = held + rows <= self.pool.options().capacity_tokens;
+        let (id, held, reached) = (sequences[index].id, sequences[index].held, sequences[index].reached());
+        let alone = reached + rows <= self.pool.options().capacity_tokens;
         let rank = sequences[index].urgency.rank();
         let others = sequences.iter().any(|other| other.pending() > 0 && other.urgency.rank() < rank);
         let whole = if held == 0 && others { sequences[index].pending() } else { 0 };
-        while alone && !(self.pool.has_room(id, rows)? && self.pool.free_tokens() >= whole) {
-            if self.evict(None)? {
+        while alone && !(self.fits(sequences[index], rows)? && self.pool.free_tokens() >= whole) {
+            if self.release_points(sequences, index, rows)? || self.evict(None)? {
                 continue;
             }
             match victim(sequences, index) {
-                Some(victim) => self.preempt(sequences[victim])?,
+                Some(victim) => {
+                    let aside = sequences.iter().filter_map(|sequence| sequence.aside.as_ref());
+                    let taken = aside.map(|aside| aside.bytes()).sum();
+                    self.preempt(sequences[victim], taken)?;
+                }
                 None if others => return Ok(false),
                 None => break,
             }
         }
-        self.pool.reserve(id, held, rows)?;
+        if !self.bring_back(sequences[index]) {
+            return Ok(false);
+        }
+        self.pool.reserve(id, reached, rows)?;
         Ok(true)
     }
 
-    /// Gives the state of a sequence up; the next steps compute it again, from the same tokens.
-    ///
-    /// A snapshot would be as large as what is to be freed, in the same memory: on the CPU a larger pool is better. Where
-    /// a prompt is something else than what was generated (a choice for a whole prompt, hooks of one phase) it is computed
-    /// again as it was, and the tokens after it one by one.
-    fn preempt(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
-        self.counts.preemptions += 1;
-        self.counts.preempted_tokens += sequence.held as u64;
+    /// Whether pages are free for the next rows of a sequence, and for what is set aside of it.
+    fn fits(&self, sequence: &Sequence, rows: usize) -> Result<bool, GenerateError> {
+        match &sequence.aside {
+            Some(aside) => Ok(self.pool.can_refill(aside.tokens(), &aside.first(), rows)),
+            None => Ok(self.pool.has_room(sequence.id, rows)?),
+        }
+    }
+
+    /// Gives up the points of one sequence that windows could go back to, if pages of windows are what is lacking; `false` if
+    /// there are none.
+    fn release_points(
+        &mut self,
+        sequences: &mut [&mut Sequence],
+        index: usize,
+        rows: usize,
+    ) -> Result<bool, GenerateError> {
+        let next = &sequences[index];
+        if next.aside.is_none() && self.pool.has_window_room(next.id, rows)? {
+            return Ok(false);
+        }
+        let running = sequences.iter_mut().map(|sequence| &mut **sequence);
+        let Some(sequence) = self.kept.iter_mut().chain(running).find(|one| one.retains) else {
+            return Ok(false);
+        };
+        release(&mut self.pool, sequence)?;
+        if !self.engine.is_recurrent() {
+            sequence.snapshots.clear();
+        }
+        Ok(true)
+    }
+
+    /// Gives the state of a sequence up. It is set aside, where [`Self::copy_aside`] finds that worth it (`taken` bytes are
+    /// set aside of others); else the next steps compute it again, from the same tokens. Where a prompt is something else than
+    /// what was generated (a choice for a whole prompt, hooks of one phase) it is then computed again as it was, and the
+    /// tokens after it one by one.
+    fn preempt(&mut self, sequence: &mut Sequence, taken: usize) -> Result<(), GenerateError> {
+        let aside = self.copy_aside(sequence, taken).map(Box::new);
+        let held = sequence.held as u64;
         let tokens = std::mem::take(&mut sequence.tokens);
         let went = self.go_back(sequence, 0);
         sequence.tokens = tokens;
         sequence.preemptions += 1;
+        self.counts.preemptions += 1;
+        if went.is_ok() && aside.is_some() {
+            sequence.aside = aside;
+            sequence.times_aside += 1;
+            self.counts.set_aside += 1;
+            self.counts.set_aside_tokens += held;
+            return Ok(());
+        }
+        self.counts.preempted_tokens += held;
         if self.is_uniform() {
             sequence.prompt = sequence.tokens.len();
         }
         went
     }
+}
+
+/// Gives back the pages that are kept for points that windows have left.
+pub(super) fn release(pool: &mut StatePool, sequence: &mut Sequence) -> Result<(), GenerateError> {
+    sequence.retains = false;
+    for snapshot in &sequence.snapshots {
+        pool.release(sequence.id, snapshot)?;
+    }
+    Ok(())
 }
 
 /// The least urgent other sequence that holds pages, if it is less urgent than this one.

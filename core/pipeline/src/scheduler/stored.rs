@@ -79,6 +79,20 @@ impl Section {
 }
 
 impl StoredSequence {
+    /// The same without points to come back to.
+    pub(super) fn without_snapshots(self) -> Self {
+        Self { snapshots: Vec::new(), ..self }
+    }
+
+    /// By state: the first position whose rows are stored; 0 where there are none.
+    pub(super) fn first(&self) -> Vec<usize> {
+        let first = |state: &StoredState| match state {
+            StoredState::Rows { first, .. } => *first,
+            StoredState::Block { .. } => 0,
+        };
+        self.states.iter().map(first).collect()
+    }
+
     /// What is stored of it, in order.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let mut sections = vec![Section::Tokens];
@@ -158,7 +172,11 @@ impl Scheduler {
             },
             sets: self.pool.sets(),
             states: self.pool.specs().iter().enumerate().map(state).collect::<Result<_, _>>()?,
-            snapshots: sequence.snapshots.iter().map(|snapshot| snapshot.tokens()).collect(),
+            // Where nothing is recurrent they are pages of this pool, and no more.
+            snapshots: match self.engine.is_recurrent() {
+                true => sequence.snapshots.iter().map(|snapshot| snapshot.tokens()).collect(),
+                false => Vec::new(),
+            },
         })
     }
 
@@ -173,8 +191,8 @@ impl Scheduler {
         take: &mut dyn FnMut(Piece) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut copies = Vec::new();
-        for snapshot in &sequence.snapshots {
-            copies.extend(snapshot.values().map_err(GenerateError::from)?);
+        for snapshot in sequence.snapshots.iter().filter(|one| held.snapshots.contains(&one.tokens())) {
+            copies.extend(self.pool.copies(snapshot).map_err(GenerateError::from)?);
         }
         let mut copies = copies.into_iter();
         for section in held.sections() {
@@ -198,7 +216,9 @@ impl Scheduler {
                     let values = self.pool.read_block(*state, sequence.id).map_err(GenerateError::from)?;
                     take(Piece::Bytes(&floats_out(&values)))?;
                 }
-                Section::Copy { .. } => take(Piece::Bytes(&floats_out(copies.next().unwrap_or_default())))?,
+                Section::Copy { .. } => {
+                    take(Piece::Bytes(&floats_out(&copies.next().unwrap_or_default())))?;
+                }
             }
             take(Piece::End)?;
         }
@@ -233,12 +253,7 @@ impl Scheduler {
         held: &StoredSequence,
         give: &mut dyn FnMut(Given) -> Result<(), E>,
     ) -> Result<(), E> {
-        let first = |state: &StoredState| match state {
-            StoredState::Rows { first, .. } => *first,
-            StoredState::Block { .. } => 0,
-        };
-        let first: Vec<usize> = held.states.iter().map(first).collect();
-        self.pool.refill(sequence.id, held.tokens, &first).map_err(GenerateError::from)?;
+        self.pool.refill(sequence.id, held.tokens, &held.first()).map_err(GenerateError::from)?;
         let mut copies: Vec<Vec<Vec<f32>>> = vec![Vec::new(); held.snapshots.len()];
         for section in held.sections() {
             give(Given::Begin(&section))?;

@@ -1,9 +1,9 @@
 //! [`identity`]: what the stages of a model must have in common.
 
-use crate::fingerprint;
-use crate::load_error::LoadError;
-use crate::options::LoadOptions;
-use crate::resolve::ResolvedFile;
+use crate::config::{GivenAdapter, LoadOptions};
+use crate::init::{LoadError, LoadQuantisation, ResolvedFile, fingerprint};
+use crate::mixture::{GivenExpert, GivenGate, GivenMixture};
+use menagerie_adapters::XLoraConfig;
 use menagerie_spec::AdapterKind;
 use menagerie_stages::Identity;
 use std::path::PathBuf;
@@ -13,25 +13,120 @@ use std::path::PathBuf;
 /// # Errors
 /// A file that cannot be read.
 pub(crate) fn identity(resolved: &ResolvedFile, options: &LoadOptions) -> Result<Identity, LoadError> {
-    let failed = |file: String, reason: String| LoadError::Stages { file, reason };
-    let files = |paths: &[PathBuf]| {
-        fingerprint::of_files(paths)
-            .map_err(|(path, error)| failed(path.display().to_string(), error.to_string()))
-    };
-    let spec = fingerprint::of_model(resolved).map_err(|error| {
-        failed(resolved.file_name(), format!("its config cannot be told from others: {error}"))
+    let spec = fingerprint::of_model(resolved).map_err(|error| LoadError::Stages {
+        file: resolved.file_name(),
+        reason: format!("its config cannot be told from others: {error}"),
     })?;
-    let mut adapters = Vec::new();
-    for given in options.adapters.iter().filter(|given| given.kind == AdapterKind::Lora) {
-        let name = given.path.file_name().unwrap_or_default().to_string_lossy();
-        let files = files(std::slice::from_ref(&given.path))?;
-        adapters.push(format!("{name} x {}: {files}", given.weight));
+    let mut weights = format!("{} bytes, {}", resolved.file.bytes(), files(resolved.file.paths())?);
+    if let Some(quantisation) = &options.quantisation {
+        weights += &quantised(quantisation)?;
     }
+    if let Some(mixture) = &options.mixture {
+        weights += &mixed(mixture)?;
+    }
+    let adapters: Result<Vec<String>, LoadError> = options.adapters.iter().map(adapter).collect();
     Ok(Identity {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         spec: format!("{} {spec}", resolved.config().architecture),
-        weights: format!("{} bytes, {}", resolved.file.bytes(), files(resolved.file.paths())?),
+        weights,
         arithmetic: format!("{:?}, F16 prompts in {:?}", options.arithmetic, options.half_prompts),
-        adapters: adapters.join(", "),
+        adapters: adapters?.join(", "),
     })
+}
+
+fn files<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<String, LoadError> {
+    fingerprint::of_files(paths).map_err(|(path, error)| LoadError::Stages {
+        file: path.display().to_string(),
+        reason: error.to_string(),
+    })
+}
+
+/// What weights were quantised to while loading, and by what importance.
+fn quantised(quantisation: &LoadQuantisation) -> Result<String, LoadError> {
+    let LoadQuantisation { policy, importance, .. } = quantisation;
+    let importance = importance.as_ref().map(|(file, _)| files([&PathBuf::from(file)])).transpose()?;
+    let importance = importance.map(|hash| format!(" by importance {hash}")).unwrap_or_default();
+    Ok(format!(", quantised to {}{importance}", policy.file_type()))
+}
+
+/// The parts of a mixture, and who chooses among them.
+fn mixed(mixture: &GivenMixture) -> Result<String, LoadError> {
+    let GivenMixture { layers, experts, gate, choose } = mixture;
+    let mut text = format!(", mixture in layers {layers:?} by {choose:?} of");
+    for expert in experts {
+        text += &match expert {
+            GivenExpert::Model(path) => format!(" {}", files([path])?),
+            GivenExpert::Adapter { path, modules } => format!(" adapter {} {modules:?}", files([path])?),
+        };
+    }
+    Ok(match gate {
+        GivenGate::File(path) => format!("{text} gate {}", files([path])?),
+        GivenGate::Always(expert) => format!("{text} always {expert}"),
+    })
+}
+
+fn adapter(given: &GivenAdapter) -> Result<String, LoadError> {
+    let GivenAdapter { kind, path, weight } = given;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut all = vec![path.clone()];
+    if *kind == AdapterKind::XLora {
+        // The adapters that it mixes may lie elsewhere.
+        all.extend(XLoraConfig::read(path)?.into_iter().flat_map(|read| read.members).map(|one| one.folder));
+    }
+    Ok(format!("{} {name} x {weight}: {}", kind.name(), files(&all)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use menagerie_quantise::Policy;
+    use menagerie_spec::MixtureChoice;
+    use std::sync::Arc;
+
+    #[test]
+    fn every_file_of_a_mixture_counts_and_who_chooses() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths =
+            ["expert.gguf", "adapter.safetensors", "gate.safetensors"].map(|name| folder.path().join(name));
+        paths.iter().for_each(|path| std::fs::write(path, "as it was").unwrap());
+        let [expert, adapter, gate] = paths.clone();
+        let mixture = GivenMixture {
+            layers: None,
+            experts: vec![
+                GivenExpert::Model(expert),
+                GivenExpert::Adapter { path: adapter, modules: Some(vec!["up_proj".to_owned()]) },
+            ],
+            gate: GivenGate::File(gate),
+            choose: MixtureChoice::Token,
+        };
+        let first = mixed(&mixture).unwrap();
+        assert_eq!(mixed(&mixture).unwrap(), first);
+        let others = [
+            GivenMixture { layers: Some(vec![1]), ..mixture.clone() },
+            GivenMixture { choose: MixtureChoice::Prompt, ..mixture.clone() },
+            GivenMixture { gate: GivenGate::Always(1), ..mixture.clone() },
+            GivenMixture { experts: mixture.experts[..1].to_vec(), ..mixture.clone() },
+        ];
+        assert!(others.iter().all(|other| mixed(other).unwrap() != first));
+        for path in &paths {
+            std::fs::write(path, "another").unwrap();
+            assert_ne!(mixed(&mixture).unwrap(), first, "{}", path.display());
+            std::fs::write(path, "as it was").unwrap();
+        }
+        std::fs::remove_file(&paths[2]).unwrap();
+        assert!(mixed(&mixture).unwrap_err().to_string().contains("gate.safetensors"));
+    }
+
+    #[test]
+    fn importance_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("i.gguf");
+        let said = |bytes: &str| {
+            std::fs::write(&file, bytes).unwrap();
+            let importance = Some((file.display().to_string(), Arc::default()));
+            let policy = Policy::named("q4_k_m").unwrap();
+            quantised(&LoadQuantisation { policy, importance, requantise: false, progress: None }).unwrap()
+        };
+        assert!(said("one") == said("one") && said("one") != said("other"));
+    }
 }

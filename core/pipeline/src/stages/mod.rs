@@ -1,6 +1,7 @@
 //! [`StageOptions`]: a model opened as stages.
 
 mod identity;
+mod library;
 mod probe;
 #[cfg(unix)]
 mod processes;
@@ -9,20 +10,20 @@ mod serving;
 mod start;
 mod threads;
 
+pub(crate) use library::HookPlace;
 pub(crate) use probe::probe;
 #[cfg(unix)]
 pub(crate) use processes::chain_of_processes;
 #[cfg(unix)]
-pub use serving::serve_stage;
+pub use serving::{refuse_stage, serve_stage};
 pub use start::{StageLauncher, StageStart};
 pub(crate) use threads::chain_of_threads;
 
-use crate::load_error::LoadError;
-use crate::options::LoadOptions;
-use crate::resolve::ResolvedFile;
-use menagerie_assembly::{Assembly, StagePlan};
-use menagerie_spec::AdapterKind;
+use crate::config::LoadOptions;
+use crate::init::{LoadError, ResolvedFile};
+use menagerie_assembly::{Assembly, ModelTensors, StagePlan};
 use menagerie_stages::{ChainOptions, StageName};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -120,11 +121,17 @@ pub(crate) enum Made {
 }
 
 impl Made {
-    /// Whether every tensor that was taken is F32.
-    pub(crate) fn is_f32(&self) -> bool {
+    /// Whether every tensor that was taken is F32, as these tensors have it: stages in processes have other types with
+    /// `--quant` than those that the whole is known by here.
+    pub(crate) fn is_f32(&self, tensors: &dyn ModelTensors) -> bool {
+        let others = tensors.entries().iter().filter(|tensor| tensor.kind != "F32");
+        let others: HashSet<&str> = others.map(|tensor| tensor.name.as_str()).collect();
+        let is_f32 = |assembly: &Assembly| {
+            assembly.claims.iter().all(|claim| !others.contains(claim.tensor.name.as_str()))
+        };
         match self {
-            Self::Whole(assembly) => assembly.is_f32(),
-            Self::Split { stages, whole } => stages.iter().chain(whole).all(Assembly::is_f32),
+            Self::Whole(assembly) => is_f32(assembly),
+            Self::Split { stages, whole } => stages.iter().chain(whole).all(is_f32),
         }
     }
 }
@@ -144,36 +151,42 @@ pub fn serve_stage(
     Err(LoadError::Stages { file: path.display().to_string(), reason })
 }
 
-/// Refuses what a split model does not have.
+/// Says why a process is no stage: not on this system, which lacks Unix sockets.
 ///
 /// # Errors
-/// Options that contradict each other.
+/// Always.
+#[cfg(not(unix))]
+pub fn refuse_stage(_start: &StageStart, reason: &str) -> Result<(), LoadError> {
+    let reason = format!("{reason} (and stages in processes need Unix sockets, which this system lacks)");
+    Err(LoadError::Stages { file: "a stage".to_owned(), reason })
+}
+
+/// Refuses what this system does not have.
+///
+/// # Errors
+/// Stages in processes where there are no Unix sockets.
 pub(crate) fn check(options: &LoadOptions) -> Result<(), LoadError> {
-    let Some(stages) = &options.stages else { return Ok(()) };
-    if options.adapters.iter().any(|adapter| adapter.kind == AdapterKind::XLora) {
-        let reason = "X-LoRA weights adapters with what the whole model computes: use it without --stages";
-        return Err(LoadError::Options(reason.to_owned()));
-    }
-    let StagePlace::Processes(_) = stages.place else { return Ok(()) };
-    if options.quantisation.is_some() {
-        let reason = "stages in processes read the weights as they are in the file: quantise it first (`menagerie quantize`), or use \
-                      --stages";
-        return Err(LoadError::Options(reason.to_owned()));
-    }
-    if options.mixture.is_some() {
-        let reason = "a recipe with a [mixture] has weights of several files, which stages in processes do not share: use --stages";
-        return Err(LoadError::Options(reason.to_owned()));
-    }
-    if !options.mmap {
-        let reason =
-            "stages in processes map the file, each what it needs: leave --no-mmap out, or use --stages";
-        return Err(LoadError::Options(reason.to_owned()));
-    }
-    if cfg!(not(unix)) {
+    if cfg!(not(unix)) && in_processes(options) {
         let reason = "stages in processes need Unix sockets, which this system lacks: use --stages";
         return Err(LoadError::Options(reason.to_owned()));
     }
     Ok(())
+}
+
+/// Whether the stages of the model are processes of their own, which take its weights in themselves.
+pub(crate) fn in_processes(options: &LoadOptions) -> bool {
+    options.stages.as_ref().is_some_and(|stages| matches!(stages.place, StagePlace::Processes(_)))
+}
+
+/// How the process that has the chain looks at the model that its stages take in: mapped, in the types of the file.
+pub(crate) fn looking(options: &LoadOptions) -> LoadOptions {
+    LoadOptions { mmap: true, quantisation: None, ..options.clone() }
+}
+
+/// Whether stages in processes have weights in memory of their own instead of mapping them: there is no whole model then
+/// that costs nothing.
+pub(crate) fn takes_copies(options: &LoadOptions) -> bool {
+    !options.mmap || options.quantisation.is_some()
 }
 
 /// The names of the stages of a plan.

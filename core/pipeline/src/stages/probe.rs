@@ -1,7 +1,7 @@
 //! [`probe`]: a split model beside the whole one, before it is used.
 
 use crate::engine::Engine;
-use crate::load_error::LoadError;
+use crate::init::LoadError;
 use crate::logits::{LogitsOptions, logits};
 use menagerie_model::Executor;
 use std::sync::Arc;

@@ -3,12 +3,11 @@
 use super::StageOptions;
 use super::identity::identity;
 use super::start::{StageLauncher, StageStart};
-use crate::load_error::LoadError;
-use crate::options::LoadOptions;
-use crate::resolve::ResolvedFile;
+use crate::config::LoadOptions;
+use crate::init::{LoadError, ResolvedFile};
 use menagerie_assembly::{Assembly, StagePlan};
 use menagerie_model::Executor;
-use menagerie_stages::{ChainFacts, SharedAdapters, SocketTransport, StageChain};
+use menagerie_stages::{ChainFacts, ChainOptions, Shared, SocketTransport, StageChain, StageReach};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -81,12 +80,22 @@ pub(crate) fn chain_of_processes(
         before = after;
     }
     let transport = SocketTransport::new(before, own).map_err(|error| failed(error.to_string()))?;
-    let adapters: Arc<SharedAdapters> = Arc::default();
+    let shared = Arc::new(Shared::new(StageReach::Elsewhere));
     let identity = identity(resolved, options)?;
     let waits = options.stages.as_ref().map(StageOptions::chain).unwrap_or_default();
-    let chain =
-        StageChain::connect(facts, Box::new(transport), super::names(plan), &identity, adapters, waits);
+    let opening = waits.opening + taking(resolved, options);
+    let waits = ChainOptions { opening, ..waits };
+    let chain = StageChain::connect(facts, Box::new(transport), super::names(plan), &identity, shared, waits);
     Ok(chain.map_err(|fault| failed(fault.to_string()))?.keeping(Box::new(processes)))
+}
+
+/// How long stages may take to read or make their weights, beside what opening a mapped file takes: those of the whole model at a
+/// MiB in a second.
+fn taking(resolved: &ResolvedFile, options: &LoadOptions) -> Duration {
+    match super::takes_copies(options) {
+        true => Duration::from_secs(resolved.file.bytes() >> 20),
+        false => Duration::ZERO,
+    }
 }
 
 /// What a pipeline asks of a model, told of a whole one.

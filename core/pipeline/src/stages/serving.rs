@@ -1,20 +1,17 @@
 //! [`serve_stage`]: a process as a stage.
 
 use super::identity::identity;
+use super::library::{HookPlace, ProcessLibrary};
 use super::start::StageStart;
 use super::{StageOptions, names};
-use crate::adapters::GivenFiles;
-use crate::device::DeviceOptions;
-use crate::load_error::LoadError;
-use crate::options::LoadOptions;
-use crate::recipe::applied;
-use crate::resolve::ResolvedFile;
+use crate::adapters::{GivenFiles, stage_of_xlora};
+use crate::config::{DeviceOptions, LoadOptions, applied};
+use crate::init::{Around, InMemory, LoadError, ResolvedFile, quantised};
+use crate::mixture::{LoadedMixture, MixtureBase};
 use menagerie_assembly::{Assembly, open_model};
-use menagerie_model::Compute;
+use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError};
 use menagerie_registry::Registry;
-use menagerie_stages::{
-    NamedAdapters, PipelineTransport, SocketTransport, StageName, StageWorker, WorkerParts,
-};
+use menagerie_stages::{PipelineTransport, SocketTransport, StageName, StageWorker, WorkerParts};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,14 +39,31 @@ pub fn serve_stage(
             Ok(())
         }
         Err(error) => {
-            let layers = start.layers.get(start.index).cloned().unwrap_or_default();
-            let (first, end) = (layers.start as u32, layers.end as u32);
-            let stage = StageName { index: start.index as u16, first, end };
-            let transport: Box<dyn PipelineTransport> = Box::new(transport);
-            StageWorker::refuse(transport, stage, &error.to_string());
+            refuse(transport, start, &error.to_string());
             Ok(())
         }
     }
+}
+
+/// Tells the chain over standard input and output why this process is no stage of it.
+///
+/// # Errors
+/// The links are none.
+pub fn refuse_stage(start: &StageStart, reason: &str) -> Result<(), LoadError> {
+    let transport = SocketTransport::of_standard_streams().map_err(|error| LoadError::Stages {
+        file: format!("stage {}", start.index),
+        reason: format!("{reason} ({error})"),
+    })?;
+    refuse(transport, start, reason);
+    Ok(())
+}
+
+fn refuse(transport: SocketTransport, start: &StageStart, reason: &str) {
+    let layers = start.layers.get(start.index).cloned().unwrap_or_default();
+    let (first, end) = (layers.start as u32, layers.end as u32);
+    let stage = StageName { index: start.index as u16, first, end };
+    let transport: Box<dyn PipelineTransport> = Box::new(transport);
+    StageWorker::refuse(transport, stage, reason);
 }
 
 /// What the stage is made of.
@@ -62,23 +76,60 @@ fn parts(
     let (path, options) = applied(path, registry, options)?;
     let taken = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
     let compute = Compute::new(options.device.backend(taken)?, options.arithmetic);
-    let resolved = ResolvedFile::new(open_model(&path, true)?, registry, options.keys())?;
+    let mut resolved = ResolvedFile::new(open_model(&path, true)?, registry, options.keys())?;
     let plan = StageOptions::layers(start.layers.clone()).plan(&resolved)?;
     let file = resolved.file_name();
     let none =
         || LoadError::Stages { file: file.clone(), reason: format!("there is no stage {}", start.index) };
     let layers = plan.stages().get(start.index).ok_or_else(none)?.clone();
-    let (position, slots) = (plan.position(start.index), start.declared());
-    let (assembly, sites) = resolved.assemble_stage(&compute, (position, layers), slots)?;
-    let adapters = GivenFiles::read(&options.adapters)?.fit_stage(&sites, &resolved, &compute)?;
+    // Only what the stage takes is quantised, or read into memory.
+    quantised(&mut resolved, &options)?;
+    if !options.mmap {
+        resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
+    }
+    let base = MixtureBase { resolved: &resolved, registry, options: &options, compute: &compute };
+    let mixture = options.mixture.as_ref();
+    let mixture = mixture.map(|given| LoadedMixture::of_stage(given, base, &layers)).transpose()?;
+    let feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
+    let around = Around { feed_forwards, ..Around::default() };
+    let place = (plan.position(start.index), layers);
+    let (assembly, sites) = resolved.assemble_stage(&compute, place, start.declared(), around)?;
+    if !options.mmap {
+        // What was read is that of the file as it was opened.
+        let changed = |error: ModelError| LoadError::Stages { file: file.clone(), reason: error.to_string() };
+        resolved.file.guard()().map_err(changed)?;
+    }
+    let stage = Assembly::into_stage(assembly).ok_or_else(none)?;
     Ok(WorkerParts {
-        stage: Assembly::into_stage(assembly).ok_or_else(none)?,
+        library: Arc::new(library(&sites, &resolved, &compute, &options)?),
+        stage,
         compute,
         identity: identity(&resolved, &options)?,
-        adapters: Arc::new(NamedAdapters::new(adapters)),
         names: names(&plan),
         index: start.index,
         credits: StageOptions::count(plan.stages().len()).chain().credits,
         cancelled: None,
+    })
+}
+
+/// The adapters that the model is opened with, fitted to the stage; and what copies of hooks are made for.
+fn library(
+    sites: &[AdapterSite],
+    resolved: &ResolvedFile,
+    compute: &Compute,
+    options: &LoadOptions,
+) -> Result<ProcessLibrary, LoadError> {
+    let mut adapters = GivenFiles::read(&options.adapters)?.fit_stage(sites, resolved, compute)?;
+    let mut scaling_layers = None;
+    if let Some(folder) = options.xlora() {
+        let (own, layers) = stage_of_xlora(folder, (resolved, sites), compute)?;
+        adapters.extend(own);
+        scaling_layers = Some(layers);
+    }
+    let (width, layers) = (resolved.config().embedding_length, resolved.config().layers.len());
+    Ok(ProcessLibrary {
+        adapters,
+        scaling_layers,
+        place: HookPlace { compute: compute.clone(), width, layers },
     })
 }

@@ -1,11 +1,11 @@
 //! [`chain_of_threads`]: stages as threads of this process.
 
 use super::StageOptions;
-use crate::load_error::LoadError;
+use crate::init::LoadError;
 use menagerie_assembly::Assembly;
 use menagerie_model::{Compute, Stage};
 use menagerie_stages::{
-    ChainFacts, Identity, SharedAdapters, StageChain, StageName, StageWorker, WorkerParts, ring,
+    ChainFacts, Identity, Shared, StageChain, StageName, StageReach, StageWorker, WorkerParts, ring,
 };
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -40,14 +40,14 @@ pub(crate) fn chain_of_threads(
         .ok_or_else(|| failed("the stages have no embedding or no head".to_owned()))?;
     let mut channels = ring(stages.len() + 1).into_iter();
     let end = channels.next().ok_or_else(|| failed("no stages".to_owned()))?;
-    let adapters: Arc<SharedAdapters> = Arc::default();
+    let shared = Arc::new(Shared::new(StageReach::SameProcess));
     let mut threads = Threads(Vec::with_capacity(stages.len()));
     for (index, (stage, channel)) in stages.into_iter().zip(channels).enumerate() {
         let parts = WorkerParts {
             stage,
             compute: compute.clone(),
             identity: Identity::default(),
-            adapters: Arc::clone(&adapters) as _,
+            library: Arc::clone(&shared) as _,
             names: names.to_vec(),
             index,
             credits: options.chain().credits,
@@ -69,7 +69,7 @@ pub(crate) fn chain_of_threads(
         Box::new(end),
         names.to_vec(),
         &Identity::default(),
-        adapters,
+        shared,
         options.chain(),
     );
     Ok(chain.map_err(|fault| failed(fault.to_string()))?.keeping(Box::new(threads)))

@@ -3,12 +3,10 @@
 use super::StateFileError;
 use crate::adapters::LoadedAdapters;
 use crate::engine::Engine;
-use crate::fingerprint;
-use crate::resolve::ResolvedFile;
+use crate::init::{ModelFingerprint, ResolvedFile, fingerprint};
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{AdapterSet, Arithmetic};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The order in which the engine adds numbers up; another one gives other bits. It rises whenever a kernel's results change.
@@ -69,30 +67,27 @@ impl StateIdentity {
     /// A file that cannot be read; an adapter that was made in code, which nothing tells from others.
     pub(crate) fn of(opened: Opened, effects: &[String]) -> Result<Self, StateFileError> {
         let Opened { resolved, engine, adapters } = opened;
-        let beside = &resolved.beside;
-        let files = |paths: &[PathBuf]| {
-            fingerprint::of_files(paths)
-                .map_err(|(path, source)| StateFileError::system(&path, "read", source))
-        };
+        let found = fingerprint::of(resolved)
+            .map_err(|(path, source)| StateFileError::system(&path, "read", source))?;
+        let ModelFingerprint { architecture, config, weights, beside } = found;
         let byte_order = if cfg!(target_endian = "big") { ", big-endian" } else { "" };
         Ok(Self {
             engine: format!("menagerie {}, order {ORDER}{byte_order}", env!("CARGO_PKG_VERSION")),
-            architecture: resolved.spec.id().to_owned(),
-            config: fingerprint::of_model(resolved)
-                .map_err(|error| StateFileError::Unnamed(format!("the model's config ({error})")))?,
-            weights: files(resolved.file.paths())?,
-            beside: (!beside.files.is_empty()).then(|| files(&beside.files)).transpose()?,
+            architecture,
+            config,
+            weights,
+            beside,
             adapters: engine.adapters.as_ref().map_or(Ok(Vec::new()), |set| acting(set, adapters))?,
             kv_type: engine.kv_type.name().to_owned(),
             device: engine.compute.backend.name(),
-            arithmetic: arithmetic_name(engine.compute.arithmetic, beside.half_prompts).to_owned(),
+            arithmetic: arithmetic_name(engine.compute.arithmetic, resolved.beside.half_prompts).to_owned(),
             effects: effects.to_vec(),
             plugins: Vec::new(),
         })
     }
 
     /// The same with these plugins loaded.
-    pub(super) fn with_plugins(self, plugins: Vec<String>) -> Self {
+    pub fn with_plugins(self, plugins: Vec<String>) -> Self {
         Self { plugins, ..self }
     }
 

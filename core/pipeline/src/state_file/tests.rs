@@ -2,10 +2,9 @@
 
 use super::container::{ContainerReader, ContainerWriter};
 use super::{StateFile, StateFileError};
-use crate::options::LoadOptions;
+use crate::config::LoadOptions;
+use crate::generate::{Request, Session};
 use crate::pipeline::TextPipeline;
-use crate::request::Request;
-use crate::session::Session;
 use menagerie_all as _;
 use serde_json::{Value, json};
 use std::path::Path;

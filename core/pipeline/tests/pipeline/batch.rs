@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn scheduler(model: &Arc<FakeModel>, capacity_tokens: usize, step_tokens: usize) -> Scheduler {
-    let room = SchedulerOptions { sequences: 4, prefixes: 0, capacity_tokens, step_tokens };
+    let room = SchedulerOptions { sequences: 4, prefixes: 0, capacity_tokens, step_tokens, aside_bytes: 0 };
     Scheduler::new(engine(model, 64, 16), Vec::new(), room).unwrap()
 }
 
@@ -72,8 +72,7 @@ fn a_step_has_no_more_rows_than_it_may_and_nobody_starves() {
     let mut steps = 0;
     while sequences.iter().any(|sequence| sequence.pending() > 0) {
         let mut all: Vec<&mut Sequence> = sequences.iter_mut().collect();
-        let step = scheduler.step(&mut all, None);
-        assert!(step.parts.iter().all(|part| part.result.is_ok()));
+        scheduler.step(&mut all, None).each(&mut |_, output| assert!(output.is_ok()));
         let rows: usize = model.take_seen().iter().map(|seen| seen.tokens.len()).sum();
         assert!((1..=6).contains(&rows), "{rows} rows");
         if steps == 0 {
@@ -148,8 +147,8 @@ fn an_error_of_the_step_is_that_of_all_in_it() {
     }
     model.during(Some(Box::new(|| Err(ModelError::Weights("gone".to_owned())))));
     let step = scheduler.step(&mut sequences.iter_mut().collect::<Vec<_>>(), None);
-    let errors: Vec<String> =
-        step.parts.into_iter().map(|part| part.result.unwrap_err().to_string()).collect();
+    let mut errors = Vec::new();
+    step.each(&mut |_, output| errors.push(output.unwrap_err().to_string()));
     assert_eq!(errors, ["weights: gone", "the step this sequence shared with others failed: weights: gone"]);
     model.during(None);
     // Both are what they were before the step, their recurrent state too.

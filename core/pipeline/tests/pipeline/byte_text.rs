@@ -117,8 +117,4 @@ impl ChatCapable for Format {
         let reasoning_open = ReasoningTags::left_open(&self.tags, &text).cloned();
         Ok(RenderedPrompt { tokens: ids(&text), reasoning_tags: self.tags.clone(), reasoning_open, text })
     }
-
-    fn reasoning_tags(&self) -> &[ReasoningTags] {
-        &self.tags
-    }
 }

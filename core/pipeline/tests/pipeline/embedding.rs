@@ -60,7 +60,7 @@ impl LayerStack for Layers {
     }
 }
 
-fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usize>>>) {
+pub(crate) fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usize>>>) {
     let steps = Arc::new(Mutex::new(Vec::new()));
     let state =
         StateSpec::PerToken { name: "k".to_owned(), dtype: None, heads: 1, head_dim: 2, window: None };
@@ -81,6 +81,7 @@ fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usize>>>) {
         context: 8,
         step_tokens,
         guard: None,
+        lifecycles: Vec::new(),
     };
     (engine, steps)
 }

@@ -56,8 +56,8 @@ impl Lone {
 
     fn feed(&mut self, cancel: Option<&AtomicBool>) -> Result<Vec<f32>, GenerateError> {
         let mut logits = Vec::new();
-        self.scheduler.feed(&mut self.sequence, cancel, &mut |_, rows| {
-            logits.extend_from_slice(rows);
+        self.scheduler.feed(&mut self.sequence, cancel, &mut |_, output| {
+            logits.extend_from_slice(output.logits()?);
             Ok(())
         })?;
         Ok(logits)

@@ -1,16 +1,9 @@
-//! Hooks around layers, and what is told of requests.
+//! Hooks around layers.
 
-use crate::byte_text::Bytes;
-use crate::fixture::{engine, mixing};
 use crate::opening::{open, options};
 use menagerie_model::{Checkpoint, Effect, InferenceStep, LayerHook, Phases, Result, Rows, Shown};
-use menagerie_pipeline::{
-    Batch, Job, PipelineHooks, PipelineLifecycle, Request, RequestEnd, RequestId, RequestStart, Scheduler,
-    SchedulerOptions, Sequence, StopReason, Wanted,
-};
-use menagerie_testkit::FakeModel;
+use menagerie_pipeline::{PipelineHooks, Request, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// What a step of a sequence showed: the layer, whether it was decoding, the first position, the rows.
@@ -66,7 +59,8 @@ impl LayerHook for Adding {
 fn together(hook: &Arc<Adding>, prompts: [&[u32]; 2], fed: &[u32]) -> [Vec<f32>; 2] {
     let mut pipeline = open("llama", &options()).unwrap();
     pipeline.add_hook(Arc::clone(hook) as Arc<dyn LayerHook>);
-    let room = SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 256, step_tokens: 24 };
+    let room =
+        SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 256, step_tokens: 24, aside_bytes: 0 };
     let mut batch = pipeline.batch(room).unwrap();
     let scheduler = batch.scheduler_mut();
     let mut both = [scheduler.create().unwrap(), scheduler.create().unwrap()];
@@ -88,12 +82,9 @@ fn together(hook: &Arc<Adding>, prompts: [&[u32]; 2], fed: &[u32]) -> [Vec<f32>;
         if first.pending() + second.pending() == 0 {
             break;
         }
-        let step = scheduler.step(&mut [first, second], None);
-        let values = step.values().unwrap();
-        for part in step.parts.iter() {
-            let rows = part.result.as_ref().unwrap().clone();
-            made[part.index].extend_from_slice(&values[rows.start * step.width..rows.end * step.width]);
-        }
+        scheduler
+            .step(&mut [first, second], None)
+            .each(&mut |index, output| made[index].extend_from_slice(output.unwrap().logits().unwrap()));
     }
     made
 }
@@ -105,8 +96,8 @@ fn alone(hook: &Arc<Adding>, prompt: &[u32], fed: &[u32]) -> Vec<f32> {
     let mut sequence = scheduler.create().unwrap();
     let mut made = Vec::new();
     scheduler.begin(&mut sequence, prompt, Wanted::Last).unwrap();
-    let mut keep = |_: &Sequence, rows: &[f32]| {
-        made.extend_from_slice(rows);
+    let mut keep = |_: &Sequence, output: StepOutput| {
+        made.extend_from_slice(output.logits()?);
         Ok(())
     };
     scheduler.feed(&mut sequence, None, &mut keep).unwrap();
@@ -245,95 +236,4 @@ fn effects_say_what_state_depends_on() {
     assert!(hooks.layers.effects().is_empty());
     hooks.layers.push(Adding::new(1..3, Phases::Decode, 0.5));
     assert_eq!(hooks.layers.effects(), ["test/adding in layers 1..3, Decode: adds 0.5"]);
-}
-
-/// What a request went through, by its number.
-#[derive(Default)]
-struct Lives(Mutex<Vec<(u64, String)>>);
-
-impl PipelineLifecycle for Lives {
-    fn begins(&self, request: RequestId) {
-        self.0.lock().unwrap().push((request.number(), "begins".to_owned()));
-    }
-
-    fn initialised(&self, request: RequestId, start: &RequestStart) {
-        let said = format!("has {}, {} of them cached", start.prompt_tokens, start.cached_tokens);
-        self.0.lock().unwrap().push((request.number(), said));
-    }
-
-    fn ends(&self, request: RequestId, end: &RequestEnd) {
-        let said = match end {
-            RequestEnd::Finished(outcome) => format!("{:?}", outcome.reason),
-            RequestEnd::Failed(error) => error.to_string().split(' ').take(2).collect::<Vec<_>>().join(" "),
-            RequestEnd::Abandoned => "abandoned".to_owned(),
-        };
-        self.0.lock().unwrap().push((request.number(), said));
-    }
-}
-
-impl Lives {
-    /// The stories of all requests, in the order they began.
-    fn stories(&self) -> Vec<Vec<String>> {
-        let told = self.0.lock().unwrap();
-        let mut numbers: Vec<u64> = told.iter().map(|(number, _)| *number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let of = |number: &u64| {
-            told.iter().filter(|(one, _)| one == number).map(|(_, said)| said.clone()).collect()
-        };
-        numbers.iter().map(of).collect()
-    }
-}
-
-fn watched(model: FakeModel, lives: &Arc<Lives>) -> Batch {
-    let hooks = PipelineHooks {
-        lifecycles: vec![Arc::clone(lives) as Arc<dyn PipelineLifecycle>],
-        ..PipelineHooks::default()
-    };
-    let room = SchedulerOptions { sequences: 5, prefixes: 0, capacity_tokens: 256, step_tokens: 16 };
-    let scheduler = Scheduler::new(engine(&Arc::new(model), 64, 16), hooks, room).unwrap();
-    Batch::new(scheduler, Some(Arc::new(Bytes)))
-}
-
-/// Ends, errors, refusals and cancellations, each with one beginning and one end.
-#[test]
-fn a_request_begins_and_ends_once_whatever_happens() {
-    let lives = Arc::new(Lives::default());
-    // What follows the prompt [9] is no number.
-    let mut batch = watched(FakeModel::new(50, mixing).broken_after(mixing(&[9]), f32::NAN), &lives);
-    let prompts: [&[u32]; 5] = [&[1, 2, 3], &[9], &[], &[4, 5], &[6, 7]];
-    let flag = Arc::new(AtomicBool::new(true));
-    let mut requests = vec![Request::greedy(3); 5];
-    requests[3].cancel = Some(Arc::clone(&flag));
-    requests[4].sampling.logit_bias = vec![(9999, 1.0)];
-    let mut sequences: Vec<Sequence> =
-        prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
-    let jobs = sequences.iter_mut().zip(prompts).zip(&requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::tokens(sequence, prompt, request)).collect();
-    let results = batch.generate(jobs, &mut |_, _| {});
-    assert_eq!(results[3].as_ref().unwrap().reason, StopReason::Cancelled);
-    let story = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-    assert_eq!(
-        lives.stories(),
-        [
-            story(&["begins", "has 3, 0 of them cached", "MaxTokens"]),
-            story(&["begins", "has 1, 0 of them cached", "after position"]),
-            story(&["begins", "the prompt"]),
-            story(&["begins", "has 2, 0 of them cached", "Cancelled"]),
-            story(&["begins", "logit bias"]),
-        ]
-    );
-}
-
-#[test]
-fn a_request_whose_caller_panics_has_been_abandoned() {
-    let lives = Arc::new(Lives::default());
-    let mut batch = watched(FakeModel::new(50, mixing), &lives);
-    let mut sequence = batch.scheduler_mut().create().unwrap();
-    let request = Request::greedy(3);
-    let gone = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        batch.generate(vec![Job::tokens(&mut sequence, &[1, 2], &request)], &mut |_, _| panic!("enough"))
-    }));
-    assert!(gone.is_err());
-    assert_eq!(lives.stories(), [["begins", "has 2, 0 of them cached", "abandoned"]]);
 }

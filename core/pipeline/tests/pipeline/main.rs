@@ -8,6 +8,7 @@ mod embedding;
 mod fixture;
 mod generation;
 mod hooks;
+mod lifecycles;
 mod measures;
 mod opening;
 mod queue;

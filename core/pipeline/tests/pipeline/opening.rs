@@ -225,7 +225,13 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
     let other: Vec<u32> = prompt.iter().rev().copied().collect();
     let request = Request::greedy(expected.len());
     let alone = pipeline.session().unwrap().generate(&other, &request, &mut |_| {}).unwrap().tokens;
-    let room = SchedulerOptions { sequences: 3, prefixes: 0, capacity_tokens: 3 * 256, step_tokens: 24 };
+    let room = SchedulerOptions {
+        sequences: 3,
+        prefixes: 0,
+        capacity_tokens: 3 * 256,
+        step_tokens: 24,
+        aside_bytes: 0,
+    };
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<Sequence> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences.iter_mut().zip([&prompt, &other, &prompt]);

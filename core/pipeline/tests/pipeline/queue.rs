@@ -19,8 +19,13 @@ fn models() -> [(&'static str, Arc<FakeModel>); 3] {
 
 /// Room for so many sequences of 8192 tokens, in steps of 512 rows.
 fn batch(model: &Arc<FakeModel>, sequences: usize) -> Batch {
-    let room =
-        SchedulerOptions { sequences, prefixes: sequences, capacity_tokens: 8 * 8192, step_tokens: 512 };
+    let room = SchedulerOptions {
+        sequences,
+        prefixes: sequences,
+        capacity_tokens: 8 * 8192,
+        step_tokens: 512,
+        aside_bytes: 0,
+    };
     Batch::new(Scheduler::new(engine(model, 8192, 512), Vec::new(), room).unwrap(), None)
 }
 
@@ -105,7 +110,7 @@ fn a_prefix_of_4000_tokens_is_computed_once() {
 }
 
 /// Who comes when the others have gone finds what they left: any part of it where states keep every row; where they do
-/// not, the second one learns where they part, and the third one finds it.
+/// not, the second one finds a point before where they part, which it learns, and the third one finds that.
 #[test]
 fn a_prefix_is_found_after_its_sequence_has_ended() {
     for (name, model) in models() {
@@ -125,10 +130,61 @@ fn a_prefix_is_found_after_its_sequence_has_ended() {
         match name {
             "plain" => assert_eq!(cached, [0, 1000, 1000, 1000]),
             // A chunk's end.
-            "recurrent" => assert_eq!(cached, [0, 512, 1000, 1000]),
-            _ => assert_eq!(cached, [0, 0, 1000, 1000]),
+            _ => assert_eq!(cached, [0, 512, 1000, 1000], "{name}"),
         }
     }
+}
+
+/// The second one comes when the first one has said what it had to, long after its windows moved on, and computes fewer than
+/// 2 % of the rows.
+#[test]
+fn a_prefix_of_4000_tokens_is_found_by_the_next_one() {
+    for (name, model) in models() {
+        let prefix = text(4000, 1);
+        let mut batch = batch(&model, 2);
+        let mut queue = batch.queue();
+        let mut before = 0;
+        let computed: Vec<usize> = [41, 42, 43]
+            .map(|last| {
+                let prompt = [prefix.clone(), vec![last; 40]].concat();
+                let expected = alone(&model, &prompt, &Request::greedy(700));
+                let ticket = queue.submit(Task::tokens(prompt, Request::greedy(700)));
+                let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
+                assert_eq!(outcome.tokens, expected, "{name}");
+                model.take_seen();
+                let rows = queue.scheduler().counts().rows as usize;
+                rows - std::mem::replace(&mut before, rows) - 699
+            })
+            .to_vec();
+        // 64 tokens before the prompt's end is a border; the third one finds where the first two part.
+        let second = if name == "plain" { 40 } else { 64 };
+        assert_eq!(computed, [4040, second, 40], "{name}");
+        assert!(second * 100 < 2 * 4040);
+    }
+}
+
+/// Points that windows could go back to stand in nobody's way: with no room beside those that run they are given up.
+#[test]
+fn points_of_windows_give_way() {
+    let model = Arc::new(FakeModel::new(50, mixing).windowed(40));
+    let engine = engine(&model, 600, 32);
+    let room = engine.pool_options(5, 600).with_page_len(16);
+    let scheduler = Scheduler::with_pool(engine, Vec::new(), room, 32).unwrap().with_prefixes(1);
+    let mut batch = Batch::new(scheduler, None);
+    let prompts: Vec<Vec<u32>> = (0..9).map(|salt| text(400 + 13 * salt as usize, salt)).collect();
+    let expected: Vec<Vec<u32>> =
+        prompts.iter().map(|prompt| alone(&model, prompt, &Request::greedy(90))).collect();
+    let mut queue = batch.queue();
+    let tickets: Vec<Ticket> =
+        prompts.into_iter().map(|prompt| queue.submit(Task::tokens(prompt, Request::greedy(90)))).collect();
+    let mut ended = finish(&mut queue);
+    for (ticket, expected) in tickets.iter().zip(&expected) {
+        assert_eq!(&ended.remove(ticket).unwrap().unwrap().tokens, expected);
+    }
+    assert_eq!(queue.scheduler().counts().preemptions, 0, "windows have room for all that run");
+    drop(queue);
+    batch.scheduler_mut().forget().unwrap();
+    assert_eq!(batch.scheduler().state_bytes(), 0);
 }
 
 /// What was said goes on: the whole conversation is there, with the answer.
@@ -199,7 +255,13 @@ fn another_rope_regime_shares_nothing() {
 #[test]
 fn a_long_prompt_delays_others_by_one_step_at_most() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let room = SchedulerOptions { sequences: 4, prefixes: 4, capacity_tokens: 4 * 8192, step_tokens: 100 };
+    let room = SchedulerOptions {
+        sequences: 4,
+        prefixes: 4,
+        capacity_tokens: 4 * 8192,
+        step_tokens: 100,
+        aside_bytes: 0,
+    };
     let mut batch = Batch::new(Scheduler::new(engine(&model, 8192, 512), Vec::new(), room).unwrap(), None);
     let mut queue = batch.queue();
     let quick = queue.submit(Task::tokens(vec![1, 2, 3], Request::greedy(60)));
@@ -295,6 +357,34 @@ fn who_has_no_room_is_computed_again_later() {
         assert_eq!(queue.scheduler().counts().preemptions, 1);
         // It had 28 tokens when the other one wanted the last pages.
         assert!((20..40).contains(&queue.scheduler().counts().preempted_tokens));
+    }
+}
+
+/// The same with memory for what it held: nothing is computed twice.
+#[test]
+fn who_has_no_room_is_set_aside() {
+    for (name, model) in models() {
+        let prompts: [Vec<u32>; 2] = [(0..12).collect(), (0..10).collect()];
+        let expected = prompts.each_ref().map(|prompt| alone(&model, prompt, &Request::greedy(30)));
+        let engine = engine(&model, 64, 16);
+        let room = engine.pool_options(2, 64).with_page_len(4);
+        let scheduler = Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap().with_aside(8 * 40);
+        let mut batch = Batch::new(scheduler, None);
+        let mut queue = batch.queue();
+        let tickets = prompts.map(|prompt| queue.submit(Task::tokens(prompt, Request::greedy(30))));
+        let mut ended = finish(&mut queue);
+        let outcomes = tickets.map(|ticket| ended.remove(&ticket).unwrap().unwrap());
+        assert_eq!(outcomes.each_ref().map(|one| one.tokens.clone()), expected, "{name}");
+        let counts = *queue.scheduler().counts();
+        assert_eq!(counts.rows, 12 + 10 + 2 * 29, "{name}: nothing is computed twice");
+        assert_eq!(outcomes.each_ref().map(|one| one.statistics.preemptions), [0, 1], "{name}");
+        assert_eq!(outcomes.each_ref().map(|one| one.statistics.set_aside), [0, 1], "{name}");
+        assert_eq!((counts.preemptions, counts.set_aside, counts.preempted_tokens), (1, 1, 0), "{name}");
+        assert!((20..40).contains(&counts.set_aside_tokens), "{name}");
+        assert!(
+            outcomes[1].statistics.to_string().ends_with("set aside 1 times for lack of pages"),
+            "{name}"
+        );
     }
 }
 

@@ -52,11 +52,15 @@ fn prompt(random: &mut Random, earlier: &[Vec<u32>]) -> Vec<u32> {
     prompt
 }
 
-fn run(model: FakeModel, window: usize, seed: u64) {
+/// `aside`: bytes of memory for what gave way.
+fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
     let model = Arc::new(model);
     let engine = engine(&model, CONTEXT, 16);
     let room = engine.pool_options(PLACES + PREFIXES, CAPACITY).with_page_len(8);
-    let scheduler = Scheduler::with_pool(engine, Vec::new(), room, STEP).unwrap().with_prefixes(PREFIXES);
+    let scheduler = Scheduler::with_pool(engine, Vec::new(), room, STEP)
+        .unwrap()
+        .with_prefixes(PREFIXES)
+        .with_aside(aside);
     let mut batch = Batch::new(scheduler, None);
     let mut random = Random(seed);
     let mut queue = batch.queue();
@@ -110,6 +114,9 @@ fn run(model: FakeModel, window: usize, seed: u64) {
     assert!(answered > 200 && cancelled > 20, "{answered} answered, {cancelled} cancelled");
     if window > CONTEXT {
         assert!(counts.preemptions > 20, "{counts:?}");
+        assert_eq!(counts.set_aside > 20, aside > 0, "{counts:?}");
+        // There is never memory for all of them.
+        assert!(counts.set_aside < counts.preemptions && counts.preempted_tokens > 0, "{counts:?}");
     }
     assert!(counts.shared > 200 && counts.evictions > 100, "{counts:?}");
     batch.scheduler_mut().forget().unwrap();
@@ -119,16 +126,24 @@ fn run(model: FakeModel, window: usize, seed: u64) {
 #[test]
 fn ten_thousand_operations_of_a_queue_are_what_the_script_says() {
     for seed in [0x9e37_79b9_7f4a_7c15, 0x1234_5678_9abc_def1] {
-        run(FakeModel::new(50, mixing), usize::MAX, seed);
+        run(FakeModel::new(50, mixing), usize::MAX, seed, 0);
+    }
+}
+
+#[test]
+fn ten_thousand_operations_with_states_set_aside_are_too() {
+    for seed in [0x9e37_79b9_7f4a_7c15, 0x1234_5678_9abc_def1] {
+        run(FakeModel::new(50, mixing), usize::MAX, seed, 300);
+        run(FakeModel::new(50, mixing).recurrent(), usize::MAX, seed, 300);
     }
 }
 
 #[test]
 fn ten_thousand_operations_with_a_recurrent_state_are_too() {
-    run(FakeModel::new(50, mixing).recurrent(), usize::MAX, 0x9e37_79b9_7f4a_7c15);
+    run(FakeModel::new(50, mixing).recurrent(), usize::MAX, 0x9e37_79b9_7f4a_7c15, 0);
 }
 
 #[test]
 fn ten_thousand_operations_with_a_window_are_too() {
-    run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15);
+    run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15, 300);
 }

@@ -2,7 +2,9 @@
 
 use crate::fixture::{Lone, best, engine, mixing};
 use menagerie_model::{InferenceStep, RopeRegime};
-use menagerie_pipeline::{Engine, GenerateError, Logits, LogitsOptions, Wanted, logits_by_step};
+use menagerie_pipeline::{
+    Engine, GenerateError, Logits, LogitsOptions, Sequence, StepOutput, Wanted, logits_by_step,
+};
 use menagerie_testkit::{FakeModel, Seen};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +17,9 @@ fn a_prompt_is_fed_in_chunks_and_a_token_as_decode() {
     let mut chunks = Vec::new();
     let mut logits = Vec::new();
     sequence.scheduler.begin(&mut sequence.sequence, &prompt, Wanted::Last).unwrap();
-    let mut on_step = |sequence: &menagerie_pipeline::Sequence, rows: &[f32]| {
+    let mut on_step = |sequence: &Sequence, output: StepOutput| {
         chunks.push(sequence.tokens().len());
-        logits = rows.to_vec();
+        logits = output.logits()?.to_vec();
         Ok(())
     };
     sequence.scheduler.feed(&mut sequence.sequence, None, &mut on_step).unwrap();
@@ -136,7 +138,7 @@ fn cancelling_stops_at_the_next_chunk_and_what_is_done_stays() {
     let model = Arc::new(FakeModel::new(50, mixing));
     let mut sequence = Lone::new(&model, 64, 2);
     let cancel = AtomicBool::new(false);
-    let mut on_step = |sequence: &menagerie_pipeline::Sequence, _: &[f32]| {
+    let mut on_step = |sequence: &Sequence, _: StepOutput| {
         if sequence.tokens().len() == 4 {
             cancel.store(true, Ordering::Relaxed);
         }

@@ -22,7 +22,8 @@ pub struct Build {
     pub count: unsafe extern "C" fn(context: *mut c_void, option: Text, value: *mut u64) -> Status,
     /// The value of an option of kind [`super::OptionDef::REAL`].
     pub real: unsafe extern "C" fn(context: *mut c_void, option: Text, value: *mut f64) -> Status,
-    /// The value of an option of kind [`super::OptionDef::NAME`]; lives for the life of the instance.
+    /// The value of an option of kind [`super::OptionDef::NAME`] or [`super::OptionDef::TEXT`]; lives for the life of the
+    /// instance.
     pub name: unsafe extern "C" fn(context: *mut c_void, option: Text, value: *mut Text) -> Status,
     /// A size that a tensor has bound (a symbol of [`super::RoleDef::dims`]).
     pub size: unsafe extern "C" fn(context: *mut c_void, symbol: Text, value: *mut u64) -> Status,

@@ -78,8 +78,34 @@ pub struct Sequence {
     pub axes: u32,
     /// 1 while it is generating, 0 while its prompt is computed.
     pub decoding: u32,
+    /// With `number`, what no other sequence of the process has, before or after it; in stages it has one in each.
+    pub pool: u64,
+    /// Of those of its pool.
+    pub number: u64,
+}
+
+/// Handed to [`super::Component::hook`]; lives for that call.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct HookCall {
+    /// Size and version.
+    pub header: Header,
+    /// The rows `[T, D]` between layers, whose they are, threads and memory. It has one input; one output if the component
+    /// replaces, else none; no linears, no states, no slots and no ids of tokens.
+    pub call: *const Call,
+    /// The layer, 0-based as in `blk.N`.
+    pub layer: u64,
+    /// One of the constants below.
+    pub point: u32,
     /// Zero.
-    pub reserved: [u64; 2],
+    pub padding: u32,
+}
+
+impl HookCall {
+    /// The rows are what the layer is going to read.
+    pub const BEFORE: u32 = 1;
+    /// The rows are what the layer leaves.
+    pub const AFTER: u32 = 2;
 }
 
 /// Handed to [`super::Component::frequencies`].

@@ -1,6 +1,6 @@
 //! [`Component`]: one thing that specs, or people, name.
 
-use super::{Build, Call, DecodeCall, EncodeCall, FrequencyCall, Header, SampleCall, Status, Text};
+use super::{Build, Call, DecodeCall, EncodeCall, FrequencyCall, Header, HookCall, SampleCall, Status, Text};
 use std::ffi::c_void;
 
 /// A component of a plugin. Of the functions after `destroy`, those of its family are there and the others are null.
@@ -25,7 +25,7 @@ pub struct Component {
     pub roles: *const RoleDef,
     /// How many.
     pub n_roles: usize,
-    /// Makes an instance: one per place of a model; of a sampler, one per request.
+    /// Makes an instance: one per place of a model; of a sampler, one per request; of a layer hook, one for all layers.
     pub create: unsafe extern "C" fn(build: *const Build, instance: *mut *mut c_void) -> Status,
     /// Ends it; no other call of the instance is under way or comes later.
     pub destroy: unsafe extern "C" fn(instance: *mut c_void),
@@ -40,6 +40,8 @@ pub struct Component {
     pub encode: Option<unsafe extern "C" fn(instance: *mut c_void, call: *const EncodeCall) -> Status>,
     /// Tokenizers: an id to bytes.
     pub decode: Option<unsafe extern "C" fn(instance: *mut c_void, call: *const DecodeCall) -> Status>,
+    /// Layer hooks: rows between layers, looked at or replaced. May be called from several threads at once.
+    pub hook: Option<unsafe extern "C" fn(instance: *mut c_void, call: *const HookCall) -> Status>,
 }
 
 impl Component {
@@ -57,9 +59,22 @@ impl Component {
     pub const SAMPLER: u32 = 6;
     /// Texts to tokens and back.
     pub const TOKENIZER: u32 = 7;
+    /// Looks at the rows between layers, or puts others in their place: input `[T, D]`; output `[T, D]` if it
+    /// [`Component::REPLACES`], else none. No state.
+    pub const LAYER_HOOK: u32 = 8;
 
     /// In `flags`: a mixer whose tokens see later ones, so that a sequence is computed in one step.
     pub const LOOKS_AHEAD: u32 = 1;
+    /// In `flags`: a layer hook that puts rows in the place of those it is shown; without it, it only looks.
+    pub const REPLACES: u32 = 2;
+    /// In `flags`: a layer hook that is called before layers; one of this and the next, or both.
+    pub const BEFORE_LAYERS: u32 = 4;
+    /// In `flags`: a layer hook that is called after layers.
+    pub const AFTER_LAYERS: u32 = 8;
+    /// In `flags`: a layer hook that is shown prompts; one of this and the next, or both.
+    pub const IN_PREFILL: u32 = 16;
+    /// In `flags`: a layer hook that is shown what was generated.
+    pub const IN_DECODE: u32 = 32;
 }
 
 /// An option that a spec may write in the component's table.
@@ -94,6 +109,8 @@ impl OptionDef {
     pub const REAL: u32 = 2;
     /// One of a list of names.
     pub const NAME: u32 = 3;
+    /// A text (the path of a file), of samplers, tokenizers and layer hooks; its default has no `"` and no `\` in it.
+    pub const TEXT: u32 = 4;
 }
 
 /// A tensor that a component wants, `blk.N.<name>`; of a norm, under the role of its place.

@@ -1,10 +1,11 @@
 //! [`Growing`]: structs that later versions add fields to, and how one of any version is read.
 
 use super::{
-    ABI_MAJOR, Build, Call, Component, DecodeCall, EncodeCall, FrequencyCall, Header, HostApi, Registrar,
-    SampleCall, Vocabulary,
+    ABI_MAJOR, Build, Call, Component, DecodeCall, EncodeCall, FrequencyCall, Header, HookCall, HostApi,
+    Registrar, SampleCall, Vocabulary,
 };
 use std::fmt;
+use std::mem::offset_of;
 
 /// A struct that begins with a [`Header`] and has fields added at its end by later minor versions.
 ///
@@ -131,12 +132,18 @@ macro_rules! growing {
 growing!(
     Build,
     Call,
-    Component,
     DecodeCall,
     EncodeCall,
     FrequencyCall,
+    HookCall,
     HostApi,
     Registrar,
     SampleCall,
     Vocabulary
 );
+
+// SAFETY: `repr(C)` with a header first; what was added is a function that may be null.
+unsafe impl Growing for Component {
+    const NAME: &'static str = "Component";
+    const FIRST_SIZE: usize = offset_of!(Component, hook);
+}

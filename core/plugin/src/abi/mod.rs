@@ -20,7 +20,7 @@ mod register;
 mod tensor;
 
 pub use build::{Build, Linear, StateSpec, Token, Vocabulary};
-pub use call::{Call, DecodeCall, EncodeCall, FrequencyCall, SampleCall, Sequence};
+pub use call::{Call, DecodeCall, EncodeCall, FrequencyCall, HookCall, SampleCall, Sequence};
 pub use component::{Component, OptionDef, RoleDef, part};
 pub use growing::{Growing, Unreadable, checked, copied};
 pub use manifest::{Manifest, capability, cpu_feature};

@@ -240,7 +240,7 @@ fn unsaid(row: &OptionDef, name: &str, unsaid: Unsaid) -> Result<Setting> {
     let read = match row.kind {
         OptionDef::COUNT => default.parse().ok().map(Setting::Count),
         OptionDef::REAL => default.parse().ok().map(Setting::Real),
-        OptionDef::NAME => {
+        OptionDef::NAME | OptionDef::TEXT => {
             let name = default.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             name.map(|name| Setting::Name(name.to_owned()))
         }
@@ -253,6 +253,7 @@ fn unsaid(row: &OptionDef, name: &str, unsaid: Unsaid) -> Result<Setting> {
         }
         (None, Unsaid::Chosen, OptionDef::COUNT) => Ok(Setting::Count(8)),
         (None, Unsaid::Chosen, OptionDef::REAL) => Ok(Setting::Real(0.5)),
+        (None, Unsaid::Chosen, OptionDef::TEXT) => Ok(Setting::Name("text".to_owned())),
         (None, Unsaid::Chosen, _) => {
             let first = names.first().ok_or_else(|| Error::new(format!("option {name} has no names")))?;
             Ok(Setting::Name(text_of(*first, "a name")?.to_owned()))

@@ -57,6 +57,7 @@ pub fn check(component: &Component, given: &Given) -> Vec<Outcome> {
         Component::MIXER | Component::FEED_FORWARD if !ahead => &[ROWS, PARTS],
         Component::MIXER | Component::FEED_FORWARD | Component::NORM => &[ROWS],
         Component::ACTIVATION => &[ROWS, ELEMENTS],
+        Component::LAYER_HOOK => &[ROWS, PARTS],
         Component::ROPE => &[check_others::ROPES],
         Component::SAMPLER => &[check_others::SAMPLERS],
         Component::TOKENIZER => &[check_others::TOKENIZERS],
@@ -206,7 +207,7 @@ fn extreme(component: &Component, given: &Given) -> Result<()> {
         input[given.width..].fill(x);
         // An error is an answer, a panic is not.
         if let Err(error) = model.rows(&input) {
-            if error.to_string().starts_with("forward panicked") {
+            if error.to_string().contains(" panicked: ") {
                 return Err(Error::new(format!("rows of {x}: {error}")));
             }
         }

@@ -5,6 +5,7 @@ use super::model::Model;
 use super::told::told;
 use crate::abi::Component;
 use crate::error::Result;
+use crate::layer_hook::Point;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value of an option.
@@ -14,7 +15,7 @@ pub enum Setting {
     Count(u64),
     /// A number.
     Real(f64),
-    /// A name.
+    /// A name, or a text.
     Name(String),
 }
 
@@ -49,6 +50,7 @@ pub struct Given {
     pub(super) width: usize,
     pub(super) layer: Option<usize>,
     pub(super) layers: usize,
+    pub(super) point: Option<Point>,
     pub(super) options: BTreeMap<String, Setting>,
     pub(super) unsaid: Unsaid,
     pub(super) sizes: BTreeMap<String, u64>,
@@ -69,6 +71,7 @@ impl Given {
             width,
             layer: Some(0),
             layers: 2,
+            point: None,
             options: BTreeMap::new(),
             unsaid: Unsaid::Refused,
             sizes: BTreeMap::new(),
@@ -90,6 +93,13 @@ impl Given {
         self
     }
 
+    /// On this side of the layer; of layer hooks, which are else called after layers if they can be.
+    #[must_use]
+    pub fn point(mut self, point: Point) -> Given {
+        self.point = Some(point);
+        self
+    }
+
     /// With an option.
     #[must_use]
     pub fn option(mut self, name: &str, value: impl Into<Setting>) -> Given {
@@ -97,7 +107,7 @@ impl Given {
         self
     }
 
-    /// Options without a default are chosen: 8, 0.5, or the first name.
+    /// Options without a default are chosen: 8, 0.5, the first name, or `text`.
     #[must_use]
     pub fn any_options(mut self) -> Given {
         self.unsaid = Unsaid::Chosen;

@@ -56,7 +56,9 @@ mod sizes;
 mod step;
 mod told;
 
-pub use crate::entry::{activation, feed_forward, mixer, norm, rope, sampler, tokenizer};
+pub use crate::entry::{
+    activation, feed_forward, layer_observer, layer_replacer, mixer, norm, rope, sampler, tokenizer,
+};
 pub use check::{Outcome, check};
 pub use feed::Feed;
 pub use given::{Given, Setting};

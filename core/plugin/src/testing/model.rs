@@ -7,6 +7,7 @@ use super::step::Step;
 use super::told::{stand_in, told};
 use crate::abi::{self, Component, Header, Status, Tensor, Text};
 use crate::error::{Error, Result};
+use crate::layer_hook::Point;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
@@ -19,6 +20,8 @@ pub(super) struct Instance<'a> {
     raw: *mut c_void,
     pub(super) width: usize,
     pub(super) threads: usize,
+    layer: usize,
+    point: u32,
     told: fn() -> Option<String>,
 }
 
@@ -68,14 +71,18 @@ impl<'a> Instance<'a> {
         stand_in();
         let _ = (told(), (given.told)());
         let vocabulary = made.vocabulary();
-        let build = made.build(given, &vocabulary);
+        let mut build = made.build(given, &vocabulary);
+        if component.family == Component::LAYER_HOOK {
+            build.layer = -1;
+        }
         let mut raw = std::ptr::null_mut();
         // SAFETY: the component is what the ABI says; the build lives for the call, what it is made from for the instance.
         let status = unsafe { (component.create)(&build, &mut raw) };
         outcome(status, given.told, "create")?;
         let wanted = made.wanted.take();
-        let (width, threads) = (given.width, given.threads);
-        Ok(Self { component, made, wanted, raw, width, threads, told: given.told })
+        let (width, threads, told) = (given.width, given.threads, given.told);
+        let (layer, point) = (given.layer.unwrap_or(0), point(component, given));
+        Ok(Self { component, made, wanted, raw, width, threads, layer, point, told })
     }
 
     /// Runs a step over sequences that are kept elsewhere; gives its output, not a number where nothing was written.
@@ -86,11 +93,14 @@ impl<'a> Instance<'a> {
         feeds: &[Feed],
     ) -> Result<Vec<f32>> {
         let component = self.component;
+        if component.family == Component::LAYER_HOOK {
+            return self.hooked(sequences, slots, feeds);
+        }
         let forward =
             component.forward.ok_or_else(|| Error::new("the component has no function `forward`"))?;
         let mut step = Step::new(self, sequences, slots, feeds)?;
         let mut output = vec![f32::NAN; step.rows * self.width];
-        let to = Tensor::rows(output.as_mut_ptr(), step.rows, self.width, 0);
+        let to = [Tensor::rows(output.as_mut_ptr(), step.rows, self.width, 0)];
         let status = step.with_call(self, &to, |call| {
             let _ = (told(), (self.told)());
             // SAFETY: the component is what the ABI says, and so is the call, for as long as it takes.
@@ -99,6 +109,36 @@ impl<'a> Instance<'a> {
         step.finish(self);
         outcome(status, self.told, "forward")?;
         Ok(output)
+    }
+
+    /// Runs a step of a layer hook; gives its output, or the rows that it was shown where it only looks.
+    fn hooked(&self, sequences: &mut Sequences, slots: &mut SlotRows, feeds: &[Feed]) -> Result<Vec<f32>> {
+        let hook = self.component.hook.ok_or_else(|| Error::new("the component has no function `hook`"))?;
+        let mut step = Step::new(self, sequences, slots, feeds)?;
+        let before = step.given().to_vec();
+        let mut output = vec![f32::NAN; step.rows * self.width];
+        let to = [Tensor::rows(output.as_mut_ptr(), step.rows, self.width, 0)];
+        let replaces = self.component.flags & Component::REPLACES != 0;
+        let status = step.with_call(self, if replaces { &to[..] } else { &[] }, |call| {
+            let call = abi::HookCall {
+                header: Header::of::<abi::HookCall>(),
+                call,
+                layer: self.layer as u64,
+                point: self.point,
+                padding: 0,
+            };
+            let _ = (told(), (self.told)());
+            // SAFETY: the component is what the ABI says, and so is the call, for as long as it takes.
+            unsafe { hook(self.raw, &call) }
+        });
+        let same = step.given().iter().zip(&before).all(|(now, before)| now.to_bits() == before.to_bits());
+        step.finish(self);
+        outcome(status, self.told, "hook")?;
+        match (same, replaces) {
+            (false, _) => Err(Error::new("hook: rows that were only shown were changed")),
+            (true, true) => Ok(output),
+            (true, false) => Ok(before),
+        }
     }
 
     /// Asks a function of another family.
@@ -113,6 +153,16 @@ impl<'a> Instance<'a> {
         let _ = (told(), (self.told)());
         // SAFETY: the component is what the ABI says, and so is the call.
         outcome(unsafe { function(self.raw, call) }, self.told, name)
+    }
+}
+
+/// Where a layer hook is called.
+fn point(component: &Component, given: &Given) -> u32 {
+    let after = component.flags & Component::AFTER_LAYERS != 0;
+    match given.point {
+        Some(Point::Before) => abi::HookCall::BEFORE,
+        None if !after => abi::HookCall::BEFORE,
+        Some(Point::After) | None => abi::HookCall::AFTER,
     }
 }
 
@@ -135,7 +185,8 @@ impl<'a> Model<'a> {
     }
 
     /// Runs a step of rows of sequences, one after the other; gives rows of as many elements, not a number where the
-    /// component has written nothing. Of mixers, feed-forwards, norms and activations.
+    /// component has written nothing; of a layer hook that only looks, the rows themselves. Of mixers, feed-forwards, norms,
+    /// activations and layer hooks.
     ///
     /// # Errors
     /// What the component says; rows that are none.

@@ -110,11 +110,12 @@ impl<'s> Step<'s> {
     pub(super) fn with_call(
         &mut self,
         instance: &Instance,
-        output: &Tensor,
+        outputs: &[Tensor],
         run: impl FnOnce(&abi::Call) -> Status,
     ) -> Status {
         let family = instance.component.family;
-        let stateful = [Component::MIXER, Component::FEED_FORWARD].contains(&family);
+        let sees_sequences =
+            [Component::MIXER, Component::FEED_FORWARD, Component::LAYER_HOOK].contains(&family);
         let sequences = self.sequences();
         let inputs = self.input_rows(family, instance.width);
         let slots = self.slot_tensors(instance);
@@ -131,10 +132,10 @@ impl<'s> Step<'s> {
             header: Header::of::<abi::Call>(),
             inputs: inputs.as_ptr(),
             n_inputs: inputs.len(),
-            outputs: output,
-            n_outputs: 1,
+            outputs: outputs.as_ptr(),
+            n_outputs: outputs.len(),
             sequences: sequences.as_ptr(),
-            n_sequences: if stateful { sequences.len() } else { 0 },
+            n_sequences: if sees_sequences { sequences.len() } else { 0 },
             states: states.as_ptr(),
             n_states: instance.wanted.states.len(),
             slots: slots.as_ptr(),
@@ -151,17 +152,24 @@ impl<'s> Step<'s> {
         run(&call)
     }
 
+    /// The rows that went in.
+    pub(super) fn given(&self) -> &[f32] {
+        &self.inputs[0]
+    }
+
     fn sequences(&self) -> Vec<abi::Sequence> {
-        let sequence = |[first, rows, past]: [usize; 3]| abi::Sequence {
+        let sequence = |([first, rows, past], number): ([usize; 3], u64)| abi::Sequence {
             first_row: first as u64,
             rows: rows as u64,
             past: past as u64,
             positions: self.positions.as_ptr().wrapping_add(first),
             axes: 1,
             decoding: u32::from(past > 0 && rows == 1),
-            reserved: [0; 2],
+            pool: 0,
+            number,
         };
-        self.spans.iter().copied().map(sequence).collect()
+        let numbers = self.taken.iter().map(|(number, _)| *number as u64);
+        self.spans.iter().copied().zip(numbers).map(sequence).collect()
     }
 
     fn input_rows(&self, family: u32, width: usize) -> Vec<Tensor> {

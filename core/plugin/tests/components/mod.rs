@@ -1,5 +1,9 @@
 //! Components for the tests: one that is right for every family.
-#![allow(missing_docs, dead_code, unreachable_pub)]
+#![allow(missing_docs, dead_code, unreachable_pub, unused_imports)]
+
+mod hooks;
+
+pub use hooks::{Counting, Halved};
 
 use menagerie_plugin::{
     Activation, Build, Call, Component, Error, FeedForward, FrequencyCall, Host, Linear, Mixer, Norm, Raw,

@@ -64,14 +64,15 @@ layouts! {
         header, inputs, n_inputs, outputs, n_outputs, sequences, n_sequences, states, n_states, slots, n_slots,
         token_ids, threads, context, linear, parallel_for, scratch, store, stored,
     }
-    Sequence { first_row, rows, past, positions, axes, decoding, reserved }
+    Sequence { first_row, rows, past, positions, axes, decoding, pool, number }
+    HookCall { header, call, layer, point, padding }
     FrequencyCall { header, base, rotated, context_length, frequencies, magnitude }
     SampleCall { header, logits, tokens, n_tokens, n_prompt, random }
     EncodeCall { header, text, context, push }
     DecodeCall { header, id, padding, context, push }
     Component {
         header, family, flags, name, doc, options, n_options, roles, n_roles, create, destroy, forward, frequencies,
-        sample, encode, decode,
+        sample, encode, decode, hook,
     }
     OptionDef { name, doc, kind, guarded, default, key, names, n_names, reserved }
     RoleDef { name, doc, form, optional, dims, n_dims, reserved }

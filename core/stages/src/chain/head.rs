@@ -1,18 +1,22 @@
 //! [`Head`]: the chain's end of the links.
 
+mod watching;
+
 use super::ChainOptions;
+use super::pending::{Answers, PendingSteps};
+use super::progress::Progress;
+use super::sending::Sending;
 use crate::bytes::{Reader, Writer};
 use crate::fault::{FaultKind, StageFault, StageName};
 use crate::frame::{FrameKind, Header};
 use crate::identity::Identity;
-use crate::link::{CHAIN, Done, Link, LinkFault, sooner};
+use crate::link::{Back, CHAIN, Link, LinkFault, sooner};
 use crate::open::OpenMessage;
 use crate::session::Session;
-use crate::step::StepMessage;
+use crate::states::{Access, StatesMessage};
 use crate::times::{self, StageTime};
 use crate::transport::PipelineTransport;
-use menagerie_model::InferenceStep;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -20,24 +24,12 @@ use std::time::{Duration, Instant};
 /// How often a step that waits looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Times of steps that are kept.
-const TIMES: usize = 4096;
-
-/// A step whose answer has not come.
-struct Pending {
-    session: Weak<Session>,
-    request: u64,
-    epoch: u32,
-    step: u32,
-}
-
-/// A step that is to be sent.
-pub(super) struct Sending<'a> {
-    pub(super) session: &'a Arc<Session>,
-    pub(super) message: &'a StepMessage,
-    /// Rows that want logits.
-    pub(super) wanted: usize,
-    pub(super) cancelled: Option<&'a AtomicBool>,
+/// Who waits, and for how long.
+struct Waiting<'a> {
+    by: Instant,
+    /// The request, and the epoch that it is about.
+    session: Option<(&'a Session, u32)>,
+    cancelled: Option<&'a AtomicBool>,
 }
 
 /// Sends steps and takes what comes back.
@@ -46,13 +38,13 @@ pub(super) struct Head {
     names: Vec<StageName>,
     options: ChainOptions,
     steps: u32,
-    pending: VecDeque<Pending>,
+    pending: PendingSteps,
     sessions: Vec<Weak<Session>>,
-    /// By stage, the step it was done with last.
-    done: Vec<u32>,
-    times: VecDeque<StageTime>,
-    /// Adapters that the stages know.
-    announced: HashSet<u32>,
+    progress: Progress,
+    /// Adapters and hooks that the stages know.
+    announced: HashSet<(FrameKind, u32)>,
+    /// Questions that went round.
+    questions: u32,
     /// Why nothing goes any more.
     dead: Option<StageFault>,
 }
@@ -74,33 +66,42 @@ impl Head {
         options: ChainOptions,
     ) -> Self {
         let link = Link::new(transport, [CHAIN, 0], options.credits);
-        let done = vec![0; names.len()];
+        let progress = Progress::new(names.len());
         Self {
             link,
             names,
             options,
             steps: 0,
-            pending: VecDeque::new(),
+            pending: PendingSteps::default(),
             sessions: Vec::new(),
-            done,
-            times: VecDeque::new(),
+            progress,
             announced: HashSet::new(),
+            questions: 0,
             dead: None,
         }
     }
 
     pub(super) fn times(&self) -> Vec<StageTime> {
-        self.times.iter().copied().collect()
+        self.progress.times()
     }
 
     /// A fault of a stage, of no request.
     pub(super) fn fault(&self, kind: FaultKind, stage: usize, detail: &str) -> StageFault {
         let stage = self.names.get(stage).copied().unwrap_or(StageName { index: 0, first: 0, end: 0 });
-        StageFault { kind, stage, request: 0, position: 0, detail: detail.to_owned() }
+        StageFault::of(kind, stage, detail)
     }
 
     fn by(&self) -> Instant {
         Instant::now() + self.options.deadline
+    }
+
+    fn last(&self) -> usize {
+        self.names.len() - 1
+    }
+
+    fn next_step(&mut self) -> u32 {
+        self.steps = self.steps.wrapping_add(1).max(1);
+        self.steps
     }
 
     /// Asks all stages whether they agree; the number of their states.
@@ -108,38 +109,40 @@ impl Head {
         let mut out = Writer::default();
         identity.encode(&mut out);
         out.count(0);
-        let by = self.by();
-        self.send(Header::of(FrameKind::Hello), out.0, by)?;
-        loop {
-            match self.came(sooner(by, LOOK))? {
-                Some(Came::Round(header, payload)) if header.kind == FrameKind::Hello => {
-                    let mut from = Reader::new(&payload);
-                    let states = Identity::decode(&mut from).and_then(|_| from.number());
-                    return states
-                        .map_err(|detail| self.fault(FaultKind::Corrupted, self.names.len() - 1, &detail));
-                }
-                None if Instant::now() >= by => return Err(self.late(0)),
-                _ => {}
+        let by = Instant::now() + self.options.opening;
+        let waiting = Waiting { by, session: None, cancelled: None };
+        let step = self.next_step();
+        self.send(Header { step, ..Header::of(FrameKind::Hello) }, out.0, &waiting)?;
+        let payload = self.wait(&waiting, |came| match came {
+            Came::Round(header, payload) if header.kind == FrameKind::Hello => Some(payload),
+            _ => None,
+        });
+        let seconds = self.options.opening.as_secs();
+        let payload = payload.map_err(|fault| match fault.kind {
+            FaultKind::Late => {
+                let detail = format!("has not opened the model for {seconds} s: it is stopped or hangs");
+                StageFault { detail, ..fault }
             }
-        }
+            _ => fault,
+        })?;
+        let mut from = Reader::new(&payload);
+        let states = Identity::decode(&mut from).and_then(|_| from.number());
+        states.map_err(|detail| self.fault(FaultKind::Corrupted, self.last(), &detail))
     }
 
-    /// Tells the stages that requests ended.
-    pub(super) fn close(&mut self, ended: &[u64]) -> Result<(), StageFault> {
+    /// Tells the stages that requests ended; what they were told is taken off.
+    pub(super) fn close(&mut self, ended: &mut Vec<u64>, session: &Session) -> Result<(), StageFault> {
         self.sessions.retain(|session| session.strong_count() > 0);
-        for request in ended {
-            let by = self.by();
-            self.send(Header { request: *request, ..Header::of(FrameKind::Close) }, Vec::new(), by)?;
+        while let Some(&request) = ended.last() {
+            let header = Header { request, ..Header::of(FrameKind::Close) };
+            self.send_for(Some(session), header, Vec::new())?;
+            ended.pop();
         }
         Ok(())
     }
 
     /// Lets the stages make room for a request, once in each epoch.
-    pub(super) fn open(
-        &mut self,
-        session: &Arc<Session>,
-        windows: Vec<Option<usize>>,
-    ) -> Result<(), StageFault> {
+    pub(super) fn open(&mut self, session: &Arc<Session>) -> Result<(), StageFault> {
         if let Some(dead) = &self.dead {
             return Err(dead.clone());
         }
@@ -149,83 +152,177 @@ impl Head {
         if !self.sessions.iter().any(|known| known.as_ptr() == Arc::as_ptr(session)) {
             self.sessions.push(Arc::downgrade(session));
         }
-        let payload = OpenMessage { options: session.options, windows }.encode();
+        let payload = OpenMessage { options: session.options, windows: session.windows() }.encode();
         let (request, epoch) = (session.number, session.epoch());
-        let by = self.by();
-        self.send(Header { request, epoch, ..Header::of(FrameKind::Open) }, payload, by)
+        self.send_for(Some(session), Header { request, epoch, ..Header::of(FrameKind::Open) }, payload)
     }
 
-    /// Tells the stages the number of an adapter, once.
-    pub(super) fn announce(&mut self, number: u32, name: &str) -> Result<(), StageFault> {
-        if !self.announced.insert(number) {
+    /// Tells the stages the number of an adapter or a hook, once.
+    pub(super) fn announce(
+        &mut self,
+        (kind, number): (FrameKind, u32),
+        session: Option<&Session>,
+        payload: impl FnOnce() -> Vec<u8>,
+    ) -> Result<(), StageFault> {
+        if !self.announced.insert((kind, number)) {
             return Ok(());
         }
-        let by = self.by();
-        self.send(Header { step: number, ..Header::of(FrameKind::Adapter) }, name.as_bytes().to_vec(), by)
+        self.send_for(session, Header { position: number, ..Header::of(kind) }, payload())
     }
 
     /// Sends a step; its logits, which are waited for where a row wants any.
     pub(super) fn step(&mut self, sending: Sending) -> Result<Vec<f32>, StageFault> {
         let Sending { session, message, wanted, cancelled } = sending;
-        let by = self.by();
-        self.steps = self.steps.wrapping_add(1).max(1);
-        let step = self.steps;
-        let header = step_header(step, session, message, wanted);
+        let waiting = Waiting { by: self.by(), session: Some((session, session.epoch())), cancelled };
+        let step = self.next_step();
+        let header = sending.header(step);
         let told = message.encode();
         let mut out = Writer::default();
-        out.count(told.len());
-        out.0.extend_from_slice(&told);
+        out.bytes(&told);
         out.count(0);
-        let (request, epoch) = (session.number, session.epoch());
-        self.send(header, out.0, by)?;
-        self.pending.push_back(Pending { session: Arc::downgrade(session), request, epoch, step });
-        self.check(session, epoch, &header)?;
-        if wanted == 0 {
-            return Ok(Vec::new());
+        self.pending.sending(session, &header, message.sequences.len());
+        if let Err(fault) = self.send(header, out.0, &waiting) {
+            self.pending.unsent(step);
+            return Err(fault);
         }
+        if wanted > 0 {
+            return self.wait(&waiting, |came| match came {
+                Came::Logits(of, values) if of == step => Some(values),
+                _ => None,
+            });
+        }
+        // What went wrong with an earlier one is said as early as can be.
+        while self.look(Instant::now(), &waiting)?.is_some() {}
+        Ok(Vec::new())
+    }
+
+    /// Lets the stage that has a state read or write it; what was read.
+    pub(super) fn access(
+        &mut self,
+        session: &Arc<Session>,
+        message: StatesMessage,
+    ) -> Result<Vec<u8>, StageFault> {
+        let answer = self.round(session, &message);
+        if let Err(fault) = &answer {
+            // What happened before was in the frame.
+            session.lose(Some(fault));
+        }
+        answer
+    }
+
+    fn round(&mut self, session: &Arc<Session>, message: &StatesMessage) -> Result<Vec<u8>, StageFault> {
+        self.open(session)?;
+        let (request, epoch) = (session.number, session.epoch());
+        let waiting = Waiting { by: self.by(), session: Some((session, epoch)), cancelled: None };
+        let step = self.next_step();
+        let header = Header { request, epoch, step, ..Header::of(FrameKind::States) };
+        self.send(header, message.encode(), &waiting)?;
+        let payload = self.wait(&waiting, |came| match came {
+            Came::Round(header, payload) if header.step == step => Some(payload),
+            _ => None,
+        })?;
+        let done = StatesMessage::decode(&payload).and_then(|message| match message.access {
+            Access::Done(bytes) => Ok(bytes),
+            _ => Err(format!("state {} is in no stage", message.state)),
+        });
+        done.map_err(|detail| StageFault {
+            request,
+            ..self.fault(FaultKind::Corrupted, self.last(), &detail)
+        })
+    }
+
+    /// Waits for what `answers` takes.
+    fn wait<T>(
+        &mut self,
+        waiting: &Waiting,
+        mut answers: impl FnMut(Came) -> Option<T>,
+    ) -> Result<T, StageFault> {
         loop {
-            match self.came(sooner(by, LOOK))? {
-                Some(Came::Logits(of, values)) if of == step => return Ok(values),
-                None if Instant::now() >= by => {
-                    session.lose();
-                    let late = self.late(step);
-                    return Err(StageFault { request, position: header.position, ..late });
+            match self.look(sooner(waiting.by, LOOK), waiting)? {
+                Some(came) => {
+                    if let Some(answer) = answers(came) {
+                        return Ok(answer);
+                    }
                 }
-                _ => {}
+                None if Instant::now() >= waiting.by => return Err(self.late(waiting)),
+                None => {}
             }
-            self.check(session, epoch, &header)?;
-            if cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            if waiting.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
                 // Its answer is thrown away when it comes; what it wrote is written again or put back.
                 return Err(self.fault(FaultKind::Cancelled, 0, "cancelled"));
             }
         }
     }
 
-    /// A step of memory that was lost meanwhile has no answer.
-    fn check(&mut self, session: &Session, epoch: u32, header: &Header) -> Result<(), StageFault> {
-        if session.epoch() == epoch {
-            return Ok(());
+    /// The next frame of the last stage, if one comes until `by`. What goes wrong with another request is told to that one, at
+    /// its next step; what goes wrong with this one, or with all, is the error.
+    fn look(&mut self, by: Instant, waiting: &Waiting) -> Result<Option<Came>, StageFault> {
+        let came = self.came(by);
+        let lost = waiting.session.filter(|(session, epoch)| session.epoch() != *epoch);
+        match (came, lost, waiting.session) {
+            (Err(_), None, Some(_)) if self.dead.is_none() => Ok(Some(Came::Nothing)),
+            (Err(fault), ..) => Err(fault),
+            (Ok(_), Some((session, _)), _) => {
+                let unsaid = || self.fault(FaultKind::Missing, 0, "an earlier step of the request was lost");
+                Err(session.loss().unwrap_or_else(unsaid))
+            }
+            (Ok(came), None, _) => Ok(came),
         }
-        let lost =
-            self.fault(FaultKind::Missing, 0, "an earlier step of the request was lost; prefill it again");
-        Err(StageFault { request: header.request, position: header.position, ..lost })
+    }
+
+    /// Sends a frame that a request wants sent and does not wait for.
+    fn send_for(
+        &mut self,
+        session: Option<&Session>,
+        header: Header,
+        payload: Vec<u8>,
+    ) -> Result<(), StageFault> {
+        let session = session.map(|session| (session, session.epoch()));
+        let waiting = Waiting { by: self.by(), session, cancelled: None };
+        self.send(header, payload, &waiting)
     }
 
     /// Sends a frame once stage 0 has room for it; what comes meanwhile is taken.
-    fn send(&mut self, header: Header, payload: Vec<u8>, by: Instant) -> Result<(), StageFault> {
+    fn send(&mut self, header: Header, payload: Vec<u8>, waiting: &Waiting) -> Result<(), StageFault> {
         if let Some(dead) = &self.dead {
             return Err(dead.clone());
         }
         self.take_back()?;
         while !self.link.has_credit() {
             // Logits of steps that nobody waits for any more must not hold the last stage up.
-            drop(self.came(sooner(by, LOOK))?);
+            drop(self.look(sooner(waiting.by, LOOK), waiting)?);
             self.take_back()?;
-            if Instant::now() >= by {
-                return Err(self.late(header.step));
+            if self.link.has_credit() {
+                break;
+            }
+            // Stage 0 may take steps for a while that the stages after it do not answer.
+            let owed = self.pending.owed_since().map(|since| since + self.options.deadline);
+            if Instant::now() >= owed.map_or(waiting.by, |owed| owed.min(waiting.by)) {
+                return Err(self.late(waiting));
+            }
+            if waiting.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+                let cancelled = self.fault(FaultKind::Cancelled, 0, "cancelled");
+                // What happened before it is told to nobody.
+                waiting.session.into_iter().for_each(|(session, _)| session.lose(None));
+                return Err(cancelled);
             }
         }
-        self.link.send(header, payload, by).map_err(|fault| self.broken(fault, 0))
+        let sent = self.link.send(header, payload, waiting.by);
+        sent.map_err(|fault| self.unsent(fault, waiting))
+    }
+
+    /// Why a frame could not be sent.
+    fn unsent(&mut self, fault: LinkFault, waiting: &Waiting) -> StageFault {
+        match fault.kind {
+            FaultKind::Late => self.late(waiting),
+            FaultKind::Closed => match self.take_back() {
+                // Which stage went first was said on the way back, or it is stage 0.
+                Err(said) => said,
+                // Stage 0 is there: it is the last one that is gone.
+                Ok(()) => self.broken(fault, self.last()),
+            },
+            kind => self.fault(kind, 0, &fault.detail),
+        }
     }
 
     /// What stages say they are done with.
@@ -233,50 +330,34 @@ impl Head {
         loop {
             match self.link.receive_back(Instant::now()) {
                 Ok(None) => return Ok(()),
-                Ok(Some(done)) => self.note(done),
-                // Why stage 0 went, the last one may still say.
-                Err(fault) if fault.kind == FaultKind::Closed => {
-                    while self.came(Instant::now() + LOOK)?.is_some() {}
-                    return Err(self.broken(fault, 0));
-                }
+                Ok(Some(Back::Done(done))) => self.progress.note(done),
+                Ok(Some(Back::Gone(fault))) => return Err(self.failed(fault, 0, 0)),
                 Err(fault) => return Err(self.broken(fault, 0)),
             }
         }
     }
 
-    fn note(&mut self, Done { header, began, ended }: Done) {
-        if header.kind != FrameKind::Done || header.step == 0 {
-            return;
-        }
-        let Some(done) = self.done.get_mut(usize::from(header.stage)) else { return };
-        *done = (*done).max(header.step);
-        if self.times.len() >= TIMES {
-            self.times.pop_front();
-        }
-        let (stage, step, rows) = (header.stage, header.step, header.rows);
-        tracing::debug!(stage, step, rows, began, ended, "stage computed");
-        self.times.push_back(StageTime { stage, step, rows, began, ended });
-    }
-
     /// The next frame of the last stage; none if nothing comes until `by`.
     fn came(&mut self, by: Instant) -> Result<Option<Came>, StageFault> {
-        let last = self.names.len() - 1;
         let (header, payload) = match self.link.receive(by) {
             Ok(Some(frame)) => frame,
             Ok(None) => {
+                // A stage that is gone is no news here: the last one says it, or is gone itself.
                 self.take_back_quietly();
                 return Ok(None);
             }
             Err(fault) => {
-                let header = fault.header;
-                if fault.kind == FaultKind::Corrupted {
-                    drop(self.link.done_with_broken());
+                match fault.kind {
+                    FaultKind::Corrupted => drop(self.link.done_with_broken()),
+                    // Who went first was said on the way back before.
+                    FaultKind::Closed => self.take_back()?,
+                    _ => {}
                 }
                 let over = |header: Header| self.epoch_of(header.request) != Some(header.epoch);
-                if fault.kind == FaultKind::Doubled && header.is_some_and(over) {
+                if fault.kind == FaultKind::Doubled && fault.header.is_some_and(over) {
                     return Ok(Some(Came::Nothing));
                 }
-                return Err(self.broken(fault, last));
+                return Err(self.broken(fault, self.last()));
             }
         };
         // A stage that is gone has said why before: what it said is taken first.
@@ -285,11 +366,14 @@ impl Head {
             FrameKind::Logits => self.logits(&header, &payload).map(Some),
             FrameKind::Fault => {
                 let fault = StageFault::decode(&payload)
-                    .map_err(|detail| self.fault(FaultKind::Corrupted, last, &detail))?;
+                    .map_err(|detail| self.fault(FaultKind::Corrupted, self.last(), &detail))?;
                 if header.request != 0 && self.epoch_of(header.request) != Some(header.epoch) {
                     return Ok(Some(Came::Nothing));
                 }
-                Err(self.failed(fault, header.request))
+                if fault.kind == FaultKind::Closed {
+                    self.take_back()?;
+                }
+                Err(self.failed(fault, header.request, header.step))
             }
             _ => Ok(Some(Came::Round(header, payload))),
         }
@@ -302,33 +386,30 @@ impl Head {
     }
 
     fn take_back_quietly(&mut self) {
-        while let Ok(Some(done)) = self.link.receive_back(Instant::now()) {
-            self.note(done);
+        while let Ok(Some(back)) = self.link.receive_back(Instant::now()) {
+            match back {
+                Back::Done(done) => self.progress.note(done),
+                Back::Gone(fault) => drop(self.failed(fault, 0, 0)),
+            }
         }
     }
 
     /// Logits answer the oldest step of their request's epoch; those of an epoch that is over answer nothing.
     fn logits(&mut self, header: &Header, payload: &[u8]) -> Result<Came, StageFault> {
-        let over = |one: &Pending| one.session.upgrade().is_none_or(|session| session.epoch() != one.epoch);
-        while self.pending.front().is_some_and(|one| over(one) && one.step < header.step) {
-            self.pending.pop_front();
-        }
-        let known = self.pending.front().is_some_and(|one| {
-            (one.request, one.epoch, one.step) == (header.request, header.epoch, header.step)
-        });
-        if !known {
-            let awaited = self.pending.iter().any(|one| one.step == header.step);
-            if awaited {
-                let missing = self.fault(
-                    FaultKind::Missing,
-                    self.names.len() - 1,
-                    "an answer to an earlier step is missing",
-                );
-                return Err(self.failed(missing, 0));
+        match self.pending.answered(header) {
+            Answers::Nothing => return Ok(Came::Nothing),
+            Answers::Later => {
+                let detail = "the answer to a step did not come, and that to a later one did";
+                let missing = self.fault(FaultKind::Missing, self.last(), detail);
+                return Err(self.failed(missing, 0, 0));
             }
-            return Ok(Came::Nothing);
+            Answers::Foreign(epoch) => {
+                let detail = format!("an answer of epoch {} to a step of epoch {epoch}", header.epoch);
+                let stale = self.fault(FaultKind::Stale, self.last(), &detail);
+                return Err(self.failed(stale, 0, header.step));
+            }
+            Answers::Oldest => {}
         }
-        self.pending.pop_front();
         let mut from = Reader::new(payload);
         let values = from.f32s().and_then(|values| from.end().map(|()| values));
         let rows = header.rows as usize * header.cols as usize;
@@ -336,20 +417,22 @@ impl Head {
             Ok(values) if values.len() == rows => Ok(Came::Logits(header.step, values)),
             Ok(_) | Err(_) => {
                 let detail = "logits of another size than their header says";
-                let fault = self.fault(FaultKind::Corrupted, self.names.len() - 1, detail);
-                Err(self.failed(fault, 0))
+                let fault = self.fault(FaultKind::Corrupted, self.last(), detail);
+                Err(self.failed(fault, 0, header.step))
             }
         }
     }
 
-    /// What a request has in the stages is lost; what all have, where it is of none.
-    fn failed(&mut self, fault: StageFault, request: u64) -> StageFault {
+    /// What a request has in the stages is lost; what all have, where it is of none (0). The fault is named after its step (0
+    /// where that is not known).
+    fn failed(&mut self, fault: StageFault, request: u64, step: u32) -> StageFault {
+        let fault = self.pending.name(fault, step);
         for session in self.sessions.iter().filter_map(Weak::upgrade) {
             if request == 0 || session.number == request {
-                session.lose();
+                session.lose(Some(&fault));
             }
         }
-        self.pending.retain(|one| request != 0 && one.request != request);
+        self.pending.forget(request);
         // What was announced may be what was lost.
         self.announced.clear();
         if fault.kind == FaultKind::Closed {
@@ -367,34 +450,27 @@ impl Head {
             FaultKind::Closed => format!("is gone ({}); open the model again", fault.detail),
             _ => format!("on the link to the chain: {}; prompts must be computed again", fault.detail),
         };
-        let (request, position) = fault.header.map_or((0, 0), |header| (header.request, header.position));
+        // A frame that came twice is known itself; of one that is missing or changed it is what is waited for.
+        let known = fault.header.filter(|_| fault.kind == FaultKind::Doubled);
+        let (request, position, step) =
+            known.map_or((0, 0, 0), |header| (header.request, header.position, header.step));
         let fault = StageFault { request, position, ..self.fault(fault.kind, stage, &detail) };
-        self.failed(fault, 0)
+        self.failed(fault, 0, step)
     }
 
-    /// Names the first stage that is not done with a step.
-    fn late(&mut self, step: u32) -> StageFault {
+    /// Names the first stage that is not done with the oldest step.
+    fn late(&mut self, waiting: &Waiting) -> StageFault {
         self.take_back_quietly();
-        let waiting = self.done.iter().position(|done| *done < step).unwrap_or(self.names.len() - 1);
+        let step = self.pending.oldest().unwrap_or(self.steps);
+        let stage = self.progress.behind(step);
         let seconds = self.options.deadline.as_secs_f64();
         let detail = format!(
             "has not answered for {seconds} s: it is stopped, hangs or is too slow; --stage-deadline gives it more time"
         );
-        self.fault(FaultKind::Late, waiting, &detail)
-    }
-}
-
-fn step_header(step: u32, session: &Session, message: &StepMessage, wanted: usize) -> Header {
-    let rows: usize = message.sequences.iter().map(|part| part.placement.rows).sum();
-    let is_last = |step: &InferenceStep| matches!(step, InferenceStep::Prefill { is_final_chunk: true, .. });
-    Header {
-        last_chunk: message.sequences.iter().any(|part| is_last(&part.step)),
-        wants_logits: wanted > 0,
-        epoch: session.epoch(),
-        request: session.number,
-        step,
-        position: message.sequences.first().map_or(0, |part| part.placement.tokens as u32),
-        rows: rows as u32,
-        ..Header::of(FrameKind::Step)
+        let late = self.fault(FaultKind::Late, stage, &detail);
+        let Some((session, _)) = waiting.session else { return late };
+        let late = self.pending.name(StageFault { request: session.number, ..late }, 0);
+        session.lose(Some(&late));
+        late
     }
 }

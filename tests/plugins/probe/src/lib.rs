@@ -5,7 +5,9 @@
 #![allow(missing_docs)]
 
 mod good;
+mod good_hooks;
 mod rogue;
+mod rogue_hooks;
 
 use menagerie_plugin::abi::{self, HostApi, Manifest, Registrar, Status};
 use menagerie_plugin::{Plugin, entry};
@@ -58,6 +60,9 @@ const PLUGIN: Plugin = Plugin {
         entry::rope::<good::Stretched>,
         entry::norm::<rogue::Misbehaving>,
         entry::mixer::<rogue::Poisonous>,
+        entry::layer_observer::<good_hooks::RowLog>,
+        entry::layer_replacer::<good_hooks::Adding>,
+        entry::layer_replacer::<rogue_hooks::MisbehavingHook>,
     ],
     architectures: &[("probe-model.toml", include_str!("probe-model.toml"))],
     tables: &[],

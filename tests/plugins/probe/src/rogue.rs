@@ -1,6 +1,7 @@
 //! What no plugin may do, done where a test asks for it.
 
-use menagerie_plugin::abi::{self, Header, HostApi, Registrar, Status, Text};
+use crate::rogue_hooks;
+use menagerie_plugin::abi::{self, Header, HostApi, OptionDef, Registrar, Status, Text};
 use menagerie_plugin::{
     Build, Call, Component, Error, Host, Mixer, Norm, Result, Role, Rows, RowsMut, names, options,
 };
@@ -32,6 +33,8 @@ names! {
         WriteNothing = "write-nothing",
         /// Asks for a linear while it norms.
         AskForState = "ask-for-state",
+        /// Gives other rows each time.
+        Remember = "remember",
     }
 }
 
@@ -50,7 +53,7 @@ pub(crate) struct Misbehaving {
 }
 
 /// Its drop panics.
-struct Bomb;
+pub(crate) struct Bomb;
 
 impl Drop for Bomb {
     fn drop(&mut self) {
@@ -202,7 +205,30 @@ const fn bare(name: &'static str) -> abi::Component {
         sample: None,
         encode: None,
         decode: None,
+        hook: None,
     }
+}
+
+/// A layer hook that only looks, without anything.
+const fn bare_hook(name: &'static str) -> abi::Component {
+    let flags = abi::Component::AFTER_LAYERS | abi::Component::IN_PREFILL | abi::Component::IN_DECODE;
+    let family = abi::Component::LAYER_HOOK;
+    abi::Component { family, flags, forward: None, hook: Some(rogue_hooks::scribble), ..bare(name) }
+}
+
+/// An option that the host has for every hook.
+fn layers() -> *const OptionDef {
+    Box::leak(Box::new(OptionDef {
+        name: Text::new("layers"),
+        doc: Text::new("Which."),
+        kind: OptionDef::COUNT,
+        guarded: 0,
+        default: Text::new("1"),
+        key: Text::EMPTY,
+        names: null(),
+        n_names: 0,
+        reserved: [0; 2],
+    }))
 }
 
 /// What a test has ordered.
@@ -229,6 +255,7 @@ pub(crate) unsafe fn init(orders: &str, host: &HostApi, registrar: &Registrar) -
             add(abi::Component { forward: Some(silent), ..bare("silent") }),
             add(abi::Component { forward: Some(latin), ..bare("latin") }),
             add(abi::Component { forward: Some(nested), ..bare("nested") }),
+            add(bare_hook("scribbler")),
         ]
         .into_iter()
         .min()
@@ -248,6 +275,19 @@ pub(crate) unsafe fn init(orders: &str, host: &HostApi, registrar: &Registrar) -
         "slash" => add(bare("other/name:thing")),
         "null" => add(abi::Component { forward: None, ..bare("null") }),
         "family" => add(abi::Component { family: 99, ..bare("family") }),
+        "no hook" => add(abi::Component { hook: None, ..bare_hook("null-hook") }),
+        "no point" => add(abi::Component { flags: abi::Component::IN_DECODE, ..bare_hook("nowhere") }),
+        "no phase" => add(abi::Component { flags: abi::Component::AFTER_LAYERS, ..bare_hook("never") }),
+        "hook flags" => add(abi::Component { flags: abi::Component::REPLACES, ..bare("flags") }),
+        "hook option" => add(abi::Component { options: layers(), n_options: 1, ..bare_hook("layers") }),
+        "short hook" => add(abi::Component {
+            header: Header { struct_size: 136, ..Header::of::<abi::Component>() },
+            ..bare_hook("old")
+        }),
+        "old size" => add(abi::Component {
+            header: Header { struct_size: 136, ..Header::of::<abi::Component>() },
+            ..bare("old")
+        }),
         "short" => add(abi::Component {
             header: Header { struct_size: 40, ..Header::of::<abi::Component>() },
             ..bare("short")

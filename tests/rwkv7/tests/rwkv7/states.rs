@@ -69,7 +69,13 @@ fn a_sequence_in_a_batch_is_what_it_is_alone() {
         let pipeline = way.open(name, &LoadOptions { chunk: 16, ..options(Arithmetic::Fast) });
         let text = reference(name).ids("tokens_long");
         let prompts = [&text[..41], &text[50..53], &text[60..61], &text[100..127], &text[200..216]];
-        let room = SchedulerOptions { sequences: 5, prefixes: 0, capacity_tokens: 512, step_tokens: 24 };
+        let room = SchedulerOptions {
+            sequences: 5,
+            prefixes: 0,
+            capacity_tokens: 512,
+            step_tokens: 24,
+            aside_bytes: 0,
+        };
         let mut batch = pipeline.batch(room).unwrap();
         let mut sequences: Vec<_> = prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
         let request = request();

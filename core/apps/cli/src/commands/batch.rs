@@ -1,31 +1,37 @@
 //! `batch MODEL IN OUT`: many requests, answered together.
 
-use crate::batch_identity::identity;
+use crate::batch_identity::{identity, vectors_identity};
 use crate::batch_input::BatchInput;
+use crate::batch_models::{BatchModels, Given};
 use crate::batch_output::BatchOutput;
-use crate::batch_request::{BatchRequest, BatchRequests};
-use crate::batch_result::{BatchResult, fault_line, request_id};
+use crate::batch_request::BatchRequests;
+use crate::batch_result::request_id;
+use crate::batch_vectors::BatchVectors;
+use crate::batch_work::BatchWork;
 use crate::failure::Failure;
 use crate::hook_arguments::HookArguments;
+use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
 use crate::output_file::may_write;
-use crate::printer::Shown;
+use crate::pooling_argument::PoolingArgument;
 use crate::sampling_arguments::{SamplingArguments, sampling_line};
+use crate::stage_arguments::StageArguments;
 use crate::template_arguments::TemplateArguments;
-use crate::{answer, interrupt, output, progress, report};
+use crate::{answer, interrupt, output, report};
 use clap::Args;
-use indicatif::ProgressBar;
-use menagerie::pipeline::{Event, Queue, Request, SchedulerOptions, StopReason, TextPipeline, Ticket};
+use menagerie::pipeline::{
+    Batch, EmbeddingOptions, Hookable, Normalisation, Request, SchedulerCounts, SchedulerOptions,
+    TextPipeline,
+};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Answer many requests together, from a file of JSON lines to another
 ///
-/// A line of IN is a request as OpenAI's batches have it ({"custom_id", "method", "url", "body"}, of /v1/chat/completions
-/// or /v1/completions), {"prompt": TEXT} or {"messages": [..]} with the same fields as a body and perhaps a custom_id, or
+/// A line of IN is a request as OpenAI's batches have it ({"custom_id", "method", "url", "body"}, of /v1/chat/completions,
+/// /v1/completions or /v1/embeddings), {"prompt": TEXT} or {"messages": [..]} with the same fields as a body and perhaps a custom_id, or
 /// a JSON text alone. What a line does not say, the options here do; a field that is not honoured is an error of its
 /// line. OUT gets a line for each, in OpenAI's form, as soon as it is answered.
 ///
@@ -35,6 +41,8 @@ use std::time::Instant;
 pub(crate) struct BatchCommand {
     #[command(flatten)]
     model: ModelArguments,
+    #[command(flatten)]
+    stages: StageArguments,
     #[command(flatten)]
     hooks: HookArguments,
     /// The requests: a file of JSON lines, - for standard input
@@ -57,6 +65,13 @@ pub(crate) struct BatchCommand {
     /// each, as far as half of the free memory allows]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     cache_tokens: Option<u32>,
+    /// Memory in MiB for the state of requests that gave their room up, which is put back; what does not fit there is computed
+    /// again [default: an eighth of the free memory]
+    #[arg(long, value_name = "MIB")]
+    aside_memory: Option<u32>,
+    /// How the rows of a text become one vector, for /v1/embeddings [default: as the file says]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pooling: Option<PoolingArgument>,
     /// Continue plain prompts as they are, without the chat template
     #[arg(long)]
     raw: bool,
@@ -67,6 +82,8 @@ pub(crate) struct BatchCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    metrics: MetricsArgument,
+    #[command(flatten)]
     template: TemplateArguments,
     #[command(flatten)]
     sampling: SamplingArguments,
@@ -75,30 +92,15 @@ pub(crate) struct BatchCommand {
 /// Requests read ahead of those that run: some may share what they begin with.
 const AHEAD: usize = 64;
 
-/// Counts of a run.
-#[derive(Default)]
-struct Tally {
-    answered: usize,
-    failed: usize,
-    tokens: usize,
-}
-
-/// A batch under way.
-struct Work<'a> {
-    input: BatchInput,
-    out: BatchOutput,
-    requests: BatchRequests<'a>,
-    /// Lines still to be begun, the next one last.
-    left: Vec<usize>,
-    open: HashMap<usize, BatchResult>,
-    /// Line and answer of each task.
-    tasks: HashMap<Ticket, (usize, usize)>,
-    tally: Tally,
-    bar: ProgressBar,
-    started: Instant,
-}
+/// The share of free memory that states are set aside in, unless told otherwise.
+const ASIDE_SHARE: u64 = 8;
 
 impl BatchCommand {
+    /// The model it runs.
+    pub(crate) fn model(&self) -> &ModelArguments {
+        &self.model
+    }
+
     pub(crate) fn run(self) -> Result<(), Failure> {
         let standard = self.out.as_os_str() == "-";
         if standard && self.json {
@@ -110,38 +112,68 @@ impl BatchCommand {
             may_write(&self.out, true, &[&model, &self.input])?;
         }
         let input = BatchInput::open(&self.input)?;
-        let mut pipeline = self.model.open_with_template(&self.template)?;
-        self.hooks.install(&mut pipeline)?;
+        let (template, hooks, stages) = (&self.template, &self.hooks, &self.stages);
+        let given = Given { template, hooks, stages, pooling: self.pooling };
+        let mut models = BatchModels::open(&self.model, &input, &given)?;
+        let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
+        let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
+        let metrics = self.metrics.watch_all(text.into_iter().chain(vectors));
+        let ended = self.answer(&models, input);
+        metrics.write().and(ended)
+    }
+
+    /// Answers the lines that have no answer yet.
+    fn answer(&self, models: &BatchModels, input: BatchInput) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
-        let defaults = self.sampling.request(pipeline.sampling_defaults(), cancel.clone())?;
-        let out = BatchOutput::open(&self.out, &self.made(&pipeline, &defaults)?, self.force)?;
+        let text = models.text.as_ref().ok();
+        let defaults =
+            text.map(|pipeline| self.sampling.request(pipeline.sampling_defaults(), cancel.clone()));
+        let defaults = defaults.transpose()?;
+        let made = self.made(models, defaults.as_ref())?;
+        let out = BatchOutput::open(&self.out, &made, self.force)?;
         let left = undone(&input, &out)?;
         let already = input.lines().len() - left.len();
         if already > 0 {
-            report::note(&format!(
-                "{already} of {} are answered already",
-                output::counted(input.lines().len(), "line")
-            ));
+            let all = output::counted(input.lines().len(), "line");
+            report::note(&format!("{already} of {all} are answered already"));
         }
-        let format = if self.raw { None } else { answer::chat_format(&pipeline, &self.template)? };
+        let requests = match (text, defaults) {
+            (Some(pipeline), Some(defaults)) => Ok(self.requests(pipeline, defaults)?),
+            _ => Err(models.text.as_ref().err().cloned().unwrap_or_default()),
+        };
+        let options = EmbeddingOptions {
+            pooling: self.pooling.map(PoolingArgument::pooling),
+            normalisation: Normalisation::Euclidean,
+        };
+        let vectors = models.vectors.as_ref();
+        let vectors = vectors.map(|pipeline| BatchVectors::new(pipeline, options)).map_err(String::clone);
+        let mut work = BatchWork::new(input, out, left, requests, vectors);
+        let mut batch =
+            text.map(|pipeline| Ok::<_, Failure>(pipeline.batch(self.room(pipeline)?)?)).transpose()?;
+        let mut queue = batch.as_mut().map(Batch::queue);
+        let done = work.run(queue.as_mut(), self.parallel as usize + AHEAD, &cancel);
+        let counts = queue.map(|queue| *queue.scheduler().counts());
+        self.end(work, done, counts, &cancel)
+    }
+
+    fn requests<'a>(
+        &self,
+        pipeline: &'a TextPipeline,
+        defaults: Request,
+    ) -> Result<BatchRequests<'a>, Failure> {
+        let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
         let render = self.template.render_options()?;
-        let requests =
-            BatchRequests { pipeline: &pipeline, format, defaults, render, answers: self.answers as usize };
-        let bar = progress::lines(input.lines().len() as u64, already as u64);
-        let (open, tasks, tally, started) =
-            (HashMap::new(), HashMap::new(), Tally::default(), Instant::now());
-        let mut work = Work { input, out, requests, left, open, tasks, tally, bar, started };
-        let mut batch = pipeline.batch(self.room(&pipeline)?)?;
-        let mut queue = batch.queue();
-        let done = work.run(&mut queue, self.parallel as usize + AHEAD);
-        work.bar.finish_and_clear();
-        if cancel.load(Ordering::Relaxed) {
-            report::note("interrupted; the same command goes on where it was");
-            work.out.finish()?;
-            return Err(Failure::Interrupted);
-        }
-        done?;
-        self.end(work, &queue)
+        Ok(BatchRequests { pipeline, format, defaults, render, answers: self.answers as usize })
+    }
+
+    /// A stage failed while lines were under way, which are answered another time.
+    fn ended_by(&self, fault: &str, open: usize) -> Failure {
+        let reason =
+            format!("{fault} ({} under way, without a result in OUT)", output::counted(open, "line"));
+        Failure::Failed(reason).with_help(match self.out.as_os_str() == "-" {
+            true => "name a file for OUT: the same command then goes on where it was",
+            false => "run the same command again: it goes on where it was",
+        })
     }
 
     /// How the sequences are laid out.
@@ -149,17 +181,23 @@ impl BatchCommand {
         let engine = pipeline.engine();
         let parallel = self.parallel as usize;
         let step_tokens = self.step_tokens.map_or(engine.chunk, |tokens| tokens as usize);
+        let free = engine.compute.backend.free_memory();
+        let aside = match (self.aside_memory, free) {
+            (Some(mib), _) => u64::from(mib) << 20,
+            (None, free) => free.unwrap_or(0) / ASIDE_SHARE,
+        };
         let options = |capacity_tokens| SchedulerOptions {
             sequences: parallel,
             prefixes: parallel,
             capacity_tokens,
             step_tokens,
+            aside_bytes: usize::try_from(aside).unwrap_or(usize::MAX),
         };
         if let Some(tokens) = self.cache_tokens {
             return Ok(options(tokens as usize));
         }
         let mut capacity = engine.context.saturating_mul(parallel);
-        let half = engine.compute.backend.free_memory().map(|free| free / 2);
+        let half = free.map(|free| free / 2);
         let bytes = |capacity| {
             let room = engine.pool_options(2 * parallel, capacity).with_step_tokens(step_tokens);
             room.with_sets(engine.model.state_sets()).memory(engine.model.states())
@@ -173,15 +211,28 @@ impl BatchCommand {
     }
 
     /// What answers depend on, beside their line.
-    fn made(&self, pipeline: &TextPipeline, defaults: &Request) -> Result<Map<String, Value>, Failure> {
-        let Value::Object(mut made) = identity(pipeline) else { return Ok(Map::new()) };
+    fn made(&self, models: &BatchModels, defaults: Option<&Request>) -> Result<Map<String, Value>, Failure> {
+        let mut made = match (&models.text, defaults, &models.vectors) {
+            (Ok(pipeline), Some(defaults), _) => self.made_text(pipeline, defaults)?,
+            (_, _, Ok(pipeline)) => vectors_identity(pipeline)?,
+            _ => Map::new(),
+        };
+        made.insert("arithmetic".to_owned(), self.model.arithmetic_name().into());
+        made.insert("half_prompts".to_owned(), self.model.half_prompts_name().into());
+        made.insert("quant".to_owned(), self.model.quant_name().into());
+        if let Ok(pipeline) = &models.vectors {
+            let pooling = self.pooling.map_or(pipeline.engine().model.pooling, PoolingArgument::pooling);
+            made.insert("pooling".to_owned(), format!("{pooling:?}").to_lowercase().into());
+        }
+        Ok(made)
+    }
+
+    fn made_text(&self, pipeline: &TextPipeline, defaults: &Request) -> Result<Map<String, Value>, Failure> {
+        let mut made = identity(pipeline)?;
         let sampling = &defaults.sampling;
         let biases: Vec<String> =
             sampling.logit_bias.iter().map(|(id, bias)| format!("{id}={bias}")).collect();
-        let Value::Object(options) = json!({
-            "arithmetic": self.model.arithmetic_name(),
-            "half_prompts": self.model.half_prompts_name(),
-            "quant": self.model.quant_name(),
+        let options = json!({
             "context": pipeline.context(),
             "sampling": sampling_line(sampling),
             "penalties": format!("{} {} {} {}", sampling.repeat_last_n, sampling.dry_base, sampling.dry_allowed_length, sampling.dry_last_n),
@@ -197,34 +248,36 @@ impl BatchCommand {
             "chat_template": self.template.chat_template.as_ref().map(|path| path.display().to_string()),
             "tools": self.template.tools()?,
             "template_variables": self.template.variables()?,
-        }) else {
-            return Ok(made);
-        };
-        made.extend(options);
+        });
+        made.extend(options.as_object().cloned().unwrap_or_default());
         Ok(made)
     }
 
-    fn end(&self, work: Work, queue: &Queue) -> Result<(), Failure> {
-        let Work { out, tally, started, .. } = work;
-        out.finish()?;
-        let seconds = started.elapsed().as_secs_f64();
-        let counts = queue.scheduler().counts();
-        let rate = tally.tokens as f64 / seconds.max(1e-9);
-        if self.json {
-            output::json(&json!({
-                "answered": tally.answered, "failed": tally.failed, "generated_tokens": tally.tokens,
-                "seconds": seconds, "tokens_per_second": rate, "scheduler": counts,
-            }))?;
-        } else if tally.answered + tally.failed > 0 {
-            report::line(&format!(
-                "{} in {seconds:.1} s: {} generated ({rate:.1}/s), {} shared, {} computed again for lack of room",
-                output::counted(tally.answered, "answer"),
-                output::counted(tally.tokens, "token"),
-                output::counted(counts.shared as usize, "token"),
-                counts.preempted_tokens,
-            ));
+    fn end(
+        &self,
+        work: BatchWork,
+        done: Result<Option<String>, Failure>,
+        counts: Option<SchedulerCounts>,
+        cancel: &Arc<AtomicBool>,
+    ) -> Result<(), Failure> {
+        let open = work.open();
+        let (tally, out) = work.finish();
+        if cancel.load(Ordering::Relaxed) {
+            report::note("interrupted; the same command goes on where it was");
+            out.finish()?;
+            return Err(Failure::Interrupted);
         }
-        match tally.failed {
+        let fault = done?;
+        out.finish()?;
+        if let Some(fault) = fault {
+            return Err(self.ended_by(&fault, open));
+        }
+        if self.json {
+            output::json(&tally.json(counts.as_ref()))?;
+        } else if tally.lines() > 0 {
+            report::line(&tally.line(counts.as_ref()));
+        }
+        match tally.failed() {
             0 => Ok(()),
             failed => Err(Failure::about(
                 self.out.display(),
@@ -249,75 +302,4 @@ fn undone(input: &BatchInput, out: &BatchOutput) -> Result<Vec<usize>, Failure> 
         }
     }
     Ok(left)
-}
-
-impl Work<'_> {
-    fn run(&mut self, queue: &mut Queue, ahead: usize) -> Result<(), Failure> {
-        loop {
-            while queue.waiting() < ahead
-                && let Some(index) = self.left.pop()
-            {
-                self.begin(queue, index)?;
-            }
-            if queue.is_idle() {
-                return Ok(());
-            }
-            let ended = queue.step(&mut |ticket, event| self.hear(ticket, event));
-            for (ticket, result) in ended {
-                // What was interrupted is no answer.
-                let interrupted = match &result {
-                    Ok(outcome) => outcome.reason == StopReason::Cancelled,
-                    Err(error) => matches!(error, menagerie::pipeline::GenerateError::Cancelled),
-                };
-                if interrupted {
-                    return Ok(());
-                }
-                let Some((index, answer)) = self.tasks.remove(&ticket) else { continue };
-                let Some(open) = self.open.get_mut(&index) else { continue };
-                if open.end(answer, result)
-                    && let Some(all) = self.open.remove(&index)
-                {
-                    let (line, good) = all.line(self.requests.pipeline.name());
-                    self.write(&line, good)?;
-                }
-            }
-        }
-    }
-
-    fn begin(&mut self, queue: &mut Queue, index: usize) -> Result<(), Failure> {
-        let place = self.input.lines()[index].clone();
-        let line = self.input.value(index)?;
-        match self.requests.of(line) {
-            Ok(BatchRequest { shape, tasks }) => {
-                self.open.insert(index, BatchResult::new(place, shape, tasks.len()));
-                for (answer, task) in tasks.into_iter().enumerate() {
-                    self.tasks.insert(queue.submit(task), (index, answer));
-                }
-                Ok(())
-            }
-            Err(fault) => self.write(&fault_line(&place, &fault), false),
-        }
-    }
-
-    fn write(&mut self, line: &Value, good: bool) -> Result<(), Failure> {
-        self.out.write(line)?;
-        self.tally.answered += usize::from(good);
-        self.tally.failed += usize::from(!good);
-        self.bar.inc(1);
-        Ok(())
-    }
-
-    fn hear(&mut self, ticket: Ticket, event: Event) {
-        let Event::Token { id, piece, logprob, top } = event else { return };
-        self.tally.tokens += 1;
-        let rate = self.tally.tokens as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
-        self.bar.set_message(format!("{} tokens, {rate:.0}/s", self.tally.tokens));
-        if logprob.is_none() {
-            return;
-        }
-        let Some((index, answer)) = self.tasks.get(&ticket) else { return };
-        if let Some(open) = self.open.get_mut(index) {
-            open.show(*answer, Shown { id, piece: piece.to_owned(), logprob, top: top.to_vec() });
-        }
-    }
 }

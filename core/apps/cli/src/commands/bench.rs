@@ -3,7 +3,9 @@
 use crate::commands::{bench_sequences, kernel_rates};
 use crate::failure::Failure;
 use crate::hook_arguments::HookArguments;
+use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
+use crate::observe_arguments::ProfileArguments;
 use crate::stage_arguments::StageArguments;
 use crate::{interrupt, output, progress};
 use clap::{Args, ValueEnum};
@@ -54,6 +56,10 @@ pub(crate) struct BenchCommand {
     /// How the measurements are written
     #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
     format: Format,
+    #[command(flatten)]
+    profile: ProfileArguments,
+    #[command(flatten)]
+    metrics: MetricsArgument,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -103,6 +109,7 @@ impl BenchCommand {
         }
         // Nothing is lost: probes and kernels end at once too.
         let _at_once = interrupt::at_once()?;
+        self.profile.check(&self.model.locate()?)?;
         let mut model = self.model.staged(&self.stages)?;
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
@@ -110,16 +117,27 @@ impl BenchCommand {
         model.at_least(if self.sequences.is_empty() { self.depth + longest } else { together });
         let mut pipeline = model.open()?;
         self.hooks.install(&mut pipeline)?;
+        let metrics = self.metrics.watch(&mut pipeline);
+        let profiling = self.profile.begin(&mut pipeline);
+        let measured = self.measured(&model, &pipeline);
+        if let Some(profiling) = profiling {
+            profiling.finish(&pipeline)?;
+        }
+        metrics.write().and(measured)
+    }
+
+    /// Measures, and prints it.
+    fn measured(&self, model: &ModelArguments, pipeline: &TextPipeline) -> Result<(), Failure> {
         if !self.sequences.is_empty() {
-            return bench_sequences::measure(&self.model, &pipeline, &self.together(), self.json);
+            return bench_sequences::measure(&self.model, pipeline, &self.together(), self.json);
         }
         // The probes have threads of their own: as many, and idle while the model runs.
         let cpu = Cpu::new(model.load_options().threads)?;
         let bar = progress::spinner("probing");
-        let limits = probe(&cpu, &pipeline)?;
-        let measured = self.measure(&pipeline, &bar);
+        let limits = probe(&cpu, pipeline)?;
+        let measured = self.measure(pipeline, &bar);
         bar.finish_and_clear();
-        let report = self.report(&pipeline, &cpu, &measured?, &limits)?;
+        let report = self.report(pipeline, &cpu, &measured?, &limits)?;
         match (self.json, self.format) {
             (true, _) => output::json(&report),
             (false, Format::Table) => print(&report),

@@ -7,6 +7,7 @@ use crate::hook_arguments::HookArguments;
 use crate::lines::{Line, Lines};
 use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
+use crate::observe_arguments::ObserveArguments;
 use crate::printer::DisplayArguments;
 use crate::sampling_arguments::SamplingArguments;
 use crate::stage_arguments::StageArguments;
@@ -51,6 +52,8 @@ pub(crate) struct ChatCommand {
     pub(crate) metrics: MetricsArgument,
     #[command(flatten)]
     pub(crate) hooks: HookArguments,
+    #[command(flatten)]
+    pub(crate) observe: ObserveArguments,
     /// System message
     #[arg(long, value_name = "TEXT", help_heading = "Chat")]
     pub(crate) system: Option<String>,
@@ -72,8 +75,11 @@ impl ChatCommand {
     }
 
     pub(crate) fn run(self) -> Result<(), Failure> {
+        let model = self.model.locate()?;
+        self.observe.check(&model)?;
         let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
         self.hooks.install(&mut pipeline)?;
+        let observing = self.observe.begin(&model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline);
         if answer::chat_format(&pipeline, &self.template)?.is_none() {
             return Err(Failure::about(
@@ -90,7 +96,8 @@ impl ChatCommand {
         }
         let _kept = interrupt::never()?;
         let ended = talk(&mut conversation, &mut lines);
-        conversation.keep().and(metrics.write()).and(ended)
+        let seen = observing.finish(&pipeline, [conversation.tokens(), &[]]);
+        conversation.keep().and(metrics.write()).and(seen).and(ended)
     }
 }
 

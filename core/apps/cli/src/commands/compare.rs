@@ -8,7 +8,7 @@ use crate::{interrupt, output, progress, report};
 use clap::Args;
 use indicatif::ProgressBar;
 use menagerie::pipeline::{
-    Against, BenchOptions, PerplexityOptions, PerplexityResult, Rate, TextChunks, TextPipeline, perplexity,
+    Against, BenchOptions, PerplexityOptions, PerplexityResult, Rate, TextChunks, TextPipeline,
 };
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -118,7 +118,7 @@ impl CompareCommand {
     ) -> Result<PerplexityResult, Failure> {
         let threads = self.model.load_options().threads;
         let options = PerplexityOptions { threads, cancel: Some(interrupt::flag()?) };
-        let made = perplexity(opened.pipeline.engine(), chunks, against, &options, &mut |at| {
+        let made = opened.pipeline.perplexity(chunks, against, &options, &mut |at| {
             bar.set_message(format!("{}: {}", opened.name, scored_text::message(&at)));
         });
         Ok(made?)

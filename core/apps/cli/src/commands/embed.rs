@@ -1,10 +1,12 @@
 //! `embed MODEL [TEXT..]`: vectors of texts.
 
 use crate::failure::Failure;
+use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
 use crate::output_file::{OutputFile, may_write};
+use crate::pooling_argument::PoolingArgument;
 use crate::{interrupt, output, prompt, report};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use menagerie::model::Pooling;
 use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, Normalisation};
 use serde::Serialize;
@@ -44,30 +46,8 @@ pub(crate) struct EmbedCommand {
     /// Replace the file if it exists
     #[arg(long, requires = "out")]
     force: bool,
-}
-
-/// The ways to pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PoolingArgument {
-    /// All rows, one after the other
-    None,
-    /// Their mean
-    Mean,
-    /// The first row
-    Cls,
-    /// The last row
-    Last,
-}
-
-impl PoolingArgument {
-    fn pooling(self) -> Pooling {
-        match self {
-            Self::None => Pooling::None,
-            Self::Mean => Pooling::Mean,
-            Self::Cls => Pooling::Cls,
-            Self::Last => Pooling::Last,
-        }
-    }
+    #[command(flatten)]
+    metrics: MetricsArgument,
 }
 
 /// What is printed.
@@ -90,10 +70,13 @@ impl EmbedCommand {
             may_write(out, self.force, &[&model])?;
         }
         let given = if self.tokens.is_empty() { self.texts()? } else { Vec::new() };
-        let pipeline = self.model.open_for_vectors()?;
+        let mut pipeline = self.model.open_for_vectors()?;
+        let metrics = self.metrics.watch(&mut pipeline);
         let sequences = self.sequences(&pipeline, &given)?;
         let pooling = self.pooling(&pipeline)?;
-        let (rows, width) = self.computed(&pipeline, &sequences)?;
+        let computed = self.computed(&pipeline, &sequences);
+        metrics.write()?;
+        let (rows, width) = computed?;
         match &self.out {
             Some(out) => self.write(out, &rows, width),
             // On one line: a vector has hundreds of numbers.

@@ -5,9 +5,7 @@ use crate::model_arguments::ModelArguments;
 use crate::scored_text::{self, ScoredText};
 use crate::{interrupt, output, output_file, progress, report};
 use clap::Args;
-use menagerie::pipeline::{
-    Against, ImportanceCollector, LoadWrapper, PerplexityOptions, TextChunks, perplexity,
-};
+use menagerie::pipeline::{Against, ImportanceCollector, LoadWrapper, PerplexityOptions, TextChunks};
 use menagerie::quantise::Importance;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -54,7 +52,7 @@ impl ImatrixCommand {
             cancel: Some(interrupt::flag()?),
         };
         let bar = progress::spinner("measuring");
-        let made = perplexity(pipeline.engine(), &chunks, Against::Nothing, &options, &mut |at| {
+        let made = pipeline.perplexity(&chunks, Against::Nothing, &options, &mut |at| {
             bar.set_message(scored_text::message(&at));
         });
         bar.finish_and_clear();

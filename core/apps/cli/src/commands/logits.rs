@@ -76,7 +76,7 @@ impl LogitsCommand {
         let is_device = file.is_device();
         file.commit()?;
         if let Some(capture) = capture {
-            capture.finish(&tokens)?;
+            capture.finish(&pipeline, &tokens)?;
         }
         let scalings = pipeline.engine().model.scaling_shape();
         let scalings =

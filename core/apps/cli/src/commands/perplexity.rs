@@ -1,13 +1,14 @@
 //! `perplexity MODEL -f TEXT`: how well a model expects a text, and how far that is from a base.
 
 use crate::failure::Failure;
+use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
 use crate::output_file::OutputFile;
 use crate::scored_text::{self, ScoredText};
 use crate::{interrupt, output, progress};
 use clap::Args;
 use menagerie::pipeline::{
-    Against, BaseReader, Divergence, Estimate, PerplexityOptions, PerplexityResult, TextChunks, perplexity,
+    Against, BaseReader, Divergence, Estimate, PerplexityOptions, PerplexityResult, TextChunks,
 };
 use serde_json::{Value, json};
 use std::io::BufWriter;
@@ -37,6 +38,8 @@ pub(crate) struct PerplexityCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    metrics: MetricsArgument,
 }
 
 impl PerplexityCommand {
@@ -59,7 +62,8 @@ impl PerplexityCommand {
             Some(path) => Some(BufWriter::new(OutputFile::create(path, self.force, &[&model])?)),
             None => None,
         };
-        let pipeline = self.model.open()?;
+        let mut pipeline = self.model.open()?;
+        let metrics = self.metrics.watch(&mut pipeline);
         let tokenizer = pipeline.tokenizer();
         let chunks = match (&base, &text) {
             (Some(base), None) => {
@@ -82,10 +86,11 @@ impl PerplexityCommand {
             cancel: Some(interrupt::flag()?),
         };
         let bar = progress::spinner("scoring");
-        let made = perplexity(pipeline.engine(), &chunks, against, &options, &mut |at| {
+        let made = pipeline.perplexity(&chunks, against, &options, &mut |at| {
             bar.set_message(scored_text::message(&at));
         });
         bar.finish_and_clear();
+        metrics.write()?;
         let made = made?;
         if let Some(file) = file {
             file.into_inner().map_err(|error| Failure::from(error.into_error()))?.commit()?;

@@ -1,6 +1,7 @@
 //! `rerank MODEL QUERY DOCUMENT..`: how well documents answer a query.
 
 use crate::failure::Failure;
+use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
 use crate::{interrupt, output, prompt};
 use clap::Args;
@@ -26,6 +27,8 @@ pub(crate) struct RerankCommand {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    metrics: MetricsArgument,
 }
 
 /// One document's score.
@@ -44,10 +47,13 @@ impl RerankCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let documents = self.documents()?;
         let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
-        let pipeline = self.model.open_for_vectors()?;
+        let mut pipeline = self.model.open_for_vectors()?;
+        let metrics = self.metrics.watch(&mut pipeline);
         let _at_once = interrupt::at_once()?;
+        let scores = pipeline.rerank(&self.query, &documents);
+        metrics.write()?;
         let mut scored = Vec::with_capacity(documents.len());
-        for (index, scores) in pipeline.rerank(&self.query, &documents)?.into_iter().enumerate() {
+        for (index, scores) in scores?.into_iter().enumerate() {
             let scores = scores.map_err(|error| Failure::about(format!("document {}", index + 1), error))?;
             let score = scores.first().copied().unwrap_or_default();
             let scores = (scores.len() > 1).then_some(scores);

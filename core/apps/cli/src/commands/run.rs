@@ -105,7 +105,7 @@ impl RunCommand {
             true => self.as_json(pipeline, asked)?,
             false => self.streamed(pipeline, asked, cancel)?,
         };
-        observing.finish(pipeline.name(), [prompt.tokens(), &outcome.tokens])?;
+        observing.finish(pipeline, [prompt.tokens(), &outcome.tokens])?;
         if let Some(file) = &state {
             let bytes = keep(file, |file| file.save(&mut session, None))?;
             self.say_kept(file, bytes, resumed, &outcome);
@@ -210,10 +210,33 @@ impl RunCommand {
             .with_help("give it as an argument, with -f FILE or on standard input"));
         }
         let Self {
-            model, stages, state, metrics, hooks, system, template, verbose, display, sampling, ..
+            model,
+            stages,
+            state,
+            metrics,
+            hooks,
+            observe,
+            system,
+            template,
+            verbose,
+            display,
+            sampling,
+            ..
         } = self;
-        ChatCommand { model, stages, state, metrics, hooks, system, template, verbose, display, sampling }
-            .run()
+        ChatCommand {
+            model,
+            stages,
+            state,
+            metrics,
+            hooks,
+            observe,
+            system,
+            template,
+            verbose,
+            display,
+            sampling,
+        }
+        .run()
     }
 }
 

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-fn write(home: &Path, name: &str, lines: &[Value]) {
+pub(super) fn write(home: &Path, name: &str, lines: &[Value]) {
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     std::fs::write(home.join(name), text.join("\n") + "\n").unwrap();
 }
 
 /// Results by id.
-fn results(home: &Path, name: &str) -> BTreeMap<String, Value> {
+pub(super) fn results(home: &Path, name: &str) -> BTreeMap<String, Value> {
     let text = std::fs::read_to_string(home.join(name)).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let mut results = BTreeMap::new();
@@ -22,13 +22,13 @@ fn results(home: &Path, name: &str) -> BTreeMap<String, Value> {
     results
 }
 
-fn batch(home: &Path, model: &str, more: &[&str]) -> Call {
+pub(super) fn batch(home: &Path, model: &str, more: &[&str]) -> Call {
     let mut arguments = vec!["batch", model, "in.jsonl", "out.jsonl", "--temp", "0", "-n", "6", "-t", "1"];
     arguments.extend(more);
     menagerie(home, &arguments)
 }
 
-fn chat(id: &str, content: &str, more: &Value) -> Value {
+pub(super) fn chat(id: &str, content: &str, more: &Value) -> Value {
     let mut body = json!({ "model": "any", "messages": [{ "role": "user", "content": content }] });
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({ "custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body })
@@ -126,7 +126,7 @@ fn what_is_wrong_with_a_line_is_its_result() {
         ("hot", "--temp is -2", json!(null)),
         ("long", "tokens but the context holds 512", json!(null)),
         ("bias", "logit bias for token 999999", json!(null)),
-        ("/v1/embeddings", "menagerie embed", json!("url")),
+        ("/v1/embeddings", "does not say how the rows of a text become one vector", json!("url")),
         ("/v1/responses", "is not supported, only", json!("url")),
         ("line-8", "custom_id: a text is wanted", json!("custom_id")),
         ("nothing", "neither prompt nor messages", json!(null)),
@@ -184,6 +184,34 @@ fn a_batch_goes_on_where_it_was() {
     assert!(other.code == Some(1) && other.err.contains("line 3 (\"r2\") is another one"), "{other:?}");
     let forced = batch(home.path(), &model, &["--force"]);
     assert_eq!((forced.code, results(home.path(), "out.jsonl").len()), (Some(0), 6), "{forced:?}");
+}
+
+/// Files count by what is in them: another adapter under the name of the old one is another.
+#[test]
+fn an_adapter_that_changed_in_place_is_not_gone_on_with() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    std::fs::create_dir(home.join("adapter")).unwrap();
+    let put = |name: &str| {
+        for file in ["adapter_config.json", "adapter_model.safetensors"] {
+            let from = fixture(&format!("lora/llama/adapters/{name}/{file}"));
+            std::fs::copy(from, home.join("adapter").join(file)).unwrap();
+        }
+    };
+    put("a0");
+    write(home, "in.jsonl", &[json!({ "prompt": "one" }), json!({ "prompt": "two" })]);
+    let model = fixture("base/llama/model-f32.gguf").display().to_string();
+    let run = || batch(home, &model, &["--raw", "--lora", "adapter"]);
+    run().good();
+    let answers = results(home, "out.jsonl");
+    run().good();
+    put("a1");
+    run().fails_with(&["its results were made otherwise: adapters was", "--force begins this one anew"]);
+    assert_eq!(results(home, "out.jsonl"), answers);
+    std::fs::rename(home.join("adapter"), home.join("other")).unwrap();
+    std::fs::create_dir(home.join("adapter")).unwrap();
+    put("a0");
+    run().good();
 }
 
 #[test]
@@ -250,4 +278,33 @@ fn ctrl_c_leaves_whole_lines() {
     assert!(Command::new("/bin/sh").args(["-c", &kill]).status().unwrap().success());
     assert_eq!(super::signals::ended(&mut child), Some(130));
     assert_eq!(results(home.path(), "out.jsonl").keys().collect::<Vec<_>>(), ["quick"]);
+}
+
+/// Stages answer as the whole model does, bit for bit: mixed lengths, shared beginnings, several answers, few pages.
+#[cfg(unix)]
+#[test]
+fn stages_answer_as_one_model_does() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let more = |n: usize| json!({ "max_tokens": 8 + n, "logprobs": true, "top_logprobs": 3, "temperature": n as f64 / 4.0, "seed": n, "ignore_eos": true });
+    let mut lines: Vec<Value> =
+        (0..6).map(|n| chat(&format!("r{n}"), &"word ".repeat(40 * n + 1), &more(n))).collect();
+    let twice = json!({ "n": 2, "max_tokens": 9, "seed": 3, "temperature": 1.0, "ignore_eos": true });
+    lines.push(chat("twice", &"word ".repeat(60), &twice));
+    lines.push(json!({ "custom_id": "plain", "method": "POST", "url": "/v1/completions", "body": { "prompt": "word word", "max_tokens": 5 } }));
+    write(home.path(), "in.jsonl", &lines);
+    let answers = |more: &[&str]| {
+        let call = batch(home.path(), &model, &[&["--force", "--parallel", "5"], more].concat());
+        assert_eq!(call.code, Some(0), "{more:?}: {call:?}");
+        let results = results(home.path(), "out.jsonl");
+        results.values().map(|one| one["response"]["body"]["choices"].clone()).collect::<Vec<_>>()
+    };
+    let expected = answers(&[]);
+    for more in [
+        &["--stages", "2"][..],
+        &["--stage-processes", "2"],
+        &["--stage-processes", "2", "--cache-tokens", "900", "--step-tokens", "33"],
+    ] {
+        assert_eq!(answers(more), expected, "{more:?}");
+    }
 }

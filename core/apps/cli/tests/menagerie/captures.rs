@@ -1,6 +1,6 @@
 //! `--capture` and `--profile`: what a run leaves behind beside its answer.
 
-use super::{fixture, menagerie};
+use super::{chat_model, fed, fixture, menagerie};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -135,4 +135,45 @@ fn a_profile_is_a_table_and_a_trace() {
     let quiet = menagerie(home, &with(&run, &["--profile"]));
     assert!(quiet.err.contains("generation: 5 tokens") && quiet.code == Some(0));
     assert_eq!(std::fs::read_dir(home).unwrap().count(), 1);
+}
+
+/// A conversation leaves what it holds when it ends: turns that were answered again count once.
+#[test]
+fn a_conversation_is_captured_and_profiled() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let model = chat_model(home);
+    let usual = ["chat", &model, "-n", "4", "--temp", "0", "--ignore-eos", "--exact"];
+    let look = ["--capture", "layers=all,at=l_out", "c.safetensors", "--profile=trace.json"];
+    let call = fed(home, &[&usual[..], &look].concat(), b"first\nsecond\n/regen\n");
+    assert!(
+        call.err.contains("generation: ") && call.err.contains("c.safetensors: 3 tensors"),
+        "{}",
+        call.err
+    );
+    call.good();
+    let found = shapes(&home.join("c.safetensors"));
+    assert!(found["tokens"][0] > 20 && !found.contains_key("positions"), "{found:?}");
+    let check = ["check", &model, "--reference", "c.safetensors", "--json", "--exact"];
+    let said: Value = serde_json::from_str(&menagerie(home, &check).good()).unwrap();
+    assert_eq!(said["compared"].as_array().unwrap().len(), 3, "{said}");
+    let trace: Value = serde_json::from_slice(&std::fs::read(home.join("trace.json")).unwrap()).unwrap();
+    let requests = trace["traceEvents"].as_array().unwrap().iter().filter(|one| one["name"] == "request");
+    assert_eq!(requests.count(), 2 * 3, "three answers, a beginning and an end of each");
+    fed(home, &[&usual[..], &look].concat(), b"").fails_with(&["c.safetensors: exists", "--force"]);
+}
+
+#[test]
+fn a_bench_is_profiled() {
+    let home = tempfile::tempdir().unwrap();
+    let (home, model) = (home.path(), gguf("llama"));
+    let bench = ["bench", &model, "-p", "8", "-n", "3", "-r", "1", "--json"];
+    let call = menagerie(home, &with(&bench, &["--profile=trace.json"]));
+    // Two warm-ups of both, a prompt and three tokens.
+    assert!(call.err.contains("generation: 7 tokens in 7 steps"), "{}", call.err);
+    assert!(call.err.contains("prompt: ") && call.err.contains("GB/s"), "{}", call.err);
+    serde_json::from_str::<Value>(&call.good()).unwrap();
+    let trace = std::fs::read(home.join("trace.json")).unwrap();
+    assert!(serde_json::from_slice::<Value>(&trace).unwrap()["traceEvents"].is_array());
+    menagerie(home, &with(&bench, &["--profile=trace.json"])).fails_with(&["trace.json: exists"]);
 }

@@ -4,6 +4,7 @@
 mod adapters;
 mod bad_input;
 mod bad_specs;
+mod batch_vectors;
 mod batches;
 mod captures;
 mod chat;
@@ -11,11 +12,13 @@ mod control_vectors;
 mod defaults;
 mod embed;
 mod half_prompts;
+mod hooks;
 #[cfg(feature = "hub")]
 mod hub;
 mod inspects;
 mod listings;
 mod messages;
+mod metrics;
 mod mixtures;
 #[cfg(feature = "hub")]
 mod model_tables;
@@ -30,7 +33,11 @@ mod recipes;
 mod signals;
 mod spec_commands;
 mod specs;
+mod stage_agreement;
+mod stage_faults;
+mod stage_hooks;
 mod stages;
+mod stages_watched;
 mod states;
 mod templates;
 #[cfg(target_os = "linux")]

@@ -136,7 +136,7 @@ fn a_sampler_of_a_plugin_acts_and_is_the_same_for_a_seed() {
 fn what_is_begun_builds_and_passes_its_check() {
     let home = tempfile::tempdir().unwrap();
     let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
-    let kinds = ["mixer", "feed-forward", "norm", "activation", "rope", "sampler", "tokenizer"];
+    let kinds = ["mixer", "feed-forward", "norm", "activation", "rope", "sampler", "tokenizer", "layer-hook"];
     for kind in kinds {
         let new = ["plugin", "new", &format!("acme/my-{kind}"), "--kind", kind, "--sdk-path", sdk];
         assert!(menagerie(home.path(), &new).good().contains(&format!("wrote my-{kind}")));

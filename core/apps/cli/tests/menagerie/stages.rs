@@ -83,24 +83,22 @@ fn what_does_not_go_with_stages_is_refused() {
         .refused_with(&["names 2 stages, and 3 were asked for"]);
     call(&["--stages", "90"]).fails_with(&["cannot run in stages", "90 stages of a model of"]);
     call(&["--stage-layers", "0-0,5-9"]).fails_with(&["expected them to begin at 1"]);
-    call(&["--stage-processes", "2", "--no-mmap"]).refused_with(&["map the file"]);
-    call(&["--stage-processes", "2", "--quant", "q8_0"]).refused_with(&["quantise it first"]);
 }
 
-fn start(home: &Path, arguments: &[&str]) -> Child {
+pub(super) fn start(home: &Path, arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
     command.args(arguments).current_dir(home).env_clear().env("HOME", home).env("HF_HUB_OFFLINE", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn signal(name: &str, process: u32) {
+pub(super) fn signal(name: &str, process: u32) {
     let command = format!("kill -{name} {process}");
     assert!(Command::new("/bin/sh").args(["-c", &command]).status().unwrap().success(), "{command}");
 }
 
 /// The stages of a process, once there are so many.
 #[cfg(target_os = "linux")]
-fn stages_of(process: u32, count: usize) -> Vec<u32> {
+pub(super) fn stages_of(process: u32, count: usize) -> Vec<u32> {
     let asked = Instant::now();
     loop {
         let mut found = Vec::new();
@@ -119,7 +117,7 @@ fn stages_of(process: u32, count: usize) -> Vec<u32> {
 
 /// Nothing of the processes is left but what nobody has waited for.
 #[cfg(target_os = "linux")]
-fn are_gone(processes: &[u32]) {
+pub(super) fn are_gone(processes: &[u32]) {
     let asked = Instant::now();
     let lives = |process: &u32| {
         let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -147,7 +145,7 @@ fn generating(home: &Path, model: &str) -> (Child, Vec<u32>) {
 }
 
 #[cfg(target_os = "linux")]
-fn said(child: &mut Child) -> String {
+pub(super) fn said(child: &mut Child) -> String {
     let mut text = String::new();
     child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     text
@@ -155,7 +153,7 @@ fn said(child: &mut Child) -> String {
 
 /// Reads what is printed, so that nothing waits for room.
 #[cfg(target_os = "linux")]
-fn drain(child: &mut Child) {
+pub(super) fn drain(child: &mut Child) {
     let mut out = child.stdout.take().unwrap();
     std::thread::spawn(move || {
         let mut all = Vec::new();
@@ -272,9 +270,16 @@ fn a_stage_reads_the_weights_of_its_layers_only() {
     assert!(later.iter().all(|own| *own < bytes / 2), "{found:?}, later {later:?} of {bytes}");
 }
 
-/// The times that stages in processes report: the first one computes a chunk while the second has the one before it.
+/// The times that stages in processes report: the first one computes a chunk while the second has the one before it. Where others
+/// leave these processes one core for a while nothing overlaps: it is tried several times.
 #[test]
 fn chunks_of_a_prompt_overlap_in_processes() {
+    let mut tried = (0..10).map(|_| overlapping_chunks());
+    assert!(tried.any(|overlapping| overlapping >= 5), "5 of 60 chunks never overlap");
+}
+
+/// How many of sixty chunks overlap: a first run and two that are measured.
+fn overlapping_chunks() -> usize {
     let home = tempfile::tempdir().unwrap();
     let model = chat_model(home.path());
     let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
@@ -314,6 +319,5 @@ fn chunks_of_a_prompt_overlap_in_processes() {
         let last = times.get(&(1, *step));
         next.zip(last).is_some_and(|(next, last)| next.0 < last.1 && last.0 < next.1)
     };
-    let overlapping = times.keys().filter(|key| overlaps(key)).count();
-    assert!(overlapping >= 5, "{overlapping} of {} overlap:\n{text}", times.len());
+    times.keys().filter(|key| overlaps(key)).count()
 }

@@ -64,6 +64,26 @@ fn a_longer_prompt_goes_on_and_gives_the_same_answer() {
     other.good();
 }
 
+/// What a model in stages keeps the whole one goes on with, and the other way round, with the same answer.
+#[cfg(unix)]
+#[test]
+fn stages_go_on_where_one_model_was() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let longer = format!("{BEGINNING} Then the rain began, and nobody came.");
+    let plain = json(run(home, &longer, &["--json"]));
+    let (one, threads, processes) = (&[][..], &["--stages", "2"][..], &["--stage-processes", "2"][..]);
+    for (first, second) in [(one, processes), (processes, one), (processes, threads), (threads, processes)] {
+        let what = format!("{first:?}, then {second:?}");
+        let begun = json(run(home, BEGINNING, &[first, &["--json", "--state", "a.state"]].concat()));
+        let resumed = json(run(home, &longer, &[second, &["--json", "--state", "a.state"]].concat()));
+        assert_eq!((&resumed["text"], &resumed["tokens"]), (&plain["text"], &plain["tokens"]), "{what}");
+        let count = |of: &serde_json::Value, key: &str| of[key].as_u64().unwrap();
+        assert!(count(&resumed, "cached_tokens") + 2 >= count(&begun, "prompt_tokens"), "{what}: {resumed}");
+        std::fs::remove_file(home.join("a.state")).unwrap();
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_refused_and_stays() {
     let home = tempfile::tempdir().unwrap();
@@ -147,31 +167,4 @@ fn a_full_disk_leaves_the_old_file() {
     super::call(command).fails_with(&["a.state: cannot write"]);
     assert_eq!(std::fs::read(home.join("a.state")).unwrap(), kept);
     assert_eq!(files(home), ["a.state", "prompt.txt"]);
-}
-
-#[test]
-fn metrics_count_what_was_done() {
-    let home = tempfile::tempdir().unwrap();
-    let home = home.path();
-    run(home, BEGINNING, &["--state", "a.state"]).good();
-    let answer = json(run(home, BEGINNING, &["--json", "--state", "a.state", "--metrics", "m.txt"]));
-    let text = std::fs::read_to_string(home.join("m.txt")).unwrap();
-    let value = |name: &str| -> f64 {
-        let line = text.lines().find_map(|line| line.strip_prefix(&format!("menagerie_{name} ")));
-        line.unwrap_or_else(|| panic!("{name} is not in\n{text}")).parse().unwrap()
-    };
-    let count = |key: &str| answer[key].as_f64().unwrap();
-    assert_eq!(value("requests_total{outcome=\"length\"}"), 1.0);
-    assert_eq!(value("requests_open"), 0.0);
-    assert_eq!(value("prompt_tokens_total"), count("prompt_tokens"));
-    assert_eq!(value("cached_tokens_total"), count("cached_tokens"));
-    assert_eq!(value("generated_tokens_total"), 6.0);
-    // The rest of the prompt in one step, and one for each token that was fed back.
-    assert_eq!((value("steps_total"), value("step_rows_total")), (6.0, 1.0 + 5.0));
-    assert_eq!((value("step_seconds_count"), value("time_between_tokens_seconds_count")), (6.0, 5.0));
-    assert_eq!(value("time_to_first_token_seconds_count"), 1.0);
-    assert!(value("state_bytes") > 0.0 && value("step_seconds_sum") > 0.0);
-    // Nothing to count: the model does not open.
-    menagerie(home, &["run", "absent.gguf", "hello", "--metrics", "n.txt"]).fails_with(&["absent.gguf"]);
-    assert!(!home.join("n.txt").exists());
 }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::books::{Books, Scales};
 use super::one::{OneRow, Row, load};
-use super::one_lanes::WideParts;
+use super::one_panels::{WideParts, add_products};
 use crate::activations::Order;
 use crate::isa::avx512_bytes;
 
@@ -29,7 +29,7 @@ unsafe fn scaled_sums(scales: &Scales, x: &Row) -> __m512i {
 
 impl<F: Books> OneRow for OneBook<F> {
     type Blocks = F;
-    type Parts = WideParts<false>;
+    type Parts = WideParts;
     type Constants = F::Tables;
     const ORDER: Option<Order> = Some(Order::Quartered);
 
@@ -43,7 +43,7 @@ impl<F: Books> OneRow for OneBook<F> {
 
     avx512_bytes! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, tables: &F::Tables, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, tables: &F::Tables, parts: &mut WideParts, lane: usize) {
         // SAFETY: the caller promises a block and the panel.
         unsafe {
             let (looked, scales) = (F::values(p, tables), F::scales(p));
@@ -52,7 +52,7 @@ impl<F: Books> OneRow for OneBook<F> {
                 let v = load(x.ordered.add(64 * n));
                 let v = _mm512_mask_sub_epi8(v, looked.signs[n], _mm512_setzero_si512(), v);
                 let products = _mm512_maddubs_epi16(looked.values[n], v);
-                total = _mm512_dpwssd_epi32(total, products, scales.words[n / 2]);
+                total = add_products(total, products, scales.words[n / 2]);
             }
             if F::TOO_LARGE != 0 {
                 let less = _mm512_mullo_epi32(scaled_sums(&scales, x), _mm512_set1_epi32(i32::from(F::TOO_LARGE)));

@@ -1,106 +1,31 @@
-//! What sixteen rows leave of a panel, and its sums with the rows in lanes.
+//! What rows of a format with blocks of 32 leave of panels, and its sums with rows and panels in lanes.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::one::{Row, load};
+use super::one::{OneRow, Parts, load};
+use super::one_batches::{self, Factors};
+use crate::activations::Spread;
 use crate::blocks::Format;
 use crate::isa::avx512;
+use crate::matmul::types::{Job, Rounded};
+use crate::memory::Scratch;
 
-/// Where row `lane` of sixteen lies among four vectors of four: so that [`reduce`] leaves it in its lane.
+/// Where the words of place `lane` lie among four vectors of four: so that [`two_groups`] leaves them in its lane.
 const fn slot(lane: usize) -> usize {
     lane % 4 * 4 + lane / 4
 }
 
-avx512! {
-/// The sums of the four numbers of each row; `rows` are sixteen times four, row `i` at `slot(i)`.
+/// What rows leave of panels, sixteen of them.
 ///
 /// # Safety
-/// 256 readable bytes.
-#[inline]
-unsafe fn reduce(rows: *const i32) -> __m512i {
-    // SAFETY: the promise of the caller.
-    let z: [__m512i; 4] = [0, 1, 2, 3].map(|i| unsafe { load(rows.add(16 * i)) });
-    merge(z)
-}
-}
-
-avx512! {
-/// In 128-bit lane `l`: the sums of the four numbers there of each of the vectors.
-#[inline]
-pub(super) fn merge(z: [__m512i; 4]) -> __m512i {
-    let pair = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-    let (a, b) = (pair(z[0], z[1]), pair(z[2], z[3]));
-    _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
-}
-}
-
-/// What sixteen rows leave of a panel.
-///
-/// # Safety
-/// All bits are valid, and it is aligned to no more than 64 bytes.
-pub(super) unsafe trait Parts {
-    /// Adds it to the sums of the rows.
+/// All bits are valid.
+pub(super) unsafe trait LaneParts: Sized {
+    /// The sum of each lane's panel.
     ///
     /// # Safety
-    /// The processor has AVX-512; every lane was left; `x` is the panel.
-    unsafe fn add(&self, x: &Row, sums: __m512) -> __m512;
-}
-
-/// What rows of a wide format, with minima or without, leave of a panel: whole numbers, in four parts each, and their factors.
-#[repr(C, align(64))]
-pub(super) struct WideParts<const MIN: bool> {
-    products: [[i32; 4]; 16],
-    minima: [[i32; 4]; 16],
-    d: [f32; 16],
-    dmin: [f32; 16],
-}
-
-impl<const MIN: bool> WideParts<MIN> {
-    avx512! {
-    /// Leaves the products of a row, sixteen parts of them, and their factor.
-    #[inline]
-    pub(super) fn leave(&mut self, lane: usize, products: __m512i, d: f32) {
-        let half = _mm256_add_epi32(_mm512_castsi512_si256(products), _mm512_extracti64x4_epi64::<1>(products));
-        let four = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
-        // SAFETY: four numbers.
-        unsafe { _mm_storeu_si128(self.products[slot(lane)].as_mut_ptr().cast(), four) };
-        self.d[lane] = d;
-    }
-    }
-
-    avx512! {
-    /// Leaves the minima of a row, four parts of them, and their factor.
-    #[inline]
-    pub(super) fn leave_minima(&mut self, lane: usize, minima: __m128i, dmin: f32) {
-        // SAFETY: four numbers.
-        unsafe { _mm_storeu_si128(self.minima[slot(lane)].as_mut_ptr().cast(), minima) };
-        self.dmin[lane] = dmin;
-    }
-    }
-}
-
-// SAFETY: numbers, aligned to 64.
-unsafe impl<const MIN: bool> Parts for WideParts<MIN> {
-    avx512! {
-    /// Adds the products, less the minima.
-    #[inline]
-    unsafe fn add(&self, x: &Row, sums: __m512) -> __m512 {
-        // SAFETY: sixteen times four numbers, sixteen factors; the caller's panel.
-        unsafe {
-            let dx = _mm512_set1_ps((*x.meta).d[0]);
-            let d = _mm512_mul_ps(_mm512_loadu_ps(self.d.as_ptr()), dx);
-            let products = _mm512_cvtepi32_ps(reduce(self.products.as_ptr().cast()));
-            let sums = _mm512_fmadd_ps(products, d, sums);
-            if !MIN {
-                return sums;
-            }
-            let dmin = _mm512_mul_ps(_mm512_loadu_ps(self.dmin.as_ptr()), dx);
-            let minima = _mm512_cvtepi32_ps(reduce(self.minima.as_ptr().cast()));
-            _mm512_fnmadd_ps(minima, dmin, sums)
-        }
-    }
-    }
+    /// The processor has AVX-512; `x` belongs to the panels and has what `Parts::SPREADS` says.
+    unsafe fn add(&self, x: &Factors) -> __m512;
 }
 
 /// A format with blocks of 32.
@@ -120,7 +45,7 @@ pub(super) trait Narrow: Format {
     }
 }
 
-/// What rows of a format with blocks of 32 leave of a panel.
+/// What rows of a format with blocks of 32 leave of panels, each a lane.
 #[repr(C, align(64))]
 pub(super) struct NarrowParts<F> {
     /// In quarter `l` of a row: two parts of the product of group `l`, then two of group `l + 4`.
@@ -217,41 +142,56 @@ pub(super) fn quarters(q: [__m512i; 4]) -> [__m512i; 4] {
 }
 
 // SAFETY: numbers, aligned to 64.
-unsafe impl<F: Narrow> Parts for NarrowParts<F> {
+unsafe impl<F: Narrow> LaneParts for NarrowParts<F> {
     avx512! {
-    /// Adds the products of the panel's groups, in order.
+    /// The products of the panels' groups, added in order.
     #[inline]
-    unsafe fn add(&self, x: &Row, sums: __m512) -> __m512 {
+    unsafe fn add(&self, x: &Factors) -> __m512 {
         let mut halves = [[_mm512_setzero_si512(); 4]; 2];
         let [low, high] = &mut halves;
         for (k, (low, high)) in low.iter_mut().zip(high).enumerate() {
             // SAFETY: sixteen numbers each.
-            let rows = [0, 1, 2, 3].map(|i| unsafe { load(self.products[4 * k + i].as_ptr()) });
-            [*low, *high] = four_rows(rows);
+            let places = [0, 1, 2, 3].map(|i| unsafe { load(self.products[4 * k + i].as_ptr()) });
+            [*low, *high] = four_rows(places);
         }
-        let [low, high] = halves.map(|q| quarters(q));
-        // SAFETY: the caller's panel.
-        let meta = unsafe { &*x.meta };
+        let [[a, b, c, d], [e, f, g, h]] = halves.map(|q| quarters(q));
+        let products = [a, b, c, d, e, f, g, h];
         let shift = _mm_cvtsi32_si128(F::SHIFT as i32);
         let scales = two_groups(&self.scales);
         let minima = if F::MIN { two_groups(&self.minima) } else { scales };
         let mut total = _mm512_setzero_ps();
-        for (g, product) in low.into_iter().chain(high).enumerate().take(x.groups) {
-            // SAFETY: this function's own features.
-            let scale = unsafe { F::scales(words(scales, g)) };
-            let scale = _mm512_mul_ps(scale, _mm512_set1_ps(meta.d[g]));
-            let product = if F::MIN {
-                product
-            } else {
-                _mm512_add_epi32(product, _mm512_sra_epi32(_mm512_set1_epi32(meta.neg32[g]), shift))
-            };
-            total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale, total);
-            if F::MIN {
-                let minimum = _mm512_cvtph_ps(words(minima, g));
-                total = _mm512_fmadd_ps(minimum, _mm512_set1_ps(meta.dsum[g]), total);
+        for (g, product) in products.into_iter().enumerate() {
+            // SAFETY: this function's own features; eight groups of what `SPREADS` says.
+            unsafe {
+                let lanes = x.lanes(g);
+                let d = _mm512_castsi512_ps(x.vector(Spread::Scales, g));
+                let scale = _mm512_mul_ps(F::scales(words(scales, g)), d);
+                let product = if F::MIN {
+                    product
+                } else {
+                    _mm512_add_epi32(product, _mm512_sra_epi32(x.vector(Spread::Less32, g), shift))
+                };
+                total = _mm512_mask3_fmadd_ps(_mm512_cvtepi32_ps(product), scale, total, lanes);
+                if F::MIN {
+                    let minimum = _mm512_cvtph_ps(words(minima, g));
+                    let sum = _mm512_castsi512_ps(x.vector(Spread::Sums, g));
+                    total = _mm512_mask3_fmadd_ps(minimum, sum, total, lanes);
+                }
             }
         }
-        _mm512_add_ps(sums, total)
+        total
     }
+    }
+}
+
+impl<F: Narrow> Parts for NarrowParts<F> {
+    const TILE: usize = 2;
+    const SPREADS: &'static [Spread] =
+        if F::MIN { &[Spread::Scales, Spread::Sums] } else { &[Spread::Scales, Spread::Less32] };
+
+    #[inline(always)]
+    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+        // SAFETY: the promise of the caller.
+        unsafe { one_batches::run::<D>(job) }
     }
 }

@@ -317,19 +317,6 @@ unsafe fn leave_nibbles<N: Nibbles, const FULL: bool>(
 }
 }
 
-avx512! {
-/// `leave_nibbles` of a panel that is not whole, apart so that nothing of it is computed for those that are.
-///
-/// # Safety
-/// As there.
-#[cold]
-#[inline(never)]
-unsafe fn last_nibbles<N: Nibbles>(panel: Panel, x: Row, parts: &mut NarrowParts<N>, lane: usize) {
-    // SAFETY: the promise of the caller.
-    unsafe { leave_nibbles::<N, false>(panel, &x, parts, lane) }
-}
-}
-
 macro_rules! nibble_rows {
     ($($name:ident)*) => {$(
         impl OneRow for $name {
@@ -346,15 +333,18 @@ macro_rules! nibble_rows {
             avx512! {
             #[inline]
             unsafe fn panel(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
-                let blocks = Panel { start, bytes: Self::BYTES, last: x.groups.min(8) - 1 };
+                let blocks = Panel { start, bytes: Self::BYTES, last: 7 };
+                // SAFETY: the caller promises eight blocks and the panel.
+                unsafe { leave_nibbles::<$name, true>(blocks, x, parts, lane) }
+            }
+            }
+
+            avx512! {
+            #[inline(never)]
+            unsafe fn last(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
+                let blocks = Panel { start, bytes: Self::BYTES, last: x.groups - 1 };
                 // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations.
-                unsafe {
-                    if x.groups >= 8 {
-                        leave_nibbles::<$name, true>(blocks, x, parts, lane);
-                    } else {
-                        last_nibbles::<$name>(blocks, *x, parts, lane);
-                    }
-                }
+                unsafe { leave_nibbles::<$name, false>(blocks, x, parts, lane) }
             }
             }
         }
@@ -393,19 +383,6 @@ unsafe fn leave_bytes<const FULL: bool>(panel: Panel, x: &Row, parts: &mut Narro
 }
 }
 
-avx512! {
-/// `leave_bytes` of a panel that is not whole.
-///
-/// # Safety
-/// As there.
-#[cold]
-#[inline(never)]
-unsafe fn last_bytes(panel: Panel, x: Row, parts: &mut NarrowParts<Q8_0>, lane: usize) {
-    // SAFETY: the promise of the caller.
-    unsafe { leave_bytes::<false>(panel, &x, parts, lane) }
-}
-}
-
 impl OneRow for Q8_0 {
     type Blocks = Q8_0;
     type Parts = NarrowParts<Q8_0>;
@@ -420,15 +397,18 @@ impl OneRow for Q8_0 {
     avx512! {
     #[inline]
     unsafe fn panel(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
-        let blocks = Panel { start, bytes: Self::BYTES, last: x.groups.min(8) - 1 };
+        let blocks = Panel { start, bytes: Self::BYTES, last: 7 };
+        // SAFETY: the caller promises eight blocks and the panel.
+        unsafe { leave_bytes::<true>(blocks, x, parts, lane) }
+    }
+    }
+
+    avx512! {
+    #[inline(never)]
+    unsafe fn last(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
+        let blocks = Panel { start, bytes: Self::BYTES, last: x.groups - 1 };
         // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations.
-        unsafe {
-            if x.groups >= 8 {
-                leave_bytes::<true>(blocks, x, parts, lane);
-            } else {
-                last_bytes(blocks, *x, parts, lane);
-            }
-        }
+        unsafe { leave_bytes::<false>(blocks, x, parts, lane) }
     }
     }
 }

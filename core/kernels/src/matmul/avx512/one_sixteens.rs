@@ -2,19 +2,22 @@
 
 use std::arch::x86_64::*;
 
-use super::one::{OneRow, Row, load};
-use super::one_lanes::Parts;
+use super::one::{OneRow, Parts, Row, load};
+use super::one_batches::{self, Factors};
+use super::one_lanes::LaneParts;
 use super::tile::{halves, transpose16};
-use crate::activations::Order;
+use crate::activations::{Order, Spread};
 use crate::blocks::{Format, MXFP4_LEVELS, Nvfp4};
 use crate::isa::avx512;
+use crate::matmul::types::{Job, Rounded};
+use crate::memory::Scratch;
 
-/// What rows of NVFP4 leave of a panel.
+/// What rows of NVFP4 leave of panels, each a lane.
 #[repr(C, align(64))]
 pub(super) struct SixteenParts {
     /// The products of a row's groups: in quarter `l` those of 2 l, 2 l + 1, 8 + 2 l and 9 + 2 l.
     products: [[i32; 16]; 16],
-    /// The four scales of each block, rows in lanes.
+    /// The four scales of each block, places in lanes.
     scales: [[u32; 16]; 4],
 }
 
@@ -34,24 +37,38 @@ fn scale(dwords: __m512i, k: usize) -> __m512 {
 }
 
 // SAFETY: numbers, aligned to 64.
-unsafe impl Parts for SixteenParts {
+unsafe impl LaneParts for SixteenParts {
     avx512! {
-    /// Adds the products of the panel's groups, in order.
+    /// The products of the panels' groups, added in order.
     #[inline]
-    unsafe fn add(&self, x: &Row, sums: __m512) -> __m512 {
-        // SAFETY: sixteen numbers each; the caller's panel.
-        let (products, meta) = unsafe { (transpose16(self.products.each_ref().map(|row| load(row.as_ptr()))), &*x.meta) };
+    unsafe fn add(&self, x: &Factors) -> __m512 {
+        // SAFETY: sixteen numbers each.
+        let products = transpose16(self.products.each_ref().map(|place| unsafe { load(place.as_ptr()) }));
         let mut total = _mm512_setzero_ps();
-        for g in 0..2 * x.groups.min(8) {
-            // SAFETY: sixteen dwords.
-            let scales = unsafe { load(self.scales[g / 4].as_ptr()) };
-            let scale = _mm512_mul_ps(scale(scales, g % 4), _mm512_set1_ps(meta.d[g / 2]));
+        for g in 0..16 {
+            // SAFETY: sixteen dwords; eight scales and sixteen sums, as `SPREADS` says.
+            let (scales, d, less) = unsafe {
+                let d = _mm512_castsi512_ps(x.vector(Spread::Scales, g / 2));
+                (load(self.scales[g / 4].as_ptr()), d, x.vector(Spread::Less16, g))
+            };
+            let scale = _mm512_mul_ps(scale(scales, g % 4), d);
             // The values are 16 too large.
-            let product = _mm512_add_epi32(products[place(g)], _mm512_set1_epi32(meta.neg16[g] >> 3));
-            total = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale, total);
+            let product = _mm512_add_epi32(products[place(g)], _mm512_srai_epi32::<3>(less));
+            total = _mm512_mask3_fmadd_ps(_mm512_cvtepi32_ps(product), scale, total, x.lanes(g / 2));
         }
-        _mm512_add_ps(sums, total)
+        total
     }
+    }
+}
+
+impl Parts for SixteenParts {
+    const TILE: usize = 2;
+    const SPREADS: &'static [Spread] = &[Spread::Scales, Spread::Less16];
+
+    #[inline(always)]
+    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+        // SAFETY: the promise of the caller.
+        unsafe { one_batches::run::<D>(job) }
     }
 }
 
@@ -74,27 +91,46 @@ impl OneRow for Nvfp4 {
     avx512! {
     #[inline]
     unsafe fn panel(p: *const u8, x: &Row, levels: &__m512i, parts: &mut SixteenParts, lane: usize) {
-        let last = x.groups.min(8) / 2 - 1;
-        let m4 = _mm512_set1_epi8(15);
-        // SAFETY: the caller promises the blocks of `x.groups` groups, two of them each, and padded activations.
-        unsafe {
-            // Blocks that are not there are read from the last one; nobody takes what they leave.
-            let block = |i: usize| p.add(i.min(last) * Nvfp4::BYTES);
-            let dot = |half: usize| {
-                let at = |i: usize| _mm256_loadu_si256(block(2 * half + i).add(4).cast());
-                let v = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(at(0)), at(1));
-                let low = _mm512_shuffle_epi8(*levels, _mm512_and_si512(v, m4));
-                let high = _mm512_shuffle_epi8(*levels, _mm512_and_si512(_mm512_srli_epi16::<4>(v), m4));
-                let x = x.ordered.add(128 * half);
-                _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), low, load(x)), high, load(x.add(64)))
-            };
-            // Two parts of each group, at most 8 * 28 * 127: they fit into 16 bits.
-            let products = _mm512_madd_epi16(_mm512_packs_epi32(dot(0), dot(1)), _mm512_set1_epi16(1));
-            _mm512_storeu_si512(parts.products[lane].as_mut_ptr().cast(), products);
-            for (i, scales) in parts.scales.iter_mut().enumerate() {
-                scales[lane] = block(i).cast::<u32>().read_unaligned();
-            }
+        // SAFETY: the promise of the caller.
+        unsafe { leave(p, 3, x, levels, (parts, lane)) }
+    }
+    }
+
+    avx512! {
+    #[inline(never)]
+    unsafe fn last(p: *const u8, x: &Row, levels: &__m512i, parts: &mut SixteenParts, lane: usize) {
+        // SAFETY: the promise of the caller.
+        unsafe { leave(p, x.groups / 2 - 1, x, levels, (parts, lane)) }
+    }
+    }
+}
+
+avx512! {
+/// Leaves the products of one panel, whose blocks are 0 to `last`.
+///
+/// # Safety
+/// These blocks are readable; all 256 values of `x`.
+#[inline]
+unsafe fn leave(p: *const u8, last: usize, x: &Row, levels: &__m512i, (parts, lane): (&mut SixteenParts, usize)) {
+    let m4 = _mm512_set1_epi8(15);
+    // SAFETY: the caller promises the blocks of `x.groups` groups, two of them each, and padded activations.
+    unsafe {
+        // Blocks that are not there are read from the last one; nobody takes what they leave.
+        let block = |i: usize| p.add(i.min(last) * Nvfp4::BYTES);
+        let dot = |half: usize| {
+            let at = |i: usize| _mm256_loadu_si256(block(2 * half + i).add(4).cast());
+            let v = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(at(0)), at(1));
+            let low = _mm512_shuffle_epi8(*levels, _mm512_and_si512(v, m4));
+            let high = _mm512_shuffle_epi8(*levels, _mm512_and_si512(_mm512_srli_epi16::<4>(v), m4));
+            let x = x.ordered.add(128 * half);
+            _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(_mm512_setzero_si512(), low, load(x)), high, load(x.add(64)))
+        };
+        // Two parts of each group, at most 8 * 28 * 127: they fit into 16 bits.
+        let products = _mm512_madd_epi16(_mm512_packs_epi32(dot(0), dot(1)), _mm512_set1_epi16(1));
+        _mm512_storeu_si512(parts.products[lane].as_mut_ptr().cast(), products);
+        for (i, scales) in parts.scales.iter_mut().enumerate() {
+            scales[lane] = block(i).cast::<u32>().read_unaligned();
         }
     }
-    }
+}
 }

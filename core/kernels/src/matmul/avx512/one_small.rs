@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::one::{OneRow, Row, half, load};
-use super::one_lanes::WideParts;
+use super::one_panels::{WideMinParts, WideParts, add_products};
 use crate::activations::Order;
 use crate::blocks::{Q2K, Q3K};
 use crate::isa::avx512;
@@ -58,7 +58,7 @@ impl Lanes {
         for (n, q) in q.into_iter().enumerate() {
             // SAFETY: the promise of the caller.
             let products = _mm512_maddubs_epi16(q, unsafe { load(x.values.add(64 * n)) });
-            total = _mm512_dpwssd_epi32(total, products, _mm512_permutexvar_epi16(self.index[n], scale));
+            total = add_products(total, products, _mm512_permutexvar_epi16(self.index[n], scale));
         }
         total
     }
@@ -67,7 +67,7 @@ impl Lanes {
 
 impl OneRow for Q2K {
     type Blocks = Q2K;
-    type Parts = WideParts<true>;
+    type Parts = WideMinParts;
     type Constants = Lanes;
     const ORDER: Option<Order> = None;
 
@@ -80,7 +80,7 @@ impl OneRow for Q2K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, lanes: &Lanes, parts: &mut WideParts<true>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, lanes: &Lanes, parts: &mut WideMinParts, lane: usize) {
         // SAFETY: the caller promises a block of 84 bytes and the panel.
         unsafe {
             let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
@@ -89,10 +89,9 @@ impl OneRow for Q2K {
             let scale = _mm256_cvtepu8_epi16(_mm_and_si128(bytes, m4));
             let min = _mm256_cvtepu8_epi16(_mm_and_si128(_mm_srli_epi16::<4>(bytes), m4));
             let total = lanes.add(_mm512_setzero_si512(), lanes.two_bits(p.add(16)), scale, x);
-            parts.leave(lane, total, half(p.add(80)));
             let minima = _mm256_madd_epi16(min, sum16);
             let minima = _mm_add_epi32(_mm256_castsi256_si128(minima), _mm256_extracti128_si256::<1>(minima));
-            parts.leave_minima(lane, minima, half(p.add(82)));
+            parts.leave(lane, total, minima, p.add(80).cast::<i32>().read_unaligned());
         }
     }
     }
@@ -125,7 +124,7 @@ pub(super) struct ThreeBits {
 
 impl OneRow for Q3K {
     type Blocks = Q3K;
-    type Parts = WideParts<false>;
+    type Parts = WideParts;
     type Constants = ThreeBits;
     const ORDER: Option<Order> = None;
 
@@ -141,7 +140,7 @@ impl OneRow for Q3K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, three: &ThreeBits, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, three: &ThreeBits, parts: &mut WideParts, lane: usize) {
         let four = _mm512_set1_epi8(4);
         // SAFETY: the caller promises a block of 110 bytes and the panel.
         unsafe {

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::one::{OneRow, Row, half, load};
-use super::one_lanes::WideParts;
+use super::one_panels::WideParts;
 use super::one_small::Lanes;
 use crate::activations::Order;
 use crate::blocks::{Tq1_0, Tq2_0};
@@ -24,7 +24,7 @@ unsafe fn less(x: &Row) -> __m512i {
 
 impl OneRow for Tq2_0 {
     type Blocks = Tq2_0;
-    type Parts = WideParts<false>;
+    type Parts = WideParts;
     type Constants = Lanes;
     const ORDER: Option<Order> = None;
 
@@ -37,7 +37,7 @@ impl OneRow for Tq2_0 {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, lanes: &Lanes, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, lanes: &Lanes, parts: &mut WideParts, lane: usize) {
         // SAFETY: the caller promises a block of 66 bytes and the panel.
         unsafe {
             let mut total = less(x);
@@ -52,7 +52,7 @@ impl OneRow for Tq2_0 {
 
 impl OneRow for Tq1_0 {
     type Blocks = Tq1_0;
-    type Parts = WideParts<false>;
+    type Parts = WideParts;
     type Constants = ();
     const ORDER: Option<Order> = Some(Order::Digits);
 
@@ -63,7 +63,7 @@ impl OneRow for Tq1_0 {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, _: &(), parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, _: &(), parts: &mut WideParts, lane: usize) {
         let zero = _mm512_setzero_si512();
         let top = _mm512_set1_epi8(0xc0_u8 as i8);
         // SAFETY: the caller promises a block of 54 bytes and the panel, 320 values in this order.

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::one::{OneRow, Row, load};
-use super::one_lanes::WideParts;
+use super::one_panels::WideParts;
 use super::tile::UnpackWide;
 use crate::activations::Order;
 use crate::blocks::{Format, SUPER, WideFormat};
@@ -47,7 +47,7 @@ unsafe fn dot<F: Format>(w: &Unpacked, x: &Row, part: usize) -> __m512i {
 
 impl<F: WideFormat> OneRow for UnpackWide<F> {
     type Blocks = F;
-    type Parts = WideParts<false>;
+    type Parts = WideParts;
     type Constants = ();
     const ORDER: Option<Order> = None;
 

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::one::{OneRow, Row, half, load};
-use super::one_lanes::WideParts;
+use super::one_panels::{WideMinParts, WideParts, add_products};
 use crate::activations::Order;
 use crate::blocks::{IQ4_LEVELS, Iq4Xs, Q4K, Q5K, Q6K};
 use crate::isa::avx512;
@@ -24,28 +24,23 @@ const fn spread(low: u8, high: u8) -> [u8; 64] {
 static SCALES: [[u8; 64]; 4] = [spread(0, 2), spread(1, 3), spread(8, 10), spread(9, 11)];
 static MINIMA: [u8; 16] = [4, 128, 5, 128, 6, 128, 7, 128, 12, 128, 13, 128, 14, 128, 15, 128];
 
-avx512! {
-/// The eight scales and minima of the twelve bytes at `p`, in the order above.
-///
-/// # Safety
-/// Twelve readable bytes.
-#[inline]
-unsafe fn scale_bytes(p: *const u8) -> __m128i {
-    // SAFETY: the promise of the caller.
-    let (low, high) = unsafe { (p.cast::<u64>().read_unaligned(), p.add(8).cast::<u32>().read_unaligned()) };
-    let high = u64::from(high);
-    let first = low & 0x3f3f_3f3f_3f3f_3f3f;
-    let nibbles = (high & 0x0f0f_0f0f) | ((high << 28) & 0x0f0f_0f0f_0000_0000);
-    let second = nibbles | ((low >> 2) & 0x3030_3030_3030_3030);
-    _mm_set_epi64x(second as i64, first as i64)
-}
-}
+/// Which of the twelve bytes, how far to the right as dwords and with which mask, once for the bits below and once for those
+/// above: the first eight bytes have six bits of the scales and minima 0 to 3 and the upper two of 4 to 7, the last four
+/// have the lower four of these.
+static SIX_BYTES: [u8; 32] = [
+    0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, //
+    128, 128, 128, 128, 128, 128, 128, 128, 8, 9, 10, 11, 8, 9, 10, 11,
+];
+static SIX_SHIFTS: [u32; 8] = [0, 0, 2, 2, 0, 0, 0, 4];
+static SIX_MASKS: [u32; 8] =
+    [0x3f3f_3f3f, 0x3f3f_3f3f, 0x3030_3030, 0x3030_3030, 0, 0, 0x0f0f_0f0f, 0x0f0f_0f0f];
 
 /// Constants of the Q4_K and Q5_K kernels.
 #[derive(Clone, Copy)]
 pub(super) struct Shuffles {
     scales: [__m512i; 4],
     minima: __m128i,
+    six: [__m256i; 3],
 }
 
 impl Shuffles {
@@ -57,8 +52,28 @@ impl Shuffles {
             Shuffles {
                 scales: [load(&SCALES[0]), load(&SCALES[1]), load(&SCALES[2]), load(&SCALES[3])],
                 minima: _mm_loadu_si128((&raw const MINIMA).cast()),
+                six: [
+                    _mm256_loadu_si256((&raw const SIX_BYTES).cast()),
+                    _mm256_loadu_si256((&raw const SIX_SHIFTS).cast()),
+                    _mm256_loadu_si256((&raw const SIX_MASKS).cast()),
+                ],
             }
         }
+    }
+    }
+
+    avx512! {
+    /// The eight scales and minima of the twelve bytes at `p`, in the order above.
+    ///
+    /// # Safety
+    /// Sixteen readable bytes.
+    #[inline]
+    unsafe fn scale_bytes(&self, p: *const u8) -> __m128i {
+        let [bytes, shifts, masks] = self.six;
+        // SAFETY: the promise of the caller.
+        let v = _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(p.cast()) });
+        let v = _mm256_and_si256(_mm256_srlv_epi32(_mm256_shuffle_epi8(v, bytes), shifts), masks);
+        _mm_or_si128(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v))
     }
     }
 
@@ -68,21 +83,20 @@ impl Shuffles {
     /// # Safety
     /// A block that opens with d, dmin and twelve scale bytes; the panel of activations.
     #[inline]
-    unsafe fn leave(&self, p: *const u8, q: [__m512i; 4], x: &Row, (parts, lane): (&mut WideParts<true>, usize)) {
+    unsafe fn leave(&self, p: *const u8, q: [__m512i; 4], x: &Row, (parts, lane): (&mut WideMinParts, usize)) {
         // SAFETY: the promise of the caller.
         unsafe {
-            let bytes = scale_bytes(p.add(4));
+            let bytes = self.scale_bytes(p.add(4));
             let scales = _mm512_broadcast_i32x4(bytes);
             let mut total = _mm512_setzero_si512();
             for (i, q) in q.into_iter().enumerate() {
                 let products = _mm512_maddubs_epi16(q, load(x.ordered.add(64 * i)));
                 let scale = _mm512_shuffle_epi8(scales, self.scales[i]);
-                total = _mm512_dpwssd_epi32(total, products, scale);
+                total = add_products(total, products, scale);
             }
-            parts.leave(lane, total, half(p));
             let sums = _mm_loadu_si128((&raw const (*x.meta).sum32).cast());
             let minima = _mm_madd_epi16(_mm_shuffle_epi8(bytes, self.minima), sums);
-            parts.leave_minima(lane, minima, half(p.add(2)));
+            parts.leave(lane, total, minima, p.cast::<i32>().read_unaligned());
         }
     }
     }
@@ -90,7 +104,7 @@ impl Shuffles {
 
 impl OneRow for Q4K {
     type Blocks = Q4K;
-    type Parts = WideParts<true>;
+    type Parts = WideMinParts;
     type Constants = Shuffles;
     const ORDER: Option<Order> = Some(Order::Paired);
 
@@ -103,7 +117,7 @@ impl OneRow for Q4K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideParts<true>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideMinParts, lane: usize) {
         let m4 = _mm512_set1_epi8(15);
         // SAFETY: the caller promises a block of 144 bytes and the panel.
         unsafe {
@@ -122,7 +136,7 @@ impl OneRow for Q4K {
 
 impl OneRow for Q5K {
     type Blocks = Q5K;
-    type Parts = WideParts<true>;
+    type Parts = WideMinParts;
     type Constants = Shuffles;
     const ORDER: Option<Order> = Some(Order::Paired);
 
@@ -135,7 +149,7 @@ impl OneRow for Q5K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideParts<true>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideMinParts, lane: usize) {
         let (m4, m16) = (_mm512_set1_epi8(15), _mm512_set1_epi8(16));
         let both = |low, high| _mm512_inserti64x4::<1>(_mm512_set1_epi16(low), _mm256_set1_epi16(high));
         let (l42, l31, r02, r13) = (both(4, 2), both(3, 1), both(0, 2), both(1, 3));
@@ -168,7 +182,7 @@ pub(super) struct SixBits {
 
 impl OneRow for Q6K {
     type Blocks = Q6K;
-    type Parts = WideParts<false>;
+    type Parts = WideParts;
     type Constants = SixBits;
     const ORDER: Option<Order> = None;
 
@@ -187,7 +201,7 @@ impl OneRow for Q6K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, bits: &SixBits, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, bits: &SixBits, parts: &mut WideParts, lane: usize) {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
         // SAFETY: the caller promises a block of 210 bytes and the panel.
         unsafe {
@@ -210,7 +224,7 @@ impl OneRow for Q6K {
                     let i = 2 * n + i;
                     let products = _mm512_maddubs_epi16(q, load(x.values.add(64 * i)));
                     let scale = _mm512_permutexvar_epi16(bits.index[i], scale);
-                    total = _mm512_dpwssd_epi32(total, products, scale);
+                    total = add_products(total, products, scale);
                 }
             }
             parts.leave(lane, total, half(p.add(208)));
@@ -230,7 +244,7 @@ pub(super) struct Levels {
 
 impl OneRow for Iq4Xs {
     type Blocks = Iq4Xs;
-    type Parts = WideParts<false>;
+    type Parts = WideParts;
     type Constants = Levels;
     const ORDER: Option<Order> = Some(Order::Halved);
 
@@ -249,7 +263,7 @@ impl OneRow for Iq4Xs {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, levels: &Levels, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &Row, levels: &Levels, parts: &mut WideParts, lane: usize) {
         let m4 = _mm512_set1_epi8(15);
         let by_two = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
         let by_four = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);

@@ -41,8 +41,14 @@ fn every_kernel_follows_the_order_in_any_company() {
     let (mut faults, cpus) = (Vec::new(), cpus(&[1, 2, 7]));
     for &quant in QuantType::ALL {
         let one = quant.block_len();
-        let shapes =
-            [(1, one, 70), (3, odd_columns(quant, 2), 9), (37, odd_columns(quant, 3), 70), (131, 2560, 5)];
+        let shapes = [
+            (1, one, 70),
+            (3, odd_columns(quant, 2), 9),
+            (37, odd_columns(quant, 3), 70),
+            (21, odd_columns(quant, 7), 3),
+            (9, odd_columns(quant, 12), 3),
+            (131, 2560, 5),
+        ];
         for shape in shapes {
             let (case, (rows, cols, tokens)) = (Case::new(quant, shape, &mut random), shape);
             let expected = case.expected();

@@ -22,10 +22,6 @@ impl CodecKind for Turned {
         "test/codecs:turned"
     }
 
-    fn registered_by(&self) -> &str {
-        "this test"
-    }
-
     fn build(
         &self,
         vocabulary: Arc<CodecVocabulary>,

@@ -10,6 +10,7 @@ impl StatePool {
     /// # Errors
     /// [`crate::ModelError::State`] if the state is per token or there is no such sequence.
     pub fn read_block(&self, state: StateId, sequence: SequenceId) -> Result<Vec<f32>> {
+        self.check_kept(sequence)?;
         self.backings[self.set].read_block(state, self.tables.block(state, sequence)?)
     }
 
@@ -35,6 +36,7 @@ impl StatePool {
     /// # Errors
     /// As [`Self::read_block`]; another number of elements.
     pub fn write_block(&mut self, state: StateId, sequence: SequenceId, values: &[f32]) -> Result<()> {
+        self.check_kept(sequence)?;
         self.backings[self.set].write_block(state, self.tables.block(state, sequence)?, values)
     }
 }

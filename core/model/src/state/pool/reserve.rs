@@ -27,11 +27,7 @@ impl StatePool {
     pub fn reserve(&mut self, sequence: SequenceId, first_position: usize, rows: usize) -> Result<()> {
         let (page_len, most) = (self.tables.page_len, self.options.max_sequence_tokens);
         let (sequences, epoch) = (self.tables.sequences(), self.epoch());
-        if self.is_lost(sequence)? {
-            return Err(ModelError::State(format!(
-                "sequence {sequence}: the memory of its tokens was lost with the stage that kept it; truncate to 0 and prefill again"
-            )));
-        }
+        self.check_kept(sequence)?;
         let (held, groups) = self.tables.sequence_mut(sequence)?;
         if held.len == 0 {
             held.epoch = epoch;
@@ -76,12 +72,30 @@ impl StatePool {
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence.
     pub fn has_room(&self, sequence: SequenceId, rows: usize) -> Result<bool> {
+        self.fits(sequence, rows, |_| true)
+    }
+
+    /// Whether pages of states with windows are free for the next `rows` rows of a sequence.
+    ///
+    /// # Errors
+    /// [`ModelError::State`] if there is no such sequence.
+    pub fn has_window_room(&self, sequence: SequenceId, rows: usize) -> Result<bool> {
+        self.fits(sequence, rows, |group| group.window.is_some())
+    }
+
+    fn fits(&self, sequence: SequenceId, rows: usize, counts: impl Fn(&PageGroup) -> bool) -> Result<bool> {
         let held = self.tables.sequence(sequence)?;
         let tokens = held.len..held.len.saturating_add(rows);
         let fits = |(group, table): (&PageGroup, &PageTable)| {
             Need::of(table, group, &tokens, self.tables.page_len).new <= group.free()
         };
-        Ok(self.tables.groups.iter().zip(&held.tables).all(fits))
+        Ok(self.tables.groups.iter().zip(&held.tables).filter(|(group, _)| counts(group)).all(fits))
+    }
+
+    /// Pages that hold tokens of sequences, and pages that are free: of all groups of states together.
+    pub fn pages(&self) -> (usize, usize) {
+        let free: usize = self.tables.groups.iter().map(PageGroup::free).sum();
+        (self.tables.groups.iter().map(PageGroup::pages).sum::<usize>() - free, free)
     }
 
     /// Tokens that the free pages have room for, those of windows left out; all that can be addressed where no state has

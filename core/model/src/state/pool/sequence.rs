@@ -24,10 +24,25 @@ pub(super) struct PageTable {
 }
 
 /// A length at which a snapshot was taken.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Mark {
     pub(super) tokens: usize,
     pub(super) id: u64,
+    /// By group: the pages that a window showed then, where they are retained; groups without a window have none.
+    pub(super) retained: Vec<PageTable>,
+}
+
+impl Mark {
+    pub(super) fn new(tokens: usize, id: u64) -> Self {
+        Self { tokens, id, retained: Vec::new() }
+    }
+
+    /// Gives the pages back that it retains.
+    pub(super) fn release(&mut self, groups: &mut [PageGroup]) {
+        for (group, table) in groups.iter_mut().zip(self.retained.drain(..)) {
+            table.pages.iter().for_each(|page| group.release(*page));
+        }
+    }
 }
 
 impl Sequence {
@@ -48,7 +63,9 @@ impl Sequence {
     /// Shortens the sequence to `len` tokens, whose visible rows are there, and gives the other pages back.
     pub(super) fn cut(&mut self, len: usize, groups: &mut [PageGroup], page_len: usize) {
         self.len = len;
-        while self.marks.pop_if(|mark| mark.tokens > len).is_some() {}
+        while let Some(mut mark) = self.marks.pop_if(|mark| mark.tokens > len) {
+            mark.release(groups);
+        }
         for (group, table) in groups.iter_mut().zip(&mut self.tables) {
             let keep = len.div_ceil(page_len).saturating_sub(table.first).min(table.pages.len());
             table.pages.drain(keep..).for_each(|page| group.release(page));

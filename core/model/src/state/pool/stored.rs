@@ -52,6 +52,7 @@ impl StatePool {
         sequence: SequenceId,
         positions: Range<usize>,
     ) -> Result<Vec<u8>> {
+        self.check_kept(sequence)?;
         let pages = self.tables.pages(state, sequence)?;
         let mut bytes = Vec::new();
         for run in pages.runs(positions)? {
@@ -80,6 +81,7 @@ impl StatePool {
                 found: format!("{} bytes", bytes.len()),
             });
         }
+        self.check_kept(sequence)?;
         let pages = self.tables.pages(state, sequence)?;
         let mut rest = bytes;
         for run in pages.runs(position..position + bytes.len() / row)? {
@@ -108,17 +110,41 @@ impl StatePool {
             )));
         }
         self.cut(sequence, 0)?;
+        let epoch = self.epoch();
         let (held, groups) = self.tables.sequence_mut(sequence)?;
         let starts: Vec<usize> =
             groups.iter().map(|group| start_of(group, first, tokens, page_len)).collect::<Result<_>>()?;
         for ((group, table), start) in groups.iter_mut().zip(&mut held.tables).zip(starts) {
             fill(group, table, start..tokens.div_ceil(page_len));
         }
-        held.len = tokens;
+        (held.len, held.epoch) = (tokens, epoch);
         Ok(())
     }
 
-    /// A snapshot that was taken of the same tokens elsewhere, with the copies it kept ([`Snapshot::values`]); shorter ones
+    /// Whether pages are free for a [`Self::refill`] of so many tokens and `rows` more behind them.
+    pub fn can_refill(&self, tokens: usize, first: &[usize], rows: usize) -> bool {
+        let (page_len, end) = (self.tables.page_len, tokens.saturating_add(rows));
+        self.tables.groups.iter().all(|group| {
+            let start = group.states.iter().filter_map(|state| first.get(state.0)).min();
+            let start = start.map_or(0, |start| start / page_len);
+            end.div_ceil(page_len).saturating_sub(start) <= group.free()
+        })
+    }
+
+    /// The copies that a snapshot of this pool keeps, set by set, of each per-sequence state in the order of the ids.
+    ///
+    /// # Errors
+    /// A snapshot of another pool; what the backend reports.
+    pub fn copies(&self, snapshot: &Snapshot) -> Result<Vec<Vec<f32>>> {
+        let states = self.tables.blocks().count();
+        let of = |(at, kept): (usize, &KeptBlock)| match self.backings.get(at / states.max(1)) {
+            Some(backing) => backing.kept_values(kept),
+            None => Err(ModelError::State("a snapshot of more states than the pool has".to_owned())),
+        };
+        snapshot.values.iter().enumerate().map(of).collect()
+    }
+
+    /// A snapshot that was taken of the same tokens elsewhere, with the copies it kept ([`Self::copies`]); shorter ones
     /// come first.
     ///
     /// # Errors
@@ -147,7 +173,7 @@ impl StatePool {
         let mark = match held.marks.last().filter(|mark| mark.tokens == tokens) {
             Some(mark) => mark.id,
             None => {
-                held.marks.push(Mark { tokens, id: next });
+                held.marks.push(Mark::new(tokens, next));
                 self.next_mark += 1;
                 next
             }

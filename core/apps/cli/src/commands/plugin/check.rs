@@ -1,5 +1,6 @@
 //! `plugin check FILE`: every component of a plugin, tried.
 
+use super::hook_trial::hooked;
 use super::trial::{Trial, trial};
 use crate::failure::Failure;
 use crate::output;
@@ -18,7 +19,8 @@ use std::sync::Arc;
 ///
 /// What stands in specs is put into tiny random models of several shapes, with usual values, zeros and large ones, and run at
 /// once, in chunks, token by token and beside other sequences, which must give the same; what a component leaves unwritten
-/// is found. Samplers and tokenizers are run on random logits and texts. The plugin's code runs.
+/// is found. Layer hooks are run between the layers of such models; what only looks must leave the logits as they are. Samplers
+/// and tokenizers are run on random logits and texts. The plugin's code runs.
 #[derive(Args)]
 pub(crate) struct CheckCommand {
     /// The plugin's file
@@ -83,6 +85,11 @@ impl CheckCommand {
         let (trial, how) = match component.family {
             "sampler" => (sampled(component, &given), "500 rows of random logits, twice each".to_owned()),
             "tokenizer" => (tokenized(component, &given), "random texts, there and back".to_owned()),
+            "layer-hook" => {
+                let trial = hooked(component, &given)?;
+                let how = in_models(&trial);
+                (trial, how)
+            }
             _ => {
                 let kinds = Components::linked()?.kinds()?;
                 let families = menagerie::spec::kind::Family::ALL.into_iter();
@@ -94,10 +101,7 @@ impl CheckCommand {
                     ));
                 };
                 let trial = trial(kind, &given)?;
-                let how = format!(
-                    "{} random models in {} ways each, equal to {:.1e} of the largest logit",
-                    trial.models, trial.ways, trial.difference
-                );
+                let how = in_models(&trial);
                 (trial, how)
             }
         };
@@ -129,6 +133,12 @@ impl CheckCommand {
         }
         Ok(())
     }
+}
+
+/// How a component was tried that stands in models.
+fn in_models(trial: &Trial) -> String {
+    let Trial { models, ways, difference, .. } = trial;
+    format!("{models} random models in {ways} ways each, equal to {difference:.1e} of the largest logit")
 }
 
 /// Numbers that are the same in every run.

@@ -1,6 +1,7 @@
 //! `plugin`: plugins looked at, checked, locked, removed and begun.
 
 mod check;
+mod hook_trial;
 mod inspect;
 mod list;
 mod new;

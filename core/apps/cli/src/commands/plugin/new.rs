@@ -48,6 +48,8 @@ pub(crate) enum Kind {
     Sampler,
     /// Texts to tokens and back
     Tokenizer,
+    /// Puts rows in the place of those between layers
+    LayerHook,
 }
 
 /// A file's name below the folder, and its text.
@@ -76,6 +78,7 @@ impl Kind {
             Self::Rope => (template!("rope.rs.in"), template!("rope.use.in")),
             Self::Sampler => (template!("sampler.rs.in"), template!("sampler.use.in")),
             Self::Tokenizer => (template!("tokenizer.rs.in"), template!("tokenizer.use.in")),
+            Self::LayerHook => (template!("layer-hook.rs.in"), template!("layer-hook.use.in")),
         }
     }
 
@@ -99,6 +102,7 @@ impl Kind {
             Self::Rope => "rope",
             Self::Sampler => "sampler",
             Self::Tokenizer => "tokenizer",
+            Self::LayerHook => "layer-hook",
         }
     }
 }

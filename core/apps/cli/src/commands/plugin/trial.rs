@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use menagerie::model::KvType;
 use menagerie::pipeline::{
-    Arithmetic, GenerateError, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, TextPipeline, Wanted,
+    Arithmetic, GenerateError, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, StepOutput,
+    TextPipeline, Wanted,
 };
 use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
 use menagerie::spec::KeyValue;
@@ -22,10 +23,10 @@ const ID: &str = "plugin-check";
 const TOLERANCE: f32 = 1e-4;
 
 /// Width, blocks and seed of the models.
-const SHAPES: [(i64, i64, u64); 3] = [(64, 3, 1), (96, 2, 2), (160, 1, 3)];
+pub(super) const SHAPES: [(i64, i64, u64); 3] = [(64, 3, 1), (96, 2, 2), (160, 1, 3)];
 
 /// What the embedding is multiplied by: as usual, nothing but zeros, and a thousand times the usual.
-const SCALES: [&str; 3] = ["1", "0", "1000"];
+pub(super) const SCALES: [&str; 3] = ["1", "0", "1000"];
 
 /// What an option of no default is tried with, one after the other, until one is taken.
 const COUNTS: [&str; 4] = ["16", "8", "4", "1"];
@@ -133,7 +134,7 @@ fn spec(kind: &Kind, options: &BTreeMap<String, String>, scale: &str) -> String 
 }
 
 /// A tiny random model with the component, opened.
-fn open(
+pub(super) fn open(
     kind: &Kind,
     options: &BTreeMap<String, String>,
     (width, layers, seed): (i64, i64, u64),
@@ -184,11 +185,20 @@ fn named(error: &str, file: &Path) -> Failure {
 /// Logits of tokens, computed in one way.
 type Way<'w> = (&'w str, Vec<f32>);
 
+/// Tokens of a trial.
+pub(super) fn tokens(seed: u64) -> Vec<u32> {
+    (0..40).map(|at| (at * 37 + 11 + seed as u32) % 150).collect()
+}
+
 /// Runs a model in every way, and holds them against each other.
 fn run(kind: &Kind, trial: &mut Trial, shape: (i64, i64, u64), scale: &str) -> Result<(), String> {
     let pipeline = open(kind, &trial.options, shape, scale).map_err(said)?;
-    let tokens: Vec<u32> = (0..40).map(|at| (at * 37 + 11 + shape.2 as u32) % 150).collect();
-    let ways = ways(&pipeline, &tokens)?;
+    compared(&pipeline, &tokens(shape.2), trial)
+}
+
+/// Computes logits in every way, and holds them against each other.
+pub(super) fn compared(pipeline: &TextPipeline, tokens: &[u32], trial: &mut Trial) -> Result<(), String> {
+    let ways = ways(pipeline, tokens)?;
     trial.models += 1;
     trial.ways = trial.ways.max(ways.len());
     let (first, others) = (&ways[0].1, &ways[1..]);
@@ -210,7 +220,7 @@ fn run(kind: &Kind, trial: &mut Trial, shape: (i64, i64, u64), scale: &str) -> R
     Ok(())
 }
 
-fn said(failure: Failure) -> String {
+pub(super) fn said(failure: Failure) -> String {
     match failure {
         Failure::Failed(why) | Failure::Usage(why) => why,
         other => format!("{other:?}"),
@@ -254,22 +264,21 @@ fn beside(pipeline: &TextPipeline, tokens: &[u32], place: usize) -> Result<Vec<f
         prefixes: 0,
         capacity_tokens: total,
         step_tokens: total,
+        aside_bytes: 0,
     };
-    let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room)?;
+    let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), pipeline.hooks().clone(), room)?;
     let mut sequences = Vec::new();
     for prompt in &prompts {
         let mut sequence = scheduler.create()?;
         scheduler.begin(&mut sequence, prompt, Wanted::All)?;
         sequences.push(sequence);
     }
-    let mut step = scheduler.step(&mut sequences.iter_mut().collect::<Vec<_>>(), None);
-    let parts = std::mem::take(&mut step.parts);
-    let mut own = Vec::new();
-    for part in parts {
-        let rows = part.result?;
-        if part.index == place {
-            own = step.values()?[rows.start * step.width..rows.end * step.width].to_vec();
-        }
-    }
-    Ok(own)
+    let step = scheduler.step(&mut sequences.iter_mut().collect::<Vec<_>>(), None);
+    let (mut own, mut failed) = (Vec::new(), None);
+    step.each(&mut |index, output| match output.and_then(StepOutput::logits) {
+        Ok(rows) if index == place => own = rows.to_vec(),
+        Ok(_) => {}
+        Err(error) => drop(failed.get_or_insert(error)),
+    });
+    failed.map_or(Ok(own), Err)
 }

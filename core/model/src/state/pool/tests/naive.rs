@@ -21,6 +21,8 @@ struct Naive {
     dropped: [usize; WINDOWS.len()],
     /// Snapshots that must hold.
     snapshots: BTreeSet<usize>,
+    /// Lengths and marks of those whose windows are retained.
+    retained: BTreeSet<(usize, u64)>,
 }
 
 struct Kept {
@@ -36,6 +38,8 @@ struct World {
     random: u64,
     next_value: f32,
     block: Option<StateId>,
+    /// Whether snapshots retain what windows show.
+    retaining: bool,
     /// State sets: set `n` holds what the naive pool says plus [`APART`] times `n`.
     sets: usize,
     /// Times each thing was refused, so that the test shows that it came to it.
@@ -55,6 +59,7 @@ impl Naive {
     fn cut(&mut self, len: usize, kept: &[Kept]) {
         self.rows.truncate(len);
         self.snapshots.retain(|index| kept[*index].snapshot.tokens() <= len);
+        self.retained.retain(|(tokens, _)| *tokens <= len);
         if len == 0 {
             self.dropped = [0; WINDOWS.len()];
         }
@@ -62,7 +67,7 @@ impl Naive {
 }
 
 impl World {
-    fn new(has_block: bool, sets: usize) -> Self {
+    fn new(has_block: bool, sets: usize, retaining: bool) -> Self {
         let mut specs: Vec<StateSpec> = WINDOWS.iter().map(|window| rows("rows", *window)).collect();
         let block = has_block.then_some(StateId(specs.len()));
         specs.extend(has_block.then(|| recurrent("block")));
@@ -82,6 +87,7 @@ impl World {
             random: 0x9e37_79b9_7f4a_7c15,
             next_value: 1.0,
             block,
+            retaining,
             sets,
             refused: BTreeMap::new(),
         }
@@ -196,6 +202,12 @@ impl World {
         if error.contains("do not fit into a context") {
             assert!(parts.iter().any(|(_, at, count)| at + count > LONGEST), "{error}");
             self.refuse("length");
+        } else if self.retaining && error.contains("window") {
+            self.release_all();
+            let prepared = self.pool.prepare(&layout(parts));
+            let lacks_windows = prepared.is_err_and(|error| error.to_string().contains("window"));
+            assert!(!lacks_windows, "what is retained stands in the way of no step");
+            self.refuse("windows");
         } else {
             assert!(!error.contains("window"), "windows have room for every step: {error}");
             assert!(error.contains("more pages") && all > CAPACITY, "{all} tokens fit: {error}");
@@ -203,6 +215,15 @@ impl World {
         }
         for (id, _, _) in parts {
             self.cut_back(*id);
+        }
+    }
+
+    fn release_all(&mut self) {
+        for (id, naive) in &mut self.naive {
+            let marks = std::mem::take(&mut naive.retained);
+            for kept in self.snapshots.iter().filter(|kept| marks.contains(&mark(&kept.snapshot))) {
+                self.pool.release(*id, &kept.snapshot).unwrap();
+            }
         }
     }
 
@@ -250,8 +271,13 @@ impl World {
 
     fn snapshot(&mut self, id: SequenceId) {
         let snapshot = self.pool.snapshot(id).unwrap();
+        let retains = self.retaining && self.below(2) == 0;
         let naive = self.naive.get_mut(&id).unwrap();
         assert_eq!(snapshot.tokens(), naive.rows.len());
+        if retains {
+            self.pool.retain(id, &snapshot).unwrap();
+            naive.retained.insert(mark(&snapshot));
+        }
         naive.snapshots.insert(self.snapshots.len());
         self.snapshots.push(Kept { snapshot, rows: naive.rows.clone(), block: naive.block });
     }
@@ -265,7 +291,8 @@ impl World {
         let kept = &self.snapshots[index];
         let naive = self.naive.get_mut(&id).unwrap();
         let len = kept.rows.len();
-        let there = naive.can_go_to(len);
+        let retained = naive.retained.contains(&mark(&kept.snapshot));
+        let there = retained || naive.can_go_to(len);
         let (must, may) =
             (there && naive.snapshots.contains(&index), there && naive.rows.starts_with(&kept.rows));
         let restored = self.pool.restore(id, &kept.snapshot).is_ok();
@@ -273,6 +300,10 @@ impl World {
         assert!(may || !restored, "a snapshot of {len} tokens is out of date");
         if !restored {
             return self.refuse("restore");
+        }
+        if retained {
+            let shown = |window: &Option<usize>| naive.first_visible(*window, len) / PAGE * PAGE;
+            naive.dropped = WINDOWS.each_ref().map(shown);
         }
         naive.cut(len, &self.snapshots);
         naive.block = self.snapshots[index].block;
@@ -296,6 +327,10 @@ impl World {
                 let held = self.pool.tables.pages(StateId(index), id).unwrap();
                 pages[index].extend(held.pages);
             }
+            for mark in &self.pool.tables.sequence(id).unwrap().marks {
+                let groups = self.pool.tables.groups.iter().zip(&mark.retained);
+                groups.for_each(|(group, table)| pages[group.states[0].0].extend(&table.pages));
+            }
             if let Some(block) = self.block {
                 let place = self.pool.tables.block(block, id).unwrap();
                 let values = self.pool.parts::<Memory>().unwrap().1.read_block(block, place).unwrap();
@@ -315,14 +350,21 @@ impl World {
     }
 }
 
-fn run(has_block: bool, sets: usize) {
-    let mut world = World::new(has_block, sets);
+/// What tells the snapshots of a sequence apart.
+fn mark(snapshot: &Snapshot) -> (usize, u64) {
+    (snapshot.len, snapshot.mark)
+}
+
+fn run(has_block: bool, sets: usize, retaining: bool) {
+    let mut world = World::new(has_block, sets, retaining);
     for _ in 0..10_000 {
         world.operate();
         world.check();
     }
-    let refused: Vec<&str> = world.refused.keys().copied().collect();
+    let mut refused: Vec<&str> = world.refused.keys().copied().collect();
+    refused.retain(|what| *what != "windows");
     assert_eq!(refused, ["create", "fork", "length", "pages", "restore", "truncate"], "{:?}", world.refused);
+    assert_eq!(world.refused.contains_key("windows"), retaining, "{:?}", world.refused);
     // No page is lost: the whole capacity can be had again.
     for id in world.naive.keys().copied().collect::<Vec<_>>() {
         world.pool.free(id).unwrap();
@@ -336,23 +378,29 @@ fn run(has_block: bool, sets: usize) {
 
 #[test]
 fn ten_thousand_operations_are_what_a_naive_pool_says() {
-    run(false, 1);
+    run(false, 1, false);
 }
 
 #[test]
 fn ten_thousand_operations_with_a_recurrent_state_are_too() {
-    run(true, 1);
+    run(true, 1, false);
 }
 
 #[test]
 fn ten_thousand_operations_on_two_sets_are_too() {
-    run(true, 2);
-    run(false, 2);
+    run(true, 2, false);
+    run(false, 2, false);
+}
+
+#[test]
+fn ten_thousand_operations_with_what_windows_showed_are_too() {
+    run(false, 1, true);
+    run(true, 2, true);
 }
 
 #[test]
 fn a_set_that_is_not_there_is_refused() {
-    let mut world = World::new(false, 2);
+    let mut world = World::new(false, 2, false);
     assert!(
         world.pool.use_set(2).unwrap_err().to_string().contains("state set 2 is wanted and the pool has 2")
     );

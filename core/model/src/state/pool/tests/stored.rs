@@ -64,13 +64,8 @@ fn carry(
         let block = from.read_block(StateId(2), sequence).unwrap();
         to.write_block(StateId(2), new, &block).unwrap();
     }
-    let snapshot = to
-        .put_snapshot(
-            new,
-            snapshot.tokens(),
-            snapshot.values().unwrap().iter().map(|values| values.to_vec()).collect(),
-        )
-        .unwrap();
+    let copies = from.copies(snapshot).unwrap();
+    let snapshot = to.put_snapshot(new, snapshot.tokens(), copies).unwrap();
     (new, snapshot)
 }
 

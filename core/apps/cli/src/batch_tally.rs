@@ -1,0 +1,74 @@
+//! [`BatchTally`]: what a run of a batch has done, for people and programs.
+
+use crate::output;
+use menagerie::pipeline::SchedulerCounts;
+use serde_json::{Value, json};
+use std::time::Instant;
+
+/// Counts of a run.
+pub(crate) struct BatchTally {
+    answered: usize,
+    failed: usize,
+    tokens: usize,
+    started: Instant,
+}
+
+impl BatchTally {
+    /// Nothing yet.
+    pub(crate) fn begin() -> Self {
+        Self { answered: 0, failed: 0, tokens: 0, started: Instant::now() }
+    }
+
+    /// A line has its result.
+    pub(crate) fn line_done(&mut self, good: bool) {
+        self.answered += usize::from(good);
+        self.failed += usize::from(!good);
+    }
+
+    /// A token was generated.
+    pub(crate) fn token(&mut self) {
+        self.tokens += 1;
+    }
+
+    /// Lines that have a result.
+    pub(crate) fn lines(&self) -> usize {
+        self.answered + self.failed
+    }
+
+    /// Lines that could not be answered.
+    pub(crate) fn failed(&self) -> usize {
+        self.failed
+    }
+
+    /// For a bar.
+    pub(crate) fn message(&self) -> String {
+        format!("{} tokens, {:.0}/s", self.tokens, self.rate())
+    }
+
+    /// For people, in one line.
+    pub(crate) fn line(&self, counts: Option<&SchedulerCounts>) -> String {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let answers = output::counted(self.answered, "answer");
+        let Some(counts) = counts else { return format!("{answers} in {seconds:.1} s") };
+        format!(
+            "{answers} in {seconds:.1} s: {} generated ({:.1}/s), {} shared, {} put back and {} computed again for lack of room",
+            output::counted(self.tokens, "token"),
+            self.rate(),
+            output::counted(counts.shared as usize, "token"),
+            counts.set_aside_tokens,
+            counts.preempted_tokens,
+        )
+    }
+
+    /// For programs.
+    pub(crate) fn json(&self, counts: Option<&SchedulerCounts>) -> Value {
+        json!({
+            "answered": self.answered, "failed": self.failed, "generated_tokens": self.tokens,
+            "seconds": self.started.elapsed().as_secs_f64(), "tokens_per_second": self.rate(), "scheduler": counts,
+        })
+    }
+
+    fn rate(&self) -> f64 {
+        self.tokens as f64 / self.started.elapsed().as_secs_f64().max(1e-9)
+    }
+}

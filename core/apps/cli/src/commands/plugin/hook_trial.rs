@@ -1,0 +1,63 @@
+//! A layer hook of a plugin, tried in tiny random models of several shapes.
+
+use super::trial::{SCALES, SHAPES, Trial, compared, open, said, tokens};
+use crate::failure::Failure;
+use menagerie::pipeline::{LogitsOptions, NamedHook, TextPipeline};
+use menagerie::plugin_host::Registered;
+use menagerie::registry::Components;
+use menagerie::spec::kind::{Family, Kind};
+use std::collections::BTreeMap;
+
+/// Tries a layer hook; `given` are values of its options.
+pub(super) fn hooked(component: &Registered, given: &BTreeMap<String, String>) -> Result<Trial, Failure> {
+    let mut trial = Trial { options: given.clone(), ..Trial::default() };
+    let pairs: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let hook = match NamedHook::parse(&format!("{}={}", component.name, pairs.join(","))) {
+        Ok(hook) => hook,
+        Err(fault) => {
+            trial.faults.push(format!("{fault}; --set {}.OPTION=VALUE gives one", component.name));
+            return Ok(trial);
+        }
+    };
+    let kinds = Components::linked()?.kinds()?;
+    let Some(norm) = kinds.find(Family::Norm, "rms") else {
+        return Err(Failure::Failed("there is no norm `rms` to make a tiny model of".to_owned()));
+    };
+    for shape in SHAPES {
+        for scale in SCALES {
+            if let Err(fault) = run(norm, &hook, &mut trial, shape, scale) {
+                let (width, layers, _) = shape;
+                trial
+                    .faults
+                    .push(format!("{layers} layers of width {width}, embedding times {scale}: {fault}"));
+            }
+        }
+    }
+    Ok(trial)
+}
+
+/// Runs a model with the hook in every way; where it only looks, the logits are those without it, bit for bit.
+fn run(
+    norm: &Kind,
+    hook: &NamedHook,
+    trial: &mut Trial,
+    shape: (i64, i64, u64),
+    scale: &str,
+) -> Result<(), String> {
+    let options = BTreeMap::from([("eps".to_owned(), "1e-5".to_owned())]);
+    let mut pipeline = open(norm, &options, shape, scale).map_err(said)?;
+    let tokens = tokens(shape.2);
+    let bare = logits(&pipeline, &tokens)?;
+    hook.install(&mut pipeline)?;
+    let observes = pipeline.hooks().layers.effects().is_empty();
+    if observes && logits(&pipeline, &tokens)? != bare {
+        return Err("it only looks, and the logits are not those without it".to_owned());
+    }
+    compared(&pipeline, &tokens, trial)
+}
+
+fn logits(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<u32>, String> {
+    let computed = pipeline.logits(tokens, &LogitsOptions::default());
+    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect();
+    computed.map(|logits| bits(logits.values)).map_err(|error| error.to_string())
+}

@@ -1,0 +1,249 @@
+//! [`EmbeddingEngine`]: token sequences to vectors. No cache: each sequence is whole in one step.
+
+use crate::engine::{check_finite, check_vocabulary};
+use crate::error::GenerateError;
+use crate::hooks::{Begun, Life, PipelineLifecycle, RequestKind, RequestStart, StepReport};
+use crate::layers::through_layers;
+use crate::output::{OwnRows, Step, StepOutput, StepPart, shared};
+use crate::scheduler::SchedulerCounts;
+use menagerie_model::{
+    Compute, EmbeddingModel, InferenceStep, KvType, ModelError, PoolOptions, Pooling, RopeRegime,
+    SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext, WeightGuard,
+};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What happens to a pooled vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Normalisation {
+    /// It is divided by its Euclidean length, so that a dot product of two is their cosine.
+    #[default]
+    Euclidean,
+    /// It stays as it is.
+    None,
+}
+
+/// How vectors are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EmbeddingOptions {
+    /// How the rows of a sequence become one; absent = as the model was trained.
+    pub pooling: Option<Pooling>,
+    /// What happens to the result.
+    pub normalisation: Normalisation,
+}
+
+/// A text, or two in one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Typed<'a> {
+    pub(crate) tokens: &'a [u32],
+    /// Where the second begins, whose tokens are of type 1.
+    pub(crate) second: Option<usize>,
+}
+
+impl Typed<'_> {
+    fn types(&self) -> impl Iterator<Item = u32> {
+        let first = self.second.unwrap_or(self.tokens.len());
+        (0..self.tokens.len()).map(move |at| u32::from(at >= first))
+    }
+}
+
+/// An encoder with everything that stays the same from call to call.
+#[derive(Clone)]
+pub struct EmbeddingEngine {
+    /// The encoder.
+    pub model: Arc<EmbeddingModel>,
+    /// Backend and arithmetic.
+    pub compute: Compute,
+    /// Most tokens of a sequence.
+    pub context: usize,
+    /// Rows a step has at most, unless one sequence alone has more.
+    pub step_tokens: usize,
+    /// Says whether the weights can still be read; asked after each step.
+    pub guard: Option<Arc<WeightGuard>>,
+    /// Told of requests, one for each sequence, in order.
+    pub lifecycles: Vec<Arc<dyn PipelineLifecycle>>,
+}
+
+impl EmbeddingEngine {
+    /// A vector `[D]` for each sequence (all its rows, `[T, D]`, without pooling), or why there is none. A model with a
+    /// classifier gives its scores instead, unless a pooling is asked for.
+    ///
+    /// Several sequences share a step, and none is affected by the others.
+    pub fn embed(
+        &self,
+        sequences: &[&[u32]],
+        options: &EmbeddingOptions,
+    ) -> Vec<Result<Vec<f32>, GenerateError>> {
+        let typed: Vec<Typed> = sequences.iter().map(|tokens| Typed { tokens, second: None }).collect();
+        self.embed_typed(&typed, options, RequestKind::Embedding)
+    }
+
+    /// [`Self::embed`] of texts of which some are two in one, as requests of a kind.
+    pub(crate) fn embed_typed(
+        &self,
+        sequences: &[Typed],
+        options: &EmbeddingOptions,
+        kind: RequestKind,
+    ) -> Vec<Result<Vec<f32>, GenerateError>> {
+        let mut results: Vec<Result<Vec<f32>, GenerateError>> =
+            sequences.iter().map(|text| self.check(text.tokens).map(|()| Vec::new())).collect();
+        let mut lives: Vec<Option<Life>> =
+            sequences.iter().zip(&results).map(|(text, checked)| self.begun(text, kind, checked)).collect();
+        let good: Vec<usize> = (0..sequences.len()).filter(|&index| results[index].is_ok()).collect();
+        let mut rest = good.as_slice();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.fitting(rest, sequences));
+            let texts: Vec<Typed> = now.iter().map(|&index| sequences[index]).collect();
+            match self.step(&texts, options) {
+                Ok(step) => self.share_out(step, now, self.normalisation(options), &mut results),
+                Err(error) => {
+                    now.iter().for_each(|&index| results[index] = Err(shared(&error)));
+                    results[now[0]] = Err(error);
+                }
+            }
+            for &index in now {
+                if let Some(life) = lives[index].take() {
+                    match &results[index] {
+                        Ok(_) => life.computed(sequences[index].tokens.len()),
+                        Err(error) => life.failed(error),
+                    }
+                }
+            }
+            rest = later;
+        }
+        results
+    }
+
+    /// The request of a text; it has ended if the text cannot be computed.
+    fn begun<T>(&self, text: &Typed, kind: RequestKind, checked: &Result<T, GenerateError>) -> Option<Life> {
+        let begun = Begun::new(&self.lifecycles, kind);
+        match checked {
+            Ok(_) => {
+                let prompt_tokens = text.tokens.len();
+                Some(begun.initialised(&RequestStart { prompt_tokens, cached_tokens: 0, adapters: None }))
+            }
+            Err(error) => {
+                begun.refused(error);
+                None
+            }
+        }
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), GenerateError> {
+        if tokens.is_empty() {
+            return Err(GenerateError::EmptyPrompt);
+        }
+        if tokens.len() > self.context {
+            return Err(GenerateError::PromptTooLong { tokens: tokens.len(), context: self.context });
+        }
+        check_vocabulary(tokens, self.model.embedding.vocabulary())
+    }
+
+    /// How many of the next sequences share a step: one at least.
+    fn fitting(&self, next: &[usize], sequences: &[Typed]) -> usize {
+        let mut rows = 0;
+        let fits = |index: &&usize| {
+            rows += sequences[**index].tokens.len();
+            rows <= self.step_tokens
+        };
+        next.iter().take_while(fits).count().max(1)
+    }
+
+    /// Gives each sequence its rows of a step; `places` are those of the sequences among all results.
+    fn share_out(
+        &self,
+        step: Step,
+        places: &[usize],
+        normalisation: Normalisation,
+        results: &mut [Result<Vec<f32>, GenerateError>],
+    ) {
+        let width = step.width();
+        step.each(&mut |index, output| {
+            let rows = output.and_then(StepOutput::embeddings);
+            results[places[index]] = rows.and_then(|rows| finished(rows, width, normalisation));
+        });
+    }
+
+    /// What happens to the vectors: scores are no direction in space.
+    fn normalisation(&self, options: &EmbeddingOptions) -> Normalisation {
+        let scores = self.model.classifier.is_some() && options.pooling.is_none();
+        if scores { Normalisation::None } else { options.normalisation }
+    }
+
+    /// One step of whole sequences: a row for each, or all rows without pooling.
+    fn step(&self, texts: &[Typed], options: &EmbeddingOptions) -> Result<Step, GenerateError> {
+        let sequences: Vec<&[u32]> = texts.iter().map(|text| text.tokens).collect();
+        let tokens = sequences.concat();
+        let types: Vec<u32> = texts.iter().flat_map(Typed::types).collect();
+        let longest = sequences.iter().map(|tokens| tokens.len()).max().unwrap_or(1);
+        // Keys and values of this step only, in f32: nothing is kept, so that nothing is saved by storing them smaller.
+        let room = PoolOptions {
+            capacity_tokens: tokens.len(),
+            step_tokens: tokens.len(),
+            ..PoolOptions::sequences(KvType::F32, sequences.len(), longest)
+        };
+        let specs = self.model.body.stack.states().to_vec();
+        let mut pool = StatePool::new(&*self.compute.backend, specs, room)?;
+        let layout = self.layout(&sequences, &mut pool)?;
+        let pooling = options.pooling.unwrap_or(self.model.pooling);
+        let began = Instant::now();
+        let mut context =
+            TransformContext::new(&self.compute, &layout, StepInput::Tokens(&tokens), &mut pool);
+        context.token_types = Some(&types);
+        let model = |context: &mut TransformContext| self.model.forward(options.pooling, context);
+        let rows = through_layers(context, self.guard.as_ref(), model)?;
+        let done = SchedulerCounts { steps: 1, rows: tokens.len() as u64, ..SchedulerCounts::default() };
+        let (state_bytes, (pages_used, pages_free)) = (pool.bytes(), pool.pages());
+        let report = StepReport { done, state_bytes, pages_used, pages_free, time: began.elapsed() };
+        self.lifecycles.iter().for_each(|one| one.stepped(&report));
+        let own = |(index, part): (usize, &SequenceRows)| {
+            let rows = match pooling {
+                Pooling::None => part.rows.clone(),
+                Pooling::Mean | Pooling::Cls | Pooling::Last => index..index + 1,
+            };
+            StepPart { index, result: Ok(OwnRows::Embeddings(rows)) }
+        };
+        Ok(Step::new(rows, layout.sequences().iter().enumerate().map(own).collect()))
+    }
+
+    fn layout(&self, sequences: &[&[u32]], pool: &mut StatePool) -> Result<SequenceLayout, ModelError> {
+        let mut next = 0;
+        let parts = sequences.iter().map(|tokens| {
+            let (start, count) = (next, tokens.len());
+            next += count;
+            Ok(SequenceRows {
+                sequence: pool.create()?,
+                rows: start..next,
+                first_position: 0,
+                step: InferenceStep::Prefill {
+                    chunk_tokens: count,
+                    chunk_start_position: 0,
+                    total_prompt_tokens: count,
+                    is_final_chunk: true,
+                },
+                regime: RopeRegime::for_length(count, self.model.body.shape.rope_regime_limit),
+                logits: 0..0,
+                adapters: None,
+            })
+        });
+        SequenceLayout::new(parts.collect::<Result<_, ModelError>>()?)
+    }
+}
+
+/// The rows of one sequence, checked and normed.
+fn finished(own: &[f32], width: usize, normalisation: Normalisation) -> Result<Vec<f32>, GenerateError> {
+    check_finite(own, width, 0, KvType::F32)?;
+    let mut own = own.to_vec();
+    if normalisation == Normalisation::Euclidean {
+        own.chunks_exact_mut(width.max(1)).for_each(normalise);
+    }
+    Ok(own)
+}
+
+/// `x / |x|`, summed in f64; a row of zeros stays.
+fn normalise(row: &mut [f32]) {
+    let length = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
+    if length > 0.0 {
+        row.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);
+    }
+}

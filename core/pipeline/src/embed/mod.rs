@@ -1,0 +1,8 @@
+//! Texts to vectors and scores: encoders, and language models without their head. Nothing is kept from call to call.
+
+mod engine;
+mod pipeline;
+
+pub(crate) use engine::Typed;
+pub use engine::{EmbeddingEngine, EmbeddingOptions, Normalisation};
+pub use pipeline::EmbeddingPipeline;

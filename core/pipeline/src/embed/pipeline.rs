@@ -1,0 +1,144 @@
+//! [`EmbeddingPipeline`]: a model that makes vectors of texts, with what belongs to it.
+
+use crate::capability::{Hookable, MissingCapability, Tokenizing};
+use crate::config::{LoadOptions, applied};
+use crate::embed::{EmbeddingEngine, EmbeddingOptions, Normalisation, Typed};
+use crate::error::GenerateError;
+use crate::hooks::{PipelineLifecycle, RequestKind};
+use crate::init::{LoadError, Loaded, MemoryEstimate, Notice, ResolvedFile, fitting, load, registry};
+use crate::stages::Made;
+use menagerie_assembly::{AssembledModel, Assembly, Purpose};
+use menagerie_model::{KvType, PoolOptions};
+use menagerie_registry::Registry;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A model that makes vectors of texts.
+pub struct EmbeddingPipeline {
+    name: String,
+    engine: EmbeddingEngine,
+    tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+    resolved: ResolvedFile,
+    notices: Vec<Notice>,
+    memory: MemoryEstimate,
+}
+
+impl EmbeddingPipeline {
+    /// Opens a file with the architectures that are linked in and those of the spec folders: an encoder's, or a language
+    /// model's, whose head is left out.
+    ///
+    /// # Errors
+    /// As [`crate::TextPipeline::open`].
+    pub fn open(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
+        Self::open_with(path, &registry(options)?, options)
+    }
+
+    /// [`Self::open`] with a registry at hand.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
+        let (path, options) = applied(path, registry, options)?;
+        let (path, options) = (&*path, &*options);
+        let Loaded { resolved, made, plan: _, sites: _, compute, text, weights, free, mixture: _, guard } =
+            load(path, registry, options, Purpose::Vectors)?;
+        let file = resolved.file_name();
+        let Made::Whole(Assembly { model: AssembledModel::Encoder(model), .. }) = made else {
+            let reason = "only a part of the model was assembled".to_owned();
+            return Err(LoadError::Purpose { file, reason });
+        };
+        let mut notices = resolved.notices();
+        notices.extend(options.device.thread_notice(options.threads));
+        let estimate = |context: usize| {
+            // A step may be one sequence of the whole context: its keys and values, and its activations.
+            let room = PoolOptions::one_sequence(KvType::F32, context);
+            let unfit = |source| LoadError::State { file: file.clone(), source };
+            let state = room.memory(model.body.stack.states()).map_err(unfit)?;
+            let working = (context as u64).saturating_mul(model.body.shape.embedding_length as u64 * 128);
+            let memory = MemoryEstimate::new(weights, state, context, working);
+            Ok(MemoryEstimate { available: free, ..memory })
+        };
+        let trained = model.body.shape.max_seq_len;
+        let memory = fitting(&file, trained, options.context, &estimate, &mut notices)?;
+        let engine = EmbeddingEngine {
+            model: Arc::new(model),
+            compute,
+            context: memory.context,
+            step_tokens: options.chunk,
+            guard: Some(guard),
+            lifecycles: Vec::new(),
+        };
+        let (name, tokenizer) = (resolved.name(), text.tokenizer);
+        Ok(Self { name, engine, tokenizer, resolved, notices, memory })
+    }
+
+    /// The model's name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The encoder and how it computes.
+    pub fn engine(&self) -> &EmbeddingEngine {
+        &self.engine
+    }
+
+    /// Text to tokens.
+    ///
+    /// # Errors
+    /// The file has no tokenizer.
+    pub fn tokenizer(&self) -> Result<&Arc<dyn Tokenizing>, MissingCapability> {
+        self.tokenizer.as_ref().map_err(Clone::clone)
+    }
+
+    /// The file, the spec and how it was resolved.
+    pub fn resolved(&self) -> &ResolvedFile {
+        &self.resolved
+    }
+
+    /// What must be said at each load.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    /// What was estimated before loading.
+    pub fn memory(&self) -> &MemoryEstimate {
+        &self.memory
+    }
+
+    /// A vector `[D]` for each token sequence, or why there is none; see [`EmbeddingEngine::embed`].
+    pub fn embed(
+        &self,
+        sequences: &[&[u32]],
+        options: &EmbeddingOptions,
+    ) -> Vec<Result<Vec<f32>, GenerateError>> {
+        self.engine.embed(sequences, options)
+    }
+
+    /// The scores `[labels]` of each document for a query, as a reranker gives them: both are tokenized as text from
+    /// outside and joined as the model was trained (`[CLS] query [SEP] document [SEP]`).
+    ///
+    /// # Errors
+    /// The file has no classifier or no tokenizer; the errors of single documents stand in their places.
+    pub fn rerank(
+        &self,
+        query: &str,
+        documents: &[&str],
+    ) -> Result<Vec<Result<Vec<f32>, GenerateError>>, GenerateError> {
+        if self.engine.model.classifier.is_none() {
+            return Err(MissingCapability::Classifier { model: self.name.clone() }.into());
+        }
+        let tokenizer = self.tokenizer()?;
+        let pairs = documents.iter().map(|document| tokenizer.encode_pair(query, document));
+        let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+        let texts: Vec<Typed> =
+            pairs.iter().map(|(tokens, second)| Typed { tokens, second: Some(*second) }).collect();
+        let options = EmbeddingOptions { pooling: None, normalisation: Normalisation::None };
+        Ok(self.engine.embed_typed(&texts, &options, RequestKind::Reranking))
+    }
+}
+
+impl Hookable for EmbeddingPipeline {
+    fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>) {
+        self.engine.lifecycles.push(lifecycle);
+    }
+}

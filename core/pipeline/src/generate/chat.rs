@@ -1,0 +1,289 @@
+//! Conversations: [`ChatMessage`], how they become a prompt, and [`ChatSession`].
+
+use crate::capability::ChatCapable;
+use crate::error::GenerateError;
+use crate::generate::{Event, Outcome, ReasoningTags, Request, Session};
+use crate::state_file::{SavedConversation, StateFile, StateFileError};
+use crate::stopping::StopReason;
+use std::sync::Arc;
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ChatMessage {
+    /// `system`, `user`, `assistant`, or what else a template knows.
+    pub role: String,
+    /// What was said.
+    pub content: String,
+    /// What the assistant thought before it.
+    #[serde(default, rename = "reasoning_content", skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+}
+
+impl ChatMessage {
+    /// A message of any role.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { role: role.into(), content: content.into(), reasoning: None }
+    }
+
+    /// Instructions.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self::new("system", content)
+    }
+
+    /// What the user says.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self::new("user", content)
+    }
+
+    /// What the model said.
+    pub fn assistant(content: impl Into<String>) -> Self {
+        Self::new("assistant", content)
+    }
+}
+
+/// How messages become a prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RenderOptions {
+    /// Whether the prompt ends where the assistant begins to speak.
+    pub generation_prompt: bool,
+    /// Tools the model may call: JSON schema objects, as transformers passes them.
+    pub tools: Option<Vec<serde_json::Value>>,
+    /// Further template variables, e.g. `enable_thinking`.
+    pub arguments: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self { generation_prompt: true, tools: None, arguments: serde_json::Map::new() }
+    }
+}
+
+/// A conversation as a prompt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RenderedPrompt {
+    /// The prompt's tokens; the beginning token occurs once.
+    pub tokens: Vec<u32>,
+    /// The prompt's text, as the template gave it.
+    pub text: String,
+    /// Tags around reasoning in the answer.
+    pub reasoning_tags: Vec<ReasoningTags>,
+    /// The pair the prompt left open: the answer begins inside it.
+    pub reasoning_open: Option<ReasoningTags>,
+}
+
+/// How a chat session builds its prompts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChatOptions {
+    /// Tools and template variables.
+    pub render: RenderOptions,
+    /// Tokens of the context kept free for an answer; absent = a quarter of it, or fewer if fewer may be generated.
+    pub reserve: Option<usize>,
+}
+
+/// A conversation with a model.
+///
+/// **Full context**: where the prompt and the reserve for the answer do not fit, the oldest turns (a user's message and
+/// what follows it, up to the next one) are left out of the prompt, one by one; system messages at the beginning and
+/// the last user message always stay. Turns left out stay in [`Self::messages`] and in what is saved, and a notice says
+/// how many they are. If the last message alone does not fit beside the reserve, the answer gets what room is left.
+pub struct ChatSession {
+    session: Session,
+    format: Arc<dyn ChatCapable>,
+    messages: Vec<ChatMessage>,
+    /// Messages after the system messages that are left out of the prompt.
+    dropped: usize,
+    options: ChatOptions,
+}
+
+impl ChatSession {
+    /// An empty conversation in `session`.
+    pub fn new(session: Session, format: Arc<dyn ChatCapable>) -> Self {
+        Self { session, format, messages: Vec::new(), dropped: 0, options: ChatOptions::default() }
+    }
+
+    /// Every message, those left out of the prompt included.
+    pub fn messages(&self) -> &[ChatMessage] {
+        &self.messages
+    }
+
+    /// Messages that no longer fit and are left out of the prompt.
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
+    /// How prompts are built.
+    pub fn options_mut(&mut self) -> &mut ChatOptions {
+        &mut self.options
+    }
+
+    /// The session below.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Sets, replaces or (empty) removes the system message.
+    pub fn set_system(&mut self, content: &str) {
+        if self.messages.first().is_some_and(|message| message.role == "system") {
+            self.messages.remove(0);
+        }
+        if !content.is_empty() {
+            self.messages.insert(0, ChatMessage::system(content));
+        }
+    }
+
+    /// Forgets everything but the system messages at the beginning.
+    pub fn reset(&mut self) {
+        self.messages.truncate(self.systems());
+        self.dropped = 0;
+    }
+
+    /// Says `content` as the user and gets an answer.
+    ///
+    /// A cancelled answer stays in the conversation as far as it came; if nothing had come, neither stays the message.
+    ///
+    /// # Errors
+    /// What [`Session::generate_chat`] returns; the conversation is then what it was before.
+    pub fn send(
+        &mut self,
+        content: &str,
+        request: &Request,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, GenerateError> {
+        let dropped = self.dropped;
+        self.messages.push(ChatMessage::user(content));
+        let result = self.respond(request, sink);
+        if !matches!(&result, Ok(outcome) if !is_nothing(outcome)) {
+            self.messages.pop();
+            self.dropped = dropped;
+        }
+        result
+    }
+
+    /// Answers the last user message again.
+    ///
+    /// # Errors
+    /// There is no answer to replace, or as [`Self::send`]; the old answer then stays.
+    pub fn regenerate(
+        &mut self,
+        request: &Request,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, GenerateError> {
+        let Some(old) = self.messages.pop_if(|message| message.role == "assistant") else {
+            return Err(GenerateError::Options("there is no answer to give again".to_owned()));
+        };
+        let dropped = self.dropped;
+        let result = self.respond(request, sink);
+        if !matches!(&result, Ok(outcome) if !is_nothing(outcome)) {
+            self.messages.push(old);
+            self.dropped = dropped;
+        }
+        result
+    }
+
+    /// The conversation as JSON: a list of messages, as chat interfaces take it.
+    ///
+    /// # Errors
+    /// JSON cannot be written.
+    pub fn to_json(&self) -> Result<String, GenerateError> {
+        serde_json::to_string_pretty(&self.messages)
+            .map_err(|error| GenerateError::Options(error.to_string()))
+    }
+
+    /// Replaces the conversation by one that [`Self::to_json`] gave.
+    ///
+    /// # Errors
+    /// The text is not a list of messages; the conversation stays as it is.
+    pub fn load_json(&mut self, json: &str) -> Result<(), GenerateError> {
+        let messages: Vec<ChatMessage> = serde_json::from_str(json).map_err(|error| {
+            GenerateError::Options(format!("not a saved conversation (a list of {{role, content}}): {error}"))
+        })?;
+        self.messages = messages;
+        self.dropped = 0;
+        Ok(())
+    }
+
+    /// Takes up the conversation and the state of a file; gives how many tokens are held, or `None` where there is no file yet.
+    /// A file without a conversation leaves the messages as they are.
+    ///
+    /// # Errors
+    /// As [`StateFile::load`]; the conversation is then what it was.
+    pub fn resume(&mut self, file: &StateFile) -> Result<Option<usize>, StateFileError> {
+        let Some(resumed) = file.load(&mut self.session)? else { return Ok(None) };
+        if let Some(SavedConversation { messages, dropped }) = resumed.conversation {
+            (self.messages, self.dropped) = (messages, dropped);
+        }
+        Ok(Some(resumed.tokens))
+    }
+
+    /// Keeps the conversation and its state in a file; gives the bytes of it.
+    ///
+    /// # Errors
+    /// As [`StateFile::save`].
+    pub fn keep(&mut self, file: &StateFile) -> Result<u64, StateFileError> {
+        let conversation = SavedConversation { messages: self.messages.clone(), dropped: self.dropped };
+        file.save(&mut self.session, Some(conversation))
+    }
+
+    fn respond(&mut self, request: &Request, sink: &mut dyn FnMut(Event)) -> Result<Outcome, GenerateError> {
+        let prompt = self.fitting_prompt(request, sink)?;
+        let outcome = self.session.generate_chat(&prompt, request, sink)?;
+        if !is_nothing(&outcome) {
+            let reasoning = (!outcome.reasoning.is_empty()).then(|| outcome.reasoning.clone());
+            self.messages.push(ChatMessage { reasoning, ..ChatMessage::assistant(&outcome.text) });
+        }
+        Ok(outcome)
+    }
+
+    /// The prompt, with the oldest turns left out until it fits.
+    fn fitting_prompt(
+        &mut self,
+        request: &Request,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<RenderedPrompt, GenerateError> {
+        let context = self.session.engine().context;
+        let quarter = context / 4;
+        let reserve =
+            self.options.reserve.unwrap_or_else(|| request.max_tokens.unwrap_or(quarter).min(quarter));
+        let before = self.dropped;
+        loop {
+            let prompt = self.format.render_prompt(&self.shown(), &self.options.render)?;
+            if prompt.tokens.len() + reserve > context && self.drop_turn() {
+                continue;
+            }
+            if self.dropped > before {
+                let dropped = self.dropped;
+                sink(Event::Notice(&format!(
+                    "the context of {context} tokens is full: the {dropped} oldest messages are left out from now on"
+                )));
+            }
+            return Ok(prompt);
+        }
+    }
+
+    /// Messages that go into the prompt.
+    fn shown(&self) -> Vec<ChatMessage> {
+        let systems = self.systems();
+        let (head, rest) = self.messages.split_at(systems);
+        head.iter().chain(rest.iter().skip(self.dropped)).cloned().collect()
+    }
+
+    /// System messages at the beginning.
+    fn systems(&self) -> usize {
+        self.messages.iter().take_while(|message| message.role == "system").count()
+    }
+
+    /// Leaves out the oldest turn; `false` if only the last user message is left.
+    fn drop_turn(&mut self) -> bool {
+        let rest = &self.messages[self.systems()..];
+        let next = rest.iter().skip(self.dropped + 1).position(|message| message.role == "user");
+        if let Some(offset) = next {
+            self.dropped += 1 + offset;
+        }
+        next.is_some()
+    }
+}
+
+/// Cancelled before anything came.
+fn is_nothing(outcome: &Outcome) -> bool {
+    outcome.reason == StopReason::Cancelled && outcome.text.is_empty() && outcome.reasoning.is_empty()
+}

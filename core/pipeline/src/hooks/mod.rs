@@ -1,0 +1,48 @@
+//! [`PipelineHooks`]: everything that is called while a pipeline works.
+
+mod capture;
+mod lifecycle;
+mod named;
+mod profile;
+mod scalings;
+
+pub use capture::{Capture, CaptureOptions, Captured};
+pub(crate) use lifecycle::{Begun, Life};
+pub use lifecycle::{PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport};
+pub use named::{
+    HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook, add_hook_kind, added_hook_kinds,
+};
+pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};
+pub use scalings::ScalingLog;
+
+use menagerie_model::{Hooks, LayerHook, Trace};
+use std::sync::Arc;
+
+/// What is called while a pipeline works: around layers, and at the beginning and end of requests.
+#[derive(Clone, Default)]
+pub struct PipelineHooks {
+    /// Called around layers, in order.
+    pub layers: Hooks,
+    /// Told of requests, in order.
+    pub lifecycles: Vec<Arc<dyn PipelineLifecycle>>,
+    /// Where times are noted; absent = nowhere.
+    pub trace: Option<Arc<Trace>>,
+}
+
+impl PipelineHooks {
+    /// Tells of a step.
+    pub(crate) fn stepped(&self, report: &StepReport) {
+        self.lifecycles.iter().for_each(|one| one.stepped(report));
+    }
+
+    /// Hooks of layers alone.
+    pub fn of_layers(hooks: impl IntoIterator<Item = Arc<dyn LayerHook>>) -> Self {
+        Self { layers: hooks.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl From<Vec<Arc<dyn LayerHook>>> for PipelineHooks {
+    fn from(hooks: Vec<Arc<dyn LayerHook>>) -> Self {
+        Self::of_layers(hooks)
+    }
+}

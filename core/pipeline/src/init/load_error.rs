@@ -1,0 +1,145 @@
+//! [`LoadError`]: why a model could not be opened.
+
+use crate::init::{MemoryEstimate, size};
+use menagerie_adapters::AdapterError;
+use menagerie_assembly::AssemblyFaults;
+use menagerie_model::ModelError;
+use menagerie_registry::RegistryError;
+use menagerie_spec::SpecFaults;
+
+/// Why a model could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    File(#[from] menagerie_loaders::LoadError),
+    /// An adapter cannot be read, or does not fit the model.
+    #[error(transparent)]
+    Adapter(#[from] AdapterError),
+    /// Adapters cannot become part of a file's weights.
+    #[error("{file}: cannot merge: {reason}")]
+    Merge {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Its architecture is not known or not usable.
+    #[error("{file}: {source}")]
+    Architecture {
+        /// The file.
+        file: String,
+        /// Why.
+        source: RegistryError,
+    },
+    /// The spec folders cannot be read.
+    #[error(transparent)]
+    Registry(RegistryError),
+    /// The file and the spec of its architecture do not fit together.
+    #[error(transparent)]
+    Spec(SpecFaults),
+    /// The tensors of the file are not those the architecture needs.
+    #[error(transparent)]
+    Tensors(AssemblyFaults),
+    /// A recipe cannot be followed.
+    #[error("recipe {file}: {reason}")]
+    Recipe {
+        /// The recipe.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A mixture's file is wrong, or does not fit the model.
+    #[error("mixture: {file}: {reason}")]
+    Mixture {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// The device cannot be had.
+    #[error("device {device}: {reason}")]
+    Device {
+        /// As `--device` names it.
+        device: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// Another kind of pipeline is needed.
+    #[error("{file}: {reason}")]
+    Purpose {
+        /// The file.
+        file: String,
+        /// What it is and what to use.
+        reason: String,
+    },
+    /// It would not fit into memory.
+    #[error("{file} needs {estimate}, but {} are free{}", size(.estimate.available.unwrap_or(0)), memory_advice(.estimate, *.fitting))]
+    Memory {
+        /// The file.
+        file: String,
+        /// What it needs and what there is.
+        estimate: Box<MemoryEstimate>,
+        /// The largest context that would fit, in tokens; 0 if none would.
+        fitting: usize,
+    },
+    /// The state cannot be kept as asked.
+    #[error("{file}: {source}")]
+    State {
+        /// The file.
+        file: String,
+        /// Why.
+        source: ModelError,
+    },
+    /// It cannot be quantised as asked.
+    #[error("{file}: {source}")]
+    Quantisation {
+        /// The file.
+        file: String,
+        /// Why.
+        source: menagerie_quantise::QuantiseError,
+    },
+    /// It cannot be split into stages as asked, or the stages do not work together.
+    #[error("{file}: cannot run in stages: {reason}")]
+    Stages {
+        /// The file.
+        file: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A file cannot be told from others.
+    #[error(
+        "{file}: cannot read it once more, to tell it from others: {source}; is it still what was opened?"
+    )]
+    Fingerprint {
+        /// The file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The options do not make sense.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// What to do where a model does not fit.
+fn memory_advice(estimate: &MemoryEstimate, fitting: usize) -> String {
+    if fitting >= 256 {
+        return format!(
+            "; ask for a smaller context (-c {fitting} fits), store keys and values smaller (--kv-type q8_0), or free memory"
+        );
+    }
+    let fits = |bytes: u64| estimate.available.is_some_and(|available| bytes <= available);
+    if fits(estimate.weights.saturating_add(estimate.state)) {
+        return ": a step of the prompt takes most of it; compute fewer tokens at once (--chunk 512)"
+            .to_owned();
+    }
+    if fits(estimate.weights) {
+        return ": the weights leave no room for a context; store keys and values smaller (--kv-type q8_0), use a smaller \
+                quantisation of the model, or free memory"
+            .to_owned();
+    }
+    ": even the weights do not fit; use a smaller quantisation of the model, or a machine with more memory"
+        .to_owned()
+}

@@ -1,0 +1,28 @@
+//! From a path to what computes: the file, its spec, weights, tokenizer and chat format, and whether memory has room.
+
+mod file_text;
+pub(crate) mod fingerprint;
+mod load;
+mod load_error;
+pub(crate) mod memory;
+mod notice;
+mod open;
+mod requantise;
+mod resolve;
+mod tables;
+mod taken;
+
+pub(crate) use file_text::{FileTokenizer, TemplateFormat};
+pub use fingerprint::ModelFingerprint;
+pub use load::registry;
+pub(crate) use load::{Loaded, Text, check_fits, fitting, load, quantised};
+pub use load_error::LoadError;
+pub(crate) use memory::size;
+pub use memory::{MemoryEstimate, available};
+pub use notice::Notice;
+pub(crate) use requantise::QuantisedTensors;
+pub use requantise::{LoadProgress, LoadQuantisation};
+pub(crate) use resolve::Around;
+pub use resolve::ResolvedFile;
+pub use tables::tokenizer_tables;
+pub(crate) use taken::InMemory;

@@ -1,0 +1,269 @@
+//! [`LoadQuantisation`]: quantises a model while it is loaded, tensor by tensor, as the file that `quantize` writes would be.
+
+use crate::init::{LoadError, Notice, ResolvedFile, size};
+use gguf_file::GgmlType;
+use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_kernels::Cpu;
+use menagerie_model::{ModelError, Weight, WeightBytes, WeightGuard, WeightShape};
+use menagerie_quantise::{
+    Choice, Importance, ModelFacts, Policy, PolicyTensor, QuantiseError, TensorSource, is_rounded,
+};
+use menagerie_registry::Part;
+use menagerie_spec::RoleSource;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a model is quantised while it is loaded.
+#[derive(Clone, Debug)]
+pub struct LoadQuantisation {
+    /// Which type each tensor gets.
+    pub policy: Policy,
+    /// How large the activations are that meet each column, with the name of its file.
+    pub importance: Option<(String, Arc<Importance>)>,
+    /// Whether weights that were rounded once may be rounded again.
+    pub requantise: bool,
+    /// Hears of the work.
+    pub progress: Option<LoadProgress>,
+}
+
+/// Hears how many of how many tensors are quantised.
+#[derive(Clone)]
+pub struct LoadProgress(pub Arc<dyn Fn(usize, usize) + Send + Sync>);
+
+impl fmt::Debug for LoadProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoadProgress")
+    }
+}
+
+/// Tensors of a model, some in other types than the file has.
+pub(crate) struct QuantisedTensors {
+    inner: Arc<dyn ModelTensors>,
+    entries: Vec<TensorEntry>,
+    /// The name of each in a GGUF file, and its type if it gets another.
+    names: Vec<Option<String>>,
+    kinds: Vec<Option<GgmlType>>,
+    quantisation: LoadQuantisation,
+    cpu: Cpu,
+    /// What was made: blocks of a model that is run several times take a tensor more than once.
+    made: Mutex<HashMap<usize, Weight>>,
+    done: AtomicUsize,
+}
+
+impl QuantisedTensors {
+    /// Plans the tensors of a file.
+    ///
+    /// # Errors
+    /// [`LoadError::Quantisation`]: weights that were rounded before, types that need importance, rows that no type fits.
+    pub(crate) fn new(
+        resolved: &ResolvedFile,
+        quantisation: &LoadQuantisation,
+        threads: Option<usize>,
+    ) -> Result<Self, LoadError> {
+        let about = |source| LoadError::Quantisation { file: resolved.file_name(), source };
+        let inner = Arc::clone(&resolved.tensors);
+        let names: Vec<Option<String>> =
+            (0..inner.entries().len()).map(|at| inner.canonical_name(at)).collect();
+        let tensors: Vec<PolicyTensor> =
+            inner.entries().iter().zip(&names).filter_map(policy_tensor).collect();
+        let keys = resolved.file.keys(&resolved.spec)?;
+        let mut policy = quantisation.policy.clone();
+        policy.importance = quantisation.importance.is_some();
+        let facts = ModelFacts::of(|key| keys.get(key)?.first_count());
+        let choices = policy.choose(&tensors, &facts).map_err(about)?;
+        check_model(&tensors, quantisation).map_err(about)?;
+        for (tensor, choice) in tensors.iter().zip(&choices) {
+            check(tensor, *choice, quantisation).map_err(about)?;
+        }
+        let mut chosen = tensors
+            .iter()
+            .zip(&choices)
+            .map(|(tensor, choice)| (choice.kind != tensor.kind).then_some(choice.kind));
+        let kinds: Vec<Option<GgmlType>> =
+            names.iter().map(|name| name.as_ref().and_then(|_| chosen.next().flatten())).collect();
+        let entries = inner.entries().iter().zip(&kinds).map(|(entry, kind)| changed(entry, *kind)).collect();
+        let cpu = Cpu::new(threads).map_err(|error| about(error.into()))?;
+        let quantisation = LoadQuantisation { policy, ..quantisation.clone() };
+        let (made, done) = (Mutex::default(), AtomicUsize::new(0));
+        Ok(Self { inner, entries, names, kinds, quantisation, cpu, made, done })
+    }
+
+    /// Bytes of all tensors as they will be.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes_of(&self.entries)
+    }
+
+    /// Bytes of the tensors that are computed with; pieces of others are not counted twice.
+    fn bytes_of(&self, entries: &[TensorEntry]) -> u64 {
+        let named = entries.iter().zip(&self.names).filter(|(_, name)| name.is_some());
+        named.map(|(entry, _)| entry.bytes).sum()
+    }
+
+    /// Forgets what was made: a device that takes copies has its own.
+    pub(crate) fn forget(&self) {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What is said when the model is loaded.
+    pub(crate) fn notice(&self) -> Notice {
+        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+        for (entry, _) in self.entries.iter().zip(&self.kinds).filter(|(_, kind)| kind.is_some()) {
+            *kinds.entry(&entry.kind).or_default() += 1;
+        }
+        let list: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} as {kind}")).collect();
+        let before = self.bytes_of(self.inner.entries());
+        Notice::Note(format!(
+            "quantised while loading to {}: {} of {} tensors ({}), {} instead of {}",
+            self.quantisation.policy.file_type(),
+            self.kinds.iter().flatten().count(),
+            self.names.iter().flatten().count(),
+            list.join(", "),
+            size(self.bytes()),
+            size(before)
+        ))
+    }
+
+    fn make(&self, index: usize, kind: GgmlType) -> Result<Weight, ModelError> {
+        let stored = self.inner.weight(index)?;
+        let WeightShape { count, rows, cols } = stored.shape();
+        let name = self.names.get(index).and_then(Option::as_deref).unwrap_or_default();
+        let failed = |error: QuantiseError| ModelError::Weights(error.to_string());
+        let importance = match &self.quantisation.importance {
+            Some((_, importance)) => importance.of(name, count, cols).map_err(failed)?,
+            None => None,
+        };
+        let mut blocks = Vec::with_capacity(self.entries.get(index).map_or(0, |entry| entry.bytes as usize));
+        for matrix in 0..count {
+            let bytes = stored.matrix(matrix)?;
+            let own = importance.as_ref().and_then(|all| all.get(matrix * cols..(matrix + 1) * cols));
+            let source =
+                TensorSource { name: stored.name(), kind: stored.block(), bytes, count: 1, rows, cols };
+            let encoded = source.encode(&self.cpu, kind, own, &mut |part| {
+                blocks.extend_from_slice(part);
+                Ok::<(), QuantiseError>(())
+            });
+            encoded.map_err(failed)?;
+        }
+        let weight = Weight::new(stored.name(), WeightBytes::Owned(Arc::new(blocks)), kind, stored.shape())?;
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(LoadProgress(progress)) = &self.quantisation.progress {
+            progress(done, self.kinds.iter().flatten().count());
+        }
+        Ok(weight)
+    }
+}
+
+impl WeightSource for QuantisedTensors {
+    fn file(&self) -> String {
+        self.inner.file()
+    }
+
+    fn entries(&self) -> &[TensorEntry] {
+        &self.entries
+    }
+
+    fn canonical_name(&self, index: usize) -> Option<String> {
+        self.inner.canonical_name(index)
+    }
+
+    fn stored(&self) -> usize {
+        self.inner.stored()
+    }
+
+    fn made_of(&self, index: usize) -> &[Piece] {
+        self.inner.made_of(index)
+    }
+
+    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        self.inner.lies_at(index)
+    }
+
+    fn made_bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn ignore_table(&self) -> &'static str {
+        self.inner.ignore_table()
+    }
+
+    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+        self.inner.find(role, layer, part)
+    }
+
+    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+        self.inner.name_of(role, layer, part)
+    }
+
+    fn weight(&self, index: usize) -> Result<Weight, ModelError> {
+        let Some(kind) = self.kinds.get(index).copied().flatten() else { return self.inner.weight(index) };
+        if let Some(known) = self.made.lock().unwrap_or_else(PoisonError::into_inner).get(&index) {
+            return Ok(known.clone());
+        }
+        let weight = self.make(index, kind)?;
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(index, weight.clone());
+        Ok(weight)
+    }
+
+    fn ignored(&self, index: usize, layers: usize) -> Option<String> {
+        self.inner.ignored(index, layers)
+    }
+
+    fn guard(&self) -> Option<WeightGuard> {
+        self.inner.guard()
+    }
+}
+
+impl RoleSource for QuantisedTensors {
+    fn has(&self, role: &str, layer: Option<usize>) -> bool {
+        self.inner.has(role, layer)
+    }
+}
+
+fn policy_tensor((entry, name): (&TensorEntry, &Option<String>)) -> Option<PolicyTensor> {
+    // What GGUF has no type for (8-bit floats) is wide once it is computed with.
+    let kind = GgmlType::from_name(&entry.kind).unwrap_or(GgmlType::F32);
+    Some(PolicyTensor { name: name.clone()?, dims: entry.dims.clone(), kind })
+}
+
+/// The entry of a tensor that gets another type.
+fn changed(entry: &TensorEntry, kind: Option<GgmlType>) -> TensorEntry {
+    let Some(kind) = kind else { return entry.clone() };
+    let rows = entry.dims.iter().skip(1).product::<u64>();
+    let row = kind.row_bytes(entry.dims.first().copied().unwrap_or(0));
+    let bytes = row.and_then(|row| row.checked_mul(rows)).unwrap_or(entry.bytes);
+    TensorEntry { kind: kind.to_string(), bytes, ..entry.clone() }
+}
+
+/// An importance matrix must be of this model.
+fn check_model(tensors: &[PolicyTensor], quantisation: &LoadQuantisation) -> Result<(), QuantiseError> {
+    let Some((file, importance)) = &quantisation.importance else { return Ok(()) };
+    match tensors.iter().any(|tensor| importance.entries.contains_key(&tensor.name)) {
+        true => Ok(()),
+        false => Err(importance.foreign(file)),
+    }
+}
+
+fn check(
+    tensor: &PolicyTensor,
+    choice: Choice,
+    quantisation: &LoadQuantisation,
+) -> Result<(), QuantiseError> {
+    let file = quantisation.policy.file_type();
+    if choice.kind == tensor.kind {
+        return Ok(());
+    }
+    if is_rounded(tensor.kind) && !quantisation.requantise {
+        return Err(QuantiseError::Requantised { tensor: tensor.name.clone(), from: tensor.kind, file });
+    }
+    let dim = |at: usize| tensor.dims.get(at).map_or(1, |size| usize::try_from(*size).unwrap_or(usize::MAX));
+    let known = match &quantisation.importance {
+        Some((_, importance)) => importance.of(&tensor.name, dim(2), dim(0))?.is_some(),
+        None => false,
+    };
+    if choice.needs_importance && !known {
+        return Err(QuantiseError::Starved { tensor: tensor.name.clone(), kind: choice.kind, file });
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! [`tokenizer_tables`]: the tables of vocabularies and chats that are part of the program, with those of spec folders.
+
+use crate::init::Notice;
+use menagerie_loaders::{TableError, TableFault, TokenizerTables, added_codecs};
+use menagerie_registry::{FolderKind, Registry, TableFile};
+use std::sync::Arc;
+
+/// The built-in tables with those of the registry's spec folders, and what must be said about them at each load.
+///
+/// # Errors
+/// A faulty file. One of a project folder, which is read unasked, is left out with a notice.
+pub fn tokenizer_tables(registry: &Registry) -> Result<(Arc<TokenizerTables>, Vec<Notice>), TableError> {
+    let built_in = TokenizerTables::built_in()?;
+    let codecs = added_codecs();
+    if registry.tables().is_empty() && codecs.is_empty() {
+        return Ok((built_in, Vec::new()));
+    }
+    let mut tables = TokenizerTables::clone(&built_in);
+    codecs.into_iter().for_each(|codec| tables.register(codec));
+    let mut notices = Vec::new();
+    for file in registry.tables() {
+        let name = format!("{} ({})", file.path.display(), file.folder.name());
+        match add(&mut tables, file) {
+            Ok(()) => {
+                notices.push(Notice::Note(format!(
+                    "the tables of vocabularies and chats are added to by {name}"
+                )));
+            }
+            Err(error) if file.folder == FolderKind::Project => {
+                notices.push(Notice::Note(format!("{name} is left out: {error}")));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((Arc::new(tables), notices))
+}
+
+fn add(tables: &mut TokenizerTables, file: &TableFile) -> Result<(), TableError> {
+    let name = file.path.display().to_string();
+    match &file.text {
+        Ok(text) => tables.add(&name, text, file.may_shadow),
+        Err(reason) => Err(TableError {
+            file: name,
+            line: 1,
+            column: 1,
+            key: "file".to_owned(),
+            fault: TableFault::Unreadable(reason.clone()),
+        }),
+    }
+}

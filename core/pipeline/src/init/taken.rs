@@ -1,0 +1,80 @@
+//! [`InMemory`]: tensors that leave their file when they are taken, each by itself.
+
+use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_model::{Backend, ModelError, Weight};
+use menagerie_registry::Part;
+use menagerie_spec::RoleSource;
+use std::sync::Arc;
+
+/// The tensors of a mapped file; those that are taken lie in memory of their own, and the file is not needed afterwards. What a
+/// stage in a process of its own has with `--no-mmap`.
+pub(crate) struct InMemory(pub(crate) Arc<dyn ModelTensors>);
+
+impl WeightSource for InMemory {
+    fn file(&self) -> String {
+        self.0.file()
+    }
+
+    fn entries(&self) -> &[TensorEntry] {
+        self.0.entries()
+    }
+
+    fn canonical_name(&self, index: usize) -> Option<String> {
+        self.0.canonical_name(index)
+    }
+
+    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+        self.0.find(role, layer, part)
+    }
+
+    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+        self.0.name_of(role, layer, part)
+    }
+
+    fn weight(&self, index: usize) -> Result<Weight, ModelError> {
+        self.0.weight(index).map(|weight| weight.in_memory())
+    }
+
+    fn weight_on(&self, index: usize, backend: &dyn Backend) -> Result<Weight, ModelError> {
+        self.0.weight_on(index, backend).map(|weight| weight.in_memory())
+    }
+
+    fn rows_apart(
+        &self,
+        index: usize,
+        backend: &dyn Backend,
+    ) -> Option<Result<(Weight, Vec<f32>), ModelError>> {
+        let apart = self.0.rows_apart(index, backend)?;
+        Some(apart.map(|(weight, factors)| (weight.in_memory(), factors)))
+    }
+
+    fn stored(&self) -> usize {
+        self.0.stored()
+    }
+
+    fn made_of(&self, index: usize) -> &[Piece] {
+        self.0.made_of(index)
+    }
+
+    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        self.0.lies_at(index)
+    }
+
+    fn made_bytes(&self) -> u64 {
+        self.0.made_bytes()
+    }
+
+    fn ignore_table(&self) -> &'static str {
+        self.0.ignore_table()
+    }
+
+    fn ignored(&self, index: usize, layers: usize) -> Option<String> {
+        self.0.ignored(index, layers)
+    }
+}
+
+impl RoleSource for InMemory {
+    fn has(&self, role: &str, layer: Option<usize>) -> bool {
+        self.0.has(role, layer)
+    }
+}

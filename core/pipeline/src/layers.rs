@@ -1,0 +1,106 @@
+//! The forward of a step: its rows through embedding, layers and head, in one place for text and for vectors.
+
+use crate::error::GenerateError;
+use crate::output::StepRows;
+use crate::scheduler::{Planned, Scheduler};
+use crate::sequence::Sequence;
+use menagerie_model::{
+    AdapterSet, ModelError, Part, Rows, SequenceLayout, SequenceRows, StepInput, TransformContext,
+    WeightGuard,
+};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs `model` on a step. Nothing of it is used if the weights cannot be read any more: pages that vanished under the
+/// mapping read as zeros.
+///
+/// # Errors
+/// What the model returns; weights that are gone.
+pub(crate) fn through_layers(
+    mut context: TransformContext,
+    guard: Option<&Arc<WeightGuard>>,
+    model: impl FnOnce(&mut TransformContext) -> Result<Rows, ModelError>,
+) -> Result<StepRows, GenerateError> {
+    let (rows, sequences) = (context.layout.rows(), context.layout.sequences().len());
+    let _span = tracing::debug_span!("step", rows, sequences).entered();
+    let made = context.timed(Part::Step, model);
+    if let Some(guard) = guard {
+        guard()?;
+    }
+    Ok(StepRows::new(made?, context.compute)?)
+}
+
+impl Scheduler {
+    /// The rows of a plan through the model. Appends to the states; lengths stay.
+    pub(crate) fn layers(
+        &mut self,
+        plan: &[Planned],
+        sequences: &[&mut Sequence],
+        cancel: Option<&AtomicBool>,
+    ) -> Result<StepRows, GenerateError> {
+        if plan.is_empty() {
+            return Ok(StepRows::none());
+        }
+        let sets = StepSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
+        let part = |planned: &Planned| {
+            let sequence = &sequences[planned.index];
+            SequenceRows {
+                sequence: sequence.id,
+                rows: planned.rows.clone(),
+                first_position: sequence.held,
+                step: planned.step,
+                regime: sequence.regime,
+                logits: planned.logits.clone(),
+                adapters: sequence.adapters.as_ref().and_then(|set| sets.index(set)),
+            }
+        };
+        let layout = SequenceLayout::new(plan.iter().map(part).collect())?;
+        let fed = |planned: &Planned| {
+            let sequence = &sequences[planned.index];
+            sequence.tokens[sequence.held..][..planned.rows.len()].iter().copied()
+        };
+        let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
+        let Self { engine, hooks, pool, .. } = self;
+        let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&tokens), pool);
+        context.adapters = &sets.0;
+        context.hooks = &hooks.layers;
+        context.trace = hooks.trace.as_deref();
+        context.cancelled = cancel;
+        through_layers(context, engine.guard.as_ref(), |context| {
+            let logits = engine.model.execute(context)?;
+            expect_width(&logits, engine.vocabulary())?;
+            Ok(logits)
+        })
+    }
+}
+
+/// Refuses logits of another vocabulary than the model's.
+fn expect_width(logits: &Rows, vocabulary: usize) -> Result<(), ModelError> {
+    if logits.rows() == 0 || logits.cols() == vocabulary {
+        return Ok(());
+    }
+    Err(ModelError::Shape {
+        what: "logits of a step".to_owned(),
+        expected: format!("rows of {vocabulary}"),
+        found: format!("rows of {}", logits.cols()),
+    })
+}
+
+/// The adapter sets of a step, each once.
+struct StepSets(Vec<Arc<AdapterSet>>);
+
+impl StepSets {
+    fn of<'a>(sets: impl Iterator<Item = &'a Arc<AdapterSet>>) -> Self {
+        let mut step = Self(Vec::new());
+        for set in sets {
+            if step.index(set).is_none() {
+                step.0.push(Arc::clone(set));
+            }
+        }
+        step
+    }
+
+    fn index(&self, set: &Arc<AdapterSet>) -> Option<usize> {
+        self.0.iter().position(|known| Arc::ptr_eq(known, set))
+    }
+}

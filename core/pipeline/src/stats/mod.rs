@@ -1,0 +1,105 @@
+//! [`Statistics`] of a generation.
+
+mod metrics;
+
+pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
+
+use std::fmt;
+use std::time::Duration;
+
+/// Counts and times of one generation.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Statistics {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens of the prompt that were in the cache already.
+    pub cached_tokens: usize,
+    /// Tokens generated, the one that ended the generation included.
+    pub generated_tokens: usize,
+    /// Time until the logits after the prompt.
+    pub prefill: Duration,
+    /// Time from there to the end.
+    pub decode: Duration,
+    /// Time from the call to the first token.
+    pub time_to_first_token: Option<Duration>,
+    /// Times the sequence was prefilled again because the rope regime changed.
+    pub reprefills: usize,
+    /// Time spent waiting for other generations before it began.
+    pub queued: Duration,
+    /// Times its state was given up for more urgent sequences.
+    pub preemptions: usize,
+    /// Of them, times it was kept in memory and put back, instead of being computed again.
+    pub set_aside: usize,
+}
+
+impl Statistics {
+    /// Prompt tokens computed per second.
+    pub fn prefill_rate(&self) -> Option<f64> {
+        rate(self.prompt_tokens - self.cached_tokens.min(self.prompt_tokens), self.prefill)
+    }
+
+    /// Generated tokens per second; the first one came with the prompt and is not counted.
+    pub fn decode_rate(&self) -> Option<f64> {
+        rate(self.generated_tokens.saturating_sub(1), self.decode)
+    }
+}
+
+fn rate(tokens: usize, time: Duration) -> Option<f64> {
+    (tokens > 0 && !time.is_zero()).then(|| tokens as f64 / time.as_secs_f64())
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "prompt {} tokens", self.prompt_tokens)?;
+        if self.cached_tokens > 0 {
+            write!(f, " ({} cached)", self.cached_tokens)?;
+        }
+        write!(f, " in {:.2} s", self.prefill.as_secs_f64())?;
+        if let Some(rate) = self.prefill_rate() {
+            write!(f, " ({rate:.1}/s)")?;
+        }
+        write!(f, " · generated {} in {:.2} s", self.generated_tokens, self.decode.as_secs_f64())?;
+        if let Some(rate) = self.decode_rate() {
+            write!(f, " ({rate:.1}/s)")?;
+        }
+        if let Some(first) = self.time_to_first_token {
+            write!(f, " · first token after {:.2} s", first.as_secs_f64())?;
+        }
+        if self.reprefills > 0 {
+            write!(f, " · prefilled again {} times for the rope regime", self.reprefills)?;
+        }
+        let again = self.preemptions.saturating_sub(self.set_aside);
+        if again > 0 {
+            write!(f, " · computed again {again} times for lack of pages")?;
+        }
+        if self.set_aside > 0 {
+            write!(f, " · set aside {} times for lack of pages", self.set_aside)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_leave_out_what_was_not_computed() {
+        let statistics = Statistics {
+            prompt_tokens: 30,
+            cached_tokens: 10,
+            generated_tokens: 11,
+            prefill: Duration::from_millis(500),
+            decode: Duration::from_secs(2),
+            time_to_first_token: Some(Duration::from_millis(510)),
+            ..Statistics::default()
+        };
+        assert_eq!(statistics.prefill_rate(), Some(40.0));
+        assert_eq!(statistics.decode_rate(), Some(5.0));
+        assert_eq!(
+            statistics.to_string(),
+            "prompt 30 tokens (10 cached) in 0.50 s (40.0/s) · generated 11 in 2.00 s (5.0/s) · first token after 0.51 s"
+        );
+        assert_eq!(Statistics::default().decode_rate(), None);
+    }
+}

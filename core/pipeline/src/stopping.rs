@@ -1,0 +1,182 @@
+//! When an answer ends: [`StopReason`], [`Stopping`] by tokens and lengths, [`StopMatcher`] by text that arrives in pieces.
+
+use std::fmt;
+
+/// Why a generation ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The model said so, with this token (which is not part of the result).
+    EndOfGeneration(u32),
+    /// This stop string came up.
+    StopString(String),
+    /// As many tokens as were asked for.
+    MaxTokens,
+    /// The context is full.
+    ContextFull,
+    /// The caller cancelled.
+    Cancelled,
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndOfGeneration(id) => write!(f, "the model ended its answer (token {id})"),
+            Self::StopString(string) => write!(f, "stop string {string:?}"),
+            Self::MaxTokens => f.write_str("as many tokens as asked for"),
+            Self::ContextFull => f.write_str("the context is full"),
+            Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+/// Ends an answer by its tokens and their number.
+pub(crate) struct Stopping<'a> {
+    ends: &'a [u32],
+    most: usize,
+    context: usize,
+}
+
+impl<'a> Stopping<'a> {
+    /// At one of the tokens `ends`, after `most` tokens of an answer, in a full context.
+    pub(crate) fn new(ends: &'a [u32], most: Option<usize>, context: usize) -> Self {
+        Self { ends, most: most.unwrap_or(usize::MAX), context }
+    }
+
+    /// Whether there is to be no further token after so many of an answer.
+    pub(crate) fn before(&self, answered: usize) -> Option<StopReason> {
+        (answered >= self.most).then_some(StopReason::MaxTokens)
+    }
+
+    /// Whether a token ends the answer, of which it is then no part.
+    pub(crate) fn at(&self, token: u32) -> Option<StopReason> {
+        self.ends.contains(&token).then_some(StopReason::EndOfGeneration(token))
+    }
+
+    /// Whether the newest of `answered` tokens is the last one, with `held` tokens of the sequence before it.
+    pub(crate) fn after(&self, answered: usize, held: usize) -> Option<StopReason> {
+        self.before(answered).or_else(|| (held >= self.context).then_some(StopReason::ContextFull))
+    }
+}
+
+/// Watches text for stop strings; text that may be the beginning of one is held back until that is decided.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StopMatcher {
+    strings: Vec<String>,
+    held: String,
+}
+
+/// What a piece of text led to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Released {
+    /// Text that is certain not to belong to a stop string.
+    pub(crate) text: String,
+    /// The stop string that was found; nothing after it is released.
+    pub(crate) stopped: Option<String>,
+}
+
+impl StopMatcher {
+    /// A matcher for these strings; empty ones are left out.
+    pub(crate) fn new(strings: &[String]) -> Self {
+        let strings = strings.iter().filter(|string| !string.is_empty()).cloned().collect();
+        Self { strings, held: String::new() }
+    }
+
+    /// Adds text. The stop string that begins first wins; the longest of those that begin at the same place.
+    pub(crate) fn push(&mut self, text: &str) -> Released {
+        self.held.push_str(text);
+        let found =
+            self.strings.iter().filter_map(|string| self.held.find(string.as_str()).map(|at| (at, string)));
+        let first = found.min_by_key(|(at, string)| (*at, std::cmp::Reverse(string.len())));
+        if let Some((at, string)) = first {
+            let released = Released { text: self.held[..at].to_owned(), stopped: Some(string.clone()) };
+            self.held.clear();
+            return released;
+        }
+        let keep = self.strings.iter().map(|string| overlap(&self.held, string)).max().unwrap_or(0);
+        let rest = self.held.split_off(self.held.len() - keep);
+        Released { text: std::mem::replace(&mut self.held, rest), stopped: None }
+    }
+
+    /// The text still held, once no more will come.
+    pub(crate) fn finish(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+}
+
+/// Bytes at the end of `text` that are a proper beginning of `string`.
+pub(crate) fn overlap(text: &str, string: &str) -> usize {
+    let ends = string.char_indices().map(|(index, _)| index).skip(1);
+    ends.filter(|&end| text.ends_with(&string[..end])).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_and_lengths_end_an_answer() {
+        let stopping = Stopping::new(&[7, 9], Some(2), 10);
+        assert_eq!((stopping.before(1), stopping.before(2)), (None, Some(StopReason::MaxTokens)));
+        assert_eq!((stopping.at(8), stopping.at(9)), (None, Some(StopReason::EndOfGeneration(9))));
+        assert_eq!((stopping.after(1, 9), stopping.after(1, 10)), (None, Some(StopReason::ContextFull)));
+        assert_eq!(stopping.after(2, 10), Some(StopReason::MaxTokens));
+        assert_eq!(Stopping::new(&[], None, 10).before(usize::MAX - 1), None);
+        assert_eq!(Stopping::new(&[], Some(0), 10).before(0), Some(StopReason::MaxTokens));
+    }
+
+    fn run(strings: &[&str], pieces: &[&str]) -> (Vec<String>, Option<String>, String) {
+        let strings: Vec<String> = strings.iter().map(|s| (*s).to_owned()).collect();
+        let mut matcher = StopMatcher::new(&strings);
+        let mut texts = Vec::new();
+        for piece in pieces {
+            let released = matcher.push(piece);
+            texts.push(released.text);
+            if released.stopped.is_some() {
+                return (texts, released.stopped, matcher.finish());
+            }
+        }
+        (texts, None, matcher.finish())
+    }
+
+    #[test]
+    fn a_stop_string_over_three_pieces_is_found() {
+        let (texts, stopped, rest) = run(&["STOP"], &["one S", "T", "OP two"]);
+        assert_eq!(texts, ["one ", "", ""]);
+        assert_eq!(stopped.as_deref(), Some("STOP"));
+        assert_eq!(rest, "");
+    }
+
+    #[test]
+    fn a_false_beginning_is_released() {
+        let (texts, stopped, rest) = run(&["STOP"], &["S", "TO", "AD", " S"]);
+        assert_eq!(texts, ["", "", "STOAD", " "]);
+        assert_eq!((stopped, rest.as_str()), (None, "S"));
+    }
+
+    #[test]
+    fn a_beginning_inside_a_false_beginning_is_held() {
+        // After "aaaa" the stop string begins at the third letter.
+        let (texts, stopped, _) = run(&["aabc"], &["aa", "aabc"]);
+        assert_eq!(texts, ["", "aa"]);
+        assert_eq!(stopped.as_deref(), Some("aabc"));
+    }
+
+    #[test]
+    fn the_first_of_several_wins_and_then_the_longest() {
+        assert_eq!(run(&["b", "ab"], &["xab"]), (vec!["x".to_owned()], Some("ab".to_owned()), String::new()));
+        assert_eq!(run(&["a", "ab"], &["xab"]), (vec!["x".to_owned()], Some("ab".to_owned()), String::new()));
+    }
+
+    #[test]
+    fn characters_of_several_bytes_are_not_cut() {
+        let (texts, _, rest) = run(&["é!"], &["caf", "é", "?"]);
+        assert_eq!(texts, ["caf", "", "é?"]);
+        assert_eq!(rest, "");
+        assert_eq!(run(&["日本"], &["日", "本"]).1.as_deref(), Some("日本"));
+    }
+
+    #[test]
+    fn without_stop_strings_nothing_is_held() {
+        assert_eq!(run(&[""], &["a", "b"]), (vec!["a".to_owned(), "b".to_owned()], None, String::new()));
+    }
+}

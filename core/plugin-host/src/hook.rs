@@ -1,0 +1,189 @@
+//! Layer hooks of plugins: kinds that people name, and hooks between the layers of a model.
+
+use crate::alone::{self, Alone, Beside, Value, Values};
+use crate::calling::{Asked, Calling, MOST_INPUTS, Step, here};
+use crate::component::{Around, Described, Handling, Hook, Work};
+use crate::operands;
+use crate::scratch::Frame;
+use crate::watch::{self, Watch};
+use menagerie_model::{
+    Effect, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown, Travelling,
+};
+use menagerie_pipeline::{HOST_OPTIONS, HookKind, HookSite, NamedHook};
+use menagerie_plugin::abi::{self, Header, HookCall, OptionDef, Tensor};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An instance of a layer hook: one for all layers of a model.
+struct Between {
+    alone: Alone,
+    run: Hook,
+    around: Around,
+    site: HookSite,
+    effect: Effect,
+}
+
+/// Refuses the table of a layer hook that could not be used.
+///
+/// # Errors
+/// What is wrong, with the name of the component.
+pub(crate) fn check(described: &Described) -> std::result::Result<(), String> {
+    if !matches!(described.work, Work::LayerHook(..)) {
+        return Ok(());
+    }
+    let refused = |why: String| Err(format!("its component `{}`: {why}", described.name));
+    if let Some(role) = described.roles.first() {
+        let name = role.name;
+        return refused(format!("it wants the tensor `{name}`, and a layer hook has no tensors"));
+    }
+    for row in &described.options {
+        let name = row.name;
+        if HOST_OPTIONS.contains(&name) {
+            return refused(format!("option `{name}`: every hook has this one, which the host reads"));
+        }
+        if !(OptionDef::COUNT..=OptionDef::TEXT).contains(&row.kind) {
+            return refused(format!("option `{name}`: kind {} is not known", row.kind));
+        }
+        if !row.key.is_empty() {
+            return refused(format!("option `{name}`: it is read from a key, and a hook is given no file"));
+        }
+    }
+    Ok(())
+}
+
+/// A hook that people may name.
+pub(crate) fn kind_of(described: &'static Described, run: Hook, around: Around) -> HookKind {
+    HookKind {
+        name: described.name,
+        doc: described.doc,
+        options: alone::option_docs(described),
+        registered_by: described.conduct.shown,
+        with_options: Arc::new(move |given| {
+            let values = alone::values(described, given)?;
+            Ok(Arc::new(move |site: &HookSite| {
+                let between = Between::new((described, run, around), &values, site)?;
+                Ok(Arc::new(between) as Arc<dyn LayerHook>)
+            }))
+        }),
+    }
+}
+
+impl Between {
+    fn new(
+        (described, run, around): (&'static Described, Hook, Around),
+        values: &Values,
+        site: &HookSite,
+    ) -> std::result::Result<Between, String> {
+        let phases = match (around.phases, site.phases) {
+            (Phases::All, one) | (one, Phases::All) => one,
+            (own, wanted) if own == wanted => own,
+            (Phases::Prefill, _) => return Err("it is for prompts only; leave phase=decode out".to_owned()),
+            (Phases::Decode, _) => {
+                return Err("it is for what is generated only; leave phase=prefill out".to_owned());
+            }
+        };
+        let beside = Beside { layers: site.n_layers, width: site.width, ..Beside::default() };
+        let alone = Alone::new(described, values, beside)?;
+        let effect = match around.handling {
+            Handling::Observes => Effect::Observes,
+            Handling::Replaces => Effect::Replaces(effect(described, values)),
+        };
+        Ok(Between { alone, run, around, site: HookSite { phases, ..site.clone() }, effect })
+    }
+
+    /// Calls it for rows `[T, D]`; rows that take their place, if it replaces.
+    fn call(&self, point: u32, shown: &Shown) -> Result<Option<Rows>> {
+        let (instance, backend) = (&self.alone.instance, &*shown.compute.backend);
+        let mut frame = Frame::take();
+        let past = |part: &SequenceRows| Ok(part.first_position);
+        operands::sequences(shown.layout, &past, &mut frame)?;
+        let values = backend.read(shown.rows)?;
+        let before = (watch::how() == Watch::EveryRow).then(|| values.to_vec());
+        let (rows, cols) = (shown.rows.rows(), shown.rows.cols());
+        let x = [Tensor::rows(values.as_ptr().cast_mut(), rows, cols, Tensor::READ_ONLY)];
+        let (step, inputs) = (Step::Hooked(shown.compute), [const { None }; MOST_INPUTS]);
+        let mut calling = Calling { instance, step, inputs, frame, thread: here(), failed: None };
+        let asked: Asked<'_> = ("hook", &|handle, call| {
+            let header = Header::of::<HookCall>();
+            let call = HookCall { header, call, layer: shown.layer as u64, point, padding: 0 };
+            // SAFETY: the plugin's `hook` of this instance; what the call points to outlives it.
+            unsafe { (self.run)(handle, &call) }
+        });
+        let made = match self.around.handling {
+            Handling::Observes => calling.ask(asked, &x, &[]).map(|()| None),
+            Handling::Replaces => {
+                backend.written(rows, cols, &mut |out| calling.write(asked, &x, cols, out)).map(Some)
+            }
+        };
+        calling.frame.give();
+        let changed = |before: &Vec<f32>| {
+            before.iter().zip(values.iter()).any(|(one, other)| one.to_bits() != other.to_bits())
+        };
+        if before.as_ref().is_some_and(changed) {
+            return Err(self.error("it changed rows that it was only shown (a defect of the plugin)"));
+        }
+        made
+    }
+
+    fn error(&self, reason: &str) -> ModelError {
+        self.alone.instance.error(reason)
+    }
+}
+
+impl LayerHook for Between {
+    fn name(&self) -> &str {
+        self.alone.instance.described.name
+    }
+
+    fn layers(&self) -> Range<usize> {
+        self.site.layers.clone()
+    }
+
+    fn phases(&self) -> Phases {
+        self.site.phases
+    }
+
+    fn effect(&self) -> Effect {
+        self.effect.clone()
+    }
+
+    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        match self.around.points & abi::Component::BEFORE_LAYERS {
+            0 => Ok(None),
+            _ => self.call(HookCall::BEFORE, shown),
+        }
+    }
+
+    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        match self.around.points & abi::Component::AFTER_LAYERS {
+            0 => Ok(None),
+            _ => self.call(HookCall::AFTER, shown),
+        }
+    }
+
+    /// What one that looks has seen is its own: copies would have seen a part each.
+    fn travels(&self) -> Option<&dyn Travelling> {
+        match self.around.handling {
+            Handling::Observes => None,
+            Handling::Replaces => Some(self),
+        }
+    }
+}
+
+impl Travelling for Between {
+    fn recipe(&self) -> HookRecipe {
+        NamedHook::recipe(&self.site, &self.effect)
+    }
+}
+
+/// What a replacing hook makes of rows: equal texts, equal rows.
+fn effect(described: &Described, values: &Values) -> String {
+    let value = |(name, value): &(&str, Value)| match value {
+        Value::Count(count) => format!(", {name} = {count}"),
+        Value::Real(real) => format!(", {name} = {real:?}"),
+        Value::Name(text) => format!(", {name} = {text:?}"),
+        Value::Text(text) => format!(", {name} = {text:?}"),
+    };
+    let options: String = values.iter().map(value).collect();
+    format!("plugin {}{options}", described.conduct.code)
+}

@@ -1,0 +1,177 @@
+//! A model in two stages on threads, with mischief on one of its links.
+
+use crate::mischief::{Faulty, Mischief, Place};
+use menagerie::assembly::{AssembleOptions, Assembly, StagePlan, assemble_stages};
+use menagerie::model::{Compute, Stage};
+use menagerie::pipeline::{
+    Arithmetic, Engine, GenerateError, LogitsOptions, Scheduler, Sequence, Step, StepOutput, TextPipeline,
+    Wanted, logits,
+};
+use menagerie::registry::Components;
+use menagerie::stages::{
+    ChainFacts, ChainOptions, Channel, Identity, Shared, StageChain, StageFault, StageName, StageReach,
+    StageWorker, WorkerParts, ring,
+};
+use menagerie_conformance::{fixtures, options};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// A time that nothing takes, however busy the machine is.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// How a split model is made.
+pub(crate) struct Making {
+    pub(crate) mischief: Option<(Mischief, Place)>,
+    pub(crate) deadline: Duration,
+    pub(crate) opening: Duration,
+    /// What the chain and each stage say of themselves.
+    pub(crate) identities: [Identity; 3],
+}
+
+impl Default for Making {
+    fn default() -> Self {
+        Self { mischief: None, deadline: LONG, opening: LONG, identities: Default::default() }
+    }
+}
+
+/// The base model in two stages, and in one piece.
+pub(crate) struct Split {
+    pub(crate) chain: Arc<StageChain>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) whole: Arc<Engine>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Split {
+    pub(crate) fn new(mischief: Mischief, place: Place, deadline: Duration) -> Self {
+        Self::made(Making { mischief: Some((mischief, place)), deadline, ..Making::default() })
+            .unwrap_or_else(|fault| panic!("{fault}"))
+    }
+
+    pub(crate) fn made(making: Making) -> Result<Self, StageFault> {
+        let file = fixtures().join("base/llama/model-f32.gguf");
+        let whole = TextPipeline::open(&file, &options(Arithmetic::Fast)).unwrap();
+        let (stages, names) = stages(&whole);
+        let facts = ChainFacts::of(&stages).unwrap();
+        let shared = Arc::new(Shared::new(StageReach::SameProcess));
+        let mut links = ring(3).into_iter().enumerate().map(|(link, inner)| faulty(inner, &making, link));
+        let end = Box::new(links.next().unwrap());
+        let [own, of_stages @ ..] = making.identities.clone();
+        let workers = stages.into_iter().zip(links).enumerate().map(|(index, (stage, link))| {
+            let parts = WorkerParts {
+                stage,
+                compute: whole.compute().clone(),
+                identity: of_stages[index].clone(),
+                library: Arc::clone(&shared) as _,
+                names: names.clone(),
+                index,
+                credits: ChainOptions::default().credits,
+                cancelled: None,
+            };
+            std::thread::spawn(move || drop(StageWorker::new(parts, Box::new(link)).run()))
+        });
+        let workers: Vec<_> = workers.collect();
+        let waits =
+            ChainOptions { deadline: making.deadline, opening: making.opening, ..ChainOptions::default() };
+        let chain = match StageChain::connect(facts, end, names.clone(), &own, Arc::clone(&shared), waits) {
+            Ok(chain) => Arc::new(chain),
+            Err(fault) => {
+                ended(workers);
+                return Err(fault);
+            }
+        };
+        let engine = Engine { model: Arc::clone(&chain) as _, ..(**whole.engine()).clone() };
+        Ok(Self { chain, engine: Arc::new(engine), whole: Arc::clone(whole.engine()), workers })
+    }
+
+    /// Drops the model, and sees that no stage is left.
+    pub(crate) fn end(self) {
+        let Self { chain, engine, workers, .. } = self;
+        drop((engine, chain));
+        ended(workers);
+    }
+}
+
+fn faulty(inner: Channel, making: &Making, link: usize) -> Faulty {
+    let own = making.mischief.filter(|(_, place)| place.link == link);
+    Faulty::new(inner, own.map(|(mischief, place)| (mischief, place.frame)))
+}
+
+/// Stages end with their links.
+fn ended(workers: Vec<JoinHandle<()>>) {
+    let asked = Instant::now();
+    while !workers.iter().all(JoinHandle::is_finished) {
+        assert!(asked.elapsed() < LONG, "a stage is left");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    workers.into_iter().for_each(|worker| worker.join().expect("a stage that panicked"));
+}
+
+fn stages(whole: &TextPipeline) -> (Vec<Stage>, Vec<StageName>) {
+    let (resolved, components) = (whole.resolved().unwrap(), Components::linked().unwrap());
+    let plan = StagePlan::by_bytes(resolved.config(), &*resolved.tensors, 2).unwrap();
+    let compute: &Compute = whole.compute();
+    let how = AssembleOptions::whole(compute, &components);
+    let made = assemble_stages(resolved.config(), &*resolved.tensors, &how, &plan).unwrap();
+    let name = |(index, layers): (usize, &std::ops::Range<usize>)| StageName {
+        index: index as u16,
+        first: layers.start as u32,
+        end: layers.end as u32,
+    };
+    let names = plan.stages().iter().enumerate().map(name).collect();
+    (made.into_iter().filter_map(Assembly::into_stage).collect(), names)
+}
+
+pub(crate) const TOKENS: [u32; 12] = [3, 14, 15, 9, 26, 5, 35, 8, 97, 93, 2, 38];
+
+/// Tokens that are fed back after the prompt.
+const FED: [u32; 3] = [7, 71, 19];
+
+/// Rows of a chunk.
+pub(crate) const CHUNK: usize = 3;
+
+/// The bits of all logits: chunks of three, which are all waited for, then single tokens.
+pub(crate) fn computed(engine: &Arc<Engine>) -> Result<Vec<u32>, String> {
+    let how = LogitsOptions { chunk: Some(CHUNK), decode_from: Some(6) };
+    let values = logits(engine, Vec::new(), &TOKENS, &how).map_err(|error| error.to_string())?;
+    Ok(values.values.iter().map(|value| value.to_bits()).collect())
+}
+
+/// A scheduler with chunks of three and a sequence that the prompt was given to.
+pub(crate) fn prompted(engine: &Arc<Engine>) -> Result<(Scheduler, Sequence), GenerateError> {
+    let engine = Arc::new(Engine { chunk: CHUNK, ..(**engine).clone() });
+    let mut scheduler = Scheduler::for_one(engine, Vec::new())?;
+    let mut sequence = scheduler.create()?;
+    scheduler.begin(&mut sequence, &TOKENS, Wanted::Last)?;
+    Ok((scheduler, sequence))
+}
+
+/// Adds the bits of what a step gave.
+pub(crate) fn taken(output: StepOutput, bits: &mut Vec<u32>) -> Result<(), GenerateError> {
+    bits.extend(output.logits()?.iter().map(|value| value.to_bits()));
+    Ok(())
+}
+
+/// What went wrong in a step, by sequence.
+pub(crate) fn errors(step: Step) -> Vec<GenerateError> {
+    let mut errors = Vec::new();
+    step.each(&mut |_, output| errors.extend(output.err()));
+    errors
+}
+
+/// The bits of the logits after a prompt in four chunks, of which only the last is waited for, and after three tokens.
+pub(crate) fn generated(engine: &Arc<Engine>) -> Result<Vec<u32>, String> {
+    let run = || {
+        let (mut scheduler, mut sequence) = prompted(engine)?;
+        let mut bits = Vec::new();
+        let mut take = |_: &Sequence, output: StepOutput| taken(output, &mut bits);
+        scheduler.feed(&mut sequence, None, &mut take)?;
+        for token in FED {
+            scheduler.push(&mut sequence, token)?;
+            scheduler.feed(&mut sequence, None, &mut take)?;
+        }
+        Ok(bits)
+    };
+    run().map_err(|error: GenerateError| error.to_string())
+}
