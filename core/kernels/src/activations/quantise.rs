@@ -138,9 +138,7 @@ impl Quantised {
     pub(crate) fn arranged(&self, order: Order) -> &[i8] {
         self.orders[order as usize].get().map_or(&[], |b| b.signed())
     }
-}
 
-impl Quantised {
     /// Spreads scales or sums of a single row, if they are not yet.
     pub(crate) fn spread(&self, cpu: &Cpu, spread: Spread) {
         assert!(self.rows == 1, "spread for kernels of one row");

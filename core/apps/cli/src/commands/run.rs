@@ -209,32 +209,18 @@ impl RunCommand {
             ))
             .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-        let Self {
-            model,
-            stages,
-            state,
-            metrics,
-            hooks,
-            observe,
-            system,
-            template,
-            verbose,
-            display,
-            sampling,
-            ..
-        } = self;
         ChatCommand {
-            model,
-            stages,
-            state,
-            metrics,
-            hooks,
-            observe,
-            system,
-            template,
-            verbose,
-            display,
-            sampling,
+            model: self.model,
+            stages: self.stages,
+            state: self.state,
+            metrics: self.metrics,
+            hooks: self.hooks,
+            observe: self.observe,
+            system: self.system,
+            template: self.template,
+            verbose: self.verbose,
+            display: self.display,
+            sampling: self.sampling,
         }
         .run()
     }

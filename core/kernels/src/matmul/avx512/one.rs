@@ -49,9 +49,6 @@ impl Row {
 
 /// What rows leave behind, and the way through a job that adds it up.
 pub(super) trait Parts: Sized {
-    /// The number of rows that tasks are multiples of.
-    const TILE: usize;
-
     /// What it wants to find spread over lanes.
     const SPREADS: &'static [Spread] = &[];
 
@@ -59,7 +56,7 @@ pub(super) trait Parts: Sized {
     ///
     /// # Safety
     /// The features of the format are there.
-    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch);
+    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>);
 }
 
 /// The products of a format's blocks with a panel, and where they are left. So each row's f32 sums have the order that
@@ -112,27 +109,27 @@ pub(super) trait OneRow {
 pub(super) fn choose<D: OneRow>(_: Avx512) -> Choice<Rounded> {
     // SAFETY: the token is proof of the features; the function is for this format.
     let kernel = unsafe { Kernel::new(D::Blocks::QUANT, one_row::<D>) };
-    Choice { kernel: kernel.with_order(D::ORDER).with_spreads(D::Parts::SPREADS), tile: D::Parts::TILE }
+    Choice { kernel: kernel.with_order(D::ORDER).with_spreads(D::Parts::SPREADS), tile: 2 }
 }
 
 /// The kernel for a format that wants more features.
 pub(super) fn choose_with<D: OneRow>(_: Avx512Bytes) -> Choice<Rounded> {
     // SAFETY: the token is proof of those too; the function is for this format.
     let kernel = unsafe { Kernel::new(D::Blocks::QUANT, one_row_of_bytes::<D>) };
-    Choice { kernel: kernel.with_order(D::ORDER).with_spreads(D::Parts::SPREADS), tile: D::Parts::TILE }
+    Choice { kernel: kernel.with_order(D::ORDER).with_spreads(D::Parts::SPREADS), tile: 2 }
 }
 
 avx512! {
-fn one_row<D: OneRow>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+fn one_row<D: OneRow>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { D::Parts::run::<D>(job, scratch) }
+    unsafe { D::Parts::run::<D>(job) }
 }
 }
 
 avx512_bytes! {
-fn one_row_of_bytes<D: OneRow>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+fn one_row_of_bytes<D: OneRow>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     // SAFETY: as above.
-    unsafe { D::Parts::run::<D>(job, scratch) }
+    unsafe { D::Parts::run::<D>(job) }
 }
 }
 

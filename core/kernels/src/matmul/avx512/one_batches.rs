@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use super::one::{OneRow, Row, row_of};
 use super::one_lanes::LaneParts;
+use super::tile::store_floats;
 use crate::activations::{LANES, Quantised, Spread, panels_together};
 use crate::blocks::{Format, SUPER};
 use crate::isa::avx512;
@@ -37,6 +38,7 @@ impl Filling {
 }
 
 /// The scales and sums of the panels in the lanes.
+#[derive(Clone, Copy)]
 pub(super) struct Factors {
     /// Of each of `Spread`.
     spreads: [*const u8; Spread::COUNT],
@@ -98,12 +100,12 @@ where
     let filling = Filling::new(job.w.rows(), panels);
     // SAFETY: the promise of the caller; all bits of the parts are valid.
     let (constants, mut parts) = unsafe { (D::constants(), std::mem::zeroed::<D::Parts>()) };
-    let far = filling.rows.div_ceil(2);
+    let (all, far) = (Factors::of(job.x), filling.rows.div_ceil(2));
     for first in (0..far).step_by(filling.width / 2) {
         let end = (first + filling.width / 2).min(far);
         // SAFETY: the promise of the caller.
-        let mut sums = unsafe { zero() };
-        let mut factors = Factors::of(job.x);
+        let mut sums = unsafe { _mm512_setzero_ps() };
+        let mut factors = all;
         for start in (0..panels).step_by(filling.panels) {
             // SAFETY: there are more panels.
             let (here, x) = (filling.panels.min(panels - start), unsafe { x.panel(start) });
@@ -124,8 +126,9 @@ where
             sums = unsafe { in_order(parts.add(&factors), here, filling.width, sums) };
             factors.next();
         }
+        let mut values = [0f32; LANES];
         // SAFETY: the promise of the caller.
-        let values = unsafe { floats(sums) };
+        unsafe { store_floats(&mut values, sums) };
         for (pair, values) in (first..end).zip(values.as_chunks::<2>().0) {
             for (row, value) in filling.pair(pair).iter().zip(values) {
                 for token in 0..job.tokens.len() {
@@ -172,23 +175,6 @@ unsafe fn leave<D: OneRow>(
             }
         }
     }
-}
-
-avx512! {
-#[inline]
-fn zero() -> __m512 {
-    _mm512_setzero_ps()
-}
-}
-
-avx512! {
-#[inline]
-fn floats(v: __m512) -> [f32; LANES] {
-    let mut floats = [0f32; LANES];
-    // SAFETY: room for sixteen.
-    unsafe { _mm512_storeu_ps(floats.as_mut_ptr(), v) };
-    floats
-}
 }
 
 avx512! {

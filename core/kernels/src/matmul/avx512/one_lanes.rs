@@ -9,7 +9,6 @@ use crate::activations::Spread;
 use crate::blocks::Format;
 use crate::isa::avx512;
 use crate::matmul::types::{Job, Rounded};
-use crate::memory::Scratch;
 
 /// Where the words of place `lane` lie among four vectors of four: so that [`two_groups`] leaves them in its lane.
 const fn slot(lane: usize) -> usize {
@@ -185,12 +184,11 @@ unsafe impl<F: Narrow> LaneParts for NarrowParts<F> {
 }
 
 impl<F: Narrow> Parts for NarrowParts<F> {
-    const TILE: usize = 2;
     const SPREADS: &'static [Spread] =
         if F::MIN { &[Spread::Scales, Spread::Sums] } else { &[Spread::Scales, Spread::Less32] };
 
     #[inline(always)]
-    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>) {
         // SAFETY: the promise of the caller.
         unsafe { one_batches::run::<D>(job) }
     }

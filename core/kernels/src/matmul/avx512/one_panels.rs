@@ -8,7 +8,6 @@ use crate::blocks::{Format, SUPER};
 use crate::isa::avx512;
 use crate::matmul::prefetch::prefetch;
 use crate::matmul::types::{Job, Rounded};
-use crate::memory::Scratch;
 
 /// What two rows of a wide format leave of two panels: whole numbers in parts, and their factors. The rows are the places
 /// 0 and 1 for the first panel, 2 and 3 for the second.
@@ -161,10 +160,8 @@ fn four_short_sums(z: [__m128i; 4]) -> __m128i {
 }
 
 impl<P: PanelParts> Parts for P {
-    const TILE: usize = 2;
-
     #[inline(always)]
-    unsafe fn run<D: OneRow<Parts = P>>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+    unsafe fn run<D: OneRow<Parts = P>>(job: &mut Job<'_, Rounded>) {
         let x = row_of(job.x, D::ORDER);
         let (w, rows) = (job.w, job.w.rows());
         // SAFETY: the promise of the caller.

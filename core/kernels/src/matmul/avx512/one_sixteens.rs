@@ -10,7 +10,6 @@ use crate::activations::{Order, Spread};
 use crate::blocks::{Format, MXFP4_LEVELS, Nvfp4};
 use crate::isa::avx512;
 use crate::matmul::types::{Job, Rounded};
-use crate::memory::Scratch;
 
 /// What rows of NVFP4 leave of panels, each a lane.
 #[repr(C, align(64))]
@@ -62,11 +61,10 @@ unsafe impl LaneParts for SixteenParts {
 }
 
 impl Parts for SixteenParts {
-    const TILE: usize = 2;
     const SPREADS: &'static [Spread] = &[Spread::Scales, Spread::Less16];
 
     #[inline(always)]
-    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
+    unsafe fn run<D: OneRow<Parts = Self>>(job: &mut Job<'_, Rounded>) {
         // SAFETY: the promise of the caller.
         unsafe { one_batches::run::<D>(job) }
     }
