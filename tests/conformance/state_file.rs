@@ -160,9 +160,12 @@ fn adapters_go_on() {
     let with = |adapters| LoadOptions { adapters, ..fast() };
     let llama = fixture("base/llama/model-f32.gguf");
     goes_on(&llama, &with(vec![adapter(AdapterKind::Lora, "lora/llama/adapters/a0", 0.7)]));
+    goes_on_in_chunks(&llama, &with(vec![xlora()]), 16);
+}
+
+fn xlora() -> GivenAdapter {
     let variant = std::fs::read_dir(fixture("lora/llama/xlora")).unwrap().next().unwrap().unwrap();
-    let xlora = GivenAdapter { kind: AdapterKind::XLora, path: variant.path(), weight: 1.0 };
-    goes_on_in_chunks(&llama, &with(vec![xlora]), 16);
+    GivenAdapter { kind: AdapterKind::XLora, path: variant.path(), weight: 1.0 }
 }
 
 /// The file holds layers, wherever they are computed: what stages put down another split takes up, or the whole model, and the
@@ -176,9 +179,11 @@ fn stages_put_down_and_take_up_what_the_whole_model_does() {
     let adapted =
         LoadOptions { adapters: vec![adapter(AdapterKind::Lora, "lora/llama/adapters/a0", 0.7)], ..fast() };
     let of_q8 = LoadOptions { kv_type: Some(KvType::Q8_0), ..fast() };
+    let mixed = LoadOptions { adapters: vec![xlora()], ..fast() };
     for (model, whole) in [
         (fixture("base/llama/model-f32.gguf"), fast()),
         (fixture("base/llama/model-f32.gguf"), adapted),
+        (fixture("base/llama/model-f32.gguf"), mixed),
         (fixture("base/qwen3/model-f32.gguf"), of_q8),
         (fixture("quant/Q4_K_M.gguf"), fast()),
         (zoo("gemma3"), fast()),

@@ -74,6 +74,15 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// The sum of the lanes, the same bits on every instruction set: each of the first eight lanes plus the one eight after
     /// it, each of the first four of these sums plus the one four after it, then two, then one.
     fn sum(self, a: Self::F) -> f32;
+    /// Lane `i` is the `sum` of vector `i`, of at most sixteen; lanes behind them mean nothing.
+    #[inline(always)]
+    fn sums<const R: usize>(self, rows: &[Self::F; R]) -> Self::F {
+        let mut out = [0.0; LANES];
+        for i in 0..R {
+            out[i] = self.sum(rows[i]);
+        }
+        self.load(&out)
+    }
 
     /// Runs a kernel as a function of its own with this family's features: what keeps large kernels from being
     /// inlined into one.
@@ -84,6 +93,15 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn prefetch(self, address: *const u8);
     /// The largest lane (if none is not-a-number).
     fn largest(self, a: Self::F) -> f32;
+    /// Lane `i` is the `largest` of vector `i`, of at most sixteen; lanes behind them mean nothing.
+    #[inline(always)]
+    fn largests<const R: usize>(self, rows: &[Self::F; R]) -> Self::F {
+        let mut out = [0.0; LANES];
+        for i in 0..R {
+            out[i] = self.largest(rows[i]);
+        }
+        self.load(&out)
+    }
 
     /// Four floats in every quarter of a vector.
     ///

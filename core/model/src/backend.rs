@@ -151,6 +151,11 @@ pub trait Backend: Send + Sync {
     /// The values of rows, row after row; borrowed where they are in host memory.
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>>;
 
+    /// The values of rows, row after row, that nobody needs any more: moved where they are in host memory.
+    fn take(&self, rows: Rows) -> Result<Vec<f32>> {
+        self.read(&rows).map(Cow::into_owned)
+    }
+
     /// Whether rows are read where they are, at no cost.
     fn reads_in_place(&self) -> bool {
         false

@@ -3,6 +3,7 @@
 use crate::adapter::AdapterSet;
 use crate::backend::{Product, StateStep};
 use crate::compute::Compute;
+use crate::failure::SequenceFailure;
 use crate::hook::Checkpoint;
 use crate::hooks::{Hooks, NO_HOOKS};
 use crate::layout::{SequenceLayout, SequenceRows};
@@ -24,6 +25,16 @@ pub enum StepInput<'a> {
     Tokens(&'a [u32]),
     /// Rows `[T, D]` in place of embedded tokens (images, soft prompts), row after row.
     Embeddings(&'a [f32]),
+}
+
+impl<'a> StepInput<'a> {
+    /// Token ids, `[T]`; absent where rows stand in their place.
+    pub fn tokens(self) -> Option<&'a [u32]> {
+        match self {
+            Self::Tokens(ids) => Some(ids),
+            Self::Embeddings(_) => None,
+        }
+    }
 }
 
 /// Weights of adapters for every row, layer and adapter of a step, `[T, layers, adapters]` (X-LoRA).
@@ -67,6 +78,8 @@ pub struct TransformContext<'a> {
     pub trace: Option<&'a Trace>,
     /// Set from outside to end the forward at the next layer.
     pub cancelled: Option<&'a AtomicBool>,
+    /// Where sequences are noted whose rows are not usable while those of the others are; absent = the step fails as a whole.
+    pub failures: Option<&'a mut Vec<SequenceFailure>>,
     /// The layer being run, for errors and checkpoints.
     pub layer: usize,
     /// What was embedded, `[T, D]`, where a layer adds it again; set by the container of the layers.
@@ -100,6 +113,7 @@ impl<'a> TransformContext<'a> {
             hooks: &NO_HOOKS,
             trace: None,
             cancelled: None,
+            failures: None,
             layer: 0,
             embedded: None,
             held: None,
@@ -109,8 +123,8 @@ impl<'a> TransformContext<'a> {
         }
     }
 
-    /// A context for another pass of the same step: input, states and cancellation are the same; adapters and hooks are none
-    /// until they are given.
+    /// A context for another pass of the same step: input, states, cancellation and where failures are noted are the same;
+    /// adapters and hooks are none until they are given.
     pub fn pass<'b>(&'b mut self, layout: &'b SequenceLayout) -> TransformContext<'b>
     where
         'a: 'b,
@@ -119,6 +133,7 @@ impl<'a> TransformContext<'a> {
             token_types: self.token_types,
             cancelled: self.cancelled,
             trace: self.trace,
+            failures: self.failures.as_deref_mut(),
             ..TransformContext::new(self.compute, layout, self.input, self.states)
         }
     }
@@ -183,6 +198,18 @@ impl<'a> TransformContext<'a> {
         if let Some(trace) = self.trace {
             trace.reads((weight.bytes() as f64 * some as f64 / of.max(1) as f64) as u64);
         }
+    }
+
+    /// Notes that the rows of one sequence are not usable; what went wrong with it first stays.
+    ///
+    /// # Errors
+    /// The failure, where the step fails as a whole.
+    pub fn fail(&mut self, failure: SequenceFailure) -> Result<()> {
+        let Some(failures) = &mut self.failures else { return Err(failure.error) };
+        if failures.iter().all(|known| known.index != failure.index) {
+            failures.push(failure);
+        }
+        Ok(())
     }
 
     /// Ends the forward if somebody asked for it.

@@ -53,7 +53,8 @@ pub trait Executor: Send + Sync {
 
     /// Logits `[T', V]` of the rows of the step that want them.
     ///
-    /// Appends to the state of the sequences but does not advance their length: the caller does, in one place.
+    /// Appends to the state of the sequences but does not advance their length: the caller does, in one place. Rows of
+    /// sequences in [`TransformContext::failures`] are of no use.
     ///
     /// # Errors
     /// What a part returns.

@@ -88,6 +88,8 @@ pub struct Shown<'a> {
     pub rows: &'a Rows,
     /// Which of them belong to which sequence.
     pub layout: &'a SequenceLayout,
+    /// Ids of the rows' tokens, `[T]`; absent where rows were given in the place of embedded tokens.
+    pub tokens: Option<&'a [u32]>,
     /// Where they were computed, and how.
     pub compute: &'a Compute,
 }

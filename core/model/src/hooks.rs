@@ -36,8 +36,17 @@ struct Entry {
 enum Part {
     None,
     All,
-    /// Some sequences: their layout, and their rows in the step.
-    Some(SequenceLayout, Vec<u32>),
+    /// Some sequences.
+    Some(Own),
+}
+
+/// The part of a step that belongs to some of its sequences.
+struct Own {
+    layout: SequenceLayout,
+    /// Their rows in the step.
+    places: Vec<u32>,
+    /// Ids of their tokens, unless rows were given in their place.
+    tokens: Option<Vec<u32>>,
 }
 
 /// A place around a layer where rows may be replaced.
@@ -115,14 +124,14 @@ impl Hooks {
     /// What a hook returns.
     pub fn chosen(&self, experts: &[u32], input: &Rows, context: &TransformContext) -> Result<()> {
         for entry in self.of_layer(context.layer) {
-            match entry.part(context.layout)? {
+            match entry.part(context)? {
                 Part::None => {}
-                Part::All => entry.hook.chosen(experts, &shown(input, context.layout, context))?,
-                Part::Some(layout, rows) => {
-                    let own = context.compute.backend.select(input, &rows)?;
+                Part::All => entry.hook.chosen(experts, &all(input, context))?,
+                Part::Some(own) => {
+                    let rows = context.compute.backend.select(input, &own.places)?;
                     let of = |row: &u32| experts.get(*row as usize).copied();
-                    let experts: Vec<u32> = rows.iter().filter_map(of).collect();
-                    entry.hook.chosen(&experts, &shown(&own, &layout, context))?;
+                    let experts: Vec<u32> = own.places.iter().filter_map(of).collect();
+                    entry.hook.chosen(&experts, &own.shown(&rows, context))?;
                 }
             }
         }
@@ -156,8 +165,8 @@ impl Hooks {
                 Ok(())
             })?;
             let Some(made) = made else { continue };
-            rows = match entry.part(context.layout)? {
-                Part::Some(_, places) => scattered(&rows, &made, &places, context)?,
+            rows = match entry.part(context)? {
+                Part::Some(own) => scattered(&rows, &made, &own.places, context)?,
                 Part::None | Part::All => made,
             };
         }
@@ -175,14 +184,17 @@ impl FromIterator<Arc<dyn LayerHook>> for Hooks {
 
 impl Entry {
     /// Which rows of a step it is shown.
-    fn part(&self, layout: &SequenceLayout) -> Result<Part> {
-        let sequences = layout.sequences();
+    fn part(&self, context: &TransformContext) -> Result<Part> {
+        let sequences = context.layout.sequences();
         let covered = sequences.iter().filter(|part| self.phases.cover(&part.step)).count();
         if covered == sequences.len() {
             return Ok(Part::All);
         }
-        let part = layout.only(|part| self.phases.cover(&part.step))?;
-        Ok(part.map_or(Part::None, |(layout, rows)| Part::Some(layout, rows)))
+        let part = context.layout.only(|part| self.phases.cover(&part.step))?;
+        let Some((layout, places)) = part else { return Ok(Part::None) };
+        let of = |ids: &[u32]| places.iter().filter_map(|row| ids.get(*row as usize).copied()).collect();
+        let tokens = context.input.tokens().map(of);
+        Ok(Part::Some(Own { layout, places, tokens }))
     }
 
     /// Shows the hook its rows, if there are any.
@@ -192,12 +204,12 @@ impl Entry {
         context: &TransformContext,
         show: &mut dyn FnMut(&Shown) -> Result<()>,
     ) -> Result<()> {
-        match self.part(context.layout)? {
+        match self.part(context)? {
             Part::None => Ok(()),
-            Part::All => show(&shown(rows, context.layout, context)),
-            Part::Some(layout, places) => {
-                let own = context.compute.backend.select(rows, &places)?;
-                show(&shown(&own, &layout, context))
+            Part::All => show(&all(rows, context)),
+            Part::Some(own) => {
+                let rows = context.compute.backend.select(rows, &own.places)?;
+                show(&own.shown(&rows, context))
             }
         }
     }
@@ -237,8 +249,16 @@ impl Entry {
     }
 }
 
-fn shown<'a>(rows: &'a Rows, layout: &'a SequenceLayout, context: &TransformContext<'a>) -> Shown<'a> {
-    Shown { layer: context.layer, rows, layout, compute: context.compute }
+impl Own {
+    fn shown<'a>(&'a self, rows: &'a Rows, context: &TransformContext<'a>) -> Shown<'a> {
+        Shown { rows, layout: &self.layout, tokens: self.tokens.as_deref(), ..all(rows, context) }
+    }
+}
+
+/// All rows of a step.
+fn all<'a>(rows: &'a Rows, context: &TransformContext<'a>) -> Shown<'a> {
+    let TransformContext { layer, layout, input, compute, .. } = context;
+    Shown { layer: *layer, rows, layout, tokens: input.tokens(), compute }
 }
 
 /// `rows` with those at `places` replaced.

@@ -74,9 +74,9 @@ impl Slots {
     }
 
     /// What was written in this step, by slot.
-    pub fn written(&self) -> impl Iterator<Item = (SlotId, &Rows)> {
-        let slots = self.rows.iter().enumerate();
-        slots.filter_map(|(index, rows)| Some((SlotId(index), rows.as_ref()?)))
+    pub fn into_written(self) -> impl Iterator<Item = (SlotId, Rows)> {
+        let slots = self.rows.into_iter().enumerate();
+        slots.filter_map(|(index, rows)| Some((SlotId(index), rows?)))
     }
 
     /// What an earlier layer of the step wrote.

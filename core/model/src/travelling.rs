@@ -16,6 +16,11 @@ pub trait Travelling {
     /// What a copy is made from.
     fn recipe(&self) -> HookRecipe;
 
+    /// Whether what copies keep is taken after every step, not only where somebody asks for it.
+    fn is_followed(&self) -> bool {
+        false
+    }
+
     /// In a copy: gives what was kept for the hook, piece by piece, and forgets it. Pieces are small beside memory.
     ///
     /// # Errors

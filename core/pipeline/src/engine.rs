@@ -93,6 +93,18 @@ impl Engine {
     }
 }
 
+/// The same room, and beside it for what windows show at one more point of a sequence, which it can go back to.
+pub(crate) fn with_point(room: PoolOptions, states: &[StateSpec]) -> PoolOptions {
+    let window = |spec: &StateSpec| match spec {
+        StateSpec::PerToken { window, .. } => *window,
+        StateSpec::PerSequence { .. } => None,
+    };
+    let Some(widest) = states.iter().filter_map(window).max() else { return room };
+    // Wherever both begin and end on their pages.
+    let more = widest.saturating_add(2 * room.page_len);
+    room.with_step_tokens(room.step_tokens.saturating_add(more))
+}
+
 /// Refuses numbers that are none, in rows of `width` after the positions from `first_position` on.
 ///
 /// # Errors

@@ -5,11 +5,18 @@ use crate::output::StepRows;
 use crate::scheduler::{Planned, Scheduler};
 use crate::sequence::Sequence;
 use menagerie_model::{
-    AdapterSet, ModelError, Part, Rows, SequenceLayout, SequenceRows, StepInput, TransformContext,
-    WeightGuard,
+    AdapterSet, ModelError, Part, Rows, SequenceFailure, SequenceLayout, SequenceRows, StepInput,
+    TransformContext, WeightGuard,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// What a forward gave.
+pub(crate) struct Forward {
+    pub(crate) rows: StepRows,
+    /// Sequences whose rows are of no use, by their place in the plan.
+    pub(crate) failures: Vec<SequenceFailure>,
+}
 
 /// Runs `model` on a step. Nothing of it is used if the weights cannot be read any more: pages that vanished under the
 /// mapping read as zeros.
@@ -37,9 +44,10 @@ impl Scheduler {
         plan: &[Planned],
         sequences: &[&mut Sequence],
         cancel: Option<&AtomicBool>,
-    ) -> Result<StepRows, GenerateError> {
+    ) -> Result<Forward, GenerateError> {
+        let mut failures = Vec::new();
         if plan.is_empty() {
-            return Ok(StepRows::none());
+            return Ok(Forward { rows: StepRows::none(), failures });
         }
         let sets = StepSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
         let part = |planned: &Planned| {
@@ -66,11 +74,13 @@ impl Scheduler {
         context.hooks = &hooks.layers;
         context.trace = hooks.trace.as_deref();
         context.cancelled = cancel;
-        through_layers(context, engine.guard.as_ref(), |context| {
+        context.failures = Some(&mut failures);
+        let rows = through_layers(context, engine.guard.as_ref(), |context| {
             let logits = engine.model.execute(context)?;
             expect_width(&logits, engine.vocabulary())?;
             Ok(logits)
-        })
+        })?;
+        Ok(Forward { rows, failures })
     }
 }
 

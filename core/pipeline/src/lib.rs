@@ -70,14 +70,14 @@ pub use generate::{
 };
 pub use hooks::{
     Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookSite, HookWithOptions, LayerProfile,
-    MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RequestEnd, RequestId, RequestKind,
-    RequestSpans, RequestStart, ScalingLog, StepReport, TraceLane, add_hook_kind, added_hook_kinds,
-    trace_lanes, write_trace,
+    MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayOptions, Relayed, RelayedHead,
+    RelayedSequence, RequestEnd, RequestId, RequestKind, RequestSpans, RequestStart, ScalingLog, StepReport,
+    TraceLane, add_hook_kind, added_hook_kinds, trace_lanes, write_trace,
 };
 pub use importance::ImportanceCollector;
 pub use init::{
-    LoadError, LoadProgress, LoadQuantisation, MemoryEstimate, ModelFingerprint, Notice, ResolvedFile,
-    available as available_memory, registry, tokenizer_tables,
+    LoadError, LoadProgress, LoadQuantisation, MemoryEstimate, ModelFingerprint, Notice, OpenedFile,
+    ResolvedFile, available as available_memory, registry, tokenizer_tables,
 };
 pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
 pub use menagerie_kernels::HalfPrompts;

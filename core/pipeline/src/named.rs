@@ -1,5 +1,7 @@
 //! [`Named`]: one of the kinds that were added, and its options, as people write them.
 
+use menagerie_spec::nearest;
+
 /// What a text names, `author/name:component` or `author/name:component=key=value,key=value`.
 pub(crate) struct Named<'k, K> {
     /// The kind of this name.
@@ -22,13 +24,7 @@ impl<'k, K> Named<'k, K> {
         let (name, rest) = text.split_once('=').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let Some(kind) = kinds.iter().find(|kind| name_of(kind) == name) else {
             let known: Vec<&str> = kinds.iter().map(name_of).collect();
-            return Err(match (name.split_once(':'), known.is_empty()) {
-                (None, _) => format!("`{name}` is no {what}: a name like author/name:{what} is wanted"),
-                (Some((plugin, _)), true) => {
-                    format!("there is no {what} `{name}`: load the plugin `{plugin}` with --plugin-dir DIR")
-                }
-                (Some(_), false) => format!("there is no {what} `{name}`; there are: {}", known.join(", ")),
-            });
+            return Err(unknown(what, name, &known));
         };
         let pairs = rest.into_iter().flat_map(|rest| rest.split(',')).filter(|pair| !pair.is_empty());
         let pair = |pair: &str| match pair.split_once('=') {
@@ -36,5 +32,59 @@ impl<'k, K> Named<'k, K> {
             None => Err(format!("`{pair}`: key=value is wanted, as in {name}=key=value")),
         };
         Ok(Self { kind, options: pairs.map(pair).collect::<Result<_, _>>()? })
+    }
+}
+
+/// Why there is no kind of this name, and which was probably meant.
+fn unknown(what: &str, name: &str, known: &[&str]) -> String {
+    let Some((plugin, _)) = name.split_once(':') else {
+        // Perhaps only its plugin was left out.
+        let own = |full: &&str| full.rsplit_once(':').is_some_and(|(_, own)| nearest(name, [own]).is_some());
+        let meant = known.iter().copied().find(own).or_else(|| nearest(name, known.iter().copied()));
+        let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
+        return format!("`{name}` is no {what}: a name like author/name:{what} is wanted{meant}");
+    };
+    if known.is_empty() {
+        return format!("there is no {what} `{name}`: load the plugin `{plugin}` with --plugin-dir DIR");
+    }
+    let meant = nearest(name, known.iter().copied());
+    let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
+    format!("there is no {what} `{name}`{meant}; there are: {}", known.join(", "))
+}
+
+/// Refuses options that none of these is called, and says which was probably meant.
+///
+/// # Errors
+/// The first one that is not known, in words.
+pub(crate) fn only_known(options: &[(String, String)], known: &[&str]) -> Result<(), String> {
+    let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let meant = nearest(name, known.iter().copied());
+    let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
+    let known =
+        if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+    Err(format!("there is no option `{name}`{meant}; {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_slips_is_told_the_nearest() {
+        let known = ["acme/watch:norms", "acme/watch:means"];
+        let told = |name: &str| unknown("hook", name, &known);
+        assert!(told("acme/watch:nomrs").contains("; the nearest is `acme/watch:norms`; there are: acme/"));
+        assert!(told("norm").ends_with("is wanted; the nearest is `acme/watch:norms`"), "{}", told("norm"));
+        assert!(told("xyz").ends_with("is wanted"));
+        assert!(
+            unknown("hook", "acme/other:x", &[]).contains("the plugin `acme/other` with --plugin-dir DIR")
+        );
+        let options =
+            |name: &str| only_known(&[(name.to_owned(), String::new())], &["most", "layers", "phase"]);
+        assert_eq!(options("most"), Ok(()));
+        let told = options("layer").unwrap_err();
+        assert_eq!(told, "there is no option `layer`; the nearest is `layers`; it has most, layers, phase");
     }
 }

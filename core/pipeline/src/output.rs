@@ -66,6 +66,9 @@ impl<'v> StepOutput<'v> {
     }
 }
 
+/// The place of a sequence among those of a step, and its row of logits `[V]`.
+pub(crate) type LastRow<'v> = (usize, &'v [f32]);
+
 /// What a step gave: for each sequence that took part its rows, or why it failed; it then holds what it held.
 pub struct Step {
     rows: StepRows,
@@ -126,6 +129,18 @@ impl Step {
         self.parts.len()
     }
 
+    /// Shows the rows of logits after newest tokens, with the place of each sequence that has one, in order of the places.
+    pub(crate) fn last_rows(&self, look: &mut dyn FnMut(&[LastRow])) {
+        let Ok(values) = self.rows.values() else { return };
+        let row = |part: &StepPart| match &part.result {
+            Ok(OwnRows::LastLogits(own)) => Some((part.index, rows_of(&values, own, self.rows.width).ok()?)),
+            _ => None,
+        };
+        let mut rows: Vec<_> = self.parts.iter().filter_map(row).collect();
+        rows.sort_by_key(|(index, _)| *index);
+        look(&rows);
+    }
+
     /// Shows what the one sequence of the step got.
     ///
     /// # Errors
@@ -173,6 +188,11 @@ impl StepRows {
     /// No rows.
     pub(crate) fn none() -> Self {
         Self { kept: Kept::Nowhere, width: 0 }
+    }
+
+    /// One row that is known.
+    pub(crate) fn of_one(row: Vec<f32>) -> Self {
+        Self { width: row.len(), kept: Kept::Host(row) }
     }
 
     /// Rows that a forward gave.

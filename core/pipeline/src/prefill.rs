@@ -31,7 +31,9 @@ impl Scheduler {
         let kept = if fresh { 0 } else { sequence.common_prefix(prompt) };
         // What was generated then is part of the prompt now, which a hook of one phase makes something else of.
         let kept = if self.is_uniform() { kept } else { kept.min(sequence.prompt) };
-        self.go_back(sequence, kept)?;
+        let again = !fresh && sequence.answered(prompt);
+        self.go_back(sequence, if again { prompt.len() } else { kept })?;
+        sequence.stands_at(prompt.len());
         sequence.tokens.extend_from_slice(&prompt[sequence.held..]);
         (sequence.prompt, sequence.cached) = (prompt.len(), sequence.held);
         (sequence.wanted, sequence.regime) = (wanted, regime);

@@ -6,6 +6,7 @@
 //! pages run out, the least urgent sequence gives its own up, which is set aside or computed again later ([`room`]). What goes wrong with
 //! one sequence (no room for it alone, logits that are none) ends that one; the others do not notice.
 
+mod again;
 mod aside;
 mod commit;
 mod counts;
@@ -15,6 +16,7 @@ mod prefix;
 mod room;
 mod stored;
 
+pub(crate) use again::AnswerStart;
 pub(crate) use aside::Aside;
 pub use counts::SchedulerCounts;
 pub(crate) use kept::{Beginning, LEAST_SHARED, Source};
@@ -23,7 +25,7 @@ pub(crate) use prefix::SNAPSHOTS;
 pub(crate) use stored::{Given, Piece, Section, StoredSequence};
 
 use crate::adapters::Adapted;
-use crate::engine::Engine;
+use crate::engine::{Engine, with_point};
 use crate::error::GenerateError;
 use crate::hooks::PipelineHooks;
 use crate::sequence::Sequence;
@@ -102,13 +104,22 @@ impl Scheduler {
         room: PoolOptions,
         step_tokens: usize,
     ) -> Result<Self, GenerateError> {
+        Self::over(engine, hooks.into(), room.with_step_tokens(step_tokens), step_tokens)
+    }
+
+    /// A scheduler over a pool that is laid out so, whose steps have no more rows than this.
+    fn over(
+        engine: Arc<Engine>,
+        hooks: PipelineHooks,
+        room: PoolOptions,
+        step_tokens: usize,
+    ) -> Result<Self, GenerateError> {
         if step_tokens == 0 {
             return Err(GenerateError::Options(
                 "a step of 0 rows computes nothing; give 1 or more".to_owned(),
             ));
         }
-        let pool = engine.pool(room.with_step_tokens(step_tokens))?;
-        let hooks = hooks.into();
+        let pool = engine.pool(room)?;
         let (counts, sequences) = (SchedulerCounts::default(), room.sequences);
         Ok(Self {
             engine,
@@ -124,15 +135,15 @@ impl Scheduler {
         })
     }
 
-    /// A scheduler for one sequence of the engine's context, with chunks as the engine says.
+    /// A scheduler for one sequence of the engine's context, with chunks as the engine says and room for a point that its windows
+    /// can go back to.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn for_one(engine: Arc<Engine>, hooks: impl Into<PipelineHooks>) -> Result<Self, GenerateError> {
-        let (capacity_tokens, step_tokens) = (engine.context, engine.chunk);
-        let options =
-            SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens, step_tokens, aside_bytes: 0 };
-        Self::new(engine, hooks, options)
+        let (room, chunk) = (engine.pool_options(1, engine.context), engine.chunk);
+        let room = with_point(room, engine.model.states());
+        Self::over(engine, hooks.into(), room, chunk)
     }
 
     /// The engine it runs.

@@ -1,6 +1,6 @@
 //! [`Sequence`]: a handle to the state of one token sequence.
 
-use crate::scheduler::Aside;
+use crate::scheduler::{AnswerStart, Aside};
 use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot};
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub struct Sequence {
     pub(crate) times_aside: usize,
     /// What it held when it gave its pages up, where that is kept; it holds nothing meanwhile.
     pub(crate) aside: Option<Box<Aside>>,
+    /// Where its newest answer began, of one whose owner may ask for another.
+    pub(crate) answer: Option<Box<AnswerStart>>,
 }
 
 /// Who comes first where rows or pages run out.
@@ -93,6 +95,7 @@ impl Sequence {
             preemptions: 0,
             times_aside: 0,
             aside: None,
+            answer: None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! Queue::step       end what is cancelled, admit what waits
 //!   Scheduler::step   plan -> layers -> commit
+//!   Queue::pick       sample, of several sequences side by side
 //!   Queue::answer     sample -> stop, or feed the token back
 //! ```
 
@@ -23,7 +24,11 @@ impl Queue<'_> {
         self.steps += 1;
         self.end_cancelled(sink);
         self.admit();
+        while let Some(step) = self.known() {
+            self.answer(step, sink);
+        }
         if let Some(step) = self.compute() {
+            self.pick(&step);
             self.answer(step, sink);
         }
         std::mem::take(&mut self.ended)

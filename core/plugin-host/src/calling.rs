@@ -7,7 +7,7 @@ use crate::operands;
 use crate::scratch::Frame;
 use crate::services;
 use crate::watch::{self, Watch};
-use menagerie_model::{Activated, Compute, ModelError, Result, Rows, StepInput, TransformContext};
+use menagerie_model::{Activated, Compute, ModelError, Result, Rows, TransformContext};
 use menagerie_plugin::abi::{self, Header, Status, Tensor};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -31,8 +31,8 @@ pub(crate) enum Step<'c, 'm> {
     Owned(&'c mut TransformContext<'m>),
     /// Of a norm.
     Shared(&'c TransformContext<'m>),
-    /// Of a layer hook: where its rows were computed.
-    Hooked(&'c Compute),
+    /// Of a layer hook: where its rows were computed, if that is here, and the ids of their tokens.
+    Hooked(Option<&'c Compute>, Option<&'c [u32]>),
     /// None: an activation sees nothing but its rows.
     Alone,
 }
@@ -42,14 +42,22 @@ impl<'m> Step<'_, 'm> {
         match self {
             Self::Owned(context) => Some(context),
             Self::Shared(context) => Some(context),
-            Self::Hooked(_) | Self::Alone => None,
+            Self::Hooked(..) | Self::Alone => None,
+        }
+    }
+
+    /// Ids of the rows' tokens; absent where rows were given in their place.
+    fn tokens(&self) -> Option<&[u32]> {
+        match self {
+            Self::Hooked(_, tokens) => *tokens,
+            Self::Owned(_) | Self::Shared(_) | Self::Alone => self.context()?.input.tokens(),
         }
     }
 
     /// Where rows are computed.
     pub(crate) fn compute(&self) -> Option<&Compute> {
         match self {
-            Self::Hooked(compute) => Some(compute),
+            Self::Hooked(compute, _) => *compute,
             Self::Owned(_) | Self::Shared(_) | Self::Alone => self.context().map(|context| context.compute),
         }
     }
@@ -88,7 +96,7 @@ pub(crate) fn forward(
     let mut frame = Frame::take();
     let copied = match &mut step {
         Step::Owned(context) => operands::describe(instance, context, &mut frame)?,
-        Step::Shared(_) | Step::Hooked(_) | Step::Alone => operands::Copied::default(),
+        Step::Shared(_) | Step::Hooked(..) | Step::Alone => operands::Copied::default(),
     };
     let (Some(compute), Some(first)) = (step.context().map(|context| context.compute), inputs.first()) else {
         return Err(instance.error("there are no rows to compute with"));
@@ -187,11 +195,7 @@ impl Calling<'_, '_> {
     }
 
     fn call(&mut self, inputs: &[Tensor], outputs: &[Tensor]) -> abi::Call {
-        let context = self.step.context();
-        let token_ids = match context.map(|context| context.input) {
-            Some(StepInput::Tokens(ids)) => ids.as_ptr(),
-            Some(StepInput::Embeddings(_)) | None => null(),
-        };
+        let token_ids = self.step.tokens().map_or(null(), <[u32]>::as_ptr);
         let threads = self.step.compute().map_or(1, |compute| compute.backend.host_threads());
         abi::Call {
             header: Header::of::<abi::Call>(),

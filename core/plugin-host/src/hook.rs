@@ -9,7 +9,7 @@ use crate::watch::{self, Watch};
 use menagerie_model::{
     Effect, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown, Travelling,
 };
-use menagerie_pipeline::{HOST_OPTIONS, HookKind, HookSite, NamedHook};
+use menagerie_pipeline::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, Relayed};
 use menagerie_plugin::abi::{self, Header, HookCall, OptionDef, Tensor};
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,6 +21,17 @@ struct Between {
     around: Around,
     site: HookSite,
     effect: Effect,
+}
+
+/// Rows between layers that a hook is called for.
+struct Given<'a> {
+    point: u32,
+    layer: usize,
+    values: &'a [f32],
+    cols: usize,
+    step: Step<'a, 'a>,
+    /// Has their sequences.
+    frame: Frame,
 }
 
 /// Refuses the table of a layer hook that could not be used.
@@ -93,36 +104,65 @@ impl Between {
 
     /// Calls it for rows `[T, D]`; rows that take their place, if it replaces.
     fn call(&self, point: u32, shown: &Shown) -> Result<Option<Rows>> {
-        let (instance, backend) = (&self.alone.instance, &*shown.compute.backend);
+        let backend = &*shown.compute.backend;
         let mut frame = Frame::take();
         let past = |part: &SequenceRows| Ok(part.first_position);
         operands::sequences(shown.layout, &past, &mut frame)?;
         let values = backend.read(shown.rows)?;
-        let before = (watch::how() == Watch::EveryRow).then(|| values.to_vec());
         let (rows, cols) = (shown.rows.rows(), shown.rows.cols());
+        let step = Step::Hooked(Some(shown.compute), shown.tokens);
+        let given = Given { point, layer: shown.layer, values: &values, cols, step, frame };
+        match self.around.handling {
+            Handling::Observes => self.ask(given, None).map(|()| None),
+            Handling::Replaces => {
+                let mut given = Some(given);
+                let made = backend.written(rows, cols, &mut |out| {
+                    given.take().map_or(Ok(()), |given| self.ask(given, Some(out)))
+                });
+                made.map(Some)
+            }
+        }
+    }
+
+    /// Calls it for rows; `out` takes what replaces them.
+    fn ask(&self, given: Given<'_>, out: Option<&mut [f32]>) -> Result<()> {
+        let Given { point, layer, values, cols, step, frame } = given;
+        let before = (watch::how() == Watch::EveryRow).then(|| values.to_vec());
+        let rows = values.len() / cols.max(1);
         let x = [Tensor::rows(values.as_ptr().cast_mut(), rows, cols, Tensor::READ_ONLY)];
-        let (step, inputs) = (Step::Hooked(shown.compute), [const { None }; MOST_INPUTS]);
+        let (instance, inputs) = (&self.alone.instance, [const { None }; MOST_INPUTS]);
         let mut calling = Calling { instance, step, inputs, frame, thread: here(), failed: None };
         let asked: Asked<'_> = ("hook", &|handle, call| {
             let header = Header::of::<HookCall>();
-            let call = HookCall { header, call, layer: shown.layer as u64, point, padding: 0 };
+            let call = HookCall { header, call, layer: layer as u64, point, padding: 0 };
             // SAFETY: the plugin's `hook` of this instance; what the call points to outlives it.
             unsafe { (self.run)(handle, &call) }
         });
-        let made = match self.around.handling {
-            Handling::Observes => calling.ask(asked, &x, &[]).map(|()| None),
-            Handling::Replaces => {
-                backend.written(rows, cols, &mut |out| calling.write(asked, &x, cols, out)).map(Some)
-            }
+        let made = match out {
+            None => calling.ask(asked, &x, &[]),
+            Some(out) => calling.write(asked, &x, cols, out),
         };
         calling.frame.give();
         let changed = |before: &Vec<f32>| {
-            before.iter().zip(values.iter()).any(|(one, other)| one.to_bits() != other.to_bits())
+            before.iter().zip(values).any(|(one, other)| one.to_bits() != other.to_bits())
         };
         if before.as_ref().is_some_and(changed) {
             return Err(self.error("it changed rows that it was only shown (a defect of the plugin)"));
         }
         made
+    }
+
+    /// What one that looks is to be shown of layers in other processes.
+    fn relay(&self) -> RelayOptions {
+        let (points, phases) = (self.around.points, self.site.phases);
+        RelayOptions {
+            name: self.name().to_owned(),
+            layers: self.site.layers.clone(),
+            before: points & abi::Component::BEFORE_LAYERS != 0,
+            after: points & abi::Component::AFTER_LAYERS != 0,
+            prefill: phases != Phases::Decode,
+            decode: phases != Phases::Prefill,
+        }
     }
 
     fn error(&self, reason: &str) -> ModelError {
@@ -161,18 +201,32 @@ impl LayerHook for Between {
         }
     }
 
-    /// What one that looks has seen is its own: copies would have seen a part each.
     fn travels(&self) -> Option<&dyn Travelling> {
-        match self.around.handling {
-            Handling::Observes => None,
-            Handling::Replaces => Some(self),
-        }
+        Some(self)
     }
 }
 
+/// One that replaces is copied into other processes; one that looks stays here, and is shown what their layers had.
 impl Travelling for Between {
     fn recipe(&self) -> HookRecipe {
-        NamedHook::recipe(&self.site, &self.effect)
+        match self.around.handling {
+            Handling::Observes => self.relay().recipe(),
+            Handling::Replaces => NamedHook::recipe(&self.site, &self.effect),
+        }
+    }
+
+    fn is_followed(&self) -> bool {
+        matches!(self.around.handling, Handling::Observes)
+    }
+
+    fn take(&self, piece: &[u8]) -> Result<()> {
+        let Relayed { head, values } = Relayed::decode(piece).map_err(|reason| self.error(&reason))?;
+        let mut frame = Frame::take();
+        operands::relayed(&head, &mut frame);
+        let step = Step::Hooked(None, head.tokens.as_deref());
+        let point = if head.before { HookCall::BEFORE } else { HookCall::AFTER };
+        let given = Given { point, layer: head.layer, values: &values, cols: head.cols, step, frame };
+        self.ask(given, None)
     }
 }
 

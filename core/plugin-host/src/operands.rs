@@ -6,6 +6,7 @@ use crate::scratch::Frame;
 use menagerie_model::{
     InferenceStep, Result, SequenceLayout, SequenceRows, SlotUse, StateId, StateSpec, TransformContext,
 };
+use menagerie_pipeline::RelayedHead;
 use menagerie_plugin::abi::{Sequence, Tensor, dtype};
 use std::borrow::Cow;
 use std::ptr::null_mut;
@@ -64,6 +65,24 @@ pub(crate) fn sequences(
         });
     }
     Ok(())
+}
+
+/// Describes the sequences of rows that come from another process.
+pub(crate) fn relayed(head: &RelayedHead, frame: &mut Frame) {
+    for part in &head.sequences {
+        let own = head.positions.get(part.rows.start * head.axes..part.rows.end * head.axes);
+        let [pool, number] = part.numbers;
+        frame.sequences.push(Sequence {
+            first_row: part.rows.start as u64,
+            rows: part.rows.len() as u64,
+            past: part.past as u64,
+            positions: own.unwrap_or_default().as_ptr(),
+            axes: head.axes as u32,
+            decoding: u32::from(part.decodes),
+            pool,
+            number,
+        });
+    }
 }
 
 /// Blocks in place where the backend keeps them in host memory; copies elsewhere.

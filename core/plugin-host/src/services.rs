@@ -179,7 +179,7 @@ impl Calling<'_, '_> {
                 let compute = context.compute;
                 compute.backend.store(id, &rows, context.state_step())
             }
-            Step::Shared(_) | Step::Hooked(_) | Step::Alone => Err(self.sees_nothing()),
+            Step::Shared(_) | Step::Hooked(..) | Step::Alone => Err(self.sees_nothing()),
         }
     }
 

@@ -318,8 +318,8 @@ struct MenagerieSequence {
 struct MenagerieHookCall {
     /* Size and version. */
     MenagerieHeader header;
-    /* The rows `[T, D]` between layers, whose they are, threads and memory. It has one input; one output if the component
-     * replaces, else none; no linears, no states, no slots and no ids of tokens. */
+    /* The rows `[T, D]` between layers, whose they are, the ids of their tokens, threads and memory. It has one input; one output
+     * if the component replaces, else none; no linears, no states and no slots. */
     const MenagerieCall *call;
     /* The layer, 0-based as in `blk.N`. */
     uint64_t layer;

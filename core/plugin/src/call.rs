@@ -139,18 +139,26 @@ unsafe fn step<'a>(
     let rows = output.rows;
     // SAFETY: each is there, as the ABI says, for the call.
     unsafe {
-        let ids = match call.token_ids {
-            ids if ids.is_null() => None,
-            ids => Some(slice::from_raw_parts(ids, rows)),
-        };
         Ok(Call {
             x: Rows::of(x),
             output: RowsMut::of(output),
             sequences: Sequences::of(call.sequences, call.n_sequences, rows)?,
             states: States::of(call.states, call.n_sequences, call.n_states)?,
             slots: Slots::of(call.slots, call.n_slots, rows)?,
-            token_ids: ids,
+            token_ids: token_ids(call, rows),
             host: Host::of(call, weights, rows),
         })
+    }
+}
+
+/// Ids of the rows' tokens; none where rows were given in their place.
+///
+/// # Safety
+/// The call is what the ABI says, of so many rows, and lives for `'a`.
+pub(crate) unsafe fn token_ids(call: &abi::Call, rows: usize) -> Option<&[u32]> {
+    match call.token_ids {
+        ids if ids.is_null() => None,
+        // SAFETY: not null; there is one for each row, says the ABI.
+        ids => Some(unsafe { slice::from_raw_parts(ids, rows) }),
     }
 }

@@ -1,7 +1,7 @@
 //! Layer hooks: what looks at the rows between the layers of a model, or puts others in their place.
 
 use crate::abi;
-use crate::call::arrays;
+use crate::call::{arrays, token_ids};
 use crate::component::Component;
 use crate::descriptor::{Access, Matrix, matrix};
 use crate::error::{Error, Result};
@@ -35,8 +35,8 @@ pub trait LayerObserver: Component {
 }
 
 /// Puts rows in the place of those between layers. One instance is there for all layers; it may be called from several threads at
-/// once. What takes the place of a row depends on this row, the layer, the position and the options alone: prompts come in chunks, and
-/// what was computed once is kept.
+/// once. What takes the place of a row depends on this row, its token, the layer, the position and the options alone: prompts come in
+/// chunks, and what was computed once is kept.
 pub trait LayerReplacer: Component {
     /// Where it is called.
     const POINTS: &'static [Point] = &[Point::After];
@@ -63,6 +63,8 @@ pub struct LayerCall<'a> {
     pub point: Point,
     /// Whose rows these are.
     pub sequences: Sequences<'a>,
+    /// Ids of the rows' tokens; absent where rows were given in their place.
+    pub token_ids: Option<&'a [u32]>,
     /// Threads and memory; it has no linears.
     pub host: Host<'a>,
 }
@@ -129,6 +131,7 @@ unsafe fn shown<'a>(call: &abi::HookCall, inner: &'a abi::Call, x: Matrix) -> Re
             layer,
             point,
             sequences: Sequences::of(inner.sequences, inner.n_sequences, x.rows)?,
+            token_ids: token_ids(inner, x.rows),
             host: Host::of(inner, &[], x.rows),
         })
     }

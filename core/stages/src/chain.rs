@@ -12,7 +12,7 @@ use crate::gather::Asked;
 use crate::hook_message::HookMessage;
 use crate::identity::Identity;
 use crate::library::{Shared, StageReach};
-use crate::session::Session;
+use crate::session::{SequenceFault, Session};
 use crate::step::{SetMessage, SetWeights, StepMessage, StepParts};
 use crate::times::StageTime;
 use crate::trace_message::TraceParts;
@@ -20,7 +20,8 @@ use crate::transport::PipelineTransport;
 use head::Head;
 use menagerie_model::{
     AdapterSet, Compute, Executor, Hooks, LayerHook, ModelError, ModelShape, NormedExecutor, PoolOptions,
-    Rows, Stage, StageTrace, StatePool, StateSpec, StepGoal, Trace, TransformContext,
+    Rows, SequenceFailure, SequenceId, Stage, StageTrace, StatePool, StateSpec, StepGoal, Trace,
+    TransformContext, Travelling,
 };
 use sending::Sending;
 use states::StagedStates;
@@ -217,11 +218,13 @@ impl StageChain {
             session.lose(None);
         }
         drop(head);
+        let values = values?;
+        tell_failures(&session, context)?;
         let width = match goal {
             StepGoal::Logits => self.facts.logits_width,
             StepGoal::Normed => self.facts.shape.embedding_length,
         };
-        context.compute.backend.upload(values?, width)
+        context.compute.backend.upload(values, width)
     }
 
     /// Sends a step of a request whose rows were prepared; what comes of it.
@@ -243,8 +246,49 @@ impl StageChain {
             StepGoal::Logits => context.layout.logit_rows().len(),
             StepGoal::Normed => context.layout.rows(),
         };
-        Ok(head.step(Sending { session, message: &message, wanted, cancelled: context.cancelled })?)
+        let sequences: Vec<SequenceId> =
+            context.layout.sequences().iter().map(|part| part.sequence).collect();
+        let cancelled = context.cancelled;
+        let sending = Sending { session, message: &message, sequences: &sequences, wanted, cancelled };
+        let first = message.sequences.first().map_or(0, |part| part.placement.tokens);
+        let values = head.step(sending).map_err(|fault| fault.seen_from(session.number, first))?;
+        self.take_kept(head, context.hooks, &|own| own.is_followed())?;
+        Ok(values)
     }
+
+    /// Takes what copies of some hooks kept in other processes.
+    fn take_kept(
+        &self,
+        head: &mut Head,
+        hooks: &Hooks,
+        wanted: &dyn Fn(&dyn Travelling) -> bool,
+    ) -> Result<(), ModelError> {
+        if self.shared.reach() == StageReach::SameProcess {
+            return Ok(());
+        }
+        for hook in hooks.of_layers() {
+            if let Some(own) = hook.travels().filter(|own| wanted(*own)) {
+                let number = self.hook(head, hook, None)?;
+                head.gather(Asked::Hook(number), &mut |_, piece| own.take(piece))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says which sequences of a step fail, by what the stages found in it and in steps before that were not waited for.
+fn tell_failures(session: &Session, context: &mut TransformContext) -> Result<(), ModelError> {
+    let parts = context.layout.sequences();
+    let sequences: Vec<SequenceId> = parts.iter().map(|part| part.sequence).collect();
+    let lives = |sequence| context.states.len(sequence).is_ok();
+    for (index, SequenceFault { position, fault, .. }) in session.take_faults(&sequences, lives) {
+        let fault = fault.seen_from(session.number, parts[index].first_position);
+        if context.failures.is_none() {
+            session.lose(Some(&fault));
+        }
+        context.fail(SequenceFailure { index, position, error: fault.into() })?;
+    }
+    Ok(())
 }
 
 impl Executor for StageChain {
@@ -291,16 +335,7 @@ impl Executor for StageChain {
     fn settle(&self, hooks: &Hooks) -> Result<(), ModelError> {
         let mut head = self.head();
         head.gather(Asked::Nothing, &mut |_, _| Ok(()))?;
-        if self.shared.reach() == StageReach::SameProcess {
-            return Ok(());
-        }
-        for hook in hooks.of_layers() {
-            if let Some(own) = hook.travels() {
-                let number = self.hook(&mut head, hook, None)?;
-                head.gather(Asked::Hook(number), &mut |_, piece| own.take(piece))?;
-            }
-        }
-        Ok(())
+        self.take_kept(&mut head, hooks, &|_| true)
     }
 
     fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, ModelError> {

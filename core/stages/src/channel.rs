@@ -1,7 +1,7 @@
 //! [`Channel`]: the transport between threads of one process.
 
 use crate::frame::Frame;
-use crate::transport::{PipelineTransport, TransportFault};
+use crate::transport::{Carriage, PipelineTransport, TransportFault};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -103,6 +103,10 @@ pub fn ring(count: usize) -> Vec<Channel> {
 }
 
 impl PipelineTransport for Channel {
+    fn carriage(&self) -> Carriage {
+        Carriage::InMemory
+    }
+
     fn send(&mut self, frame: Frame, by: Instant) -> Result<(), TransportFault> {
         self.next.down.put(frame, by)
     }

@@ -118,6 +118,16 @@ impl StageFault {
         Self { kind, stage, request: 0, position: 0, rows: 0, detail: detail.into() }
     }
 
+    /// The same for whoever computes a request from the position `first` on: that it is of a chunk before it is said.
+    pub(crate) fn seen_from(self, request: u64, first: usize) -> Self {
+        let end = self.position as usize + self.rows as usize;
+        if self.request != request || self.rows == 0 || end > first {
+            return self;
+        }
+        let detail = format!("{} (this chunk was sent before, and not waited for)", self.detail);
+        Self { detail, ..self }
+    }
+
     /// Whether it is the stages' and links' own, and not one of what was to be computed: the same may succeed later, or with
     /// other stages.
     pub fn is_of_links(&self) -> bool {

@@ -29,6 +29,7 @@ mod identity;
 mod library;
 mod link;
 mod open;
+mod row_fault;
 mod section;
 mod session;
 #[cfg(unix)]
@@ -44,11 +45,11 @@ pub use chain::{ChainFacts, ChainOptions, StageChain};
 pub use change::StateChange;
 pub use channel::{Channel, ring};
 pub use fault::{FaultKind, StageFault, StageName};
-pub use frame::{Frame, FrameKind, HEADER_BYTES, Header, MOST_BYTES};
+pub use frame::{Content, Frame, FrameKind, HEADER_BYTES, Header, MOST_BYTES};
 pub use identity::Identity;
 pub use library::{Shared, StageLibrary, StageReach};
 #[cfg(unix)]
 pub use socket::SocketTransport;
 pub use times::StageTime;
-pub use transport::{PipelineTransport, TransportFault};
+pub use transport::{Carriage, PipelineTransport, TransportFault};
 pub use worker::{StageWorker, WorkerParts};

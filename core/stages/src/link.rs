@@ -1,13 +1,16 @@
 //! [`Link`]: numbers, checksums and credits of frames over a [`PipelineTransport`].
 
 use crate::fault::{FaultKind, StageFault};
-use crate::frame::{Frame, FrameKind, Header};
+use crate::frame::{Content, Frame, FrameKind, Header};
 use crate::times;
 use crate::transport::{PipelineTransport, TransportFault};
 use std::time::{Duration, Instant};
 
 /// The number of the chain itself, where stages have theirs.
 pub(crate) const CHAIN: u16 = u16::MAX;
+
+/// How long a link without credit is silent before it is asked what was given back, and most between two such questions.
+const SILENT: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
 /// What is wrong with a link.
 #[derive(Clone, Debug)]
@@ -49,7 +52,9 @@ pub(crate) struct Link {
     /// Most frames that the next one has not dealt with.
     credits: u64,
     /// A frame that came before one that is missing.
-    early: Option<(Header, Vec<u8>)>,
+    early: Option<(Header, Content)>,
+    /// When the next one is asked what it was done with, and how long it was silent before; none while it gives credit.
+    asking: Option<(Instant, Duration)>,
 }
 
 fn broken(fault: TransportFault) -> LinkFault {
@@ -64,7 +69,17 @@ fn broken(fault: TransportFault) -> LinkFault {
 impl Link {
     pub(crate) fn new(transport: Box<dyn PipelineTransport>, [own, next]: [u16; 2], credits: usize) -> Self {
         let credits = credits as u64;
-        Self { transport, own, next, sent: 0, acknowledged: 0, received: 0, credits, early: None }
+        Self {
+            transport,
+            own,
+            next,
+            sent: 0,
+            acknowledged: 0,
+            received: 0,
+            credits,
+            early: None,
+            asking: None,
+        }
     }
 
     pub(crate) fn has_credit(&self) -> bool {
@@ -72,53 +87,105 @@ impl Link {
     }
 
     /// Sends a frame, which takes a credit.
-    pub(crate) fn send(&mut self, header: Header, payload: Vec<u8>, by: Instant) -> Result<(), LinkFault> {
+    pub(crate) fn send(
+        &mut self,
+        header: Header,
+        content: impl Into<Content>,
+        by: Instant,
+    ) -> Result<(), LinkFault> {
         let left = by.saturating_duration_since(Instant::now()).as_millis();
         let deadline = u32::try_from(left).unwrap_or(u32::MAX);
         let header = Header { stage: self.own, number: self.sent, deadline, ..header };
-        let frame = Frame::new(&header, payload).map_err(|detail| LinkFault {
-            kind: FaultKind::Unsupported,
-            detail,
-            header: Some(header),
-        })?;
+        let frame = self.frame(&header, content.into())?;
         self.transport.send(frame, by).map_err(broken)?;
         self.sent += 1;
         Ok(())
     }
 
+    fn frame(&self, header: &Header, content: Content) -> Result<Frame, LinkFault> {
+        Frame::new(header, content, self.transport.carriage()).map_err(|detail| LinkFault {
+            kind: FaultKind::Unsupported,
+            detail,
+            header: Some(*header),
+        })
+    }
+
+    /// Asks the next one what it was done with, where it gives no credit for a while: what it gave back may be lost. It is to
+    /// be called as long as there is no credit.
+    pub(crate) fn ask(&mut self) {
+        let now = Instant::now();
+        let [first, most] = SILENT;
+        let (at, silent) = *self.asking.get_or_insert((now + first, first));
+        if now < at {
+            return;
+        }
+        let silent = (silent * 2).min(most);
+        self.asking = Some((now + silent, silent));
+        let header = Header { stage: self.own, number: self.sent, ..Header::of(FrameKind::Ask) };
+        if let Ok(frame) = self.frame(&header, Content::default()) {
+            // Where there is no room for it, what was sent before is still to be dealt with.
+            drop(self.transport.send(frame, now));
+        }
+    }
+
     /// The next frame, once it is the one that follows; none if nothing comes until `by`. A frame that comes before a missing one
     /// is given after the fault.
-    pub(crate) fn receive(&mut self, by: Instant) -> Result<Option<(Header, Vec<u8>)>, LinkFault> {
-        if let Some(early) = self.early.take() {
-            return Ok(Some(early));
-        }
-        let Some(frame) = self.transport.receive(by).map_err(broken)? else { return Ok(None) };
-        let header = match frame.header() {
-            Ok(header) => header,
-            Err(detail) => {
-                // Which one it was cannot be known; that the next one follows it is as good as certain.
-                self.received += 1;
-                return Err(LinkFault { kind: FaultKind::Corrupted, detail, header: None });
+    pub(crate) fn receive(&mut self, by: Instant) -> Result<Option<(Header, Content)>, LinkFault> {
+        loop {
+            if let Some(early) = self.early.take() {
+                return Ok(Some(early));
             }
-        };
+            let Some(frame) = self.transport.receive(by).map_err(broken)? else { return Ok(None) };
+            let (header, content) = match frame.open(self.transport.carriage()) {
+                Ok(opened) => opened,
+                Err(detail) => {
+                    // Which one it was cannot be known; that the next one follows it is as good as certain.
+                    self.received += 1;
+                    return Err(LinkFault { kind: FaultKind::Corrupted, detail, header: None });
+                }
+            };
+            if header.kind != FrameKind::Ask {
+                return self.followed(header, content).map(Some);
+            }
+            self.asked(&header)?;
+        }
+    }
+
+    /// Takes a frame that has its place in the order.
+    fn followed(&mut self, header: Header, content: Content) -> Result<(Header, Content), LinkFault> {
         let expected = self.received;
         if header.number == expected {
             self.received += 1;
-            return Ok(Some((header, frame.payload)));
+            return Ok((header, content));
         }
         let (kind, what) = if header.number < expected {
             (FaultKind::Doubled, "came twice or too late")
         } else {
             self.received = header.number + 1;
-            self.early = Some((header, frame.payload));
+            self.early = Some((header, content));
             (FaultKind::Missing, "came before one that is missing")
         };
         let detail = format!("frame {} {what}: frame {expected} was expected", header.number);
         Err(LinkFault { kind, detail, header: Some(header) })
     }
 
-    /// Tells the one before that the last frame was dealt with, which could not be read.
-    pub(crate) fn done_with_broken(&mut self) -> Result<(), LinkFault> {
+    /// Says again what was dealt with: everything that came, since what came before the question was. What was sent before it
+    /// and is not here is lost.
+    fn asked(&mut self, header: &Header) -> Result<(), LinkFault> {
+        let expected = self.received;
+        self.received = expected.max(header.number);
+        if self.received > 0 {
+            drop(self.done_with_last());
+        }
+        if self.received == expected {
+            return Ok(());
+        }
+        let detail = format!("frame {expected} is missing: the one before sent {}", header.number);
+        Err(LinkFault { kind: FaultKind::Missing, detail, header: None })
+    }
+
+    /// Tells the one before that the last frame was dealt with, and with it all before.
+    pub(crate) fn done_with_last(&mut self) -> Result<(), LinkFault> {
         let number = self.received.saturating_sub(1);
         self.done(&Header { number, ..Header::of(FrameKind::Fault) }, [times::now(); 2])
     }
@@ -135,11 +202,7 @@ impl Link {
     }
 
     fn back(&mut self, header: Header, payload: Vec<u8>) -> Result<(), LinkFault> {
-        let frame = Frame::new(&header, payload).map_err(|detail| LinkFault {
-            kind: FaultKind::Unsupported,
-            detail,
-            header: None,
-        })?;
+        let frame = self.frame(&header, payload.into())?;
         self.transport.send_back(frame).map_err(broken)
     }
 
@@ -148,20 +211,29 @@ impl Link {
         self.back(Header { stage: self.own, ..Header::of(FrameKind::Fault) }, fault.encode())
     }
 
-    /// What the next one was done with, which gives a credit; or one behind it. A frame that was changed is as good as lost:
-    /// of what it was to say the ones after it speak as well.
+    /// What the next one was done with, and with it all before, which gives their credits; or one behind it. A frame that was
+    /// changed is as good as lost: of what it was to say the ones after it speak as well, and [`Self::ask`] where none comes.
     pub(crate) fn receive_back(&mut self, by: Instant) -> Result<Option<Back>, LinkFault> {
         loop {
             let Some(frame) = self.transport.receive_back(by).map_err(broken)? else { return Ok(None) };
-            match frame.header().and_then(|header| Ok((header, told_back(&header, &frame.payload)?))) {
+            let opened = frame.open(self.transport.carriage());
+            match opened.and_then(|(header, content)| Ok((header, told_back(&header, &content.told)?))) {
                 Ok((header, back)) => {
                     if let (Back::Done(_), true) = (&back, header.stage == self.next) {
-                        self.acknowledged = self.acknowledged.max((header.number + 1).min(self.sent));
+                        self.acknowledge(header.number.saturating_add(1));
                     }
                     return Ok(Some(back));
                 }
                 Err(detail) => tracing::warn!(stage = self.own, detail, "what a stage gave back is broken"),
             }
+        }
+    }
+
+    /// So many frames were dealt with.
+    fn acknowledge(&mut self, frames: u64) {
+        let frames = frames.min(self.sent);
+        if frames > self.acknowledged {
+            (self.acknowledged, self.asking) = (frames, None);
         }
     }
 }

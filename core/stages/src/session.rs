@@ -2,7 +2,7 @@
 
 use crate::change::{SetChange, StateChange};
 use crate::fault::StageFault;
-use menagerie_model::PoolOptions;
+use menagerie_model::{PoolOptions, SequenceId};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -29,6 +29,17 @@ struct Journal {
     opened: Option<u32>,
     /// What happened to the memory of the epoch before.
     loss: Option<StageFault>,
+    /// What went wrong with single sequences, until they are told.
+    faults: Vec<SequenceFault>,
+}
+
+/// What went wrong with a sequence of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct SequenceFault {
+    pub(crate) sequence: SequenceId,
+    /// Position of the row; nothing from there on is usable.
+    pub(crate) position: usize,
+    pub(crate) fault: StageFault,
 }
 
 impl Session {
@@ -66,6 +77,7 @@ impl Session {
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let mut journal = self.journal();
         journal.changes.clear();
+        journal.faults.clear();
         journal.loss = because.cloned();
     }
 
@@ -83,6 +95,42 @@ impl Session {
     /// What happened since the step before.
     pub(crate) fn changes(&self) -> Vec<SetChange> {
         std::mem::take(&mut self.journal().changes)
+    }
+
+    /// What happened is told with a later step: the one that was to tell it was not sent.
+    pub(crate) fn put_back(&self, changes: &[SetChange]) {
+        self.journal().changes.splice(0..0, changes.iter().copied());
+    }
+
+    /// Something went wrong with a sequence; what did so first stays.
+    pub(crate) fn note_fault(&self, fault: SequenceFault) {
+        let faults = &mut self.journal().faults;
+        if faults.iter().all(|known| known.sequence != fault.sequence) {
+            faults.push(fault);
+        }
+    }
+
+    /// A sequence is computed from this position on: what went wrong there before counts no more.
+    pub(crate) fn computes(&self, sequence: SequenceId, from: usize) {
+        self.journal().faults.retain(|fault| fault.sequence != sequence || fault.position < from);
+    }
+
+    /// What went wrong with these sequences, by place among them; once. Those that are no more (`lives`) are forgotten.
+    pub(crate) fn take_faults(
+        &self,
+        sequences: &[SequenceId],
+        lives: impl Fn(SequenceId) -> bool,
+    ) -> Vec<(usize, SequenceFault)> {
+        let faults = &mut self.journal().faults;
+        let mut taken = Vec::new();
+        for fault in std::mem::take(faults) {
+            match sequences.iter().position(|sequence| *sequence == fault.sequence) {
+                Some(place) => taken.push((place, fault)),
+                None if lives(fault.sequence) => faults.push(fault),
+                None => {}
+            }
+        }
+        taken
     }
 
     pub(crate) fn note(&self, set: u32, change: StateChange) {

@@ -1,7 +1,7 @@
 //! [`SocketTransport`]: the transport between processes of one machine, over Unix sockets.
 
 use crate::frame::{Frame, HEADER_BYTES};
-use crate::transport::{PipelineTransport, TransportFault};
+use crate::transport::{Carriage, PipelineTransport, TransportFault};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -99,7 +99,7 @@ fn read(from: &mut UnixStream) -> Result<Frame, TransportFault> {
     if payload.len() < bytes {
         return Err(TransportFault::Closed);
     }
-    Ok(Frame { head, payload })
+    Ok(Frame { head, payload, rows: Vec::new() })
 }
 
 fn write(to: &mut UnixStream, frame: &Frame, by: Instant) -> Result<(), TransportFault> {
@@ -137,6 +137,10 @@ fn take(
 }
 
 impl PipelineTransport for SocketTransport {
+    fn carriage(&self) -> Carriage {
+        Carriage::Travels
+    }
+
     fn send(&mut self, frame: Frame, by: Instant) -> Result<(), TransportFault> {
         write(&mut self.next, &frame, by)
     }
@@ -165,7 +169,7 @@ impl Drop for SocketTransport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{FrameKind, Header};
+    use crate::frame::{Content, FrameKind, Header};
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(5)
@@ -177,9 +181,13 @@ mod tests {
         let (c, d) = UnixStream::pair().unwrap();
         let mut first = SocketTransport::new(d, a).unwrap();
         let mut second = SocketTransport::new(b, c).unwrap();
-        let frame = Frame::new(&Header::of(FrameKind::Step), vec![7; 100_000]).unwrap();
+        let content = Content { told: vec![7; 60_000], rows: vec![0.5; 10_000] };
+        let header = Header::of(FrameKind::Step);
+        let frame = Frame::new(&header, content.clone(), Carriage::Travels).unwrap();
         first.send(frame.clone(), soon()).unwrap();
-        assert_eq!(second.receive(soon()).unwrap().unwrap(), frame);
+        let received = second.receive(soon()).unwrap().unwrap();
+        assert_eq!(received, frame);
+        assert_eq!(received.open(Carriage::Travels).unwrap(), (header, content));
         second.send_back(frame.clone()).unwrap();
         assert_eq!(first.receive_back(soon()).unwrap().unwrap(), frame);
         assert_eq!(first.receive(Instant::now()).unwrap(), None);
@@ -193,7 +201,8 @@ mod tests {
     #[test]
     fn an_end_that_takes_nothing_is_waited_for_until_the_deadline() {
         let (mut a, _held) = UnixStream::pair().unwrap();
-        let frame = Frame::new(&Header::of(FrameKind::Step), vec![7; 8 << 20]).unwrap();
+        let content = Content { told: vec![7; 8 << 20], rows: Vec::new() };
+        let frame = Frame::new(&Header::of(FrameKind::Step), content, Carriage::Travels).unwrap();
         let began = Instant::now();
         assert!(write(&mut a, &frame, began + Duration::from_millis(200)).is_err());
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());

@@ -120,6 +120,21 @@ impl StepMessage {
         })
     }
 
+    /// Rows of the step.
+    pub(crate) fn rows(&self) -> usize {
+        self.sequences.iter().map(|part| part.placement.rows).sum()
+    }
+
+    /// The sequence that a row of the step is of, by place, and the position of the row in it.
+    pub(crate) fn place_of(&self, row: usize) -> Option<(usize, u64)> {
+        let mut before = 0;
+        self.sequences.iter().enumerate().find_map(|(index, StepSequence { placement, .. })| {
+            let own = row.checked_sub(before)?;
+            before += placement.rows;
+            (own < placement.rows).then_some((index, (placement.tokens + own) as u64))
+        })
+    }
+
     /// The layout of the step, with the sequences that a pool put there.
     pub(crate) fn layout(&self, ids: &[SequenceId]) -> Result<SequenceLayout, ModelError> {
         let mut next = 0;

@@ -20,9 +20,21 @@ pub enum TransportFault {
     System(String),
 }
 
+/// Whether what a transport carries can change on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carriage {
+    /// It stays in the memory of one process: rows are handed over as they are, and the checksum is that of the header.
+    InMemory,
+    /// It leaves the process: everything is bytes, and the checksum is that of all of them.
+    Travels,
+}
+
 /// The two links of a stage: from the stage before it, and to the next one. It keeps the order and is bounded; that
 /// nothing is lost, doubled or changed is checked above it, and nothing above it knows where the others are.
 pub trait PipelineTransport: Send {
+    /// Whether what it carries can change on its way; the same at both ends.
+    fn carriage(&self) -> Carriage;
+
     /// Gives a frame to the next stage.
     ///
     /// # Errors

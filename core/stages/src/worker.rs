@@ -6,7 +6,7 @@ mod watching;
 use crate::bytes::{Reader, Writer};
 use crate::change::SetChange;
 use crate::fault::{FaultKind, StageFault, StageName};
-use crate::frame::{FrameKind, Header};
+use crate::frame::{Content, FrameKind, Header};
 use crate::identity::Identity;
 use crate::library::StageLibrary;
 use crate::link::{Back, CHAIN, Done, Link, LinkFault, sooner};
@@ -88,8 +88,8 @@ pub struct StageWorker {
 /// What tells adapter sets apart: numbers and weights (as bits), and what else multiplies them.
 type SetKey = (Vec<[u32; 2]>, SetWeights);
 
-/// What a stage sends on: kind, rows, columns, payload.
-type Sent = (FrameKind, [usize; 2], Vec<u8>);
+/// What a stage sends on: kind, rows, columns, content.
+type Sent = (FrameKind, [usize; 2], Content);
 
 /// Kind and detail of a fault of this stage.
 type Fault = (FaultKind, String);
@@ -163,7 +163,7 @@ impl StageWorker {
     pub fn run(&mut self) -> Result<(), StageFault> {
         loop {
             match self.receive()? {
-                Ok((header, payload)) => self.take(header, payload)?,
+                Ok((header, content)) => self.take(header, content)?,
                 Err(fault) if fault.kind == FaultKind::Closed => {
                     return match self.parts.index.checked_sub(1) {
                         // The chain itself ended.
@@ -183,7 +183,7 @@ impl StageWorker {
 
     /// The next frame, however long it takes, or what is wrong with the link from the stage before; an error where a later stage
     /// is gone.
-    fn receive(&mut self) -> Result<Result<(Header, Vec<u8>), LinkFault>, StageFault> {
+    fn receive(&mut self) -> Result<Result<(Header, Content), LinkFault>, StageFault> {
         loop {
             while self.take_back(Instant::now())? {}
             match self.link.receive(Instant::now() + LOOK) {
@@ -262,7 +262,7 @@ impl StageWorker {
             self.send_fault(&fault, &Header { request, epoch, ..header })?;
         }
         match fault.kind {
-            FaultKind::Corrupted => drop(self.link.done_with_broken()),
+            FaultKind::Corrupted => drop(self.link.done_with_last()),
             FaultKind::Doubled => self.acknowledge(&header, [times::now(); 2]),
             // The frame itself comes next.
             _ => {}
@@ -271,18 +271,18 @@ impl StageWorker {
     }
 
     /// Deals with a frame, and tells the stage before it.
-    fn take(&mut self, header: Header, payload: Vec<u8>) -> Result<(), StageFault> {
+    fn take(&mut self, header: Header, content: Content) -> Result<(), StageFault> {
         let began = times::now();
         let by = match header.deadline {
             0 => Instant::now() + PATIENCE,
             left => Instant::now() + Duration::from_millis(u64::from(left)),
         };
-        match self.execute_stage(&header, payload) {
+        match self.execute_stage(&header, content) {
             // Cancelled because the stage before is gone, which is said next.
             Ok(None) | Err((FaultKind::Cancelled, _)) => {}
-            Ok(Some((kind, [rows, cols], payload))) => {
+            Ok(Some((kind, [rows, cols], content))) => {
                 let header = Header { kind, rows: rows as u32, cols: cols as u32, ..header };
-                self.send(header, payload, by)?;
+                self.send(header, content, by)?;
             }
             Err((kind, detail)) => {
                 let mut header = header;
@@ -310,15 +310,16 @@ impl StageWorker {
     }
 
     /// Sends a frame once the next stage has room for it; gives whether it had.
-    fn send(&mut self, header: Header, payload: Vec<u8>, by: Instant) -> Result<bool, StageFault> {
+    fn send(&mut self, header: Header, content: impl Into<Content>, by: Instant) -> Result<bool, StageFault> {
         while !self.link.has_credit() {
+            self.link.ask();
             let came = self.take_back(sooner(by, LOOK))?;
             // The chain has a deadline of its own and says so; what is late is of no use to anybody.
             if !came && (Instant::now() >= by || self.is_cancelled()) {
                 return Ok(false);
             }
         }
-        let Err(fault) = self.link.send(header, payload, by) else { return Ok(true) };
+        let Err(fault) = self.link.send(header, content, by) else { return Ok(true) };
         match fault.kind {
             FaultKind::Late => return Ok(false),
             FaultKind::Unsupported => {
@@ -345,42 +346,49 @@ impl StageWorker {
     ///
     /// # Errors
     /// What is wrong with the frame, or what computing it reports.
-    fn execute_stage(&mut self, header: &Header, payload: Vec<u8>) -> Result<Option<Sent>, Fault> {
+    fn execute_stage(&mut self, header: &Header, content: Content) -> Result<Option<Sent>, Fault> {
         let shape = [header.rows as usize, header.cols as usize];
-        match header.kind {
-            FrameKind::Hello => self.hello(&payload).map(|payload| Some((FrameKind::Hello, shape, payload))),
+        let told = &content.told;
+        let answer = match header.kind {
+            FrameKind::Step => return self.step(header, content),
+            FrameKind::States => return self.states(header, told),
+            FrameKind::Hello => self.hello(told)?.into(),
+            FrameKind::Gather => self.gather(header, told)?.into(),
             FrameKind::Open => {
-                self.open(header, &payload)?;
-                Ok(Some((FrameKind::Open, shape, payload)))
+                self.open(header, told)?;
+                content
             }
             FrameKind::Adapter => {
-                let name = String::from_utf8_lossy(&payload).into_owned();
-                let found = self.parts.library.adapter(header.position, &name).ok_or_else(|| {
-                    let detail = format!(
-                        "adapter \"{name}\" was not given when the stages began; open the model with it"
-                    );
-                    (FaultKind::Refused, detail)
-                })?;
-                self.adapters.insert(header.position, found);
-                Ok(Some((FrameKind::Adapter, shape, payload)))
+                self.learn(header.position, told)?;
+                content
             }
             FrameKind::Hook => {
-                self.watching.learn(header.position, &payload, &*self.parts.library)?;
-                Ok(Some((FrameKind::Hook, shape, payload)))
+                self.watching.learn(header.position, told, &*self.parts.library)?;
+                content
             }
-            FrameKind::Step => self.step(header, &payload),
-            FrameKind::States => self.states(header, &payload),
-            FrameKind::Gather => Ok(Some((FrameKind::Gather, shape, self.gather(header, &payload)?))),
             FrameKind::Close => {
                 self.sessions.remove(&header.request);
                 self.watching.rest();
-                Ok(Some((FrameKind::Close, shape, payload)))
+                content
             }
-            FrameKind::Gathered | FrameKind::Fault => Ok(Some((header.kind, shape, payload))),
-            FrameKind::Logits | FrameKind::Done => {
-                Err(corrupted(format!("a frame of kind {:?}", header.kind)))
+            FrameKind::Gathered | FrameKind::Fault => content,
+            FrameKind::Logits | FrameKind::Done | FrameKind::Ask => {
+                return Err(corrupted(format!("a frame of kind {:?}", header.kind)));
             }
-        }
+        };
+        Ok(Some((header.kind, shape, answer)))
+    }
+
+    /// Takes an adapter that sets will name by this number.
+    fn learn(&mut self, number: u32, name: &[u8]) -> Result<(), Fault> {
+        let name = String::from_utf8_lossy(name);
+        let found = self.parts.library.adapter(number, &name).ok_or_else(|| {
+            let detail =
+                format!("adapter \"{name}\" was not given when the stages began; open the model with it");
+            (FaultKind::Refused, detail)
+        })?;
+        self.adapters.insert(number, found);
+        Ok(())
     }
 
     /// Compares what all must have in common, and counts the states.
@@ -430,6 +438,6 @@ impl StageWorker {
             let read = message.access.apply(state, &mut held.pool, &held.kept);
             message.access = Access::Done(read.map_err(computing)?);
         }
-        Ok(Some((FrameKind::States, [0, 0], message.encode())))
+        Ok(Some((FrameKind::States, [0, 0], message.encode().into())))
     }
 }

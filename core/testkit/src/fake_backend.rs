@@ -172,6 +172,12 @@ impl Backend for FakeBackend {
         self.upload(rows.iter().flat_map(row).copied().collect(), width)
     }
 
+    /// On a thread for each task: what cannot stand that is found out.
+    fn parallel(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<()> {
+        std::thread::scope(|scope| (0..tasks).for_each(|index| drop(scope.spawn(move || job(index)))));
+        Ok(())
+    }
+
     fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
         Ok(Box::new(FakeStates::new(plan)))
     }

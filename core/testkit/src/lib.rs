@@ -1,5 +1,6 @@
 //! For tests only: tolerances, a reader of reference files, tiny models and a naive one, a fake model.
 
+pub mod counting;
 pub mod fake;
 pub mod fake_backend;
 pub mod naive;
@@ -9,6 +10,7 @@ pub mod session;
 pub mod tiny;
 pub mod tolerance;
 
+pub use counting::{CountingBackend, Counts};
 pub use fake::{FakeModel, Script, Seen};
 pub use fake_backend::{FakeBackend, FakeStates};
 pub use reference::{Reference, Rows};

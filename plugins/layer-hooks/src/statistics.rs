@@ -25,6 +25,8 @@ struct Layer {
     /// The sum of the rows' roots of the mean square.
     sizes: f64,
     largest: f32,
+    /// The token of the row that has it.
+    token: Option<u32>,
 }
 
 /// Counts the rows after every layer and keeps how large they are; writes a table when it ends.
@@ -35,15 +37,17 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// A line per layer: rows of prompts, rows of what was generated, the mean of their sizes, the largest number.
+    /// A line per layer: rows of prompts, rows of what was generated, the mean of their sizes, the largest number, and the id of
+    /// the token whose row has it.
     fn table(&self) -> String {
-        let mut table = "layer\tprefill\tdecode\tsize\tlargest\n".to_owned();
+        let mut table = "layer\tprefill\tdecode\tsize\tlargest\ttoken\n".to_owned();
         let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         for (index, layer) in layers.iter().enumerate() {
-            let Layer { prefill, decode, sizes, largest } = layer;
+            let Layer { prefill, decode, sizes, largest, token } = layer;
+            let token = token.map_or("-".to_owned(), |id| id.to_string());
             let mean = sizes / (prefill + decode).max(1) as f64;
             // Writing to a string does not fail.
-            let _ = writeln!(table, "{index}\t{prefill}\t{decode}\t{mean}\t{largest}");
+            let _ = writeln!(table, "{index}\t{prefill}\t{decode}\t{mean}\t{largest}\t{token}");
         }
         table
     }
@@ -83,7 +87,7 @@ impl Component for Statistics {
 
 impl LayerObserver for Statistics {
     fn observe(&self, call: LayerCall) -> Result<()> {
-        let LayerCall { x, layer, sequences, .. } = call;
+        let LayerCall { x, layer, sequences, token_ids, .. } = call;
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
         let known = layers.len();
         let layer = layers.get_mut(layer);
@@ -94,10 +98,16 @@ impl LayerObserver for Statistics {
                 Phase::Decode => &mut layer.decode,
             };
             *count += sequence.rows().len() as u64;
-            for row in x.range(sequence.rows()).iter() {
+            for index in sequence.rows() {
+                let row = x.row(index);
                 let squares: f64 = row.iter().map(|x| f64::from(*x).powi(2)).sum();
                 layer.sizes += (squares / row.len().max(1) as f64).sqrt();
-                layer.largest = row.iter().fold(layer.largest, |largest, x| largest.max(x.abs()));
+                let largest = row.iter().fold(0.0, |largest: f32, x| largest.max(x.abs()));
+                if largest > layer.largest {
+                    layer.largest = largest;
+                    // Rows that were given in the place of tokens have none.
+                    layer.token = token_ids.and_then(|ids| ids.get(index).copied());
+                }
             }
         }
         Ok(())
@@ -128,7 +138,10 @@ mod tests {
         assert!(!file.exists());
         drop(model);
         let table = fs::read_to_string(&file).unwrap();
-        assert_eq!(table, "layer\tprefill\tdecode\tsize\tlargest\n0\t0\t0\t0\t0\n1\t3\t1\t2\t4\n");
+        assert_eq!(
+            table,
+            "layer\tprefill\tdecode\tsize\tlargest\ttoken\n0\t0\t0\t0\t0\t-\n1\t3\t1\t2\t4\t7\n"
+        );
         for outcome in testing::check(&component, &given) {
             assert!(outcome.fault.is_none(), "{outcome}");
         }

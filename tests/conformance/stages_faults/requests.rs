@@ -1,11 +1,10 @@
 //! Whose fault it is: of several requests, of chunks that nobody waits for, and of states that are read.
 
 use crate::mischief::{Mischief, Place};
-use crate::split::{LONG, Making, Split, TOKENS, errors, generated, prompted, taken};
-use menagerie::model::{
-    InferenceStep, ModelError, RopeRegime, SequenceId, SequenceLayout, SequenceRows, StateId, StatePool,
-    StepInput, TransformContext,
+use crate::split::{
+    LONG, Making, Part, Split, TOKENS, computed_part, empty_pool, errors, generated, prompted, taken,
 };
+use menagerie::model::{ModelError, SequenceId, StateId, StatePool};
 use menagerie::pipeline::{Engine, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,25 +72,9 @@ fn steps_of_several_sequences_fail_for_each() {
 
 /// A pool with the states of the prompt.
 fn with_tokens(engine: &Arc<Engine>) -> (StatePool, SequenceId) {
-    let mut pool = engine.pool(engine.pool_options(1, 64)).unwrap();
-    let id = pool.create().unwrap();
-    let rows = SequenceRows {
-        sequence: id,
-        rows: 0..TOKENS.len(),
-        first_position: 0,
-        step: InferenceStep::Prefill {
-            chunk_tokens: TOKENS.len(),
-            chunk_start_position: 0,
-            total_prompt_tokens: TOKENS.len(),
-            is_final_chunk: true,
-        },
-        regime: RopeRegime::Short,
-        logits: 0..0,
-        adapters: None,
-    };
-    let layout = SequenceLayout::new(vec![rows]).unwrap();
-    let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&TOKENS), &mut pool);
-    engine.model.execute(&mut context).unwrap();
+    let (mut pool, id) = empty_pool(engine);
+    let prompt = Part { sequence: id, first: 0, tokens: &TOKENS, wants: 0 };
+    computed_part(engine, &mut pool, prompt, None).unwrap();
     pool.advance(id, TOKENS.len()).unwrap();
     (pool, id)
 }

@@ -2,18 +2,22 @@
 
 use crate::mischief::{Faulty, Mischief, Place};
 use menagerie::assembly::{AssembleOptions, Assembly, StagePlan, assemble_stages};
-use menagerie::model::{Compute, Stage};
+use menagerie::model::{
+    Compute, InferenceStep, ModelError, RopeRegime, SequenceId, SequenceLayout, SequenceRows, Stage,
+    StatePool, StepInput, TransformContext,
+};
 use menagerie::pipeline::{
     Arithmetic, Engine, GenerateError, LogitsOptions, Scheduler, Sequence, Step, StepOutput, TextPipeline,
     Wanted, logits,
 };
 use menagerie::registry::Components;
 use menagerie::stages::{
-    ChainFacts, ChainOptions, Channel, Identity, Shared, StageChain, StageFault, StageName, StageReach,
-    StageWorker, WorkerParts, ring,
+    Carriage, ChainFacts, ChainOptions, Channel, Identity, Shared, StageChain, StageFault, StageName,
+    StageReach, StageWorker, WorkerParts, ring,
 };
 use menagerie_conformance::{fixtures, options};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,6 +27,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// How a split model is made.
 pub(crate) struct Making {
     pub(crate) mischief: Option<(Mischief, Place)>,
+    pub(crate) carriage: Carriage,
     pub(crate) deadline: Duration,
     pub(crate) opening: Duration,
     /// What the chain and each stage say of themselves.
@@ -31,7 +36,8 @@ pub(crate) struct Making {
 
 impl Default for Making {
     fn default() -> Self {
-        Self { mischief: None, deadline: LONG, opening: LONG, identities: Default::default() }
+        let carriage = Carriage::InMemory;
+        Self { mischief: None, carriage, deadline: LONG, opening: LONG, identities: Default::default() }
     }
 }
 
@@ -45,8 +51,12 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn new(mischief: Mischief, place: Place, deadline: Duration) -> Self {
-        Self::made(Making { mischief: Some((mischief, place)), deadline, ..Making::default() })
-            .unwrap_or_else(|fault| panic!("{fault}"))
+        Self::carried(mischief, place, deadline, mischief.carriage())
+    }
+
+    pub(crate) fn carried(mischief: Mischief, place: Place, deadline: Duration, carriage: Carriage) -> Self {
+        let making = Making { mischief: Some((mischief, place)), carriage, deadline, ..Making::default() };
+        Self::made(making).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     pub(crate) fn made(making: Making) -> Result<Self, StageFault> {
@@ -95,7 +105,7 @@ impl Split {
 
 fn faulty(inner: Channel, making: &Making, link: usize) -> Faulty {
     let own = making.mischief.filter(|(_, place)| place.link == link);
-    Faulty::new(inner, own.map(|(mischief, place)| (mischief, place.frame)))
+    Faulty::new(inner, making.carriage, own.map(|(mischief, place)| (mischief, place.frame)))
 }
 
 /// Stages end with their links.
@@ -174,4 +184,52 @@ pub(crate) fn generated(engine: &Arc<Engine>) -> Result<Vec<u32>, String> {
         Ok(bits)
     };
     run().map_err(|error: GenerateError| error.to_string())
+}
+
+/// Tokens of a prompt that are computed in one step, without a scheduler.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'t> {
+    pub(crate) sequence: SequenceId,
+    /// Position of the first.
+    pub(crate) first: usize,
+    pub(crate) tokens: &'t [u32],
+    /// So many of the last ones want logits.
+    pub(crate) wants: usize,
+}
+
+/// A pool with an empty sequence.
+pub(crate) fn empty_pool(engine: &Arc<Engine>) -> (StatePool, SequenceId) {
+    let mut pool = engine.pool(engine.pool_options(2, 256)).unwrap();
+    let id = pool.create().unwrap();
+    (pool, id)
+}
+
+/// The bits of the logits of a part; the sequence is not advanced.
+pub(crate) fn computed_part(
+    engine: &Arc<Engine>,
+    pool: &mut StatePool,
+    part: Part,
+    cancelled: Option<&AtomicBool>,
+) -> Result<Vec<u32>, ModelError> {
+    let Part { sequence, first, tokens, wants } = part;
+    let rows = SequenceRows {
+        sequence,
+        rows: 0..tokens.len(),
+        first_position: first,
+        step: InferenceStep::Prefill {
+            chunk_tokens: tokens.len(),
+            chunk_start_position: first,
+            total_prompt_tokens: first + tokens.len(),
+            is_final_chunk: wants > 0,
+        },
+        regime: RopeRegime::Short,
+        logits: tokens.len() - wants..tokens.len(),
+        adapters: None,
+    };
+    let layout = SequenceLayout::new(vec![rows])?;
+    let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(tokens), pool);
+    context.cancelled = cancelled;
+    let logits = engine.model.execute(&mut context)?;
+    let values = engine.compute.backend.read(&logits)?;
+    Ok(values.iter().map(|value| value.to_bits()).collect())
 }

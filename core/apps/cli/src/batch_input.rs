@@ -6,7 +6,7 @@ use crate::prompt::{self, LONGEST};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// The `url` of lines that ask for vectors.
@@ -89,12 +89,17 @@ impl BatchInput {
         let mut bytes = vec![0; line.bytes];
         let read =
             self.source.seek(SeekFrom::Start(line.start)).and_then(|_| self.source.read_exact(&mut bytes));
-        read.map_err(|error| Failure::about(&self.name, error))?;
+        let help = "put its lines back and run the same command again: it goes on where it was";
+        let about = |reason: String| Failure::about(&self.name, format!("line {} {reason}", line.number));
+        read.map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                about("is not there any more: the file has become shorter".to_owned())
+            }
+            _ => about(format!("cannot be read again: {error}")),
+        })
+        .map_err(|failure| failure.with_help(help))?;
         if checksum(&bytes) != line.checksum {
-            return Err(Failure::about(
-                &self.name,
-                format!("line {} has changed while it was read", line.number),
-            ));
+            return Err(about("has changed while it was read".to_owned()).with_help(help));
         }
         Ok(serde_json::from_slice(&bytes).ok())
     }
@@ -170,6 +175,21 @@ mod tests {
         assert_eq!(values[0], Some(serde_json::json!({ "prompt": 1 })));
         assert_eq!((&values[1], &values[2]), (&None, &Some(Value::String("plain".to_owned()))));
         assert_eq!(values[3], Some(serde_json::json!({ "custom_id": "a" })));
+    }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_is_said_by_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("in.jsonl");
+        std::fs::write(&path, "\"first\"\n\"second\"\n").unwrap();
+        let mut input = BatchInput::open(&path).unwrap();
+        std::fs::write(&path, "\"first\"\n\"sechnd\"\n").unwrap();
+        assert!(input.value(0).is_ok());
+        let said = format!("{:?}", input.value(1).unwrap_err());
+        assert!(said.contains("in.jsonl: line 2 has changed") && said.contains("goes on where"), "{said}");
+        std::fs::write(&path, "\"first\"\n").unwrap();
+        let said = format!("{:?}", input.value(1).unwrap_err());
+        assert!(said.contains("line 2 is not there any more") && said.contains("help: "), "{said}");
     }
 
     #[test]

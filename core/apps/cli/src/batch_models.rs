@@ -48,7 +48,7 @@ impl BatchModels {
         let text = match (no_text(&vectors), with_text) {
             (Some(reason), _) => Err(reason),
             (None, false) => Err("no line asks for text".to_owned()),
-            (None, true) => Ok(given.text(model)?),
+            (None, true) => Ok(model.open_beside(&vectors, given.template)?),
         };
         let vectors = match no_vectors(&vectors, given.pooling) {
             Some(reason) => Err(reason),

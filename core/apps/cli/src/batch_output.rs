@@ -21,6 +21,8 @@ enum Sink {
     Standard,
     /// A file, and its name.
     File(File, String),
+    /// A device or a pipe, and its name: what it took is not there any more.
+    Device(File, String),
 }
 
 impl BatchOutput {
@@ -37,7 +39,7 @@ impl BatchOutput {
         let about = |error: std::io::Error| Failure::about(&name, error);
         if output_file::is_device(path) {
             let device = File::options().write(true).open(path).map_err(about)?;
-            return Ok(Self { sink: Sink::File(device, name), done: HashMap::new() });
+            return Ok(Self { sink: Sink::Device(device, name), done: HashMap::new() });
         }
         let mut file =
             File::options().read(true).append(true).create(true).truncate(false).open(path).map_err(about)?;
@@ -73,11 +75,14 @@ impl BatchOutput {
         match &mut self.sink {
             Sink::Standard => output::write(&line),
             Sink::File(file, name) => file.write_all(line.as_bytes()).map_err(|error| {
+                Failure::about(&*name, error)
+                    .with_help("make room and run the same command again: it goes on where it was")
+            }),
+            Sink::Device(device, name) => device.write_all(line.as_bytes()).map_err(|error| {
                 if error.kind() == ErrorKind::BrokenPipe {
                     return Failure::OutputClosed;
                 }
                 Failure::about(&*name, error)
-                    .with_help("make room and run the same command again: it goes on where it was")
             }),
         }
     }
@@ -88,10 +93,8 @@ impl BatchOutput {
     /// The file cannot be written.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.sink {
-            Sink::File(file, name) if file.metadata().is_ok_and(|found| found.is_file()) => {
-                file.sync_all().map_err(|error| Failure::about(name, error))
-            }
-            _ => Ok(()),
+            Sink::File(file, name) => file.sync_all().map_err(|error| Failure::about(name, error)),
+            Sink::Standard | Sink::Device(..) => Ok(()),
         }
     }
 }

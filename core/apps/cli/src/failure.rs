@@ -1,6 +1,6 @@
 //! [`Failure`]: how a command ends when it does not succeed, and with which exit code.
 
-use crate::template_fault;
+use crate::{report, template_fault};
 use menagerie::pipeline::{GenerateError, LoadError};
 use menagerie::quantise::QuantiseError;
 use menagerie::synth::SynthError;
@@ -42,6 +42,24 @@ impl Failure {
         }
     }
 
+    /// What comes of parts that all were tried: the first that failed, once the others that did are said.
+    pub(crate) fn of_all(parts: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
+        let mut failed: Vec<Self> = parts.into_iter().filter_map(Result::err).collect();
+        // Who has gone is not told, but what went wrong beside that is.
+        let first = failed.iter().position(|failure| !matches!(failure, Self::OutputClosed)).unwrap_or(0);
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let first = failed.remove(first);
+        for other in failed {
+            match other {
+                Self::Usage(said) | Self::Failed(said) | Self::Output(said) => report::error(&said),
+                Self::Arguments(_) | Self::Reported | Self::Interrupted | Self::OutputClosed => {}
+            }
+        }
+        Err(first)
+    }
+
     /// The same, with what to do about it.
     pub(crate) fn with_help(self, help: &str) -> Self {
         match self {
@@ -71,5 +89,23 @@ impl<E: Error + 'static> From<E> for Failure {
             return Self::Usage(fault.clone());
         }
         Self::Failed(template_fault::placed(any).unwrap_or_else(|| error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_all_that_failed_the_first_counts_and_who_has_gone_last() {
+        let failed = |text: &str| Err(Failure::Failed(text.to_owned()));
+        assert!(Failure::of_all([Ok(()), Ok(())]).is_ok());
+        let first = Failure::of_all([Ok(()), failed("one"), failed("two")]).unwrap_err();
+        assert_eq!(first.said(), "one");
+        let first = Failure::of_all([Err(Failure::OutputClosed), failed("full")]).unwrap_err();
+        assert_eq!(first.said(), "full");
+        let first = Failure::of_all([Err(Failure::Interrupted), failed("full")]).unwrap_err();
+        assert!(matches!(first, Failure::Interrupted));
+        assert!(matches!(Failure::of_all([Err(Failure::OutputClosed)]), Err(Failure::OutputClosed)));
     }
 }

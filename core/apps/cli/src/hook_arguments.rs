@@ -32,6 +32,11 @@ impl HookArguments {
         !self.control_vector.is_empty() || !self.hook.is_empty()
     }
 
+    /// Refuses hooks that there are not, and options that they do not take, before anything is opened.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.hook.iter().try_for_each(|hook| NamedHook::parse(hook).map(drop)).map_err(Failure::Usage)
+    }
+
     /// Lets what is asked for act in everything that the pipeline begins from now on.
     pub(crate) fn install(&self, pipeline: &mut TextPipeline) -> Result<(), Failure> {
         if !self.control_vector.is_empty() {

@@ -276,6 +276,16 @@ impl ModelArguments {
         Ok(said(pipeline))
     }
 
+    /// [`Self::open_with_template`] over the weights of a model that is open for vectors.
+    pub(crate) fn open_beside(
+        &self,
+        vectors: &EmbeddingPipeline,
+        template: &TemplateArguments,
+    ) -> Result<TextPipeline, Failure> {
+        let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened().clone());
+        self.open_changed(template, None, &share).map(said)
+    }
+
     /// Opens the model with something around its linears, and prints what every load must say.
     pub(crate) fn open_wrapped(&self, wrapper: LoadWrapper) -> Result<TextPipeline, Failure> {
         let template = TemplateArguments::default();

@@ -157,6 +157,11 @@ impl SamplingArguments {
         Ok(())
     }
 
+    /// Refuses samplers that there are not, and options that they do not take, before anything is opened.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.sampler.iter().try_for_each(|sampler| Sampler::parse(sampler).map(drop)).map_err(Failure::Usage)
+    }
+
     /// The request these arguments stand for, over the model's own defaults.
     pub(crate) fn request(
         &self,

@@ -125,6 +125,10 @@ impl Backend for CpuBackend {
         values(rows).map(Cow::Borrowed)
     }
 
+    fn take(&self, mut rows: Rows) -> Result<Vec<f32>> {
+        Ok(rows.data_mut::<HostRows>()?.taken())
+    }
+
     fn copy(&self, rows: &Rows) -> Result<Rows> {
         let source = values(rows)?;
         let mut out = HostRows::unwritten(&self.buffers, source.len());

@@ -35,6 +35,9 @@ impl Buffers {
     }
 
     fn give(&self, buffer: Vec<f32>) {
+        if buffer.capacity() == 0 {
+            return;
+        }
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.push(buffer);
         if free.len() > KEPT {
@@ -65,6 +68,11 @@ impl HostRows {
     /// The values, to change.
     pub(crate) fn values_mut(&mut self) -> &mut [f32] {
         &mut self.values
+    }
+
+    /// The values, which it has no more.
+    pub(crate) fn taken(&mut self) -> Vec<f32> {
+        std::mem::take(&mut self.values)
     }
 
     /// As `[rows, cols]`.
@@ -98,6 +106,16 @@ mod tests {
         assert_eq!((second.values().as_ptr(), second.values().len()), (address, 90));
         let other = HostRows::unwritten(&home, 90);
         assert_ne!(other.values().as_ptr(), address);
+    }
+
+    #[test]
+    fn values_that_are_taken_are_moved_and_nothing_is_left() {
+        let home = Arc::new(Buffers::default());
+        let mut rows = HostRows::of(&home, vec![1.0; 100]);
+        let address = rows.values().as_ptr();
+        let taken = rows.taken();
+        drop(rows);
+        assert_eq!((taken.as_ptr(), taken.len(), home.free.lock().unwrap().len()), (address, 100, 0));
     }
 
     #[test]

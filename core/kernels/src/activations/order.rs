@@ -1,4 +1,4 @@
-//! Orders of the values of a single row that spare the one-row kernels shuffles.
+//! Orders of the values of rows that spare kernels shuffles.
 
 use crate::blocks::SUPER;
 
@@ -9,10 +9,16 @@ pub(crate) enum Order {
     Paired,
     /// The halves of each four 32s apart: as the nibbles of four blocks of Q4_0 lie.
     Halved,
-    /// The first eight of every 32, then the second eight, and so on: as the entries of code books are looked up.
-    Quartered,
+    /// The first of every eight, then the second of every eight, and so on: as the entries of code books are looked up.
+    Eights,
+    /// The same of every four.
+    Fours,
     /// The halves of each eight 16s apart: as the nibbles of two blocks of NVFP4 lie.
     Sixteens,
+    /// Each two 16s that follow one another, four values of each in turn: as the tiles of wide formats are multiplied.
+    PairedSixteens,
+    /// The same of 32s, 0 and 2, 1 and 3, 4 and 6, 5 and 7.
+    PairedGroups,
     /// As the digits of TQ1_0 lie: five times those of 52 bytes, filled up with zeros to 64.
     Digits,
 }
@@ -22,29 +28,52 @@ const ZEROS: u8 = u8::MAX;
 
 impl Order {
     /// How many there are.
-    pub(super) const COUNT: usize = 5;
+    pub(super) const COUNT: usize = 8;
 
     /// The values of a panel, those filled up included.
     pub(crate) fn panel(self) -> usize {
-        4 * self.sources().len()
+        match self {
+            Order::Eights | Order::Fours => SUPER,
+            _ => 4 * self.sources().len(),
+        }
     }
 
-    /// Which four values of the panel stand at each place.
+    /// Which four values of the panel stand at each place; of orders that keep four values together.
     fn sources(self) -> &'static [u8] {
         match self {
             Order::Paired => &const { paired() },
             Order::Halved => &const { apart(4, 8) },
-            Order::Quartered => &const { apart(2, 8) },
+            Order::Eights | Order::Fours => &[],
             Order::Sixteens => &const { apart(2, 4) },
+            Order::PairedSixteens => &const { in_turn(4) },
+            Order::PairedGroups => &const { in_turn(8) },
             Order::Digits => &const { digits() },
         }
     }
 
     /// Arranges whole panels.
     pub(super) fn arrange(self, values: &[u8], to: &mut [u8]) {
+        match self {
+            Order::Eights => return every::<8>(values, to),
+            Order::Fours => return every::<4>(values, to),
+            Order::PairedSixteens => return take_turns::<4>(values, to),
+            Order::PairedGroups => return take_turns::<8>(values, to),
+            _ => {}
+        }
         for (from, to) in values.chunks_exact(SUPER).zip(to.chunks_exact_mut(self.panel())) {
             for (&source, to) in self.sources().iter().zip(to.as_chunks_mut::<4>().0) {
                 *to = from.as_chunks::<4>().0.get(usize::from(source)).copied().unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// Arranges whole panels: the first of every `N`, then the second of every `N`, and so on.
+fn every<const N: usize>(values: &[u8], to: &mut [u8]) {
+    for (from, to) in values.as_chunks::<SUPER>().0.iter().zip(to.as_chunks_mut::<SUPER>().0) {
+        for (n, to) in to.chunks_exact_mut(SUPER / N).enumerate() {
+            for (from, to) in from.as_chunks::<N>().0.iter().zip(to) {
+                *to = from[n];
             }
         }
     }
@@ -71,6 +100,34 @@ const fn apart(unit: usize, group: usize) -> [u8; SUPER / 4] {
         i += 1;
     }
     sources
+}
+
+/// The fours of two groups of so many in turn; between two groups of eight lies another.
+const fn in_turn(group: usize) -> [u8; SUPER / 4] {
+    let (apart, mut sources) = (if group == 4 { 4 } else { 16 }, [0; SUPER / 4]);
+    let mut i = 0;
+    while i < sources.len() {
+        let (span, within) = (i / (2 * apart) * (2 * apart), i % (2 * apart));
+        let (pair, at) = (within / (2 * group), within % (2 * group));
+        sources[i] = (span + pair * group + at % 2 * apart + at / 2) as u8;
+        i += 1;
+    }
+    sources
+}
+
+/// As `in_turn` says, for many rows.
+fn take_turns<const GROUP: usize>(values: &[u8], to: &mut [u8]) {
+    let (apart, values, to) =
+        (if GROUP == 4 { 4 } else { 16 }, values.as_chunks::<4>().0, to.as_chunks_mut::<4>().0);
+    for (from, to) in values.chunks_exact(2 * apart).zip(to.chunks_exact_mut(2 * apart)) {
+        let (first, second) = from.split_at(apart);
+        let groups = first.as_chunks::<GROUP>().0.iter().zip(second.as_chunks::<GROUP>().0);
+        for ((first, second), to) in groups.zip(to.chunks_exact_mut(2 * GROUP)) {
+            for ((a, b), to) in first.iter().zip(second).zip(to.as_chunks_mut::<2>().0) {
+                *to = [*a, *b];
+            }
+        }
+    }
 }
 
 const fn digits() -> [u8; 80] {
@@ -101,7 +158,16 @@ mod tests {
     #[test]
     fn orders_have_every_value_once() {
         let values: Vec<u8> = (0..=255).collect();
-        let all = [Order::Paired, Order::Halved, Order::Quartered, Order::Sixteens, Order::Digits];
+        let all = [
+            Order::Paired,
+            Order::Halved,
+            Order::Eights,
+            Order::Fours,
+            Order::Sixteens,
+            Order::PairedSixteens,
+            Order::PairedGroups,
+            Order::Digits,
+        ];
         assert_eq!(all.len(), Order::COUNT);
         for order in all {
             let mut to = vec![0; order.panel()];
@@ -109,18 +175,28 @@ mod tests {
             let mut seen: Vec<u8> = to.iter().copied().filter(|&v| v != 0).collect();
             seen.sort_unstable();
             assert_eq!(seen, values[1..], "{order:?}");
+            if order.sources().is_empty() {
+                continue;
+            }
+            let fours: Vec<u8> = to.chunks(4).map(|four| four[0] / 4).collect();
+            let wanted: Vec<u8> =
+                order.sources().iter().map(|&from| if from == ZEROS { 0 } else { from }).collect();
+            assert_eq!(fours, wanted, "{order:?}");
         }
         let first = |order: Order, at: usize| {
             let mut to = vec![0; order.panel()];
             order.arrange(&values, &mut to);
             to[at]
         };
+        assert_eq!([4, 8, 32].map(|at| first(Order::PairedSixteens, at)), [16, 4, 32]);
+        assert_eq!([4, 8, 64, 128].map(|at| first(Order::PairedGroups, at)), [64, 4, 32, 128]);
         assert_eq!([first(Order::Paired, 32), first(Order::Paired, 64)], [64, 32]);
         assert_eq!(
             [first(Order::Halved, 16), first(Order::Halved, 64), first(Order::Halved, 128)],
             [32, 16, 128]
         );
-        assert_eq!([first(Order::Quartered, 8), first(Order::Quartered, 64)], [32, 8]);
+        assert_eq!([first(Order::Eights, 1), first(Order::Eights, 32)], [8, 1]);
+        assert_eq!([first(Order::Fours, 1), first(Order::Fours, 64)], [4, 1]);
         assert_eq!(
             [first(Order::Sixteens, 8), first(Order::Sixteens, 64), first(Order::Sixteens, 128)],
             [16, 8, 128]

@@ -44,6 +44,8 @@ pub(crate) struct Quantised {
 
 /// How many rows one task quantises.
 const ROWS_PER_TASK: usize = 8;
+/// How many panels one task puts into another order.
+const PANELS_PER_TASK: usize = 256;
 
 impl Quantised {
     /// Rounds all rows; in parallel where there are many.
@@ -126,12 +128,25 @@ impl Quantised {
     }
 
     /// Makes the values in an order, if they are not there yet.
-    pub(crate) fn arrange(&self, cpu: &Cpu, order: Order) {
-        self.orders[order as usize].get_or_init(|| {
+    ///
+    /// # Errors
+    /// [`KernelError::JobPanicked`].
+    pub(crate) fn arrange(&self, cpu: &Cpu, order: Order) -> Result<(), KernelError> {
+        let slot = &self.orders[order as usize];
+        // Made outside the lock, so that no thread waits for another one's parallel region.
+        if slot.get().is_none() {
             let mut to = cpu.pool().buffers().take(self.panels() * self.rows * order.panel());
-            order.arrange(self.q.bytes(), to.bytes_mut());
-            to
-        });
+            let (from, bytes) = (self.q.bytes(), to.bytes_mut());
+            if self.rows <= ROWS_PER_TASK {
+                order.arrange(from, bytes);
+            } else {
+                cpu.pool().run_chunks(bytes, PANELS_PER_TASK * order.panel(), &|task, to| {
+                    order.arrange(&from[task * PANELS_PER_TASK * SUPER..], to);
+                })?;
+            }
+            slot.get_or_init(|| to);
+        }
+        Ok(())
     }
 
     /// The values in an order, `[panel][row]`; empty if nobody has asked for it.

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use super::biases::Distance;
-use super::cache::{Addresses, F16, F32, Q8, widen_columns, widen_rows};
+use super::cache::{Addresses, F16, F32, Q8, Rows, widen_columns, widen_rows};
 use super::online_softmax::{OnlineSoftmax, STRIP};
-use super::parts::{PART, Unfinished, last_factor};
+use super::parts::{Joined, PART, last_factor};
 use super::products::TileScores;
+use super::rows::Prefetch;
 use super::{AttentionSequence, BLOCK, Call};
 use crate::kv::KvType;
 use crate::memory::Scratch;
@@ -32,6 +33,7 @@ struct Tiles<'a> {
     keys: &'a mut [f32],
     /// Values of a block, `[64, value_dim rounded up]`.
     values: &'a mut [f32],
+    /// Vectors, one per strip of rows.
     max: &'a mut [f32],
     sums: &'a mut [f32],
     /// Of the parts before: results, maxima and sums, where there are more parts than one.
@@ -49,27 +51,38 @@ impl Kernel for ManyRows<'_> {
         let ManyRows { call, sequence, kv_head, first, count, scratch } = self;
         let sequence = &call.sequences[sequence];
         let position = sequence.first_position + first;
-        let low = call.shape.mask.visible(position, sequence.total()).start;
-        let high = call.shape.mask.visible(position + count - 1, sequence.total()).end;
-        let several = usize::from(low / PART != high.saturating_sub(1) / PART);
+        let of_first = call.shape.mask.visible(position, sequence.total());
+        let of_last = call.shape.mask.visible(position + count - 1, sequence.total());
+        let (keys, shared) = (of_first.start..of_last.end, of_last.start..of_first.end);
+        let several = usize::from(keys.start / PART != keys.end.saturating_sub(1) / PART);
         // Every piece a multiple of sixteen: all stay aligned.
-        let sizes = [rows * key_dim, rows * wide, key_dim * BLOCK, BLOCK * wide, rows, rows];
-        let [q, out, keys, values, max, sums] = sizes.map(|size| size.next_multiple_of(LANES));
+        let kept = rows.div_ceil(STRIP) * LANES;
+        let sizes = [rows * key_dim, rows * wide, key_dim * BLOCK, BLOCK * wide, kept, kept];
+        let [q, out, tile, values, max, sums] = sizes.map(|size| size.next_multiple_of(LANES));
         let before = [out, max, sums].map(|size| several * size);
-        let total = q + out + keys + values + max + sums + before.iter().sum::<usize>();
+        let total = q + out + tile + values + max + sums + before.iter().sum::<usize>();
         let mut rest = scratch.floats(total);
         let mut cut = |size| rest.split_off_mut(..size).unwrap_or(&mut []);
         let room = Tiles {
             q: cut(q),
             out: cut(out),
-            keys: cut(keys),
+            keys: cut(tile),
             values: cut(values),
             max: cut(max),
             sums: cut(sums),
             before: before.map(cut),
         };
-        s.call(ManyRowsLoop { call, sequence, kv_head, first, count, keys: low..high, room });
+        s.call(ManyRowsLoop { call, sequence, kv_head, first, count, keys, shared, ahead: None, room });
     }
+}
+
+/// What the rows of a strip see of a block.
+struct Seen {
+    /// From which key to which, counted from the first key of the block; empty if none.
+    spans: [(usize, usize); STRIP],
+    /// Positions of the queries, counted likewise.
+    positions: [isize; STRIP],
+    heads: [usize; STRIP],
 }
 
 /// The loop over the blocks of keys.
@@ -81,6 +94,10 @@ struct ManyRowsLoop<'a> {
     count: usize,
     /// Positions of what the rows see.
     keys: Range<usize>,
+    /// Positions of what all of them see, if there are such.
+    shared: Range<usize>,
+    /// The keys and values of the next block: asked for along the way.
+    ahead: Option<[Prefetch; 2]>,
     room: Tiles<'a>,
 }
 
@@ -100,17 +117,19 @@ impl Kernel for ManyRowsLoop<'_> {
             let tile = &mut *self.room.values;
             let rows = &values.addresses(base, self.kv_head);
             s.call(Widen { kind: values.kind(), rows, dim: values.dim(), turned: false, tile });
-            self.block(s, base);
-            if (base + BLOCK).is_multiple_of(PART) || base + BLOCK >= self.keys.end {
-                self.end_part(s);
+            let next = base + BLOCK;
+            if next < self.keys.end {
+                let ahead = |rows: Rows| Prefetch::new(rows.addresses(next, self.kv_head), rows.span(1), 1);
+                self.ahead = Some([ahead(keys), ahead(values)]);
             }
+            self.block(s, base);
         }
         self.finish(s);
     }
 }
 
 impl ManyRowsLoop<'_> {
-    /// Copies the queries, scaled, and clears the results.
+    /// Copies the queries, scaled, and clears what will be kept of parts.
     #[inline(always)]
     fn begin(&mut self) {
         let shape = self.call.shape;
@@ -123,77 +142,127 @@ impl ManyRowsLoop<'_> {
                 *to = from * shape.scale;
             }
         }
-        self.room.out.fill(0.0);
-        self.room.max.fill(f32::NEG_INFINITY);
-        self.room.sums.fill(0.0);
         self.room.before.iter_mut().for_each(|of_all| of_all.fill(0.0));
-    }
-
-    /// What the rows have of a part goes to the parts before, if there are more than one.
-    #[inline(always)]
-    fn end_part<S: Simd>(&mut self, s: S) {
-        let wide = self.call.shape.value_dim.next_multiple_of(LANES);
-        let Tiles { out, max, sums, before: [all_out, all_max, all_sums], .. } = &mut self.room;
-        if all_sums.is_empty() {
-            return;
-        }
-        let results = out.chunks_exact_mut(wide).zip(all_out.chunks_exact_mut(wide));
-        for (row, (result, values)) in results.enumerate().take(self.count * self.call.group()) {
-            // The largest weight is 1: a sum of 0 is that of no key at all.
-            if sums[row] == 0.0 {
-                continue;
-            }
-            let mut all = Unfinished { max: &mut all_max[row], sum: &mut all_sums[row], values };
-            if *all.sum == 0.0 {
-                all.values.copy_from_slice(result);
-                (*all.max, *all.sum) = (max[row], sums[row]);
-            } else {
-                all.add(s, max[row], sums[row], result);
-            }
-            result.fill(0.0);
-            (max[row], sums[row]) = (f32::NEG_INFINITY, 0.0);
-        }
     }
 
     /// All rows against the block of keys at `base`, whose tiles are ready.
     #[inline(always)]
     fn block<S: Simd>(&mut self, s: S, base: usize) {
-        let (sequence, mask) = (self.sequence, self.call.shape.mask);
-        let group = self.call.group();
-        let rows = self.count * group;
+        let ends = (base + BLOCK).is_multiple_of(PART) || base + BLOCK >= self.keys.end;
         let mut scores = [[0.0; BLOCK]; STRIP];
-        let mut alpha = [0.0; LANES];
-        let distance = self.call.distance.as_ref();
+        let rows = self.count * self.call.group();
+        let share = BLOCK.div_ceil(rows.div_ceil(STRIP));
         for start in (0..rows).step_by(STRIP) {
-            let count = STRIP.min(rows - start);
-            let mut visible = [(0, 0); STRIP];
-            let (mut positions, mut heads) = ([0; STRIP], [0; STRIP]);
-            let mut seen = 0;
-            for (i, span) in visible[..count].iter_mut().enumerate() {
-                let position = sequence.first_position + self.first + (start + i) / group;
-                positions[i] = position as isize - base as isize;
-                heads[i] = self.kv_head * group + (start + i) % group;
-                let keys = mask.visible(position, sequence.total());
-                *span =
-                    (keys.start.clamp(base, base + BLOCK) - base, keys.end.clamp(base, base + BLOCK) - base);
-                if span.0 < span.1 {
-                    seen = seen.max(span.1);
-                }
+            for ahead in self.ahead.iter_mut().flatten() {
+                ahead.ask(s, share);
             }
-            if seen == 0 {
+            self.strip(s, base, start, &mut scores);
+            if ends {
+                self.end_part(s, start);
+            }
+        }
+    }
+
+    /// Whether a part begins with the block at `base`.
+    #[inline(always)]
+    fn begins(&self, base: usize) -> bool {
+        base.is_multiple_of(PART) || base <= self.keys.start
+    }
+
+    /// The strip at `start` against the block at `base`.
+    #[inline(always)]
+    fn strip<S: Simd>(&mut self, s: S, base: usize, start: usize, scores: &mut [[f32; BLOCK]; STRIP]) {
+        let count = STRIP.min(self.count * self.call.group() - start);
+        let whole = self.shared.start <= base && base + BLOCK <= self.shared.end;
+        let distance = self.call.distance.as_ref();
+        let mut seen = Seen { spans: [(0, BLOCK); STRIP], positions: [0; STRIP], heads: [0; STRIP] };
+        if !whole || distance.is_some() {
+            seen = self.seen(base, start, count);
+        }
+        let keys = seen.spans[..count].iter().filter(|span| span.0 < span.1).map(|span| span.1).max();
+        let keys = if whole { BLOCK } else { keys.unwrap_or(0) };
+        if self.begins(base) {
+            self.begin_part(start, whole);
+        }
+        if keys == 0 {
+            return;
+        }
+        self.scores(s, (start, count), keys, scores);
+        let mut alpha = [0.0; LANES];
+        let Seen { spans, positions, heads } = &seen;
+        s.call(OnlineSoftmax {
+            scores: &mut scores[..count],
+            visible: (!whole).then_some(spans),
+            softcap: self.call.shape.softcap,
+            distance: distance.map(|bias| Distance { bias, heads, positions }),
+            max: &mut self.room.max.as_chunks_mut().0[start / STRIP],
+            sums: &mut self.room.sums.as_chunks_mut().0[start / STRIP],
+            alpha: &mut alpha,
+        });
+        if whole {
+            let alpha = (!self.begins(base)).then_some(&alpha);
+            self.weigh(s, start, [0..count, 0..BLOCK], scores, alpha);
+        } else {
+            self.values(s, start, &spans[..count], scores, alpha);
+        }
+    }
+
+    /// What `count` rows from `start` see of the block at `base`.
+    fn seen(&self, base: usize, start: usize, count: usize) -> Seen {
+        let (sequence, mask, group) = (self.sequence, self.call.shape.mask, self.call.group());
+        let mut seen = Seen { spans: [(0, 0); STRIP], positions: [0; STRIP], heads: [0; STRIP] };
+        for i in 0..count {
+            let position = sequence.first_position + self.first + (start + i) / group;
+            seen.positions[i] = position as isize - base as isize;
+            seen.heads[i] = self.kv_head * group + (start + i) % group;
+            let keys = mask.visible(position, sequence.total());
+            let inside = |key: usize| key.clamp(base, base + BLOCK) - base;
+            seen.spans[i] = (inside(keys.start), inside(keys.end));
+        }
+        seen
+    }
+
+    /// Clears what the rows of the strip at `start` have of a part. If all see the `whole` of its first block, that overwrites
+    /// the results.
+    #[inline(always)]
+    fn begin_part(&mut self, start: usize, whole: bool) {
+        let kept = start / STRIP * LANES..(start / STRIP + 1) * LANES;
+        self.room.max[kept.clone()].fill(f32::NEG_INFINITY);
+        self.room.sums[kept].fill(0.0);
+        if !whole {
+            let wide = self.call.shape.value_dim.next_multiple_of(LANES);
+            let end = (start + STRIP).min(self.count * self.call.group());
+            self.room.out[start * wide..end * wide].fill(0.0);
+        }
+    }
+
+    /// What the rows of the strip at `start` have of a part goes to the parts before, if there are more than one.
+    #[inline(always)]
+    fn end_part<S: Simd>(&mut self, s: S, start: usize) {
+        let Tiles { out, max, sums, before: [all_out, all_max, all_sums], .. } = &mut self.room;
+        if all_sums.is_empty() {
+            return;
+        }
+        let wide = self.call.shape.value_dim.next_multiple_of(LANES);
+        let strip = start / STRIP;
+        let (max, sums) = (&max.as_chunks::<LANES>().0[strip], &sums.as_chunks::<LANES>().0[strip]);
+        let all_max = &mut all_max.as_chunks_mut::<LANES>().0[strip];
+        let all_sums = &mut all_sums.as_chunks_mut::<LANES>().0[strip];
+        let joined = Joined::new(s, [all_max, all_sums], [max, sums]);
+        let end = (start + STRIP).min(self.count * self.call.group());
+        let results = out[start * wide..end * wide].chunks_exact(wide);
+        for (row, (next, all)) in results.zip(all_out[start * wide..].chunks_exact_mut(wide)).enumerate() {
+            // The largest weight is 1: a sum of 0 is that of no key at all.
+            if sums[row] == 0.0 {
                 continue;
             }
-            self.scores(s, (start, count), seen, &mut scores);
-            s.call(OnlineSoftmax {
-                scores: &mut scores[..count],
-                visible: &visible,
-                softcap: self.call.shape.softcap,
-                distance: distance.map(|bias| Distance { bias, heads: &heads, positions: &positions }),
-                max: &mut self.room.max[start..start + count],
-                sums: &mut self.room.sums[start..start + count],
-                alpha: &mut alpha[..count],
-            });
-            self.values(s, start, &visible[..count], &scores, alpha);
+            if all_sums[row] == 0.0 {
+                all.copy_from_slice(next);
+                (all_max[row], all_sums[row]) = (max[row], sums[row]);
+            } else {
+                joined.add(s, row, all, next);
+                (all_max[row], all_sums[row]) = (joined.max[row], joined.sums[row]);
+            }
         }
     }
 
@@ -232,25 +301,25 @@ impl ManyRowsLoop<'_> {
             let end = if whole { low } else { span.1 };
             row = rows.end;
             if span.0 < end {
-                self.weigh(s, start, [rows.clone(), span.0..end], weights, &alpha);
+                self.weigh(s, start, [rows.clone(), span.0..end], weights, Some(&alpha));
                 alpha[rows].fill(1.0);
             }
         }
         if !whole {
             return;
         }
-        self.weigh(s, start, [0..visible.len(), low..high], weights, &alpha);
+        self.weigh(s, start, [0..visible.len(), low..high], weights, Some(&alpha));
         let mut row = 0;
         for alike in visible.chunk_by(|a, b| a == b) {
             let (rows, span) = (row..row + alike.len(), alike[0]);
             row = rows.end;
             if high < span.1 {
-                self.weigh(s, start, [rows, high..span.1], weights, &[1.0; LANES]);
+                self.weigh(s, start, [rows, high..span.1], weights, Some(&[1.0; LANES]));
             }
         }
     }
 
-    /// The keys `keys` of the block for some rows of the strip at `start`.
+    /// The keys `keys` of the block for some rows of the strip at `start`; without factors a fresh result.
     #[inline(always)]
     fn weigh<S: Simd>(
         &mut self,
@@ -258,7 +327,7 @@ impl ManyRowsLoop<'_> {
         start: usize,
         [rows, keys]: [Range<usize>; 2],
         weights: &[[f32; BLOCK]; STRIP],
-        alpha: &[f32; LANES],
+        alpha: Option<&[f32; LANES]>,
     ) {
         let wide = self.call.shape.value_dim.next_multiple_of(LANES);
         let out = &mut self.room.out[(start + rows.start) * wide..(start + rows.end) * wide];
@@ -273,7 +342,7 @@ impl ManyRowsLoop<'_> {
             b_stride: wide,
             c: out.as_mut_ptr(),
             c_stride: wide,
-            alpha: alpha[rows].as_ptr(),
+            alpha: alpha.map_or(std::ptr::null(), |alpha| alpha[rows].as_ptr()),
         };
         s.call(Multiply(&product));
     }
@@ -291,7 +360,8 @@ impl ManyRowsLoop<'_> {
         for row in 0..self.count * group {
             let head = self.kv_head * group + row % group;
             let sink = self.call.sinks.map(|sinks| sinks[head]);
-            let factor = last_factor(s, max[row], sums[row], sink);
+            let kept = row / STRIP * LANES + row % STRIP;
+            let factor = last_factor(s, max[kept], sums[kept], sink);
             let from = &out[row * wide..row * wide + shape.value_dim];
             let at = ((sequence.first_row + self.first + row / group) * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.

@@ -33,9 +33,10 @@ impl Kernel for OneRow<'_> {
         let heads = group * self.kv_heads.len();
         let key_wide = self.call.shape.key_dim.next_multiple_of(LANES);
         let wide = self.call.shape.value_dim.next_multiple_of(LANES);
-        let each = heads.next_multiple_of(LANES);
+        let each = self.kv_heads.len() * group.div_ceil(STRIP) * LANES;
+        let factors = group.next_multiple_of(LANES);
         let sizes =
-            [heads * key_wide, heads * wide, group * BLOCK, BLOCK * key_wide.max(wide), each, each, each];
+            [heads * key_wide, heads * wide, group * BLOCK, BLOCK * key_wide.max(wide), each, each, factors];
         let OneRow { call, sequence, kv_heads, part, partials, scratch } = self;
         let rest = scratch.floats(sizes.iter().sum());
         let (q, rest) = rest.split_at_mut(sizes[0]);
@@ -69,8 +70,10 @@ struct OneRowLoop<'a> {
     scores: &'a mut [f32],
     /// A widened block, for heads that are not whole vectors.
     tile: &'a mut [f32],
+    /// Vectors, one per strip of a key-value head's query heads.
     max: &'a mut [f32],
     sums: &'a mut [f32],
+    /// One factor for each of a key-value head's query heads.
     alpha: &'a mut [f32],
 }
 
@@ -191,21 +194,23 @@ impl OneRowLoop<'_> {
         });
         for start in (0..group).step_by(STRIP) {
             let strip = start..(start + STRIP).min(group);
-            let heads = first + strip.start..first + strip.end;
+            let kept = first / group * group.div_ceil(STRIP) + start / STRIP;
             let own = kv_head * group + strip.start;
+            let mut alpha = [0.0; LANES];
             let query_heads = &std::array::from_fn(|row| own + row);
             let position = self.task.call.sequences[self.task.sequence].first_position;
             let positions = &[position as isize - keys.base as isize; STRIP];
             let distance = self.task.call.distance.as_ref();
             s.call(OnlineSoftmax {
-                scores: &mut self.scores.as_chunks_mut::<BLOCK>().0[strip],
-                visible: &[span; STRIP],
+                scores: &mut self.scores.as_chunks_mut::<BLOCK>().0[strip.clone()],
+                visible: (span != (0, BLOCK)).then_some(&[span; STRIP]),
                 softcap: shape.softcap,
                 distance: distance.map(|bias| Distance { bias, heads: query_heads, positions }),
-                max: &mut self.max[heads.clone()],
-                sums: &mut self.sums[heads.clone()],
-                alpha: &mut self.alpha[heads],
+                max: &mut self.max.as_chunks_mut().0[kept],
+                sums: &mut self.sums.as_chunks_mut().0[kept],
+                alpha: &mut alpha,
             });
+            self.alpha[strip.clone()].copy_from_slice(&alpha[..strip.len()]);
         }
         let wide = shape.value_dim.next_multiple_of(LANES);
         let (kind, rows) = values.in_vectors(s, kv_head, self.tile);
@@ -213,7 +218,7 @@ impl OneRowLoop<'_> {
             kind,
             heads: group,
             weights: self.scores,
-            alpha: &self.alpha[first..first + group],
+            alpha: &self.alpha[..group],
             rows: &rows,
             ahead: &mut values.ahead,
             span,
@@ -249,15 +254,18 @@ impl OneRowLoop<'_> {
         for index in 0..task.kv_heads.len() * group {
             let head = task.kv_heads.start * group + index;
             let result = &self.out[index * wide..(index + 1) * wide];
+            let (kv_head, own) = (index / group, index % group);
+            let kept = (kv_head * group.div_ceil(STRIP) + own / STRIP) * LANES + own % STRIP;
+            let (max, sum) = (self.max[kept], self.sums[kept]);
             if let Some(place) = task.partials.place(task.sequence, task.part, head) {
                 // SAFETY: this task alone has this sequence, part and head.
                 let slot = unsafe { task.partials.slot(place) };
-                slot[..HEADER].copy_from_slice(&[self.max[index], self.sums[index]]);
+                slot[..HEADER].copy_from_slice(&[max, sum]);
                 slot[HEADER..].copy_from_slice(result);
                 continue;
             }
             let sink = task.call.sinks.map(|sinks| sinks[head]);
-            let factor = last_factor(s, self.max[index], self.sums[index], sink);
+            let factor = last_factor(s, max, sum, sink);
             let at = (sequence.first_row * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.
             let to = unsafe { std::slice::from_raw_parts_mut(task.call.out.at(at), shape.value_dim) };

@@ -13,72 +13,98 @@ use crate::simd::{Kernel, LANES, Simd, exp};
 /// Rows of one step at most: their factors fill one vector.
 pub(super) const STRIP: usize = 12;
 
-/// Scores of one block become weights; the running maxima and sums move on.
+/// Scores of one block become weights; the running maxima and sums move on. Row `i` has lane `i` of what is kept of rows;
+/// lanes without a row mean nothing.
 pub(super) struct OnlineSoftmax<'a> {
     /// Scores in, weights out; keys that a row does not see get the weight zero.
     pub(super) scores: &'a mut [[f32; BLOCK]],
-    /// The keys of the block that each row sees.
-    pub(super) visible: &'a [(usize, usize)],
+    /// The keys of the block that each row sees, where not all see all of them.
+    pub(super) visible: Option<&'a [(usize, usize); STRIP]>,
     pub(super) softcap: Option<f32>,
     /// What distance adds to the scores.
     pub(super) distance: Option<Distance<'a>>,
     /// The largest score so far, minus infinity before the first.
-    pub(super) max: &'a mut [f32],
+    pub(super) max: &'a mut [f32; LANES],
     /// The sum of the weights so far, relative to `max`.
-    pub(super) sums: &'a mut [f32],
+    pub(super) sums: &'a mut [f32; LANES],
     /// Gets what earlier results have to be multiplied by.
-    pub(super) alpha: &'a mut [f32],
+    pub(super) alpha: &'a mut [f32; LANES],
 }
 
 impl Kernel for OnlineSoftmax<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let rows = self.scores.len().min(STRIP);
-        let mut change = [0.0; LANES];
-        for row in 0..rows {
-            let scores = &mut self.scores[row];
-            let (low, high) = self.visible[row];
-            if low >= high {
-                continue;
-            }
-            if let Some(cap) = self.softcap {
-                for vector in scores.as_chunks_mut::<LANES>().0 {
-                    let value = s.load(vector);
-                    s.store(vector, Softcap(cap).apply(s, value, value));
-                }
-            }
-            if let Some(distance) = self.distance {
-                distance.apply(s, row, scores);
-            }
-            scores[..low].fill(f32::NEG_INFINITY);
-            scores[high..].fill(f32::NEG_INFINITY);
-            let [a, b, c, d] = quarters(s, scores);
-            let max = s.largest(s.max(s.max(a, b), s.max(c, d))).max(self.max[row]);
-            if max != self.max[row] {
-                change[row] = self.max[row] - max;
-                self.max[row] = max;
+    fn run<S: Simd>(mut self, s: S) {
+        match self.scores.len() {
+            ..=4 => self.rows::<S, 4>(s),
+            _ => self.rows::<S, STRIP>(s),
+        }
+    }
+}
+
+impl OnlineSoftmax<'_> {
+    /// Up to `R` rows.
+    #[inline(always)]
+    fn rows<S: Simd, const R: usize>(&mut self, s: S) {
+        let rows = self.scores.len().min(R);
+        if self.visible.is_some() || self.softcap.is_some() || self.distance.is_some() {
+            for row in 0..rows {
+                self.prepare(s, row);
             }
         }
-        let alpha = s.lanes(exp(s, s.load(&change)));
+        let mut largest = [s.splat(f32::NEG_INFINITY); R];
+        for row in 0..rows {
+            let [a, b, c, d] = quarters(s, &self.scores[row]);
+            largest[row] = s.max(s.max(a, b), s.max(c, d));
+        }
+        let before = s.load(self.max);
+        let max = s.max(s.largests(&largest), before);
+        let zero = s.splat(0.0);
+        let alpha = exp(s, s.select_lt(before, max, s.sub(before, max), zero));
+        s.store(self.max, max);
+        s.store(self.alpha, alpha);
+        let mut sums = [zero; R];
         for row in 0..rows {
             let scores = &mut self.scores[row];
-            self.alpha[row] = alpha[row];
-            if self.visible[row].0 >= self.visible[row].1 {
+            if self.visible.is_some_and(|visible| visible[row].0 >= visible[row].1) {
                 scores.fill(0.0);
                 continue;
             }
             let max = s.splat(self.max[row]);
             let parts = quarters(s, scores);
-            let mut sum = s.splat(0.0);
+            let mut sum = zero;
             for (vector, part) in scores.as_chunks_mut::<LANES>().0.iter_mut().zip(parts) {
                 let weight = exp(s, s.sub(part, max));
                 sum = s.add(sum, weight);
                 s.store(vector, weight);
             }
-            self.sums[row] = self.sums[row] * alpha[row] + s.sum(sum);
+            sums[row] = sum;
         }
+        let sum = s.add(s.mul(s.load(self.sums), alpha), s.sums(&sums));
+        s.store(self.sums, sum);
+    }
+
+    /// The cap and the distance of a row's scores; what it does not see becomes minus infinity.
+    #[inline(always)]
+    fn prepare<S: Simd>(&mut self, s: S, row: usize) {
+        let scores = &mut self.scores[row];
+        let (low, high) = self.visible.map_or((0, BLOCK), |visible| visible[row]);
+        if low >= high {
+            scores.fill(f32::NEG_INFINITY);
+            return;
+        }
+        if let Some(cap) = self.softcap {
+            for vector in scores.as_chunks_mut::<LANES>().0 {
+                let value = s.load(vector);
+                s.store(vector, Softcap(cap).apply(s, value, value));
+            }
+        }
+        if let Some(distance) = self.distance {
+            distance.apply(s, row, scores);
+        }
+        scores[..low].fill(f32::NEG_INFINITY);
+        scores[high..].fill(f32::NEG_INFINITY);
     }
 }
 

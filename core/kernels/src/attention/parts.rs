@@ -81,26 +81,35 @@ impl Partials {
     }
 }
 
-/// The unfinished result of a row over some of its keys.
-pub(super) struct Unfinished<'a> {
-    /// The largest score.
-    pub(super) max: &'a mut f32,
-    /// The sum of the weights, relative to `max`.
-    pub(super) sum: &'a mut f32,
-    /// The weighted values, whole vectors of them.
-    pub(super) values: &'a mut [f32],
+/// How the unfinished results of sixteen rows over some keys, and over those of the next part in which they see any, are put
+/// together. Lanes of rows that see none in one of them mean nothing.
+pub(super) struct Joined {
+    /// What the values so far are multiplied by, and those of the next part.
+    factors: [[f32; LANES]; 2],
+    /// The largest scores.
+    pub(super) max: [f32; LANES],
+    /// The sums of the weights, relative to `max`.
+    pub(super) sums: [f32; LANES],
 }
 
-impl Unfinished<'_> {
-    /// Adds the result over the keys of the next part in which the row sees any.
+impl Joined {
+    /// Of maxima and sums so far, and those of the next part.
     #[inline(always)]
-    pub(super) fn add<S: Simd>(&mut self, s: S, max: f32, sum: f32, values: &[f32]) {
-        let top = self.max.max(max);
-        let (before, after) = (exp(s, s.splat(*self.max - top)), exp(s, s.splat(max - top)));
-        let sums = s.fma(s.splat(sum), after, s.mul(s.splat(*self.sum), before));
-        (*self.max, *self.sum) = (top, s.lanes(sums)[0]);
-        let vectors = self.values.as_chunks_mut::<LANES>().0.iter_mut();
-        for (vector, other) in vectors.zip(values.as_chunks::<LANES>().0) {
+    pub(super) fn new<S: Simd>(s: S, so_far: [&[f32; LANES]; 2], next: [&[f32; LANES]; 2]) -> Joined {
+        let [max, sum] = so_far.map(|values| s.load(values));
+        let [next_max, next_sum] = next.map(|values| s.load(values));
+        let top = s.max(max, next_max);
+        let (before, after) = (exp(s, s.sub(max, top)), exp(s, s.sub(next_max, top)));
+        let sums = s.fma(next_sum, after, s.mul(sum, before));
+        Joined { factors: [s.lanes(before), s.lanes(after)], max: s.lanes(top), sums: s.lanes(sums) }
+    }
+
+    /// Adds the values of the next part to those of row `row`; whole vectors.
+    #[inline(always)]
+    pub(super) fn add<S: Simd>(&self, s: S, row: usize, values: &mut [f32], next: &[f32]) {
+        let [before, after] = self.factors.map(|factors| s.splat(factors[row]));
+        let vectors = values.as_chunks_mut::<LANES>().0.iter_mut();
+        for (vector, other) in vectors.zip(next.as_chunks::<LANES>().0) {
             let value = s.fma(s.load(other), after, s.mul(s.load(vector), before));
             s.store(vector, value);
         }
@@ -130,24 +139,49 @@ impl Kernel for Combine<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
+        for first in (0..self.call.shape.heads).step_by(LANES) {
+            self.heads(s, first..(first + LANES).min(self.call.shape.heads));
+        }
+    }
+}
+
+impl Combine<'_> {
+    /// Sixteen heads, or fewer.
+    #[inline(always)]
+    fn heads<S: Simd>(&self, s: S, heads: Range<usize>) {
         let Combine { call, partials, .. } = self;
         let (sequence, parts, _) = &partials.entries[self.sequence];
+        let slot = |part: usize, head: usize| {
+            // SAFETY: all tasks are done; this thread alone goes on, and takes each slot once at a time.
+            partials.place(*sequence, part, head).map(|place| unsafe { partials.slot(place) })
+        };
+        let headers = |part: usize| {
+            let mut headers = [[0.0; LANES]; HEADER];
+            for (lane, slot) in heads.clone().filter_map(|head| slot(part, head)).enumerate() {
+                (headers[0][lane], headers[1][lane]) = (slot[0], slot[1]);
+            }
+            headers
+        };
+        let [mut max, mut sums] = headers(parts.start);
+        for part in parts.start + 1..parts.end {
+            let [next_max, next_sums] = headers(part);
+            let joined = Joined::new(s, [&max, &sums], [&next_max, &next_sums]);
+            for (lane, head) in heads.clone().enumerate() {
+                if let (Some(all), Some(next)) = (slot(parts.start, head), slot(part, head)) {
+                    joined.add(s, lane, &mut all[HEADER..], &next[HEADER..]);
+                }
+            }
+            (max, sums) = (joined.max, joined.sums);
+        }
         let shape = call.shape;
         let row = call.sequences[*sequence].first_row;
-        for head in 0..shape.heads {
-            let slots = parts.clone().filter_map(|part| partials.place(*sequence, part, head));
-            // SAFETY: all tasks are done; this thread alone goes on, and the slots are apart.
-            let mut slots = slots.map(|place| unsafe { partials.slot(place) });
-            let Some([max, sum, values @ ..]) = slots.next() else { continue };
-            let mut all = Unfinished { max, sum, values };
-            for slot in slots {
-                all.add(s, slot[0], slot[1], &slot[HEADER..]);
-            }
-            let factor = last_factor(s, *all.max, *all.sum, call.sinks.map(|sinks| sinks[head]));
+        for (lane, head) in heads.clone().enumerate() {
+            let Some(all) = slot(parts.start, head) else { continue };
+            let factor = last_factor(s, max[lane], sums[lane], call.sinks.map(|sinks| sinks[head]));
             let at = (row * shape.heads + head) * shape.value_dim;
             // SAFETY: `shape::check` found the row and head inside `out`; nobody else writes now.
             let to = unsafe { std::slice::from_raw_parts_mut(call.out.at(at), shape.value_dim) };
-            for (to, from) in to.iter_mut().zip(&*all.values) {
+            for (to, from) in to.iter_mut().zip(&all[HEADER..]) {
                 *to = from * factor;
             }
         }

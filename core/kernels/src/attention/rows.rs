@@ -32,16 +32,24 @@ impl Prefetch {
     /// Asks for the share of `keys` keys.
     #[inline(always)]
     pub(super) fn ask<S: Simd>(&mut self, s: S, keys: usize) {
-        for _ in 0..keys * self.per_key {
-            if self.row >= BLOCK {
-                return;
+        self.ask_lines(s, keys * self.per_key);
+    }
+
+    /// Asks for some lines.
+    #[inline(always)]
+    fn ask_lines<S: Simd>(&mut self, s: S, lines: usize) {
+        let (mut row, mut line) = (self.row, self.line);
+        for _ in 0..lines {
+            if row >= BLOCK {
+                break;
             }
-            s.prefetch(self.rows[self.row].wrapping_add(64 * self.line));
-            self.line += 1;
-            if self.line >= self.lines {
-                (self.row, self.line) = (self.row + 1, 0);
+            s.prefetch(self.rows[row].wrapping_add(64 * line));
+            line += 1;
+            if line >= self.lines {
+                (row, line) = (row + 1, 0);
             }
         }
+        (self.row, self.line) = (row, line);
     }
 }
 
@@ -83,26 +91,27 @@ impl Scores<'_> {
         let mut head = 0;
         while head < self.heads {
             head += match (S::REGISTERS, self.heads - head) {
-                (32, 4..) => self.heads_at::<S, F, 4>(s, head),
-                (8.., 2..) => self.heads_at::<S, F, 2>(s, head),
-                _ => self.heads_at::<S, F, 1>(s, head),
+                (32, 4..) => self.heads_at::<S, F, 4, 2>(s, head),
+                (32, 2..) => self.heads_at::<S, F, 2, 4>(s, head),
+                (32, _) => self.heads_at::<S, F, 1, 4>(s, head),
+                (8, 2..) => self.heads_at::<S, F, 2, 1>(s, head),
+                _ => self.heads_at::<S, F, 1, 1>(s, head),
             };
         }
     }
 
-    /// `H` heads from `head` on. Gives `H`.
+    /// `H` heads from `head` on, four times `G` keys at a time. Gives `H`.
     #[inline(always)]
-    fn heads_at<S: Simd, F: Format, const H: usize>(&mut self, s: S, head: usize) -> usize {
+    fn heads_at<S: Simd, F: Format, const H: usize, const G: usize>(&mut self, s: S, head: usize) -> usize {
         for key in (self.span.0 / KEYS * KEYS..self.span.1).step_by(KEYS) {
             // Of key `key + 4 k + i` the four chains are in quarter k of vector i.
             let mut chains = [[s.splat(0.0); 4]; H];
-            for i in 0..4 {
-                let own = self.four_keys::<S, F, H>(s, head, key + i);
-                for h in 0..H {
-                    chains[h][i] = own[h];
-                }
-                if head == 0 {
-                    self.ahead.ask(s, KEYS / 4);
+            for first in (0..4).step_by(G) {
+                let own = self.fours::<S, F, H, G>(s, head, key + first);
+                for g in 0..G {
+                    for h in 0..H {
+                        chains[h][first + g] = own[g][h];
+                    }
                 }
             }
             for h in 0..H {
@@ -115,25 +124,42 @@ impl Scores<'_> {
         H
     }
 
-    /// The chains of the keys `key`, `key + 4`, `key + 8` and `key + 12`, a key to a quarter, a chain to a lane of it.
+    /// The chains of the keys `key`, `key + 4`, `key + 8` and `key + 12`, a key to a quarter, a chain to a lane of it; and of
+    /// those one to `G - 1` further on.
     #[inline(always)]
-    fn four_keys<S: Simd, F: Format, const H: usize>(&self, s: S, head: usize, key: usize) -> [S::F; H] {
+    fn fours<S: Simd, F: Format, const H: usize, const G: usize>(
+        &mut self,
+        s: S,
+        head: usize,
+        key: usize,
+    ) -> [[S::F; H]; G] {
         let dim = self.q.len() / self.heads;
         let q = &self.q[head * dim..(head + H) * dim];
-        let rows = [self.rows[key], self.rows[key + 4], self.rows[key + 8], self.rows[key + 12]];
-        let mut sums = [s.splat(0.0); H];
-        for pair in 0..dim.div_ceil(2 * LANES) {
-            // SAFETY: the addresses are those of readable heads of `dim` elements.
-            let factors = unsafe { F::factors(s, rows, pair) };
-            for vector in 2 * pair..(dim / LANES).min(2 * pair + 2) {
-                // SAFETY: as above, and the vector lies inside `dim`.
-                let keys = unsafe { F::quarters(s, rows, vector, factors) };
+        let row = |at: usize| self.rows[key + at];
+        let rows: [_; G] = std::array::from_fn(|g| [row(g), row(g + 4), row(g + 8), row(g + 12)]);
+        let mut sums = [[s.splat(0.0); H]; G];
+        let mut factors = [s.splat(0.0); G];
+        // A few lines at a time: many at once wait for each other.
+        let lines = if head == 0 { (4 * G * self.ahead.per_key).div_ceil(dim / LANES) } else { 0 };
+        for vector in 0..dim / LANES {
+            self.ahead.ask_lines(s, lines);
+            let mut keys = [[s.splat(0.0); 4]; G];
+            for g in 0..G {
+                // SAFETY: the addresses are those of readable heads of `dim` elements, the vector lies inside `dim`.
+                unsafe {
+                    if vector.is_multiple_of(2) {
+                        factors[g] = F::factors(s, rows[g], vector / 2);
+                    }
+                    keys[g] = F::quarters(s, rows[g], vector, factors[g]);
+                }
+            }
+            for m in 0..4 {
                 for h in 0..H {
-                    for m in 0..4 {
-                        // SAFETY: `q` has H heads of `dim` elements, the four lie inside `dim`.
-                        let query =
-                            unsafe { s.load_quarter_ptr(q.as_ptr().add(h * dim + vector * LANES + 4 * m)) };
-                        sums[h] = s.fma(keys[m], query, sums[h]);
+                    // SAFETY: `q` has H heads of `dim` elements, the four lie inside `dim`.
+                    let query =
+                        unsafe { s.load_quarter_ptr(q.as_ptr().add(h * dim + vector * LANES + 4 * m)) };
+                    for g in 0..G {
+                        sums[g][h] = s.fma(keys[g][m], query, sums[g][h]);
                     }
                 }
             }
@@ -233,12 +259,10 @@ impl WeightedSum<'_> {
             }
         }
         let weights = &self.weights[head * BLOCK..(head + H) * BLOCK];
-        let asks = head == 0 && vector == 0;
+        let lines = if head == 0 { self.ahead.per_key.div_ceil(vectors.div_ceil(C)) } else { 0 };
         for key in self.span.0..self.span.1 {
             let row = self.rows[key];
-            if asks {
-                self.ahead.ask(s, 1);
-            }
+            self.ahead.ask_lines(s, lines);
             let mut line = [s.splat(0.0); C];
             for c in (0..C).step_by(2) {
                 // SAFETY: the address is that of a readable head of `dim` elements.

@@ -27,8 +27,8 @@ pub(crate) use grid::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
 pub(crate) use k_quants::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 pub use matrix::Matrix;
 pub(crate) use tables::{
-    EVEN_MASKS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XS_PACKED, IQ2_XXS, IQ2_XXS_PACKED, IQ3_S, IQ3_S_LEVELS,
-    IQ3_S_PACKED, IQ3_XXS, IQ3_XXS_LEVELS, IQ3_XXS_PACKED, TWO_BIT_LEVELS,
+    EVEN_MASKS, IQ1_PACKED, IQ1_TIMES_8, IQ2_S, IQ2_S_PACKED, IQ2_XS, IQ2_XS_PACKED, IQ2_XXS, IQ2_XXS_PACKED,
+    IQ3_S, IQ3_S_LEVELS, IQ3_S_PACKED, IQ3_XXS, IQ3_XXS_LEVELS, IQ3_XXS_PACKED, TWO_BIT_LEVELS,
 };
 pub(crate) use ternary::{Tq1_0, Tq2_0};
 pub use types::{BlockType, FloatType, QuantType};

@@ -142,7 +142,7 @@ impl<'a> Work<'a> {
             (Arithmetic::Fast, BlockType::Quant(quant)) => {
                 let (choice, x) = (kernels.rounded(quant, class), x.quantised(cpu, Rounding::of(quant))?);
                 if let Some(order) = choice.kernel.order() {
-                    x.arrange(cpu, order);
+                    x.arrange(cpu, order)?;
                 }
                 for &spread in choice.kernel.spreads() {
                     x.spread(cpu, spread);

@@ -28,6 +28,46 @@ macro_rules! avx {
     }};
 }
 
+/// Sixteen bytes of each of two places.
+///
+/// # Safety
+/// The processor must have AVX2, and the pointers must be valid for reads of sixteen bytes.
+#[inline(always)]
+unsafe fn two_halves(low: *const u8, high: *const u8) -> __m256i {
+    avx!({
+        let low = _mm256_castsi128_si256(_mm_loadu_si128(low.cast()));
+        _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(high.cast()))
+    })
+}
+
+/// Each of up to sixteen vectors folded to one lane, in the tree of `sum`; vector `i` to lane `i`.
+macro_rules! fold {
+    ($rows:expr, $both:ident) => {
+        avx!({
+            let mut rows = [_mm512_setzero_ps(); LANES];
+            rows[..R].copy_from_slice($rows);
+            for i in 0..LANES / 2 {
+                let (a, b) = (rows[2 * i], rows[2 * i + 1]);
+                rows[i] = $both(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
+            }
+            for i in 0..LANES / 4 {
+                let (a, b) = (rows[2 * i], rows[2 * i + 1]);
+                rows[i] = $both(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+            }
+            for i in 0..LANES / 8 {
+                let (a, b) = (_mm512_castps_pd(rows[2 * i]), _mm512_castps_pd(rows[2 * i + 1]));
+                let (low, high) = (_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+                rows[i] = $both(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
+            }
+            let (a, b) = (rows[0], rows[1]);
+            let turned = $both(_mm512_shuffle_ps::<0x88>(a, b), _mm512_shuffle_ps::<0xdd>(a, b));
+            // Lane 4 q + j is that of vector q + 4 j.
+            let places = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+            _mm512_permutexvar_ps(places, turned)
+        })
+    };
+}
+
 impl Simd for Avx512 {
     const REGISTERS: usize = 32;
     type F = F;
@@ -144,6 +184,16 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn sums<const R: usize>(self, rows: &[F; R]) -> F {
+        fold!(rows, _mm512_add_ps)
+    }
+
+    #[inline(always)]
+    fn largests<const R: usize>(self, rows: &[F; R]) -> F {
+        fold!(rows, _mm512_max_ps)
+    }
+
+    #[inline(always)]
     fn call<K: Kernel>(self, kernel: K) -> K::Output {
         enter(self, kernel)
     }
@@ -165,16 +215,16 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn load_f16_quarters(self, from: [*const u8; 4]) -> [F; 4] {
+        // Halves of rows come together as they are loaded: one shuffle for each result.
         avx!({
-            let (a, b) = (_mm256_loadu_si256(from[0].cast()), _mm256_loadu_si256(from[1].cast()));
-            let (c, d) = (_mm256_loadu_si256(from[2].cast()), _mm256_loadu_si256(from[3].cast()));
-            let (even, odd) = (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-            let (even2, odd2) = (_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
+            let (a, b) = (two_halves(from[0], from[2]), two_halves(from[1], from[3]));
+            let (c, d) =
+                (two_halves(from[0].add(16), from[2].add(16)), two_halves(from[1].add(16), from[3].add(16)));
             [
-                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x20>(even, even2)),
-                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x20>(odd, odd2)),
-                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x31>(even, even2)),
-                _mm512_cvtph_ps(_mm256_permute2x128_si256::<0x31>(odd, odd2)),
+                _mm512_cvtph_ps(_mm256_unpacklo_epi64(a, b)),
+                _mm512_cvtph_ps(_mm256_unpackhi_epi64(a, b)),
+                _mm512_cvtph_ps(_mm256_unpacklo_epi64(c, d)),
+                _mm512_cvtph_ps(_mm256_unpackhi_epi64(c, d)),
             ]
         })
     }

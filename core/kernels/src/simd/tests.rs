@@ -263,6 +263,36 @@ fn tree(lanes: &[f32]) -> f32 {
     }
 }
 
+struct Folded<'a>(&'a [[f32; LANES]; 12]);
+
+impl Kernel for Folded<'_> {
+    type Output = [[f32; LANES]; 4];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let mut rows = [s.splat(0.0); 12];
+        let mut each = [[0.0; LANES]; 2];
+        for row in 0..12 {
+            rows[row] = s.load(&self.0[row]);
+            (each[0][row], each[1][row]) = (s.sum(rows[row]), s.largest(rows[row]));
+        }
+        [s.lanes(s.sums(&rows)), s.lanes(s.largests(&rows)), each[0], each[1]]
+    }
+}
+
+#[test]
+fn vectors_folded_together_give_what_each_gives() {
+    let mut rows = [[0.0; LANES]; 12];
+    for (i, value) in rows.as_flattened_mut().iter_mut().enumerate() {
+        *value = ((i * 7919) % 1009) as f32 / 7.0 - 70.0;
+    }
+    each_isa(|cpu| {
+        let [sums, largest, each_sum, each_largest] = dispatch(cpu, Folded(&rows));
+        assert_eq!(sums[..12], each_sum[..12], "{}", cpu.isa());
+        assert_eq!(largest[..12], each_largest[..12], "{}", cpu.isa());
+    });
+}
+
 #[test]
 fn sums_follow_one_tree() {
     let vectors: [[f32; LANES]; 24] =

@@ -6,6 +6,7 @@ use super::xlora_mixing::XLoraMixing;
 use crate::compute::Compute;
 use crate::context::{Scalings, TransformContext};
 use crate::executor::{Executor, NormedExecutor, StageTrace};
+use crate::failure::SequenceFailure;
 use crate::hooks::Hooks;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
@@ -63,7 +64,17 @@ impl XLoraModel {
         pass.states.use_set(SCALING_PASS)?;
         let normed = self.model.normed(&mut pass)?;
         let outputs = self.classifier.forward(normed, &pass)?;
-        self.mixing.scalings(&pass.compute.backend.read(&outputs)?, layers, adapters)
+        let outputs = pass.compute.backend.read(&outputs)?;
+        let mut scalings = self.mixing.scalings(&outputs, layers, adapters)?;
+        for (index, part) in layout.sequences().iter().enumerate() {
+            if let Err(error) = XLoraMixing::check(&scalings, part.rows.clone()) {
+                pass.fail(SequenceFailure { index, position: part.first_position, error })?;
+                // The others go on.
+                let width = layers * adapters;
+                scalings.values[part.rows.start * width..part.rows.end * width].fill(0.0);
+            }
+        }
+        Ok(scalings)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::context::Scalings;
 use crate::{ModelError, Result};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// What the classifier's outputs are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +53,10 @@ pub struct XLoraMixing {
 impl XLoraMixing {
     /// The weights `[T, layers, adapters]` that the classifier's outputs `[T, outputs]` stand for.
     ///
+    /// They may be no numbers ([`Self::check`]).
+    ///
     /// # Errors
-    /// [`ModelError::Scalings`] names a weight that is no number; [`ModelError::Shape`] for another number of outputs.
+    /// [`ModelError::Shape`] for another number of outputs.
     pub fn scalings(&self, outputs: &[f32], layers: usize, adapters: usize) -> Result<Scalings> {
         let width = self.outputs(layers, adapters);
         if width == 0 || !outputs.len().is_multiple_of(width) {
@@ -75,17 +78,26 @@ impl XLoraMixing {
                 softmax(row.iter_mut());
             }
         }
-        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-            let (row, rest) = (at / (layers * adapters), at % (layers * adapters));
-            return Err(ModelError::Scalings(format!(
-                "the weight of adapter {} in layer {} is {} at row {row} of the step: the classifier or what it reads is \
-                 broken (check the files' checksums)",
-                rest % adapters,
-                rest / adapters,
-                values[at]
-            )));
-        }
         Ok(Scalings { layers, adapters, values })
+    }
+
+    /// Refuses weights that are no numbers in these rows of the step.
+    ///
+    /// # Errors
+    /// [`ModelError::Scalings`] names the first one.
+    pub fn check(scalings: &Scalings, rows: Range<usize>) -> Result<()> {
+        let Scalings { layers, adapters, values } = scalings;
+        let width = layers * adapters;
+        let own = values.get(rows.start * width..rows.end * width).unwrap_or_default();
+        let Some(at) = own.iter().position(|value| !value.is_finite()) else { return Ok(()) };
+        let (row, rest) = (rows.start + at / width, at % width);
+        Err(ModelError::Scalings(format!(
+            "the weight of adapter {} in layer {} is {} at row {row} of the step: the classifier or what it reads is broken \
+             (check the files' checksums)",
+            rest % adapters,
+            rest / adapters,
+            own[at]
+        )))
     }
 
     /// Outputs of a classifier for so many layers and adapters.
@@ -182,8 +194,12 @@ mod tests {
 
     #[test]
     fn numbers_that_are_none_are_named() {
-        let error = PLAIN.scalings(&[0.0, 1.0, 2.0, f32::NAN], 1, 2).unwrap_err().to_string();
+        let made = PLAIN.scalings(&[0.0, 1.0, 2.0, f32::NAN, 3.0, 4.0], 1, 2).unwrap();
+        let error = XLoraMixing::check(&made, 0..3).unwrap_err().to_string();
         assert!(error.contains("adapter 1 in layer 0 is NaN at row 1"), "{error}");
+        let error = XLoraMixing::check(&made, 1..2).unwrap_err().to_string();
+        assert!(error.contains("at row 1"), "{error}");
+        assert!([0..1, 2..3].into_iter().all(|rows| XLoraMixing::check(&made, rows).is_ok()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! [`Batch`]: generations of one or several sequences, stepped together.
 
+mod picking;
 mod queue;
 mod run;
 

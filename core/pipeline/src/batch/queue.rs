@@ -31,11 +31,11 @@ const LOOKED_THROUGH: usize = 64;
 /// **Delay.** A step has at most the scheduler's `step_tokens` rows, sequences that decode first: however long the prompts
 /// of others are, no more than one such step lies between two tokens of a sequence.
 pub struct Queue<'a> {
-    scheduler: &'a mut Scheduler,
+    pub(super) scheduler: &'a mut Scheduler,
     tokenizer: Option<&'a dyn Tokenizing>,
     breakers: &'a mut KnownBreakers,
     waiting: Vec<Waiting>,
-    running: Vec<Run<'a>>,
+    pub(super) running: Vec<Run<'a>>,
     /// Tasks that ended before a step could tell of them.
     pub(crate) ended: Vec<Ended>,
     cancelled: BTreeSet<usize>,
@@ -185,6 +185,11 @@ impl<'a> Queue<'a> {
     /// The scheduler below.
     pub fn scheduler(&self) -> &Scheduler {
         self.scheduler
+    }
+
+    /// The logits of a run whose prompt is held as a whole, from an answer to it before; none where nobody has any.
+    pub(crate) fn known(&mut self) -> Option<Step> {
+        self.running.iter_mut().enumerate().find_map(|(index, run)| run.sequence.known_logits(index))
     }
 
     /// One step of what runs; none where nothing does.
@@ -383,16 +388,22 @@ impl Drop for Queue<'_> {
     }
 }
 
-/// Cuts a prompt where others are known to part from it: where a known sequence does, and where waiting tasks do.
+/// Cuts a prompt where others are known to part from it: where waiting tasks do, and where a known sequence does, unless that
+/// is so near that those who come later had better compute the rows between again.
 fn cut(sequence: &mut Sequence, known: usize, start: &Beginning, waiting: &[Waiting], scheduler: &Scheduler) {
     let next = waiting.iter().take(LOOKED_THROUGH).filter(|one| {
         let other = scheduler.beginning(&one.task.prompt, &one.task.request.adapters);
         other.is_like(start)
     });
     let lengths: BTreeSet<usize> = next.map(|one| shared(start.prompt, &one.task.prompt)).collect();
-    let lengths = lengths.into_iter().rev().chain([known]).filter(|&len| len >= LEAST_SHARED);
+    let known = (known >= sequence.held + LEAST_CUT).then_some(known);
+    let lengths = lengths.into_iter().rev().chain(known).filter(|&len| len >= LEAST_SHARED);
     lengths.take(MOST_CUTS).for_each(|len| sequence.cut_at(len));
 }
+
+/// Fewest rows a prompt has before a cut that nobody waits for: each costs a smaller step and a copy of the states, which are
+/// worth some twenty rows each.
+const LEAST_CUT: usize = 64;
 
 /// Most lengths a prompt is cut at because of tasks that wait: each makes a smaller step.
 const MOST_CUTS: usize = 4;

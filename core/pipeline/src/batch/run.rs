@@ -69,10 +69,14 @@ impl Run<'_> {
         sink: &mut dyn FnMut(Event),
     ) -> Result<Option<StopReason>, GenerateError> {
         let Self { generation, sequence, life, .. } = self;
-        if let Some((done, total)) = generation.prompt_progress(sequence) {
+        let progress = generation.prompt_progress(sequence);
+        if let Some((done, total)) = progress {
             sink(Event::Prefill { done, total, cached: sequence.cached() });
         }
         let Some(row) = output.last_logits()? else { return Ok(None) };
+        if let (Some(_), Held::Lent(sequence)) = (progress, &mut *sequence) {
+            scheduler.answer_begins(sequence, row)?;
+        }
         let before = generation.generated();
         let next = {
             let trace = scheduler.hooks().trace.as_ref();

@@ -1,7 +1,7 @@
 //! [`LoadOptions`]: how a model file is opened.
 
 use crate::config::Device;
-use crate::init::LoadQuantisation;
+use crate::init::{LoadQuantisation, OpenedFile};
 use crate::mixture::GivenMixture;
 use crate::stages::StageOptions;
 use menagerie_kernels::HalfPrompts;
@@ -61,6 +61,8 @@ pub struct LoadOptions {
     pub stages: Option<StageOptions>,
     /// What is put around every linear.
     pub wrapper: Option<LoadWrapper>,
+    /// A model that another pipeline has open with the same options: where it is this one, its file and its weights are used.
+    pub opened: Option<OpenedFile>,
 }
 
 /// Gives what is put around the linears of a model of a spec.
@@ -141,6 +143,7 @@ impl Default for LoadOptions {
             quantisation: None,
             stages: None,
             wrapper: None,
+            opened: None,
         }
     }
 }

@@ -5,7 +5,9 @@ use crate::config::{LoadOptions, applied};
 use crate::embed::{EmbeddingEngine, EmbeddingOptions, Normalisation, Typed};
 use crate::error::GenerateError;
 use crate::hooks::{PipelineLifecycle, RequestKind};
-use crate::init::{LoadError, Loaded, MemoryEstimate, Notice, ResolvedFile, fitting, load, registry};
+use crate::init::{
+    LoadError, Loaded, MemoryEstimate, Notice, OpenedFile, ResolvedFile, fitting, load, registry,
+};
 use crate::stages::Made;
 use menagerie_assembly::{AssembledModel, Assembly, Purpose};
 use menagerie_model::{KvType, PoolOptions};
@@ -19,6 +21,7 @@ pub struct EmbeddingPipeline {
     engine: EmbeddingEngine,
     tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
     resolved: ResolvedFile,
+    opened: OpenedFile,
     notices: Vec<Notice>,
     memory: MemoryEstimate,
 }
@@ -47,6 +50,7 @@ impl EmbeddingPipeline {
             let reason = "only a part of the model was assembled".to_owned();
             return Err(LoadError::Purpose { file, reason });
         };
+        let opened = OpenedFile::new(path, &resolved, &compute);
         let mut notices = resolved.notices();
         notices.extend(options.device.thread_notice(options.threads));
         let estimate = |context: usize| {
@@ -69,7 +73,7 @@ impl EmbeddingPipeline {
             lifecycles: Vec::new(),
         };
         let (name, tokenizer) = (resolved.name(), text.tokenizer);
-        Ok(Self { name, engine, tokenizer, resolved, notices, memory })
+        Ok(Self { name, engine, tokenizer, resolved, opened, notices, memory })
     }
 
     /// The model's name, for people.
@@ -93,6 +97,11 @@ impl EmbeddingPipeline {
     /// The file, the spec and how it was resolved.
     pub fn resolved(&self) -> &ResolvedFile {
         &self.resolved
+    }
+
+    /// The file as it is open here, for a pipeline of texts over the same weights ([`LoadOptions::opened`]).
+    pub fn opened(&self) -> &OpenedFile {
+        &self.opened
     }
 
     /// What must be said at each load.

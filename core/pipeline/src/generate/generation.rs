@@ -18,12 +18,34 @@ pub(crate) struct Generation<'a> {
     stopping: Stopping<'a>,
     text: TextOut<'a>,
     tokens: Vec<u32>,
+    /// The next token, where it was drawn before its turn.
+    drawn: Option<Result<u32, SamplingError>>,
     statistics: Statistics,
     started: Instant,
     /// When the logits after the prompt were there.
     decoding: Option<Instant>,
     reprefills_before: usize,
     preemptions_before: [usize; 2],
+}
+
+/// A token to be drawn.
+pub(crate) struct Drawing<'d> {
+    chain: &'d mut Chain,
+    logits: &'d [f32],
+    history: &'d [u32],
+    drawn: &'d mut Option<Result<u32, SamplingError>>,
+}
+
+impl Drawing<'_> {
+    /// Logits it is drawn from.
+    pub(crate) fn width(&self) -> usize {
+        self.logits.len()
+    }
+
+    /// Draws it.
+    pub(crate) fn draw(&mut self) {
+        *self.drawn = Some(self.chain.sample(self.logits, self.history));
+    }
 }
 
 /// What comes after a row of logits.
@@ -64,6 +86,7 @@ impl<'a> Generation<'a> {
             text: TextOut::new(tokenizer, &request.stop, splitter),
             request,
             tokens: Vec::new(),
+            drawn: None,
             statistics: Statistics::default(),
             started: Instant::now(),
             decoding: None,
@@ -102,6 +125,19 @@ impl<'a> Generation<'a> {
         self.decoding.is_none().then(|| (sequence.tokens().len(), self.statistics.prompt_tokens))
     }
 
+    /// What [`Self::take`] of this row of logits `[V]` would draw, to be drawn on any thread before; none where it draws nothing, or
+    /// where samplers of others act.
+    pub(crate) fn drawing<'d>(
+        &'d mut self,
+        logits: &'d [f32],
+        sequence: &'d Sequence,
+    ) -> Option<Drawing<'d>> {
+        let draws =
+            self.request.sampling.samplers.is_empty() && self.stopping.before(self.tokens.len()).is_none();
+        let Self { chain, drawn, .. } = self;
+        draws.then(|| Drawing { chain, logits, history: sequence.tokens(), drawn })
+    }
+
     /// Takes the row of logits `[V]` after the last token of `sequence`.
     ///
     /// # Errors
@@ -119,7 +155,10 @@ impl<'a> Generation<'a> {
         if let Some(reason) = self.stopping.before(self.tokens.len()) {
             return Ok(Next::Stop(reason));
         }
-        let id = self.chain.sample(logits, sequence.tokens())?;
+        let id = match self.drawn.take() {
+            Some(drawn) => drawn?,
+            None => self.chain.sample(logits, sequence.tokens())?,
+        };
         self.statistics.generated_tokens += 1;
         self.statistics.time_to_first_token.get_or_insert_with(|| self.started.elapsed());
         if let Some(reason) = self.stopping.at(id) {

@@ -8,7 +8,7 @@ mod session;
 mod text_out;
 
 pub use chat::{ChatMessage, ChatOptions, ChatSession, RenderOptions, RenderedPrompt};
-pub(crate) use generation::{Generation, Next};
+pub(crate) use generation::{Drawing, Generation, Next};
 pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
 pub use request::{Event, Outcome, Request, TokenLogprob};
 pub use session::Session;

@@ -4,6 +4,7 @@ mod capture;
 mod lifecycle;
 mod named;
 mod profile;
+mod relay;
 mod scalings;
 
 pub use capture::{Capture, CaptureOptions, Captured};
@@ -13,6 +14,8 @@ pub use named::{
     HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook, add_hook_kind, added_hook_kinds,
 };
 pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};
+pub(crate) use relay::Relay;
+pub use relay::{RelayOptions, Relayed, RelayedHead, RelayedSequence};
 pub use scalings::ScalingLog;
 
 use menagerie_model::{Hooks, LayerHook, Trace};

@@ -75,23 +75,18 @@ pub(crate) fn load(
 ) -> Result<Loaded, LoadError> {
     check(options)?;
     stages::check(options)?;
-    let taken = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
-    let backend = options.device.backend(taken)?;
-    let free = options.memory_limit.or_else(|| backend.free_memory()).or_else(available);
-    if !options.mmap {
-        check_file_fits(path, free)?;
-    }
-    let compute = Compute::new(backend, options.arithmetic);
-    let file = open_model(path, options.mmap || stages::in_processes(options))?;
-    let mut resolved = ResolvedFile::new(file, registry, options.keys())?;
+    let Begun { mut resolved, compute, free, taken } = begun(path, registry, options)?;
     if purpose == Purpose::AsWritten && resolved.config().output.classifier.is_some() {
         let reason = "a reranker: its head gives scores and cannot continue a text; use `rerank`".to_owned();
         return Err(LoadError::Purpose { file: resolved.file_name(), reason });
     }
     let plan = options.stages.as_ref().map(|stages| stages.plan(&resolved)).transpose()?;
     let looking = stages::in_processes(options).then(|| (resolved.clone(), stages::looking(options)));
-    let quantised = quantised(&mut resolved, options)?;
-    let weights = weights_taken(&resolved, quantised.as_deref(), &compute, free)?;
+    let quantised = if taken { None } else { quantised(&mut resolved, options)? };
+    let weights = match taken && (!options.mmap || options.quantisation.is_some()) {
+        true => 0,
+        false => weights_taken(&resolved, quantised.as_deref(), &compute, free)?,
+    };
     let base = match &looking {
         Some((resolved, options)) => MixtureBase { resolved, registry, options, compute: &compute },
         None => MixtureBase { resolved: &resolved, registry, options, compute: &compute },
@@ -130,6 +125,34 @@ pub(crate) fn load(
     let guard: WeightGuard = Box::new(move || guards.iter().try_for_each(|guard| guard()));
     let guard = Arc::new(guard);
     Ok(Loaded { resolved, made, plan, sites, compute, text, weights, free, mixture: roles, guard })
+}
+
+/// A file before anything is made of it.
+struct Begun {
+    resolved: ResolvedFile,
+    compute: Compute,
+    /// Bytes that can be taken, where that is known.
+    free: Option<u64>,
+    /// Whether another pipeline has its weights already.
+    taken: bool,
+}
+
+/// Opens a file, or takes it from who has it open.
+fn begun(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Begun, LoadError> {
+    let free =
+        |compute: &Compute| options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
+    if let Some((resolved, compute)) = options.opened.as_ref().and_then(|opened| opened.of(path)) {
+        return Ok(Begun { free: free(&compute), resolved, compute, taken: true });
+    }
+    let on = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
+    let compute = Compute::new(options.device.backend(on)?, options.arithmetic);
+    let free = free(&compute);
+    if !options.mmap {
+        check_file_fits(path, free)?;
+    }
+    let file = open_model(path, options.mmap || stages::in_processes(options))?;
+    let resolved = ResolvedFile::new(file, registry, options.keys())?;
+    Ok(Begun { resolved, compute, free, taken: false })
 }
 
 /// What was made of a model, and the sites of its linears.

@@ -2,7 +2,7 @@
 
 use crate::adapters::{GivenFiles, LoadedAdapters, mixed};
 use crate::config::{Beside, GivenAdapter, LoadOptions, applied};
-use crate::engine::Engine;
+use crate::engine::{Engine, with_point};
 use crate::init::{LoadError, Loaded, MemoryEstimate, Notice, ResolvedFile, Text, fitting, load, registry};
 use crate::pipeline::{PipelineParts, TextPipeline};
 use crate::sampling::SamplingOptions;
@@ -56,7 +56,7 @@ fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<Te
     let states = model.states();
     let estimate = |context: usize| {
         let room = PoolOptions::one_sequence(kv_type, context).with_step_tokens(options.chunk);
-        let room = room.with_sets(model.state_sets());
+        let room = with_point(room.with_sets(model.state_sets()), states);
         let unfit = |source| LoadError::State { file: file.clone(), source };
         let snapshots = snapshot_bytes(states).saturating_mul(model.state_sets() as u64);
         let state = room.memory(states).map_err(unfit)?.saturating_add(snapshots);

@@ -2,7 +2,7 @@
 
 use super::random::mixed;
 use super::{Candidates, Generator, LogitsPart, SamplingError};
-use crate::named::Named;
+use crate::named::{Named, only_known};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -99,7 +99,9 @@ impl Sampler {
     pub fn parse(text: &str) -> Result<Self, String> {
         let kinds = added_samplers();
         let Named { kind, options } = Named::parse("sampler", text, &kinds, |kind| kind.name)?;
-        (kind.with_options)(&options).map_err(|fault| format!("sampler `{}`: {fault}", kind.name))
+        let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).collect();
+        let made = only_known(&options, &known).and_then(|()| (kind.with_options)(&options));
+        made.map_err(|fault| format!("sampler `{}`: {fault}", kind.name))
     }
 }
 

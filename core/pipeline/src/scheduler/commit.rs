@@ -3,31 +3,40 @@
 use super::{Planned, Scheduler};
 use crate::engine::check_finite;
 use crate::error::GenerateError;
+use crate::layers::Forward;
 use crate::output::{OwnRows, Step, StepPart, StepRows, shared};
 use crate::sequence::{Sequence, Wanted};
 use menagerie_model::InferenceStep;
 use std::ops::Range;
 
 impl Scheduler {
-    /// Makes the rows of a plan part of their sequences, those whose logits are numbers. An error of the forward is that of
-    /// every sequence in it.
+    /// Makes the rows of a plan part of their sequences, those that did not fail and whose logits are numbers. An error of the
+    /// forward is that of every sequence in it.
     pub(crate) fn commit(
         &mut self,
         plan: Vec<Planned>,
         sequences: &mut [&mut Sequence],
-        made: Result<StepRows, GenerateError>,
+        made: Result<Forward, GenerateError>,
     ) -> Step {
-        let rows = match made {
-            Ok(rows) => rows,
+        let Forward { rows, mut failures } = match made {
+            Ok(made) => made,
             Err(error) => return Step::new(StepRows::none(), self.recover_all(&plan, sequences, error)),
         };
         let (mut parts, mut next) = (Vec::with_capacity(plan.len()), 0);
-        for planned in plan {
+        for (place, planned) in plan.into_iter().enumerate() {
             let own = next..next + planned.logits.len();
             next = own.end;
             let sequence = &mut *sequences[planned.index];
-            let result = self.commit_one(sequence, &planned, &rows, &own);
-            let result = result.map_err(|error| self.recover(sequence, error));
+            let result = match failures.iter().position(|failure| failure.index == place) {
+                Some(at) => {
+                    let failure = failures.swap_remove(at);
+                    Err(self.recover_to(sequence, failure.position, failure.error.into()))
+                }
+                None => {
+                    let result = self.commit_one(sequence, &planned, &rows, &own);
+                    result.map_err(|error| self.recover(sequence, error))
+                }
+            };
             parts.push(StepPart { index: planned.index, result: result.map(|()| planned.output(own)) });
         }
         Step::new(rows, parts)

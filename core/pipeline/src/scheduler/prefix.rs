@@ -27,6 +27,7 @@ impl Scheduler {
         sequence.snapshots.retain(|snapshot| snapshot.tokens() <= len);
         sequence.held = len;
         sequence.tokens.truncate(len);
+        sequence.went_back();
         Ok(())
     }
 
@@ -42,6 +43,17 @@ impl Scheduler {
     /// error back, or the one that the recovery met.
     pub(super) fn recover(&mut self, sequence: &mut Sequence, error: GenerateError) -> GenerateError {
         let held = sequence.held;
+        self.recover_to(sequence, held, error)
+    }
+
+    /// The same where nothing that the sequence holds from the token `from` on is usable.
+    pub(super) fn recover_to(
+        &mut self,
+        sequence: &mut Sequence,
+        from: usize,
+        error: GenerateError,
+    ) -> GenerateError {
+        let held = sequence.held.min(from);
         let lost = self.pool.is_lost(sequence.id).unwrap_or(false);
         let recovered = if self.engine.is_recurrent() && !lost {
             self.restore(sequence, held)
@@ -95,6 +107,7 @@ impl Scheduler {
         }
         sequence.held = reached;
         sequence.tokens.truncate(reached);
+        sequence.went_back();
         Ok(())
     }
 }

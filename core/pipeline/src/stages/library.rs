@@ -1,7 +1,7 @@
 //! [`ProcessLibrary`]: adapters and copies of hooks of a stage in a process of its own.
 
 use crate::control::Steering;
-use crate::hooks::{Capture, NamedHook};
+use crate::hooks::{Capture, NamedHook, Relay};
 use menagerie_model::{Adapter, Compute, HookRecipe, LayerHook, ScalingLayers};
 use menagerie_stages::StageLibrary;
 use std::sync::Arc;
@@ -20,9 +20,10 @@ pub(crate) struct HookPlace {
 type Maker = fn(&[u8], &HookPlace) -> Result<Arc<dyn LayerHook>, String>;
 
 /// Kinds of hooks that can be copied.
-const MAKERS: [(&str, Maker); 3] = [
+const MAKERS: [(&str, Maker); 4] = [
     (Capture::KIND, |content, place| Ok(Arc::new(Capture::copied(content, place.layers)?))),
     (Steering::KIND, |content, place| Ok(Arc::new(Steering::copied(content, place)?))),
+    (Relay::KIND, |content, _| Ok(Arc::new(Relay::copied(content)?))),
     (NamedHook::KIND, |content, place| NamedHook::copied(content, place.layers, place.width)),
 ];
 

@@ -164,7 +164,7 @@ fn statistics_count_prompt_cache_and_answer() {
     );
     assert!(first.time_to_first_token.is_some());
     let second = session.generate(&PROMPT, &Request::greedy(20), &mut |_| {}).unwrap();
-    assert_eq!((second.statistics.cached_tokens, second.text.as_str()), (2, "abc"));
+    assert_eq!((second.statistics.cached_tokens, second.text.as_str()), (3, "abc"));
 }
 
 #[test]

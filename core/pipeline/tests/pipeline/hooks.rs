@@ -15,11 +15,13 @@ struct Adding {
     phases: Phases,
     amount: f32,
     seen: Mutex<Vec<Seen>>,
+    /// Positions of the first ones, and tokens.
+    tokens: Mutex<Vec<(usize, Vec<u32>)>>,
 }
 
 impl Adding {
     fn new(layers: Range<usize>, phases: Phases, amount: f32) -> Arc<Self> {
-        Arc::new(Self { layers, phases, amount, seen: Mutex::default() })
+        Arc::new(Self { layers, phases, amount, seen: Mutex::default(), tokens: Mutex::default() })
     }
 }
 
@@ -47,6 +49,10 @@ impl LayerHook for Adding {
             (shown.layer, decodes, part.first_position, part.rows.len())
         };
         self.seen.lock().unwrap().extend(shown.layout.sequences().iter().map(of));
+        let own = |part: &menagerie_model::SequenceRows| {
+            (part.first_position, shown.tokens.unwrap()[part.rows.clone()].to_vec())
+        };
+        self.tokens.lock().unwrap().extend(shown.layout.sequences().iter().map(own));
         let values = shown.compute.backend.read(shown.rows)?;
         let cols = shown.rows.cols();
         let made = values.iter().enumerate();
@@ -118,6 +124,11 @@ fn a_hook_for_one_phase_is_shown_its_sequences_alone_and_changes_no_others() {
         let shared = together(&hook, [&first, &second], &fed);
         let seen = std::mem::take(&mut *hook.seen.lock().unwrap());
         assert!(seen.iter().all(|(layer, ..)| *layer == 1));
+        let whole = [&first, &second].map(|prompt| [&prompt[..], &fed].concat());
+        for (from, tokens) in std::mem::take(&mut *hook.tokens.lock().unwrap()) {
+            let is_there = |all: &Vec<u32>| all.get(from..from + tokens.len()) == Some(&tokens[..]);
+            assert!(whole.iter().any(is_there), "{phases:?}: {tokens:?} from {from}");
+        }
         let wanted = |decodes: &bool| match phases {
             Phases::All => true,
             Phases::Prefill => !decodes,

@@ -156,10 +156,10 @@ fn a_prefix_of_4000_tokens_is_found_by_the_next_one() {
                 rows - std::mem::replace(&mut before, rows) - 699
             })
             .to_vec();
-        // 64 tokens before the prompt's end is a border; the third one finds where the first two part.
-        let second = if name == "plain" { 40 } else { 64 };
-        assert_eq!(computed, [4040, second, 40], "{name}");
-        assert!(second * 100 < 2 * 4040);
+        // 64 tokens before the prompt's end is a border; where the first two part is too near for a point of its own.
+        let next = if name == "plain" { 40 } else { 64 };
+        assert_eq!(computed, [4040, next, next], "{name}");
+        assert!(next * 100 < 2 * 4040);
     }
 }
 

@@ -90,8 +90,8 @@ pub struct Sequence {
 pub struct HookCall {
     /// Size and version.
     pub header: Header,
-    /// The rows `[T, D]` between layers, whose they are, threads and memory. It has one input; one output if the component
-    /// replaces, else none; no linears, no states, no slots and no ids of tokens.
+    /// The rows `[T, D]` between layers, whose they are, the ids of their tokens, threads and memory. It has one input; one output
+    /// if the component replaces, else none; no linears, no states and no slots.
     pub call: *const Call,
     /// The layer, 0-based as in `blk.N`.
     pub layer: u64,

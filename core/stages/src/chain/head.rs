@@ -1,20 +1,24 @@
 //! [`Head`]: the chain's end of the links.
 
+mod coming;
+mod failing;
 mod watching;
 
 use super::ChainOptions;
-use super::pending::{Answers, PendingSteps};
+use super::pending::PendingSteps;
 use super::progress::Progress;
 use super::sending::Sending;
 use crate::bytes::{Reader, Writer};
 use crate::fault::{FaultKind, StageFault, StageName};
-use crate::frame::{FrameKind, Header};
+use crate::frame::{Content, FrameKind, Header};
 use crate::identity::Identity;
-use crate::link::{Back, CHAIN, Link, LinkFault, sooner};
+use crate::link::{CHAIN, Link, sooner};
 use crate::open::OpenMessage;
+use crate::row_fault::RowFault;
+use crate::section::Section;
 use crate::session::Session;
 use crate::states::{Access, StatesMessage};
-use crate::times::{self, StageTime};
+use crate::times::StageTime;
 use crate::transport::PipelineTransport;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -172,17 +176,20 @@ impl Head {
 
     /// Sends a step; its logits, which are waited for where a row wants any.
     pub(super) fn step(&mut self, sending: Sending) -> Result<Vec<f32>, StageFault> {
-        let Sending { session, message, wanted, cancelled } = sending;
+        let Sending { session, message, wanted, cancelled, .. } = sending;
         let waiting = Waiting { by: self.by(), session: Some((session, session.epoch())), cancelled };
         let step = self.next_step();
         let header = sending.header(step);
-        let told = message.encode();
         let mut out = Writer::default();
-        out.bytes(&told);
-        out.count(0);
-        self.pending.sending(session, &header, message.sequences.len());
-        if let Err(fault) = self.send(header, out.0, &waiting) {
+        out.bytes(&message.encode());
+        RowFault::encode_all(&[], &mut out);
+        let rows = Section::encode_all(Vec::new(), &mut out);
+        self.pending.sending(session, &header, sending.rows());
+        if let Err(fault) = self.send(header, Content { told: out.0, rows }, &waiting) {
             self.pending.unsent(step);
+            if fault.kind == FaultKind::Cancelled {
+                session.put_back(&message.changes);
+            }
             return Err(fault);
         }
         if wanted > 0 {
@@ -283,12 +290,18 @@ impl Head {
     }
 
     /// Sends a frame once stage 0 has room for it; what comes meanwhile is taken.
-    fn send(&mut self, header: Header, payload: Vec<u8>, waiting: &Waiting) -> Result<(), StageFault> {
+    fn send(
+        &mut self,
+        header: Header,
+        content: impl Into<Content>,
+        waiting: &Waiting,
+    ) -> Result<(), StageFault> {
         if let Some(dead) = &self.dead {
             return Err(dead.clone());
         }
         self.take_back()?;
         while !self.link.has_credit() {
+            self.link.ask();
             // Logits of steps that nobody waits for any more must not hold the last stage up.
             drop(self.look(sooner(waiting.by, LOOK), waiting)?);
             self.take_back()?;
@@ -301,176 +314,10 @@ impl Head {
                 return Err(self.late(waiting));
             }
             if waiting.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
-                let cancelled = self.fault(FaultKind::Cancelled, 0, "cancelled");
-                // What happened before it is told to nobody.
-                waiting.session.into_iter().for_each(|(session, _)| session.lose(None));
-                return Err(cancelled);
+                return Err(self.fault(FaultKind::Cancelled, 0, "cancelled"));
             }
         }
-        let sent = self.link.send(header, payload, waiting.by);
+        let sent = self.link.send(header, content, waiting.by);
         sent.map_err(|fault| self.unsent(fault, waiting))
-    }
-
-    /// Why a frame could not be sent.
-    fn unsent(&mut self, fault: LinkFault, waiting: &Waiting) -> StageFault {
-        match fault.kind {
-            FaultKind::Late => self.late(waiting),
-            FaultKind::Closed => match self.take_back() {
-                // Which stage went first was said on the way back, or it is stage 0.
-                Err(said) => said,
-                // Stage 0 is there: it is the last one that is gone.
-                Ok(()) => self.broken(fault, self.last()),
-            },
-            kind => self.fault(kind, 0, &fault.detail),
-        }
-    }
-
-    /// What stages say they are done with.
-    fn take_back(&mut self) -> Result<(), StageFault> {
-        loop {
-            match self.link.receive_back(Instant::now()) {
-                Ok(None) => return Ok(()),
-                Ok(Some(Back::Done(done))) => self.progress.note(done),
-                Ok(Some(Back::Gone(fault))) => return Err(self.failed(fault, 0, 0)),
-                Err(fault) => return Err(self.broken(fault, 0)),
-            }
-        }
-    }
-
-    /// The next frame of the last stage; none if nothing comes until `by`.
-    fn came(&mut self, by: Instant) -> Result<Option<Came>, StageFault> {
-        let (header, payload) = match self.link.receive(by) {
-            Ok(Some(frame)) => frame,
-            Ok(None) => {
-                // A stage that is gone is no news here: the last one says it, or is gone itself.
-                self.take_back_quietly();
-                return Ok(None);
-            }
-            Err(fault) => {
-                match fault.kind {
-                    FaultKind::Corrupted => drop(self.link.done_with_broken()),
-                    // Who went first was said on the way back before.
-                    FaultKind::Closed => self.take_back()?,
-                    _ => {}
-                }
-                let over = |header: Header| self.epoch_of(header.request) != Some(header.epoch);
-                if fault.kind == FaultKind::Doubled && fault.header.is_some_and(over) {
-                    return Ok(Some(Came::Nothing));
-                }
-                return Err(self.broken(fault, self.last()));
-            }
-        };
-        // A stage that is gone has said why before: what it said is taken first.
-        drop(self.link.done(&header, [times::now(); 2]));
-        match header.kind {
-            FrameKind::Logits => self.logits(&header, &payload).map(Some),
-            FrameKind::Fault => {
-                let fault = StageFault::decode(&payload)
-                    .map_err(|detail| self.fault(FaultKind::Corrupted, self.last(), &detail))?;
-                if header.request != 0 && self.epoch_of(header.request) != Some(header.epoch) {
-                    return Ok(Some(Came::Nothing));
-                }
-                if fault.kind == FaultKind::Closed {
-                    self.take_back()?;
-                }
-                Err(self.failed(fault, header.request, header.step))
-            }
-            _ => Ok(Some(Came::Round(header, payload))),
-        }
-    }
-
-    /// The epoch of a request that goes on.
-    fn epoch_of(&self, request: u64) -> Option<u32> {
-        let mut sessions = self.sessions.iter().filter_map(Weak::upgrade);
-        sessions.find(|session| session.number == request).map(|session| session.epoch())
-    }
-
-    fn take_back_quietly(&mut self) {
-        while let Ok(Some(back)) = self.link.receive_back(Instant::now()) {
-            match back {
-                Back::Done(done) => self.progress.note(done),
-                Back::Gone(fault) => drop(self.failed(fault, 0, 0)),
-            }
-        }
-    }
-
-    /// Logits answer the oldest step of their request's epoch; those of an epoch that is over answer nothing.
-    fn logits(&mut self, header: &Header, payload: &[u8]) -> Result<Came, StageFault> {
-        match self.pending.answered(header) {
-            Answers::Nothing => return Ok(Came::Nothing),
-            Answers::Later => {
-                let detail = "the answer to a step did not come, and that to a later one did";
-                let missing = self.fault(FaultKind::Missing, self.last(), detail);
-                return Err(self.failed(missing, 0, 0));
-            }
-            Answers::Foreign(epoch) => {
-                let detail = format!("an answer of epoch {} to a step of epoch {epoch}", header.epoch);
-                let stale = self.fault(FaultKind::Stale, self.last(), &detail);
-                return Err(self.failed(stale, 0, header.step));
-            }
-            Answers::Oldest => {}
-        }
-        let mut from = Reader::new(payload);
-        let values = from.f32s().and_then(|values| from.end().map(|()| values));
-        let rows = header.rows as usize * header.cols as usize;
-        match values {
-            Ok(values) if values.len() == rows => Ok(Came::Logits(header.step, values)),
-            Ok(_) | Err(_) => {
-                let detail = "logits of another size than their header says";
-                let fault = self.fault(FaultKind::Corrupted, self.last(), detail);
-                Err(self.failed(fault, 0, header.step))
-            }
-        }
-    }
-
-    /// What a request has in the stages is lost; what all have, where it is of none (0). The fault is named after its step (0
-    /// where that is not known).
-    fn failed(&mut self, fault: StageFault, request: u64, step: u32) -> StageFault {
-        let fault = self.pending.name(fault, step);
-        for session in self.sessions.iter().filter_map(Weak::upgrade) {
-            if request == 0 || session.number == request {
-                session.lose(Some(&fault));
-            }
-        }
-        self.pending.forget(request);
-        // What was announced may be what was lost.
-        self.announced.clear();
-        if fault.kind == FaultKind::Closed {
-            self.dead.get_or_insert_with(|| fault.clone());
-        }
-        fault
-    }
-
-    /// A link of the chain itself is broken.
-    fn broken(&mut self, fault: LinkFault, stage: usize) -> StageFault {
-        if let Some(dead) = &self.dead {
-            return dead.clone();
-        }
-        let detail = match fault.kind {
-            FaultKind::Closed => format!("is gone ({}); open the model again", fault.detail),
-            _ => format!("on the link to the chain: {}; prompts must be computed again", fault.detail),
-        };
-        // A frame that came twice is known itself; of one that is missing or changed it is what is waited for.
-        let known = fault.header.filter(|_| fault.kind == FaultKind::Doubled);
-        let (request, position, step) =
-            known.map_or((0, 0, 0), |header| (header.request, header.position, header.step));
-        let fault = StageFault { request, position, ..self.fault(fault.kind, stage, &detail) };
-        self.failed(fault, 0, step)
-    }
-
-    /// Names the first stage that is not done with the oldest step.
-    fn late(&mut self, waiting: &Waiting) -> StageFault {
-        self.take_back_quietly();
-        let step = self.pending.oldest().unwrap_or(self.steps);
-        let stage = self.progress.behind(step);
-        let seconds = self.options.deadline.as_secs_f64();
-        let detail = format!(
-            "has not answered for {seconds} s: it is stopped, hangs or is too slow; --stage-deadline gives it more time"
-        );
-        let late = self.fault(FaultKind::Late, stage, &detail);
-        let Some((session, _)) = waiting.session else { return late };
-        let late = self.pending.name(StageFault { request: session.number, ..late }, 0);
-        session.lose(Some(&late));
-        late
     }
 }

@@ -3,7 +3,8 @@
 use super::{Fault, Held, Sent, StageWorker, computing, corrupted, held};
 use crate::bytes::{Reader, Writer};
 use crate::fault::FaultKind;
-use crate::frame::{FrameKind, Header};
+use crate::frame::{Content, FrameKind, Header};
+use crate::row_fault::RowFault;
 use crate::section::{Carried, Section};
 use crate::step::{SetMessage, SetWeights, StepMessage};
 use menagerie_model::{
@@ -26,15 +27,11 @@ impl Held {
 }
 
 impl StageWorker {
-    pub(super) fn step(&mut self, header: &Header, payload: &[u8]) -> Result<Option<Sent>, Fault> {
-        let mut from = Reader::new(payload);
-        let length = from.count(1).map_err(corrupted)?;
-        let told = from.take(length).map_err(corrupted)?;
-        let sections = sections(from).map_err(corrupted)?;
-        let mut message = Reader::new(told);
-        let step = StepMessage::decode(&mut message).and_then(|step| message.end().map(|()| step));
-        let step = step.map_err(corrupted)?;
-        check_sections(&sections, &step, header)?;
+    pub(super) fn step(&mut self, header: &Header, content: Content) -> Result<Option<Sent>, Fault> {
+        let Received { told, step, mut faults, sections } =
+            Received::of(&content.told, content.rows).map_err(corrupted)?;
+        check_sections(&sections, &step)?;
+        note_faults(&mut faults, self.parts.index, &sections, &step);
         let sets = step.parts.sets.iter().map(|set| self.set(set)).collect::<Result<Vec<_>, _>>()?;
         self.watching.turn_to(&step)?;
         let Some(held) = held(&mut self.sessions, header)? else { return Ok(None) };
@@ -58,14 +55,20 @@ impl StageWorker {
         let _entered = span.enter();
         let run = |context: &mut TransformContext| {
             let stream = put(sections, context)?;
+            let mut out = Writer::default();
             match self.parts.stage.execute(stream, step.parts.goal, context)? {
                 StageOutput::Hidden(rows) => {
-                    Ok((FrameKind::Step, [rows.rows(), rows.cols()], handed_on(told, &rows, context)?))
+                    let shape = [rows.rows(), rows.cols()];
+                    out.bytes(told);
+                    RowFault::encode_all(&faults, &mut out);
+                    let rows = Section::encode_all(handed_on(rows, context)?, &mut out);
+                    Ok((FrameKind::Step, shape, Content { told: out.0, rows }))
                 }
                 StageOutput::Ended(rows) => {
-                    let mut out = Writer::default();
-                    out.f32s(&context.compute.backend.read(&rows)?);
-                    Ok((FrameKind::Logits, [rows.rows(), rows.cols()], out.0))
+                    let shape = [rows.rows(), rows.cols()];
+                    RowFault::encode_all(&faults, &mut out);
+                    let rows = context.compute.backend.take(rows)?;
+                    Ok((FrameKind::Logits, shape, Content { told: out.0, rows }))
                 }
             }
         };
@@ -102,16 +105,34 @@ impl StageWorker {
     }
 }
 
-fn sections(mut from: Reader) -> Result<Vec<Section>, String> {
-    let count = from.count(21)?;
-    let sections = (0..count).map(|_| Section::decode(&mut from)).collect::<Result<_, _>>()?;
-    from.end()?;
-    Ok(sections)
+/// What a stage is given for a step.
+struct Received<'p> {
+    /// What every stage is told, as it came.
+    told: &'p [u8],
+    step: StepMessage,
+    /// What stages before found.
+    faults: Vec<RowFault>,
+    sections: Vec<Section>,
 }
 
-/// Rows that fit the step, each kind once, and numbers all of them.
-fn check_sections(sections: &[Section], step: &StepMessage, header: &Header) -> Result<(), Fault> {
-    let rows: usize = step.sequences.iter().map(|part| part.placement.rows).sum();
+impl<'p> Received<'p> {
+    fn of(payload: &'p [u8], rows: Vec<f32>) -> Result<Self, String> {
+        let mut from = Reader::new(payload);
+        let length = from.count(1)?;
+        let told = from.take(length)?;
+        let faults = RowFault::decode_all(&mut from)?;
+        let sections = Section::decode_all(&mut from, rows)?;
+        from.end()?;
+        let mut message = Reader::new(told);
+        let step = StepMessage::decode(&mut message)?;
+        message.end()?;
+        Ok(Self { told, step, faults, sections })
+    }
+}
+
+/// Rows that fit the step, each kind once.
+fn check_sections(sections: &[Section], step: &StepMessage) -> Result<(), Fault> {
+    let rows = step.rows();
     if let Some(scalings) = &step.scalings
         && scalings.values.len() != rows * scalings.layers * scalings.adapters
     {
@@ -126,16 +147,25 @@ fn check_sections(sections: &[Section], step: &StepMessage, header: &Header) -> 
         if !fits || sections[..index].iter().any(|other| other.carried == section.carried) {
             return Err(corrupted(format!("{own} rows of {:?} for a step of {rows}", section.carried)));
         }
-        if let Some((row, column, value)) = section.not_finite() {
-            let position = step.positions.get(row * step.axes).copied().unwrap_or(header.position);
-            let detail = format!(
-                "column {column} of the row at position {position} that it was given is {value}; the weights are broken, or \
-                 the cache overflows (--kv-type f32 rules that out)"
-            );
-            return Err((FaultKind::NotFinite, detail));
-        }
     }
     Ok(())
+}
+
+/// Adds the first row of each sequence that is no number, where no stage before found one.
+fn note_faults(faults: &mut Vec<RowFault>, stage: usize, sections: &[Section], step: &StepMessage) {
+    for section in sections {
+        let own = section.values.len() / section.cols;
+        for bad in section.not_finite() {
+            // Rows beside the stream are several for each of the step.
+            let row = bad.row / (own / step.rows()).max(1);
+            let Some((sequence, position)) = step.place_of(row) else { continue };
+            let sequence = sequence as u32;
+            if faults.iter().all(|known| known.sequence != sequence) {
+                let (column, value) = (bad.column as u32, bad.value);
+                faults.push(RowFault { stage: stage as u16, sequence, position, column, value });
+            }
+        }
+    }
 }
 
 /// Puts what was handed on where layers look for it; gives the stream.
@@ -154,23 +184,19 @@ fn put(sections: Vec<Section>, context: &mut TransformContext) -> Result<Option<
     Ok(stream)
 }
 
-/// The payload for the next stage: what all are told, and the rows.
-fn handed_on(told: &[u8], stream: &Rows, context: &TransformContext) -> Result<Vec<u8>, ModelError> {
+/// The rows for the next stage.
+fn handed_on(stream: Rows, context: &mut TransformContext) -> Result<Vec<Section>, ModelError> {
     let beside = [
-        (Carried::Embedded, &context.embedded),
-        (Carried::Held, &context.held),
-        (Carried::PerLayer, &context.per_layer),
+        (Carried::Embedded, context.embedded.take()),
+        (Carried::Held, context.held.take()),
+        (Carried::PerLayer, context.per_layer.take()),
     ];
-    let beside = beside.into_iter().filter_map(|(carried, rows)| Some((carried, rows.as_ref()?)));
-    let slots = context.slots.written().map(|(slot, rows)| (Carried::Slot(slot.0 as u32), rows));
-    let all: Vec<(Carried, &Rows)> =
-        std::iter::once((Carried::Stream, stream)).chain(beside).chain(slots).collect();
-    let mut out = Writer::default();
-    out.count(told.len());
-    out.0.extend_from_slice(told);
-    out.count(all.len());
-    for (carried, rows) in all {
-        carried.encode(rows.cols(), &context.compute.backend.read(rows)?, &mut out);
-    }
-    Ok(out.0)
+    let beside = beside.into_iter().filter_map(|(carried, rows)| Some((carried, rows?)));
+    let slots = std::mem::take(&mut context.slots);
+    let slots = slots.into_written().map(|(slot, rows)| (Carried::Slot(slot.0 as u32), rows));
+    let section = |(carried, rows): (Carried, Rows)| {
+        let cols = rows.cols();
+        Ok(Section { carried, cols, values: context.compute.backend.take(rows)? })
+    };
+    std::iter::once((Carried::Stream, stream)).chain(beside).chain(slots).map(section).collect()
 }

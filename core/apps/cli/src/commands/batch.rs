@@ -111,6 +111,7 @@ impl BatchCommand {
             let model = self.model.locate()?;
             may_write(&self.out, true, &[&model, &self.input])?;
         }
+        self.hooks.check().and_then(|()| self.sampling.check())?;
         let input = BatchInput::open(&self.input)?;
         let (template, hooks, stages) = (&self.template, &self.hooks, &self.stages);
         let given = Given { template, hooks, stages, pooling: self.pooling };
@@ -119,7 +120,7 @@ impl BatchCommand {
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let metrics = self.metrics.watch_all(text.into_iter().chain(vectors));
         let ended = self.answer(&models, input);
-        metrics.write().and(ended)
+        Failure::of_all([ended, metrics.write()])
     }
 
     /// Answers the lines that have no answer yet.

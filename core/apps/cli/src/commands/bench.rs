@@ -110,6 +110,7 @@ impl BenchCommand {
         // Nothing is lost: probes and kernels end at once too.
         let _at_once = interrupt::at_once()?;
         self.profile.check(&self.model.locate()?)?;
+        self.hooks.check()?;
         let mut model = self.model.staged(&self.stages)?;
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
@@ -123,7 +124,7 @@ impl BenchCommand {
         if let Some(profiling) = profiling {
             profiling.finish(&pipeline)?;
         }
-        metrics.write().and(measured)
+        Failure::of_all([measured, metrics.write()])
     }
 
     /// Measures, and prints it.

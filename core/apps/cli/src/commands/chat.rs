@@ -77,6 +77,7 @@ impl ChatCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let model = self.model.locate()?;
         self.observe.check(&model)?;
+        self.hooks.check().and_then(|()| self.sampling.check())?;
         let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
         self.hooks.install(&mut pipeline)?;
         let observing = self.observe.begin(&model, &mut pipeline)?;
@@ -97,7 +98,7 @@ impl ChatCommand {
         let _kept = interrupt::never()?;
         let ended = talk(&mut conversation, &mut lines);
         let seen = observing.finish(&pipeline, [conversation.tokens(), &[]]);
-        conversation.keep().and(metrics.write()).and(seen).and(ended)
+        Failure::of_all([ended, conversation.keep(), metrics.write(), seen])
     }
 }
 

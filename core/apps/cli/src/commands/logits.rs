@@ -59,6 +59,7 @@ impl LogitsCommand {
         let model = self.model.locate()?;
         may_write(&self.out, self.force, &[&model])?;
         let capture = Capturing::ask(&self.capture, self.force, &model)?;
+        self.hooks.check()?;
         let mut pipeline = self.model.staged(&self.stages)?.open()?;
         self.hooks.install(&mut pipeline)?;
         let layers = pipeline.engine().model.shape().n_layers;

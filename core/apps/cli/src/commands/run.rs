@@ -83,12 +83,13 @@ impl RunCommand {
         }
         let model = self.model.locate()?;
         self.observe.check(&model)?;
+        self.hooks.check().and_then(|()| self.sampling.check())?;
         let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
         self.hooks.install(&mut pipeline)?;
         let observing = self.observe.begin(&model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline);
         let answered = self.answer(&pipeline, &prompt, observing);
-        metrics.write().and(answered)
+        Failure::of_all([answered, metrics.write()])
     }
 
     fn answer(&self, pipeline: &TextPipeline, prompt: &str, observing: Observing) -> Result<(), Failure> {

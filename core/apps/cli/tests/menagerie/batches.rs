@@ -1,6 +1,7 @@
 //! `batch`: what it answers, what it refuses, and how it goes on after a kill.
 
-use super::{Call, chat_model, fed, fixture, menagerie};
+use super::{Call, Changed, chat_model, fed, fixture, menagerie};
+use gguf_file::GgmlType;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -232,6 +233,21 @@ fn standard_streams_are_files_too() {
 }
 
 /// With too few pages for all, with one row to a step: the same answers.
+/// What went wrong first is not hidden by what went wrong because of it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_said_of_each_file() {
+    let home = tempfile::tempdir().unwrap();
+    let model = fixture("base/llama/model-f32.gguf").display().to_string();
+    std::fs::write(home.path().join("in.jsonl"), "\"abc\"\n").unwrap();
+    let batch = ["batch", &model, "in.jsonl", "/dev/full", "--raw", "-n", "2", "--metrics", "/dev/full"];
+    let call = menagerie(home.path(), &batch);
+    let said = format!("{call:?}");
+    assert_eq!(said.matches("/dev/full: No space left").count(), 2, "{said}");
+    assert!(!said.contains("goes on where it was"), "a device keeps nothing: {said}");
+    call.fails_with(&["/dev/full"]);
+}
+
 #[test]
 fn room_and_steps_change_no_answer() {
     let home = tempfile::tempdir().unwrap();
@@ -306,5 +322,45 @@ fn stages_answer_as_one_model_does() {
         &["--stage-processes", "2", "--cache-tokens", "900", "--step-tokens", "33"],
     ] {
         assert_eq!(answers(more), expected, "{more:?}");
+    }
+}
+
+/// A token whose row of the embedding is no number fails the line that has it, in stages as in one, with an X-LoRA too: the others
+/// are answered, bit for bit.
+#[cfg(unix)]
+#[test]
+fn a_row_that_is_no_number_fails_its_line_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let mut changed =
+        Changed::of("base/llama/model-f32.gguf").set("tokenizer.chat_template", super::TEMPLATE);
+    let embedding = changed.tensors.iter_mut().find(|tensor| tensor.name == "token_embd.weight").unwrap();
+    assert_eq!(embedding.kind, GgmlType::F32);
+    // "z"
+    let at = 94 * embedding.dims[0] as usize * 4;
+    embedding.data[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let model = changed.write(home.path());
+    let more = json!({ "max_tokens": 6, "logprobs": true, "ignore_eos": true, "logit_bias": { "94": -100 } });
+    let word = |id: &str, text: &str| chat(id, &text.repeat(30), &more);
+    let lines = [word("one", "word "), word("bad", "zebra "), word("two", "tree ")];
+    write(home.path(), "in.jsonl", &lines);
+    let answers = |more: &[&str]| {
+        let usual = ["--force", "--parallel", "3", "--step-tokens", "64"];
+        let call = batch(home.path(), &model, &[&usual, more].concat());
+        assert_eq!(call.code, Some(1), "{more:?}: {call:?}");
+        let results = results(home.path(), "out.jsonl");
+        let error = results["bad"]["response"]["body"]["error"]["message"].as_str().map(str::to_owned);
+        let error = error.unwrap_or_else(|| panic!("{more:?}: {}", results["bad"]));
+        (["one", "two"].map(|id| results[id]["response"]["body"]["choices"].clone()), error)
+    };
+    let xlora = fixture("lora/llama/xlora/depth2_topk2");
+    for with in [&[][..], &["--xlora", xlora.to_str().unwrap()]] {
+        let (expected, error) = answers(with);
+        assert!(expected.iter().all(Value::is_array) && error.contains("is NaN"), "{expected:?} {error}");
+        for stages in [["--stages", "2"], ["--stage-processes", "2"], ["--stage-processes", "3"]] {
+            let more = [with, &stages, &["--no-stage-probe"]].concat();
+            let (answered, error) = answers(&more);
+            assert_eq!(answered, expected, "{more:?}");
+            assert!(error.contains("stage 1 (layer") && error.contains("is NaN"), "{more:?}: {error}");
+        }
     }
 }

@@ -38,8 +38,8 @@ static MenagerieStatus times(const MenagerieHookCall *hook, float factor)
     const MenagerieCall *call = hook->call;
     if (call->n_inputs != 1 || call->n_outputs != 1 || hook->point != MENAGERIE_HOOK_CALL_AFTER)
         return failed("one array in and one out are wanted, after a layer");
-    if (hook->layer >= kept.layers || call->n_sequences == 0)
-        return failed("there is no such layer, or nobody's rows");
+    if (hook->layer >= kept.layers || call->n_sequences == 0 || !call->token_ids)
+        return failed("there is no such layer, or nobody's rows, or rows of no tokens");
     const MenagerieTensor *x = call->inputs, *y = call->outputs;
     for (int64_t i = 0; i < x->shape[0] * x->shape[1]; i++)
         ((float *)y->data)[i] = factor * ((const float *)x->data)[i];

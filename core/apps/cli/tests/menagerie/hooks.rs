@@ -211,8 +211,71 @@ fn a_hook_acts_in_stages_as_in_one_piece() {
     let statistics = ["--hook", "menagerie/layer-hooks:statistics=file=rows.tsv"];
     assert!(logits(&[&statistics[..], &["--stages", "2"]].concat()) == bare);
     assert!(counted(home).iter().all(|counts| *counts == [7, 3]));
-    menagerie(home, &[&fixed[..], &how, &statistics, &["--stage-processes", "2"]].concat())
-        .fails_with(&["menagerie/layer-hooks:statistics"]);
+}
+
+/// One instance sees all layers, wherever they are, and which tokens their rows are of.
+#[cfg(unix)]
+#[test]
+fn a_hook_that_looks_sees_layers_in_other_processes() {
+    let home = home();
+    let home = home.path();
+    let model = model();
+    let seen = |arguments: &[&str]| {
+        let all = [&["--plugin-dir", "plugins"], arguments].concat();
+        menagerie(home, &all).good();
+        let table = std::fs::read_to_string(home.join("rows.tsv")).unwrap();
+        std::fs::remove_file(home.join("rows.tsv")).unwrap();
+        table
+    };
+    std::fs::write(home.join("in.jsonl"), "\"abc\"\n\"de\"\n\"fghi\"\n").unwrap();
+    let logits = ["logits", &model, "--tokens", "3,14,15,9,26,5,35,8,97,93", "-t", "1", "--decode-from", "7"];
+    let logits = [&logits[..], &["--chunk", "4", "--force", "--out", "l.safetensors"]].concat();
+    let batch = ["batch", &model, "in.jsonl", "out.jsonl", "--force", "-n", "4", "--temp", "0", "-t", "1"];
+    for arguments in [&logits[..], &batch] {
+        for asked in ["file=rows.tsv", "file=rows.tsv,layers=1-2,phase=decode"] {
+            let hook = format!("menagerie/layer-hooks:statistics={asked}");
+            let hook = [arguments, &["--hook", &hook]].concat();
+            let whole = seen(&hook);
+            assert!(whole.lines().nth(2).is_some_and(|line| !line.ends_with('-')), "{whole}");
+            for count in ["2", "3"] {
+                assert_eq!(
+                    seen(&[&hook[..], &["--stage-processes", count]].concat()),
+                    whole,
+                    "{count} {asked}"
+                );
+            }
+        }
+    }
+}
+
+/// A file that is no model is not even looked at.
+#[test]
+fn a_slip_in_a_name_is_told_before_the_model_is_opened() {
+    let home = home();
+    let home = home.path();
+    std::fs::write(home.join("none.gguf"), "no model").unwrap();
+    std::fs::write(home.join("in.jsonl"), "\"abc\"\n").unwrap();
+    let commands: [&[&str]; 5] = [
+        &["run", "none.gguf", "abc"],
+        &["chat", "none.gguf"],
+        &["logits", "none.gguf", "--tokens", "1", "--out", "l.safetensors"],
+        &["bench", "none.gguf"],
+        &["batch", "none.gguf", "in.jsonl", "out.jsonl"],
+    ];
+    for command in commands {
+        let with = |more: &[&str]| menagerie(home, &[&["--plugin-dir", "plugins"], command, more].concat());
+        with(&["--hook", "menagerie/layer-hooks:norm-clmap=most=1"])
+            .refused_with(&["the nearest is `menagerie/layer-hooks:norm-clamp`"]);
+        with(&["--hook", "norm-clamp=most=1"])
+            .refused_with(&["author/name:hook", "the nearest is `menagerie/layer-hooks:norm-clamp`"]);
+        let slip = format!("{CLAMP}=mots=1");
+        with(&["--hook", &slip]).refused_with(&["no option `mots`; the nearest is `most`"]);
+        let slip = format!("{CLAMP}=most=1,layer=2");
+        with(&["--hook", &slip]).refused_with(&["no option `layer`; the nearest is `layers`"]);
+        if ["run", "chat", "batch"].contains(&command[0]) {
+            with(&["--sampler", "menagerie/none:at-all"]).refused_with(&["--plugin-dir DIR"]);
+        }
+    }
 }
 
 /// Built by the compiler that Rust links with; `plugin check` finds out what is wrong with two of them.

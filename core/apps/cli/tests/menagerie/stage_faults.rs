@@ -169,16 +169,17 @@ fn ctrl_c_ends_a_prompt_in_stages() {
     }
 }
 
-/// The system continues and hangs up processes that are stopped when nobody is left who could continue them.
+/// Stages end with a process that is killed while they compute a prompt. The system continues and hangs up those that are stopped
+/// when nobody is left who could continue them.
 #[test]
-fn a_stage_that_is_stopped_ends_with_a_process_that_is_killed() {
+fn stages_end_with_a_process_that_is_killed_in_a_prompt() {
     let home = tempfile::tempdir().unwrap();
-    for stage in 0..2 {
-        let prefill = Prefill::begun(home.path(), 2, "300");
-        signal("STOP", prefill.stages[stage]);
+    for (stages, stopped) in [(2, None), (3, None), (2, Some(0)), (2, Some(1))] {
+        let prefill = Prefill::begun(home.path(), stages, "300");
+        stopped.into_iter().for_each(|stage: usize| signal("STOP", prefill.stages[stage]));
         signal("KILL", prefill.child.id());
-        let (code, _) = prefill.end();
-        assert_eq!(code, None);
+        let (code, text) = prefill.end();
+        assert_eq!(code, None, "{stages} stages, {stopped:?} is stopped: {text}");
     }
 }
 

@@ -64,19 +64,28 @@ fn a_longer_prompt_goes_on_and_gives_the_same_answer() {
     other.good();
 }
 
-/// What a model in stages keeps the whole one goes on with, and the other way round, with the same answer.
+/// What a model in stages keeps the whole one goes on with, and the other way round, with the same answer; an X-LoRA too, which
+/// has two sets of states.
 #[cfg(unix)]
 #[test]
 fn stages_go_on_where_one_model_was() {
+    go_on_in_stages(&[]);
+    let xlora = fixture("lora/llama/xlora/depth2_topk2");
+    go_on_in_stages(&["--xlora", xlora.to_str().unwrap()]);
+}
+
+#[cfg(unix)]
+fn go_on_in_stages(with: &[&str]) {
     let home = tempfile::tempdir().unwrap();
     let home = home.path();
     let longer = format!("{BEGINNING} Then the rain began, and nobody came.");
-    let plain = json(run(home, &longer, &["--json"]));
+    let plain = json(run(home, &longer, &[with, &["--json"]].concat()));
     let (one, threads, processes) = (&[][..], &["--stages", "2"][..], &["--stage-processes", "2"][..]);
     for (first, second) in [(one, processes), (processes, one), (processes, threads), (threads, processes)] {
-        let what = format!("{first:?}, then {second:?}");
-        let begun = json(run(home, BEGINNING, &[first, &["--json", "--state", "a.state"]].concat()));
-        let resumed = json(run(home, &longer, &[second, &["--json", "--state", "a.state"]].concat()));
+        let what = format!("{with:?}: {first:?}, then {second:?}");
+        let kept = [with, &["--json", "--state", "a.state"]].concat();
+        let begun = json(run(home, BEGINNING, &[first, &kept].concat()));
+        let resumed = json(run(home, &longer, &[second, &kept].concat()));
         assert_eq!((&resumed["text"], &resumed["tokens"]), (&plain["text"], &plain["tokens"]), "{what}");
         let count = |of: &serde_json::Value, key: &str| of[key].as_u64().unwrap();
         assert!(count(&resumed, "cached_tokens") + 2 >= count(&begun, "prompt_tokens"), "{what}: {resumed}");

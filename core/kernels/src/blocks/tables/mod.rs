@@ -73,6 +73,10 @@ pub(crate) const IQ3_S_LEVELS: [u8; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
 pub(crate) static IQ2_XXS_PACKED: [u16; 256] = two_bit::IQ2_XXS;
 /// The packed book of IQ2_XS.
 pub(crate) static IQ2_XS_PACKED: [u16; 512] = two_bit::IQ2_XS;
+/// The packed book of IQ2_S.
+pub(crate) static IQ2_S_PACKED: [u16; 1024] = two_bit::IQ2_S;
+/// The packed book of IQ1_S and IQ1_M: eight values of two bits, plus one, lowest first; sorted.
+pub(crate) static IQ1_PACKED: [u16; 2048] = one_bit::IQ1_S;
 /// The packed book of IQ3_XXS: four indices of four bits into `IQ3_XXS_LEVELS`.
 pub(crate) static IQ3_XXS_PACKED: [u16; 256] = three_bit::IQ3_XXS;
 /// The packed book of IQ3_S: four indices of four bits into `IQ3_S_LEVELS`.

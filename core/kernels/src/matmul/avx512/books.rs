@@ -1,12 +1,12 @@
-//! Values of the code-book formats, looked up.
+//! Values of the code-book formats, looked up for tiles.
 //!
-//! Vector `n` of four has in quadword `g` the `n`th eight values of group `g` of 32 (`Order::Quartered`): an entry's eight
+//! Vector `n` of four has in quadword `g` the `n`th eight values of group `g` of 32: an entry's eight
 //! values, or two entries' four, are then taken out of the words that the books keep by one instruction. Small books lie in
-//! registers, large ones are read entry by entry (a gather of Zen 4 is no faster).
+//! registers, large ones are read entry by entry (a gather of Zen 4 is no faster). One row of activations has `planes`.
 
 use std::arch::x86_64::*;
 
-use super::one::{half, load};
+use super::one::load;
 use crate::blocks::*;
 use crate::isa::avx512_bytes;
 
@@ -16,14 +16,6 @@ pub(super) struct Looked {
     pub(super) values: [__m512i; 4],
     /// Which of them are negative.
     pub(super) signs: [__mmask64; 4],
-}
-
-/// The whole scales of a block.
-pub(super) struct Scales {
-    /// In every word the scale of its value: of the vectors 0 and 1, and of 2 and 3.
-    pub(super) words: [__m512i; 2],
-    /// What they are multiplied with.
-    pub(super) d: f32,
 }
 
 /// A format with a code book.
@@ -44,12 +36,6 @@ pub(super) trait Books: WideFormat {
     /// # Safety
     /// A block at `p`.
     unsafe fn values(p: *const u8, tables: &Self::Tables) -> Looked;
-
-    /// The scales of the block at `p`.
-    ///
-    /// # Safety
-    /// A block at `p`.
-    unsafe fn scales(p: *const u8) -> Scales;
 }
 
 avx512_bytes! {
@@ -134,15 +120,6 @@ fn even_signs(v: __m512i, start: usize, step: usize) -> [__mmask64; 4] {
 }
 
 avx512_bytes! {
-/// The odd numbers of four bits, `start` bits into every quadword, in its words.
-#[inline]
-pub(super) fn odd_words(v: __m512i, start: usize) -> __m512i {
-    let twice = bytes_at(v, start + 63, 0);
-    _mm512_or_si512(_mm512_and_si512(twice, _mm512_set1_epi16(0x1e)), _mm512_set1_epi16(1))
-}
-}
-
-avx512_bytes! {
 /// The eight bytes at `p`, one to a quadword.
 ///
 /// # Safety
@@ -151,19 +128,6 @@ avx512_bytes! {
 unsafe fn eight_bytes(p: *const u8) -> __m512i {
     // SAFETY: the promise of the caller.
     _mm512_cvtepu8_epi64(unsafe { _mm_loadl_epi64(p.cast()) })
-}
-}
-
-avx512_bytes! {
-/// The scales of sixteen values in the nibbles of the eight bytes at `p`.
-///
-/// # Safety
-/// Eight readable bytes.
-#[inline]
-unsafe fn sixteens(p: *const u8) -> [__m512i; 2] {
-    // SAFETY: the promise of the caller.
-    let bytes = unsafe { eight_bytes(p) };
-    [odd_words(bytes, 0), odd_words(bytes, 4)]
 }
 }
 
@@ -215,15 +179,6 @@ impl Books for Iq2Xxs {
         Looked { values: two_bits(of_256(book, words_of(v, 0))), signs: even_signs(v, 32, 7) }
     }
     }
-
-    avx512_bytes! {
-    #[inline]
-    unsafe fn scales(p: *const u8) -> Scales {
-        // SAFETY: as above.
-        let (v, d) = unsafe { (load(p.add(2)), half(p)) };
-        Scales { words: [odd_words(v, 60); 2], d: d * 0.125 }
-    }
-    }
 }
 
 impl Books for Iq2Xs {
@@ -244,14 +199,6 @@ impl Books for Iq2Xs {
         let v = unsafe { load(p.add(2)) };
         let words = of_512(book, v, _mm512_test_epi16_mask(v, _mm512_set1_epi16(256)));
         Looked { values: two_bits(words), signs: even_signs(v, 9, 16) }
-    }
-    }
-
-    avx512_bytes! {
-    #[inline]
-    unsafe fn scales(p: *const u8) -> Scales {
-        // SAFETY: as above.
-        unsafe { Scales { words: sixteens(p.add(66)), d: half(p) * 0.125 } }
     }
     }
 }
@@ -300,14 +247,6 @@ impl Books for Iq2S {
         }
     }
     }
-
-    avx512_bytes! {
-    #[inline]
-    unsafe fn scales(p: *const u8) -> Scales {
-        // SAFETY: as above.
-        unsafe { Scales { words: sixteens(p.add(74)), d: half(p) * 0.125 } }
-    }
-    }
 }
 
 impl Books for Iq3Xxs {
@@ -328,15 +267,6 @@ impl Books for Iq3Xxs {
         let (v, bits) = unsafe { (load(p.add(2)), _mm512_cvtepu32_epi64(_mm256_loadu_si256(p.add(66).cast()))) };
         let words = [0, 1].map(|part| of_256(book, words_of(v, part)));
         Looked { values: four_bits(words, IQ3_XXS_LEVELS), signs: even_signs(bits, 0, 7) }
-    }
-    }
-
-    avx512_bytes! {
-    #[inline]
-    unsafe fn scales(p: *const u8) -> Scales {
-        // SAFETY: as above.
-        let (bits, d) = unsafe { (_mm512_cvtepu32_epi64(_mm256_loadu_si256(p.add(66).cast())), half(p)) };
-        Scales { words: [odd_words(bits, 28); 2], d: d * 0.25 }
     }
     }
 }
@@ -363,17 +293,6 @@ impl Books for Iq3S {
             of_512(book, words_of(v, part), ninth)
         });
         Looked { values: four_bits(words, IQ3_S_LEVELS), signs }
-    }
-    }
-
-    avx512_bytes! {
-    #[inline]
-    unsafe fn scales(p: *const u8) -> Scales {
-        // SAFETY: as above.
-        let (nibbles, d) = unsafe { (p.add(106).cast::<u32>().read_unaligned(), half(p)) };
-        let bytes = _pdep_u64(u64::from(nibbles), 0x0f0f_0f0f_0f0f_0f0f);
-        let bytes = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(bytes as i64));
-        Scales { words: [odd_words(bytes, 0); 2], d }
     }
     }
 }

@@ -1,4 +1,4 @@
-//! The engine for rounded activations: see `tiles`.
+//! The engine for the narrow formats' rounded activations: see `tiles`.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use super::multiply::{Columns, multiply};
 use super::tile::{Rows, Tile, TileFormat};
 use crate::activations::{Meta, Quantised};
 use crate::blocks::{Format, Matrix, SUPER};
-use crate::isa::{Avx512, Avx512Bytes, avx512};
+use crate::isa::{Avx512, avx512};
 use crate::matmul::tiles::{self, Engine, Place, TOKENS};
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
 use crate::memory::Scratch;
@@ -20,12 +20,6 @@ struct Whole<P: TileFormat>(PhantomData<P>);
 /// The kernel for a format.
 pub(super) fn choose<P: TileFormat>(_: Avx512) -> Choice<Rounded> {
     // SAFETY: the token is proof of the features; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, many::<P>) }, tile: TILE_ROWS }
-}
-
-/// The kernel for a format whose unpacking wants more features.
-pub(super) fn choose_with<P: TileFormat>(_: Avx512Bytes) -> Choice<Rounded> {
-    // SAFETY: the token is proof of those too; the function is for this format.
     Choice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, many::<P>) }, tile: TILE_ROWS }
 }
 

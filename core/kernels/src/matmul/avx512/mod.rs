@@ -1,7 +1,7 @@
 //! Products with rounded activations through AVX-512 VNNI.
 //!
-//! Many rows: a tile of 48 (or 16) weight rows by 256 columns is unpacked once to bytes, weight rows in lanes and
-//! four columns per dword; then all tokens run over it, four at a time. Its results stay in a scratch in the
+//! Many rows: a tile of 48 weight rows (32 of most wide formats; or 16) by 256 columns is unpacked once to bytes, weight rows in
+//! lanes and four columns per dword; then all tokens run over it, four at a time. Its results stay in a scratch in the
 //! second-level cache until the last columns are done.
 
 mod bfloat16_many;
@@ -16,9 +16,12 @@ mod nibbles;
 mod one;
 mod one_batches;
 mod one_bit_books;
-mod one_books;
+mod one_eights;
+mod one_fours;
 mod one_lanes;
 mod one_narrow;
+mod one_ones;
+mod one_pairs;
 mod one_panels;
 mod one_sixteens;
 mod one_small;
@@ -28,17 +31,24 @@ mod one_wide;
 mod pack;
 mod pack_books;
 mod pair;
+mod planes;
 #[cfg(test)]
 mod tests;
 mod tile;
+mod wide_many;
+mod wide_multiply;
+mod wide_tile;
 
 use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
 use crate::blocks::*;
 use crate::isa::Avx512;
 use books::Books;
-use one_books::OneBook;
+use one_eights::Eights;
+use one_fours::Fours;
+use one_pairs::Pairs;
 use pack_books::PackBook;
-use tile::{Unpack, UnpackWide};
+use tile::Unpack;
+use wide_tile::UnpackWide;
 
 impl IsaKernels for Avx512 {
     fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
@@ -73,22 +83,22 @@ impl IsaKernels for Avx512 {
 /// The many-row kernel of a code-book format.
 fn many_of_book<F: Books>(isa: Avx512) -> Choice<Rounded> {
     match isa.bytes() {
-        Some(bytes) => many::choose_with::<PackBook<F>>(bytes),
-        None => many::choose::<UnpackWide<F>>(isa),
+        Some(bytes) => wide_many::choose_with::<PackBook<F>>(bytes),
+        None => wide_many::choose::<UnpackWide<F>>(isa),
     }
 }
 
 /// The one-row kernel of a code-book format.
-fn one_of_book<F: Books>(isa: Avx512) -> Choice<Rounded> {
+fn one_of_book<D: Pairs>(isa: Avx512) -> Choice<Rounded> {
     match isa.bytes() {
-        Some(bytes) => one::choose_with::<OneBook<F>>(bytes),
-        None => one::choose::<UnpackWide<F>>(isa),
+        Some(bytes) => one_pairs::choose::<D>(bytes),
+        None => one::choose::<UnpackWide<D::Blocks>>(isa),
     }
 }
 
 /// The many-row kernel of a quantised type.
 fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
-    use many::choose;
+    use {many::choose, wide_many::choose as wide};
     match quant {
         QuantType::Q4_0 => choose::<Q4_0>(isa),
         QuantType::Q4_1 => choose::<Q4_1>(isa),
@@ -97,12 +107,12 @@ fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
         QuantType::Q8_0 => choose::<Q8_0>(isa),
         QuantType::IQ4_NL => choose::<Iq4Nl>(isa),
         QuantType::MXFP4 => choose::<Mxfp4>(isa),
-        QuantType::Q2_K => choose::<Q2K>(isa),
-        QuantType::Q4_K => choose::<Q4K>(isa),
-        QuantType::Q5_K => choose::<Q5K>(isa),
-        QuantType::Q6_K => choose::<Q6K>(isa),
+        QuantType::Q2_K => wide::<Q2K>(isa),
+        QuantType::Q4_K => wide::<Q4K>(isa),
+        QuantType::Q5_K => wide::<Q5K>(isa),
+        QuantType::Q6_K => wide::<Q6K>(isa),
         QuantType::IQ4_XS => choose::<Iq4Xs>(isa),
-        QuantType::Q3_K => choose::<UnpackWide<Q3K>>(isa),
+        QuantType::Q3_K => wide::<Q3K>(isa),
         QuantType::IQ1_S => many_of_book::<Iq1S>(isa),
         QuantType::IQ1_M => many_of_book::<Iq1M>(isa),
         QuantType::IQ2_XXS => many_of_book::<Iq2Xxs>(isa),
@@ -110,8 +120,8 @@ fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
         QuantType::IQ2_S => many_of_book::<Iq2S>(isa),
         QuantType::IQ3_XXS => many_of_book::<Iq3Xxs>(isa),
         QuantType::IQ3_S => many_of_book::<Iq3S>(isa),
-        QuantType::TQ1_0 => choose::<UnpackWide<Tq1_0>>(isa),
-        QuantType::TQ2_0 => choose::<UnpackWide<Tq2_0>>(isa),
+        QuantType::TQ1_0 => wide::<UnpackWide<Tq1_0>>(isa),
+        QuantType::TQ2_0 => wide::<UnpackWide<Tq2_0>>(isa),
         QuantType::NVFP4 => choose::<Unpack<Nvfp4>>(isa),
     }
 }
@@ -135,12 +145,15 @@ fn choose_one(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
         QuantType::Q3_K => choose::<Q3K>(isa),
         QuantType::IQ1_S => one_of_book::<Iq1S>(isa),
         QuantType::IQ1_M => one_of_book::<Iq1M>(isa),
-        QuantType::IQ2_XXS => one_of_book::<Iq2Xxs>(isa),
-        QuantType::IQ2_XS => one_of_book::<Iq2Xs>(isa),
-        QuantType::IQ2_S => one_of_book::<Iq2S>(isa),
-        QuantType::IQ3_XXS => one_of_book::<Iq3Xxs>(isa),
-        QuantType::IQ3_S => one_of_book::<Iq3S>(isa),
-        QuantType::TQ1_0 => choose::<Tq1_0>(isa),
+        QuantType::IQ2_XXS => one_of_book::<Eights<Iq2Xxs>>(isa),
+        QuantType::IQ2_XS => one_of_book::<Eights<Iq2Xs>>(isa),
+        QuantType::IQ2_S => one_of_book::<Eights<Iq2S>>(isa),
+        QuantType::IQ3_XXS => one_of_book::<Fours<Iq3Xxs>>(isa),
+        QuantType::IQ3_S => one_of_book::<Fours<Iq3S>>(isa),
+        QuantType::TQ1_0 => match isa.bytes() {
+            Some(bytes) => one_pairs::choose::<Tq1_0>(bytes),
+            None => choose::<Tq1_0>(isa),
+        },
         QuantType::TQ2_0 => choose::<Tq2_0>(isa),
         QuantType::NVFP4 => choose::<Nvfp4>(isa),
     }

@@ -1,4 +1,5 @@
-//! The innermost kernel: one tile times a few tokens.
+//! The innermost kernel of the narrow formats, and of IQ4_XS, whose values of all sizes would often make sums that the other wide
+//! formats' kernel (`wide_multiply`) has no room for: one tile times a few tokens.
 #![allow(clippy::needless_range_loop, reason = "several arrays are indexed by row vector and token")]
 
 use std::arch::x86_64::*;
@@ -20,7 +21,7 @@ pub(super) struct Columns<const T: usize> {
 avx512! {
 /// Four bytes (or one f32, i32) at `p`, in every lane.
 #[inline]
-unsafe fn spread<P>(p: *const P) -> __m512i {
+pub(super) unsafe fn spread<P>(p: *const P) -> __m512i {
     // SAFETY: the caller promises four readable bytes.
     _mm512_set1_epi32(unsafe { p.cast::<i32>().read_unaligned() })
 }
@@ -28,7 +29,7 @@ unsafe fn spread<P>(p: *const P) -> __m512i {
 
 avx512! {
 #[inline]
-unsafe fn vector<P>(p: *const P) -> __m512i {
+pub(super) unsafe fn vector<P>(p: *const P) -> __m512i {
     // SAFETY: the caller promises 64 readable bytes.
     unsafe { _mm512_loadu_si512(p.cast()) }
 }
@@ -74,9 +75,10 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
     groups: usize,
     out: *mut f32,
 ) {
-    // Wide formats: whole numbers. Narrow ones: the bits of f32.
-    let mut total = [[_mm512_setzero_si512(); T]; R];
-    for g in 0..if F::WIDE { 8 } else { groups.min(8) } {
+    const { assert!(!F::WIDE || !F::MIN, "a tile that has no room for whole minima") }
+    // Of IQ4_XS the bits of whole numbers.
+    let mut total = [[_mm512_setzero_ps(); T]; R];
+    for g in 0..groups.min(8) {
         // SAFETY: `g < 8`: 32 values and the g-th scale and sums are there.
         unsafe {
             let values = x.values.map(|p| p.add(g * 32));
@@ -92,13 +94,12 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
                     scale::<F, R, T>(w, group, sum, x, &mut total);
                 }
             }
-            if F::MIN && !F::WIDE {
+            if F::MIN {
                 for t in 0..T {
                     let s = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).dsum[g]));
                     for r in 0..R {
-                        let min = _mm512_castsi512_ps(vector(w.min[g][r].as_ptr()));
-                        let less = _mm512_fnmadd_ps(min, s, _mm512_castsi512_ps(total[r][t]));
-                        total[r][t] = _mm512_castps_si512(less);
+                        let min = _mm512_loadu_ps(w.min[g][r].as_ptr());
+                        total[r][t] = _mm512_fnmadd_ps(min, s, total[r][t]);
                     }
                 }
             }
@@ -110,46 +111,16 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
             unsafe {
                 let to = out.add((t * R + r) * 16);
                 let old = _mm512_loadu_ps(to);
-                _mm512_storeu_ps(to, finish::<F, R>(w, r, x.meta[t], total[r][t], old));
+                let new = if F::WIDE {
+                    let dx = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[0]));
+                    let d = _mm512_mul_ps(_mm512_loadu_ps(w.d[r].as_ptr()), dx);
+                    _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_castps_si512(total[r][t])), d, old)
+                } else {
+                    _mm512_add_ps(total[r][t], old)
+                };
+                _mm512_storeu_ps(to, new);
             }
         }
-    }
-}
-}
-
-avx512! {
-/// The old sums plus those of this tile: of wide formats converted and times both factors, less the minima.
-#[inline]
-unsafe fn finish<F: Format, const R: usize>(
-    w: &Tile<R>,
-    r: usize,
-    meta: *const Meta,
-    total: __m512i,
-    old: __m512,
-) -> __m512 {
-    if !F::WIDE {
-        return _mm512_add_ps(_mm512_castsi512_ps(total), old);
-    }
-    // SAFETY: the caller's pointer; 16 factors; four pairs of sums of 32, eight of 16.
-    unsafe {
-        let dx = _mm512_castsi512_ps(spread(&raw const (*meta).d[0]));
-        let d = _mm512_mul_ps(_mm512_loadu_ps(w.d[r].as_ptr()), dx);
-        let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total), d, old);
-        if !F::MIN {
-            return sum;
-        }
-        let mut min = _mm512_setzero_si512();
-        for pair in 0..if F::GROUP == 32 { 4 } else { 8 } {
-            let m = vector(w.min[pair][r].as_ptr());
-            let s = if F::GROUP == 32 {
-                spread((&raw const (*meta).sum32).cast::<i32>().add(pair))
-            } else {
-                spread((&raw const (*meta).sum16).cast::<i32>().add(pair))
-            };
-            min = _mm512_dpwssd_epi32(min, m, s);
-        }
-        let dmin = _mm512_mul_ps(_mm512_loadu_ps(w.dmin[r].as_ptr()), dx);
-        _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min), dmin, sum)
     }
 }
 }
@@ -173,27 +144,26 @@ unsafe fn start<const R: usize, const T: usize>(neg: [*const i32; T], min: bool)
 }
 
 avx512! {
-/// Adds a group's whole sums, scaled, to the totals: of wide formats whole numbers, else f32.
+/// Adds a group's whole sums, scaled, to the totals: of IQ4_XS whole numbers, else f32.
 #[inline]
 unsafe fn scale<F: Format, const R: usize, const T: usize>(
     w: &Tile<R>,
     group: usize,
     sum: [[__m512i; T]; R],
     x: &Columns<T>,
-    total: &mut [[__m512i; T]; R],
+    total: &mut [[__m512; T]; R],
 ) {
     for t in 0..T {
         // SAFETY: the caller's pointers; `group` is below 8 or 16 by `F::GROUP`.
         let d = unsafe { _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[group * F::GROUP / 32])) };
         for r in 0..R {
             // SAFETY: 64 bytes.
-            let s = unsafe { vector(w.scale[group][r].as_ptr()) };
+            let s = unsafe { _mm512_loadu_ps(w.scale[group][r].as_ptr()) };
             total[r][t] = if F::WIDE {
-                _mm512_add_epi32(total[r][t], _mm512_mullo_epi32(sum[r][t], s))
+                let scaled = _mm512_mullo_epi32(sum[r][t], _mm512_castps_si512(s));
+                _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(total[r][t]), scaled))
             } else {
-                let s = _mm512_mul_ps(_mm512_castsi512_ps(s), d);
-                let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][t]), s, _mm512_castsi512_ps(total[r][t]));
-                _mm512_castps_si512(sum)
+                _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][t]), _mm512_mul_ps(s, d), total[r][t])
             };
         }
     }

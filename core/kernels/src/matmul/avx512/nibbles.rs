@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::tile::{Rows, Tile, TileFormat, halves, store, store_dwords, store_floats, transpose16};
+use super::tile::{Rows, Tile, TileFormat, halves, store, store_floats, transpose16};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, Iq4Xs, MXFP4_LEVELS, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::isa::avx512;
 
@@ -133,11 +133,11 @@ macro_rules! f16_nibbles {
                     all_groups::<$name, R>(rows, $code, (tile, r));
                     for g in 0..rows.groups {
                         let head = dwords::<$name>(rows, g, 0);
-                        store_dwords(&mut tile.scale[g][r], _mm512_castps_si512(halves(head)));
+                        store_floats(&mut tile.scale[g][r], halves(head));
                         if $min {
                             let min = halves(_mm512_srli_epi32::<16>(head));
                             let min = _mm512_sub_ps(_mm512_setzero_ps(), min);
-                            store_dwords(&mut tile.min[g][r], _mm512_castps_si512(min));
+                            store_floats(&mut tile.min[g][r], min);
                         }
                         let fifth: Option<usize> = $fifth;
                         if let Some(at) = fifth {
@@ -175,7 +175,7 @@ impl TileFormat for Mxfp4 {
                 let subnormal = _mm512_sllv_epi32(_mm512_set1_epi32(0x0020_0000), e);
                 let small = _mm512_cmple_epi32_mask(e, one);
                 let bits = _mm512_mask_blend_epi32(small, normal, subnormal);
-                store_dwords(&mut tile.scale[g][r], bits);
+                store_floats(&mut tile.scale[g][r], _mm512_castsi512_ps(bits));
             }
         }
     }
@@ -207,7 +207,7 @@ impl TileFormat for Q8_0 {
         for g in 0..rows.groups {
             // SAFETY: as above.
             let d = unsafe { dwords::<Q8_0>(rows, g, 0) };
-            store_dwords(&mut tile.scale[g][r], _mm512_castps_si512(halves(d)));
+            store_floats(&mut tile.scale[g][r], halves(d));
         }
     }
     }
@@ -233,7 +233,7 @@ impl TileFormat for Iq4Xs {
             let high = _mm512_and_si512(shift(high, 2 * g), _mm512_set1_epi32(3));
             let scale = _mm512_or_si512(low, _mm512_slli_epi32::<4>(high));
             let scale = _mm512_sub_epi32(scale, _mm512_set1_epi32(32));
-            store_dwords(&mut tile.scale[g][r], scale);
+            store_floats(&mut tile.scale[g][r], _mm512_castsi512_ps(scale));
         }
     }
     }

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 
 use crate::activations::{Meta, Order, Quantised, Spread};
 use crate::blocks::{Format, SUPER};
-use crate::isa::{Avx512, Avx512Bytes, avx512, avx512_bytes};
+use crate::isa::{Avx512, avx512};
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
 use crate::memory::Scratch;
 
@@ -74,7 +74,7 @@ pub(super) trait OneRow {
     /// The constants.
     ///
     /// # Safety
-    /// The processor has AVX-512 VNNI, and for formats that want more what they want.
+    /// The processor has AVX-512 VNNI.
     unsafe fn constants() -> Self::Constants;
 
     /// Multiplies the blocks at `blocks` with the panel `x` and leaves the products in place `lane`.
@@ -112,23 +112,9 @@ pub(super) fn choose<D: OneRow>(_: Avx512) -> Choice<Rounded> {
     Choice { kernel: kernel.with_order(D::ORDER).with_spreads(D::Parts::SPREADS), tile: 2 }
 }
 
-/// The kernel for a format that wants more features.
-pub(super) fn choose_with<D: OneRow>(_: Avx512Bytes) -> Choice<Rounded> {
-    // SAFETY: the token is proof of those too; the function is for this format.
-    let kernel = unsafe { Kernel::new(D::Blocks::QUANT, one_row_of_bytes::<D>) };
-    Choice { kernel: kernel.with_order(D::ORDER).with_spreads(D::Parts::SPREADS), tile: 2 }
-}
-
 avx512! {
 fn one_row<D: OneRow>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { D::Parts::run::<D>(job) }
-}
-}
-
-avx512_bytes! {
-fn one_row_of_bytes<D: OneRow>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
-    // SAFETY: as above.
     unsafe { D::Parts::run::<D>(job) }
 }
 }

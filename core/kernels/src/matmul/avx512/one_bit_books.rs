@@ -2,8 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::books::{Books, Looked, Scales, entries, odd_words};
-use super::one::half;
+use super::books::{Books, Looked, entries};
 use crate::blocks::{IQ1_TIMES_8, Iq1M, Iq1S};
 use crate::isa::avx512_bytes;
 
@@ -47,16 +46,6 @@ impl Books for Iq1S {
         }
     }
     }
-
-    avx512_bytes! {
-    #[inline]
-    unsafe fn scales(p: *const u8) -> Scales {
-        // SAFETY: as above.
-        let (words, d) = unsafe { (iq1s_words(p), half(p)) };
-        let scale = _mm512_and_si512(_mm512_srli_epi16::<11>(words), _mm512_set1_epi16(14));
-        Scales { words: [_mm512_or_si512(scale, _mm512_set1_epi16(1)); 2], d: d * 0.125 }
-    }
-    }
 }
 
 avx512_bytes! {
@@ -97,24 +86,6 @@ impl Books for Iq1M {
             let high = _mm512_slli_epi16::<8>(_mm512_and_si512(high, _mm512_set1_epi16(7)));
             Looked { values: shifted(_mm512_or_si512(low, high), down), signs: [0; 4] }
         }
-    }
-    }
-
-    avx512_bytes! {
-    #[inline]
-    unsafe fn scales(p: *const u8) -> Scales {
-        // SAFETY: as above.
-        let words = unsafe { p.add(48).cast::<u64>().read_unaligned() };
-        // The top nibbles of the four words are the factor, below them are four scales of three bits each.
-        let factor = _pext_u64(words, 0xf000_f000_f000_f000) as i32;
-        let d = _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(factor))) * 0.125;
-        let bits = _pext_u64(words, 0x0fff_0fff_0fff_0fff);
-        let (even, odd) = (0o07_07_07_07_07_07_07_07, 0o70_70_70_70_70_70_70_70);
-        let words = [even, odd].map(|half| {
-            let bytes = _pdep_u64(_pext_u64(bits, half), 0x0707_0707_0707_0707);
-            odd_words(_mm512_cvtepu8_epi64(_mm_cvtsi64_si128(bytes as i64)), 0)
-        });
-        Scales { words, d }
     }
     }
 }

@@ -163,20 +163,30 @@ impl<P: PanelParts> Parts for P {
     #[inline(always)]
     unsafe fn run<D: OneRow<Parts = P>>(job: &mut Job<'_, Rounded>) {
         let x = row_of(job.x, D::ORDER);
-        let (w, rows) = (job.w, job.w.rows());
         // SAFETY: the promise of the caller.
         let constants = unsafe { D::constants() };
-        let far = rows.div_ceil(2);
-        for first in 0..far {
-            let at = [first, (first + far).min(rows - 1)];
+        for at in pairs(job.w.rows()) {
             // SAFETY: both rows have whole blocks for all columns (`Matrix::new`), `x` as many columns (checked by
             // `matmul`), padded to whole panels.
-            let dots = unsafe { two_rows::<D>(at.map(|row| w.row(row).as_ptr()), &x, &constants) };
-            for token in 0..job.tokens.len() {
-                for (row, dot) in at.iter().zip(&dots) {
-                    job.out.store(token, *row, std::slice::from_ref(dot));
-                }
-            }
+            let dots = unsafe { two_rows::<D>(at.map(|row| job.w.row(row).as_ptr()), &x, &constants) };
+            store(job, at, dots);
+        }
+    }
+}
+
+/// The rows of weights that are read in turn, half of all apart.
+#[inline(always)]
+pub(super) fn pairs(rows: usize) -> impl Iterator<Item = [usize; 2]> {
+    let far = rows.div_ceil(2);
+    (0..far).map(move |first| [first, (first + far).min(rows - 1)])
+}
+
+/// Stores the products of two rows of weights.
+#[inline(always)]
+pub(super) fn store(job: &mut Job<'_, Rounded>, rows: [usize; 2], dots: [f32; 2]) {
+    for token in 0..job.tokens.len() {
+        for (row, dot) in rows.iter().zip(&dots) {
+            job.out.store(token, *row, std::slice::from_ref(dot));
         }
     }
 }

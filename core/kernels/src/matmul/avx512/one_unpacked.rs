@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::one::{OneRow, Row, load};
 use super::one_panels::WideParts;
-use super::tile::UnpackWide;
+use super::wide_tile::UnpackWide;
 use crate::activations::Order;
 use crate::blocks::{Format, SUPER, WideFormat};
 use crate::isa::avx512;

@@ -1,10 +1,10 @@
-//! A tile of unpacked weights: `16 * R` rows by 256 columns, rows in lanes.
+//! A tile of unpacked weights of a narrow format, or of IQ4_XS: `16 * R` rows by 256 columns, rows in lanes.
 
 use std::arch::x86_64::*;
 
-use crate::blocks::{Format, GROUPS, SUPER, WideFormat};
+use crate::blocks::{Format, GROUPS, SUPER};
 use crate::isa::avx512;
-use crate::matmul::unpacked::{Unpacked, Whole};
+use crate::matmul::unpacked::Unpacked;
 
 /// Unpacked weights. A dword of `q` holds four neighbouring columns of one row as unsigned bytes: the value plus
 /// 128, or, for formats with minima, the value.
@@ -12,14 +12,12 @@ use crate::matmul::unpacked::{Unpacked, Whole};
 pub(super) struct Tile<const R: usize> {
     /// `[columns / 32][dword][row vector][16 rows x 4 columns]`.
     pub(super) q: [[[[u8; 64]; R]; 8]; 8],
-    /// The scale of each group of 16 or 32 columns. Wide formats: whole numbers. Narrow ones: f32.
-    pub(super) scale: [[[u32; 16]; R]; GROUPS],
-    /// Wide formats with minima: whole minima of two neighbouring groups as 16-bit halves. Narrow ones: f32.
-    pub(super) min: [[[u32; 16]; R]; 8],
-    /// Wide formats: the factor of the whole scales.
+    /// The scale of each group of 16 or 32 columns; of IQ4_XS the bits of whole numbers.
+    pub(super) scale: [[[f32; 16]; R]; GROUPS],
+    /// The minimum of each group of 32.
+    pub(super) min: [[[f32; 16]; R]; 8],
+    /// IQ4_XS: the factor of the whole scales.
     pub(super) d: [[f32; 16]; R],
-    /// The factor of the whole minima.
-    pub(super) dmin: [[f32; 16]; R],
 }
 
 /// Where the blocks of a tile lie: 16 rows from `start` on, some of which may be the same row.
@@ -72,9 +70,6 @@ pub(super) trait TileFormat {
 /// Unpacks any format of one activation scale per 32 values through `Format::expand`.
 pub(super) struct Unpack<F: Format>(F);
 
-/// Unpacks any wide format through `Format::expand`.
-pub(super) struct UnpackWide<F: WideFormat>(F);
-
 impl<F: Format> TileFormat for Unpack<F> {
     type Blocks = F;
 
@@ -85,30 +80,8 @@ impl<F: Format> TileFormat for Unpack<F> {
             // SAFETY: the caller promises this many readable bytes in every row.
             w.fill::<F>(unsafe { blocks::<F>(rows, i) });
             for (scales, scale) in tile.scale.iter_mut().zip(w.scale) {
-                scales[r][i] = scale.to_bits();
+                scales[r][i] = scale;
             }
-        }
-        values::<F, R>(&w, tile, r);
-    }
-    }
-}
-
-impl<F: WideFormat> TileFormat for UnpackWide<F> {
-    type Blocks = F;
-
-    avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
-        const { assert!(!F::MIN, "a format that keeps no minima") }
-        let mut w = [Unpacked::ZERO; 16];
-        for (i, w) in w.iter_mut().enumerate() {
-            // SAFETY: the caller promises this many readable bytes in every row.
-            let blocks = unsafe { blocks::<F>(rows, i) };
-            w.fill::<F>(blocks);
-            let whole = Whole::of::<F>(blocks);
-            for (scales, scale) in tile.scale.iter_mut().zip(whole.scale) {
-                scales[r][i] = i32::from(scale) as u32;
-            }
-            tile.d[r][i] = whole.factors.d;
         }
         values::<F, R>(&w, tile, r);
     }
@@ -120,7 +93,7 @@ impl<F: WideFormat> TileFormat for UnpackWide<F> {
 /// # Safety
 /// Every row of `rows` has whole blocks of `rows.groups * 32` readable columns.
 #[inline(always)]
-unsafe fn blocks<F: Format>(rows: &Rows, i: usize) -> &[u8] {
+pub(super) unsafe fn blocks<F: Format>(rows: &Rows, i: usize) -> &[u8] {
     // SAFETY: the promise of the caller.
     unsafe { std::slice::from_raw_parts(rows.row(i), rows.groups * 32 / F::LEN * F::BYTES) }
 }

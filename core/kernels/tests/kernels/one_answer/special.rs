@@ -50,6 +50,45 @@ fn factors_and_activations_at_the_edges_follow_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Long runs of extreme values beside activations of one sign: sums of groups that do not fit into 16 bits, next to some that do.
+#[test]
+fn large_sums_follow_the_order() {
+    use QuantType::*;
+    let (mut random, mut faults, cpus) = (Random(17), Vec::new(), cpus(&[1]));
+    for quant in [Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ2_XS, IQ3_XXS, IQ3_S, IQ4_XS] {
+        let (rows, cols) = (83, 512);
+        let mut bytes = random_blocks(quant.into(), rows * cols, &mut random);
+        for block in bytes.chunks_exact_mut(quant.block_bytes()) {
+            for run in block.chunks_mut(16) {
+                match random.bits() % 3 {
+                    0 => run.fill(0),
+                    1 => run.fill(0xff),
+                    _ => {}
+                }
+            }
+            set_factors(quant, block, [0x2e66; 2]);
+        }
+        let w = Matrix::new(quant.into(), rows, cols, &bytes).unwrap();
+        let mut x: Vec<f32> = (0..9 * cols).map(|_| random.float()).collect();
+        x[..cols].fill(1.0);
+        x[cols..2 * cols].fill(-1.0);
+        x[4 * cols..5 * cols]
+            .iter_mut()
+            .enumerate()
+            .for_each(|(i, v)| *v = if i % 64 < 32 { 1.0 } else { -1.0 });
+        let expected = bits(&ordered(&w, &x).unwrap());
+        for cpu in &cpus {
+            for n in [1, 3, 9] {
+                let found: Vec<u32> =
+                    x.chunks(n * cols).flat_map(|x| product(cpu, Arithmetic::Fast, &w, x)).collect();
+                let what = || format!("{} {} in {n}s", quant.name(), cpu.isa());
+                compare(&found, &expected, what, &mut faults);
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// What is not a number is the same everywhere: NaN in all rows of the results, and in no other token's.
 #[test]
 fn what_is_not_finite_is_nowhere_a_number() {

@@ -1,0 +1,87 @@
+//! The engine for the wide formats' rounded activations: see `tiles`.
+
+use std::marker::PhantomData;
+
+use super::multiply::Columns;
+use super::tile::Rows;
+use super::wide_multiply::multiply;
+use super::wide_tile::{PackWide, WideTile, order};
+use crate::activations::{Meta, Quantised};
+use crate::blocks::{Format, Matrix, SUPER};
+use crate::isa::{Avx512, Avx512Bytes, avx512};
+use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::types::{Choice, Job, Kernel, Rounded};
+use crate::memory::Scratch;
+
+/// The row vectors of a large tile: with four tokens 16 sums and 8 totals in registers.
+const VECTORS: usize = 2;
+
+/// Tiles of a wide format, 8-bit products.
+struct Pairs<P: PackWide>(PhantomData<P>);
+
+/// The kernel for a format.
+pub(super) fn choose<P: PackWide>(_: Avx512) -> Choice<Rounded> {
+    // SAFETY: the token is proof of the features; the function is for this format.
+    let kernel = unsafe { Kernel::new(P::Blocks::QUANT, many::<P>) };
+    Choice { kernel: kernel.with_order(Some(order::<P::Blocks>())), tile: VECTORS * LANES }
+}
+
+/// The kernel for a format whose unpacking wants more features.
+pub(super) fn choose_with<P: PackWide>(_: Avx512Bytes) -> Choice<Rounded> {
+    // SAFETY: the token is proof of those too; the function is for this format.
+    let kernel = unsafe { Kernel::new(P::Blocks::QUANT, many::<P>) };
+    Choice { kernel: kernel.with_order(Some(order::<P::Blocks>())), tile: VECTORS * LANES }
+}
+
+avx512! {
+fn many<P: PackWide>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
+    // SAFETY: the features are this function's own.
+    unsafe { tiles::run::<Pairs<P>, VECTORS>(job, scratch) }
+}
+}
+
+// SAFETY: a `WideTile` is numbers, aligned to 64; there is no room.
+unsafe impl<P: PackWide> Engine for Pairs<P> {
+    type Form = Rounded;
+    type Tile<const R: usize> = WideTile<R>;
+    type Room = ();
+    const COLS: usize = SUPER;
+    const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
+
+    avx512! {
+    unsafe fn pack<const R: usize>(w: &Matrix, place: Place, tile: &mut WideTile<R>, r: usize, _: &mut ()) {
+        let rows = Rows {
+            start: w.row(place.row)[place.start / SUPER * P::Blocks::BYTES..].as_ptr(),
+            stride: w.row_bytes(),
+            last: place.count - 1,
+            groups: SUPER / 32,
+        };
+        // SAFETY: the rows are in the matrix and hold a whole block from `start` on (`Matrix::new`; `start` is a multiple
+        // of 256, the values of a block).
+        unsafe { P::pack(&rows, tile, r) }
+    }
+    }
+
+    avx512! {
+    unsafe fn multiply<const R: usize>(
+        tile: &WideTile<R>,
+        x: &Quantised,
+        tokens: [usize; TOKENS],
+        place: Place,
+        out: &mut [f32],
+    ) {
+        let panel = place.start / SUPER;
+        let first = panel * x.rows();
+        let values = x.arranged(order::<P::Blocks>())[first * SUPER..][..x.rows() * SUPER].as_ptr();
+        let meta = x.all_meta()[first..][..x.rows()].as_ptr();
+        // SAFETY: the caller promises that the tokens are rows of `x`, of which every panel has all, and the length of `out`.
+        unsafe {
+            let columns = Columns {
+                values: tokens.map(|t| values.add(t * SUPER)),
+                meta: tokens.map(|t| meta.add(t)),
+            };
+            multiply::<P::Blocks, R, TOKENS>(tile, &columns, out.as_mut_ptr());
+        }
+    }
+    }
+}

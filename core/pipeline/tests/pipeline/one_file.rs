@@ -1,0 +1,62 @@
+//! A pipeline of texts beside one of vectors: one file, one copy of its weights.
+
+use crate::opening::options;
+use menagerie_all as _;
+use menagerie_pipeline::{
+    EmbeddingOptions, EmbeddingPipeline, LoadOptions, LoadQuantisation, LogitsOptions, TextPipeline,
+};
+use menagerie_quantise::Policy;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const TOKENS: [u32; 6] = [3, 14, 15, 9, 26, 5];
+
+fn model() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/base/llama/model-f32.gguf")
+}
+
+fn logits(pipeline: &TextPipeline) -> Vec<u32> {
+    let made = pipeline.logits(&TOKENS, &LogitsOptions::default()).unwrap();
+    made.values.into_iter().map(f32::to_bits).collect()
+}
+
+/// Whether the text pipeline has the file and the tensors of the other one, not others like them.
+fn share(vectors: &EmbeddingPipeline, text: &TextPipeline) -> bool {
+    let (one, other) = (vectors.resolved(), text.resolved().unwrap());
+    Arc::ptr_eq(&one.file, &other.file) && Arc::ptr_eq(&one.tensors, &other.tensors)
+}
+
+#[test]
+fn what_is_open_for_vectors_is_opened_for_texts_once() {
+    let policy = Policy::named("q8_0").unwrap();
+    let quantisation = Some(LoadQuantisation { policy, importance: None, requantise: false, progress: None });
+    let ways = [
+        options(),
+        LoadOptions { mmap: false, ..options() },
+        LoadOptions { quantisation: quantisation.clone(), ..options() },
+    ];
+    let path = model();
+    let mut seen = Vec::new();
+    for options in ways {
+        let own = TextPipeline::open(&path, &options).unwrap();
+        let vectors = EmbeddingPipeline::open(&path, &options).unwrap();
+        let beside = LoadOptions { opened: Some(vectors.opened().clone()), ..options.clone() };
+        let text = TextPipeline::open(&path, &beside).unwrap();
+        assert!(share(&vectors, &text) && !share(&vectors, &own));
+        assert!(logits(&text) == logits(&own));
+        let asked = EmbeddingOptions { pooling: Some(menagerie_model::Pooling::Mean), ..Default::default() };
+        assert!(vectors.embed(&[&TOKENS], &asked).remove(0).is_ok());
+        seen.push(logits(&text));
+    }
+    assert!(seen[0] == seen[1] && seen[0] != seen[2], "the quantised weights are those that were taken");
+}
+
+#[test]
+fn another_file_is_opened_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = folder.path().join("other.gguf");
+    std::fs::copy(model(), &other).unwrap();
+    let vectors = EmbeddingPipeline::open(&model(), &options()).unwrap();
+    let beside = LoadOptions { opened: Some(vectors.opened().clone()), ..options() };
+    assert!(!share(&vectors, &TextPipeline::open(&other, &beside).unwrap()));
+}

@@ -1,0 +1,159 @@
+//! [`CountingBackend`]: what a step asks a backend for, and the bytes of rows that are copied.
+
+use menagerie_model::{
+    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
+    Gating, LinearAttentionInputs, LinearAttentionShape, Operation, Packing, Param, Product, Result,
+    RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateStep, Weight,
+    Weighted,
+};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Operations that were asked for, by name, and what was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times that each was asked for.
+    pub calls: BTreeMap<&'static str, usize>,
+    /// Bytes of rows that were made of values which were there already.
+    pub copied: usize,
+}
+
+/// A backend that another one computes for. It has the operations that every backend must have.
+pub struct CountingBackend {
+    inner: Arc<dyn Backend>,
+    counts: Mutex<Counts>,
+}
+
+impl CountingBackend {
+    /// Counts what `inner` is asked for.
+    pub fn new(inner: Arc<dyn Backend>) -> Self {
+        Self { inner, counts: Mutex::default() }
+    }
+
+    /// What was counted since the last call.
+    pub fn take(&self) -> Counts {
+        std::mem::take(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn count(&self, call: &'static str, copied: usize) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.calls.entry(call).or_default() += 1;
+        counts.copied += copied;
+    }
+}
+
+fn bytes(rows: usize, cols: usize) -> usize {
+    rows * cols * size_of::<f32>()
+}
+
+/// Operations that copy no rows as they are.
+macro_rules! counted {
+    ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $out:ty;)*) => {
+        $(fn $name(&self, $($arg: $kind),*) -> Result<$out> {
+            self.count(stringify!($name), 0);
+            self.inner.$name($($arg),*)
+        })*
+    };
+}
+
+impl Backend for CountingBackend {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn free_memory(&self) -> Option<u64> {
+        self.inner.free_memory()
+    }
+
+    fn upload(&self, values: Vec<f32>, cols: usize) -> Result<Rows> {
+        self.count("upload", bytes(values.len(), 1));
+        self.inner.upload(values, cols)
+    }
+
+    fn written(
+        &self,
+        rows: usize,
+        cols: usize,
+        write: &mut dyn FnMut(&mut [f32]) -> Result<()>,
+    ) -> Result<Rows> {
+        self.count("written", bytes(rows, cols));
+        self.inner.written(rows, cols, write)
+    }
+
+    fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>> {
+        let read = self.inner.read(rows)?;
+        let copied = if matches!(read, Cow::Owned(_)) { bytes(rows.rows(), rows.cols()) } else { 0 };
+        self.count("read", copied);
+        Ok(read)
+    }
+
+    fn reads_in_place(&self) -> bool {
+        self.inner.reads_in_place()
+    }
+
+    fn copy(&self, rows: &Rows) -> Result<Rows> {
+        self.count("copy", bytes(rows.rows(), rows.cols()));
+        self.inner.copy(rows)
+    }
+
+    fn select(&self, x: &Rows, rows: &[u32]) -> Result<Rows> {
+        self.count("select", bytes(rows.len(), x.cols()));
+        self.inner.select(x, rows)
+    }
+
+    fn host_threads(&self) -> usize {
+        self.inner.host_threads()
+    }
+
+    fn parallel(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<()> {
+        self.count("parallel", 0);
+        self.inner.parallel(tasks, job)
+    }
+
+    fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
+        self.inner.state_backing(plan)
+    }
+
+    counted! {
+        fn supports(operation: Operation) -> ();
+        fn matrix(weight: &Weight, arithmetic: Arithmetic) -> Param;
+        fn vector(name: &str, values: Vec<f32>) -> Param;
+        fn values(weight: &Weight) -> Vec<f32>;
+        fn columns(x: &Rows, columns: Range<usize>) -> Rows;
+        fn lookup(table: &Param, ids: &[u32]) -> Rows;
+        fn products(products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Vec<Rows>;
+        fn expert_products(
+            stacks: &[Product], x: &Activated, plan: &ExpertPlan, packing: Packing, arithmetic: Arithmetic
+        ) -> Vec<Rows>;
+        fn pack_weighted(x: &Rows, plan: &ExpertPlan) -> Rows;
+        fn combine(packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Rows;
+        fn rms_norm(x: &Rows, weight: Option<&Param>, eps: f32) -> Rows;
+        fn layer_norm(x: &Rows, weight: Option<&Param>, bias: Option<&Param>, eps: f32) -> Rows;
+        fn rope_table(positions: &[u32], frequencies: &[f32], magnitude: f32) -> RopeTable;
+        fn rotate(x: Rows, rotation: Rotation) -> Rows;
+        fn attention(
+            shape: &AttentionShape, states: AttentionStates, operands: [&Rows; 3], biases: AttentionBiases, step: StateStep
+        ) -> Rows;
+        fn short_conv(x: &Rows, kernel: &Param, state: StateId, step: StateStep) -> Rows;
+        fn split(x: &Rows, widths: [usize; 2]) -> [Rows; 2];
+        fn join(parts: [&Rows; 2]) -> Rows;
+        fn linear_attention(
+            shape: &LinearAttentionShape, inputs: &LinearAttentionInputs, state: StateId, step: StateStep
+        ) -> Rows;
+        fn selective_scan(inputs: &SelectiveScanInputs, state: StateId, step: StateStep) -> Rows;
+        fn add(x: Rows, y: &Rows) -> Rows;
+        fn add_rows(x: Rows, rows: &[u32], y: &Rows) -> Rows;
+        fn multiply(x: Rows, y: &Rows) -> Rows;
+        fn add_vector(x: Rows, row: &Param) -> Rows;
+        fn multiply_vector(x: Rows, row: &Param) -> Rows;
+        fn scale(x: Rows, factor: f32) -> Rows;
+        fn scale_rows(x: Rows, factors: &[f32]) -> Rows;
+        fn gate_rows(x: Rows, gate: &Rows, activation: Activation) -> Rows;
+        fn clamp(x: Rows, limit: f32) -> Rows;
+        fn softcap(x: Rows, cap: f32) -> Rows;
+        fn activate(x: Rows, activation: Activation) -> Rows;
+        fn gated(gate: Rows, up: &Rows, gating: Gating) -> Rows;
+    }
+}
