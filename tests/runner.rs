@@ -11,13 +11,14 @@ pub type Named = (&'static str, fn());
 const WITH_VALUE: [&str; 5] = ["--test-threads", "--skip", "--color", "--format", "--logfile"];
 
 /// Runs those of `tests` whose names contain an argument of the command line, or all. Where something is `missing`, each
-/// says so, as `#[ignore]` does; with `MENAGERIE_REQUIRE_MODEL` in the environment it fails instead.
+/// says so, as `#[ignore]` does; where `MENAGERIE_REQUIRE_MODEL` in the environment is the name of what is missing, which
+/// `pull` knows it by, it fails instead.
 pub fn run(tests: &[Named], missing: Option<&str>) -> ExitCode {
     let (filters, list) = arguments(std::env::args().skip(1));
     let chosen = tests
         .iter()
         .filter(|(name, _)| filters.is_empty() || filters.iter().any(|f| name.contains(f.as_str())));
-    let required = std::env::var_os("MENAGERIE_REQUIRE_MODEL").is_some();
+    let required = std::env::var("MENAGERIE_REQUIRE_MODEL").ok().map(|name| format!("pull {name}`"));
     let [mut passed, mut failed, mut ignored] = [0; 3];
     for (name, test) in chosen {
         if list {
@@ -25,7 +26,7 @@ pub fn run(tests: &[Named], missing: Option<&str>) -> ExitCode {
             continue;
         }
         match missing {
-            Some(missing) if required => {
+            Some(missing) if required.as_ref().is_some_and(|pulled| missing.contains(pulled)) => {
                 println!("test {name} ... FAILED, it needs {missing}");
                 failed += 1;
             }
