@@ -4,6 +4,7 @@ pub mod counting;
 pub mod fake;
 pub mod fake_backend;
 pub mod naive;
+mod operations;
 pub mod random;
 pub mod reference;
 pub mod session;

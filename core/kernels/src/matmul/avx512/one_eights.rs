@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::one::{Row, load};
-use super::one_pairs::{Blocks, Pairs, both_8, both_32, bytes_from, twice};
+use super::one_pairs::{Blocks, Pairs, both_8, both_32, bytes_from, odd, twice};
 use super::one_panels::add_products;
 use super::planes::{Indices, Planes, Table, eights};
 use crate::activations::Order;
@@ -144,14 +144,6 @@ impl<F: EightsBook> Pairs for Eights<F> {
         }
     }
     }
-}
-
-avx512_bytes! {
-/// Odd numbers: the bits of the mask, which begin at bit 1, plus one.
-#[inline]
-fn odd(v: __m512i, mask: i32, one: i32) -> __m512i {
-    _mm512_or_si512(_mm512_and_si512(v, _mm512_set1_epi32(mask)), _mm512_set1_epi32(one))
-}
 }
 
 avx512_bytes! {

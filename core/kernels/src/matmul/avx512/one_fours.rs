@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::one::{Row, load};
-use super::one_pairs::{Blocks, Pairs, bytes_from, negated};
+use super::one_pairs::{Blocks, Pairs, bytes_from, negated, odd};
 use super::planes::{Indices, Planes, Table, digit, fours};
 use crate::activations::Order;
 use crate::blocks::{IQ3_S_LEVELS, IQ3_S_PACKED, IQ3_XXS_LEVELS, IQ3_XXS_PACKED, Iq3S, Iq3Xxs, WideFormat};
@@ -91,14 +91,6 @@ unsafe fn multiply<F: FoursBook>(planes: [__m512i; 2], p: *const u8, x: *const i
 }
 
 avx512_bytes! {
-/// Odd numbers in dwords: the four bits from bit 1 on, plus one.
-#[inline]
-fn odd(v: __m512i) -> __m512i {
-    _mm512_or_si512(_mm512_and_si512(v, _mm512_set1_epi32(0x1e)), _mm512_set1_epi32(1))
-}
-}
-
-avx512_bytes! {
 /// The words of signs and scales of a block of IQ3_XXS.
 ///
 /// # Safety
@@ -139,7 +131,7 @@ impl FoursBook for Iq3Xxs {
     #[inline]
     unsafe fn scales(p: *const u8) -> __m512i {
         // SAFETY: the caller's block.
-        odd(bytes_from(unsafe { words(p) }, [27, 32, 32, 32, 27, 32, 32, 32]))
+        odd(bytes_from(unsafe { words(p) }, [27, 32, 32, 32, 27, 32, 32, 32]), 0x1e, 1)
     }
     }
 }
@@ -186,7 +178,7 @@ impl FoursBook for Iq3S {
         let last = unsafe { p.add(102).cast::<i64>().read_unaligned() };
         let from = _mm512_setr_epi64(31, 35, 39, 43, 47, 51, 55, 59);
         let from = _mm512_or_si512(from, _mm512_slli_epi64::<32>(from));
-        odd(_mm512_multishift_epi64_epi8(from, _mm512_set1_epi64(last)))
+        odd(_mm512_multishift_epi64_epi8(from, _mm512_set1_epi64(last)), 0x1e, 1)
     }
     }
 }

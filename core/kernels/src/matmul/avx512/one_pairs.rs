@@ -177,3 +177,11 @@ pub(super) fn bytes_from(v: __m512i, bits: [u8; 8]) -> __m512i {
     _mm512_multishift_epi64_epi8(_mm512_set1_epi64(i64::from_le_bytes(bits)), v)
 }
 }
+
+avx512_bytes! {
+/// Odd numbers: the bits of the mask, which begin at bit 1, plus one.
+#[inline]
+pub(super) fn odd(v: __m512i, mask: i32, one: i32) -> __m512i {
+    _mm512_or_si512(_mm512_and_si512(v, _mm512_set1_epi32(mask)), _mm512_set1_epi32(one))
+}
+}

@@ -21,14 +21,20 @@ struct Pairs<P: PackWide>(PhantomData<P>);
 
 /// The kernel for a format.
 pub(super) fn choose<P: PackWide>(_: Avx512) -> Choice<Rounded> {
-    // SAFETY: the token is proof of the features; the function is for this format.
-    let kernel = unsafe { Kernel::new(P::Blocks::QUANT, many::<P>) };
-    Choice { kernel: kernel.with_order(Some(order::<P::Blocks>())), tile: VECTORS * LANES }
+    // SAFETY: the token is proof of the features.
+    unsafe { kernel::<P>() }
 }
 
 /// The kernel for a format whose unpacking wants more features.
 pub(super) fn choose_with<P: PackWide>(_: Avx512Bytes) -> Choice<Rounded> {
-    // SAFETY: the token is proof of those too; the function is for this format.
+    // SAFETY: the token is proof of those too.
+    unsafe { kernel::<P>() }
+}
+
+/// # Safety
+/// The processor has AVX-512 VNNI, and what the unpacking of the format wants.
+unsafe fn kernel<P: PackWide>() -> Choice<Rounded> {
+    // SAFETY: the promise of the caller; the function is for this format.
     let kernel = unsafe { Kernel::new(P::Blocks::QUANT, many::<P>) };
     Choice { kernel: kernel.with_order(Some(order::<P::Blocks>())), tile: VECTORS * LANES }
 }

@@ -24,6 +24,24 @@ fn rows_of_activations(cols: usize, random: &mut Random) -> Vec<f32> {
     rows.concat()
 }
 
+/// The products of a matrix with rows in pieces of so many against the expected ones, on every processor.
+fn in_pieces<const N: usize>(
+    cpus: &[Cpu],
+    (w, x): (&Matrix, &[f32]),
+    pieces: [usize; N],
+    expected: &[u32],
+    faults: &mut Vec<String>,
+) {
+    for cpu in cpus {
+        for n in pieces {
+            let rows = x.chunks(n * w.cols());
+            let found: Vec<u32> = rows.flat_map(|x| product(cpu, Arithmetic::Fast, w, x)).collect();
+            let what = || format!("{} {} in {n}s", w.block().name(), cpu.isa());
+            compare(&found, expected, what, faults);
+        }
+    }
+}
+
 #[test]
 fn factors_and_activations_at_the_edges_follow_the_order() {
     let (mut random, mut faults, cpus) = (Random(15), Vec::new(), cpus(&[1]));
@@ -38,14 +56,7 @@ fn factors_and_activations_at_the_edges_follow_the_order() {
         let w = Matrix::new(quant.into(), rows, cols, &bytes).unwrap();
         let x = rows_of_activations(cols, &mut random);
         let expected = bits(&ordered(&w, &x).unwrap());
-        for cpu in &cpus {
-            for n in [1, 2, 8] {
-                let found: Vec<u32> =
-                    x.chunks(n * cols).flat_map(|x| product(cpu, Arithmetic::Fast, &w, x)).collect();
-                let what = || format!("{} {} in {n}s", quant.name(), cpu.isa());
-                compare(&found, &expected, what, &mut faults);
-            }
-        }
+        in_pieces(&cpus, (&w, &x), [1, 2, 8], &expected, &mut faults);
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -77,14 +88,7 @@ fn large_sums_follow_the_order() {
             .enumerate()
             .for_each(|(i, v)| *v = if i % 64 < 32 { 1.0 } else { -1.0 });
         let expected = bits(&ordered(&w, &x).unwrap());
-        for cpu in &cpus {
-            for n in [1, 3, 9] {
-                let found: Vec<u32> =
-                    x.chunks(n * cols).flat_map(|x| product(cpu, Arithmetic::Fast, &w, x)).collect();
-                let what = || format!("{} {} in {n}s", quant.name(), cpu.isa());
-                compare(&found, &expected, what, &mut faults);
-            }
-        }
+        in_pieces(&cpus, (&w, &x), [1, 3, 9], &expected, &mut faults);
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -102,14 +106,7 @@ fn what_is_not_finite_is_nowhere_a_number() {
         let expected = bits(&ordered(&w, &x).unwrap());
         assert!(expected[..3 * rows].iter().all(|v| f32::from_bits(*v).is_nan()), "{}", quant.name());
         assert!(expected[3 * rows..].iter().all(|v| f32::from_bits(*v).is_finite()), "{}", quant.name());
-        for cpu in &cpus {
-            for n in [1, 4] {
-                let found: Vec<u32> =
-                    x.chunks(n * cols).flat_map(|x| product(cpu, Arithmetic::Fast, &w, x)).collect();
-                let what = || format!("{} {} in {n}s", quant.name(), cpu.isa());
-                compare(&found, &expected, what, &mut faults);
-            }
-        }
+        in_pieces(&cpus, (&w, &x), [1, 4], &expected, &mut faults);
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
