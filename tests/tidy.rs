@@ -22,6 +22,19 @@ const OF_THE_MACHINE: [&str; 18] = [
 const OFF_THE_WAY: [&str; 4] = ["core/apps/", "core/backends/candle/", "core/synth/", "core/examples/"];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "common", "misc"];
 
+/// `SECURITY.md` names the folders that may have `unsafe` code.
+#[test]
+fn the_security_page_names_where_unsafe_code_is() {
+    let page = std::fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    for folder in UNSAFE_FOLDERS.into_iter().filter(|folder| !folder.starts_with("tests/")) {
+        assert!(page.contains(&format!("`{folder}`")), "SECURITY.md does not name {folder}");
+    }
+    let named = page.split('`').filter(|word| word.starts_with("core/") && word.ends_with('/'));
+    for folder in named {
+        assert!(UNSAFE_FOLDERS.contains(&folder), "SECURITY.md names {folder}, which may have no `unsafe`");
+    }
+}
+
 struct Source {
     inside: String,
     text: String,

@@ -166,7 +166,7 @@ pub enum HubError {
     },
     /// The table of models has a fault.
     #[error(
-        "{place}: {problem}; mend it there, or move the table away (specs/README.md says how models are named)"
+        "{place}: {problem}; correct it there, or move the table away (`menagerie guide spec-language` describes the table)"
     )]
     Catalog {
         /// File, line and column.

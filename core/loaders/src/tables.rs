@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use crate::nearest::{nearest, nearest_clause};
 use crate::tokenizer::CodecKind;
 pub use entries::ReasoningPair;
 pub(crate) use entries::{Algorithm, FillIn, NotEnd, PreTokenizer, RankedKind, StripAfter, VocabularyKind};
@@ -134,6 +135,22 @@ impl TokenizerTables {
     /// The source of a chat template by its name.
     pub fn chat_template(&self, name: &str) -> Option<&str> {
         self.templates.get(name).map(|held| held.value.as_str())
+    }
+
+    /// The chat template that a text is or names: the text itself where it holds Jinja (a `{`), else the source of the
+    /// template of this name.
+    ///
+    /// # Errors
+    ///
+    /// There is no template of this name: the text says which one is nearest.
+    pub fn chat_template_of<'a>(&'a self, text: &'a str) -> Result<&'a str, String> {
+        if text.contains('{') {
+            return Ok(text);
+        }
+        self.chat_template(text).ok_or_else(|| {
+            let near = nearest_clause(&nearest(text, self.chat_templates()));
+            format!("the spec's chat.fallback `{text}` is neither a Jinja template nor the name of one{near}")
+        })
     }
 
     /// The names of all chat templates, sorted.

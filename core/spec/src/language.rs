@@ -454,6 +454,6 @@ pub(crate) static CHAT: Table = Table {
         "fallback",
         FieldType::Text,
         Absent,
-        "The Jinja template itself, not its name; used when the file has none.",
+        "The Jinja template itself (any text with a `{`), or the name of a template of the tables; used when the file has none.",
     )],
 };

@@ -3,11 +3,12 @@
 use crate::commands::{
     batch::BatchCommand, bench::BenchCommand, chat::ChatCommand, check::CheckCommand,
     compare::CompareCommand, completions::CompletionsCommand, control_vector::ControlVectorCommand,
-    convert::ConvertCommand, doctor::DoctorCommand, embed::EmbedCommand, imatrix::ImatrixCommand,
-    inspect::InspectCommand, list::ListCommand, logits::LogitsCommand, man::ManCommand, merge::MergeCommand,
-    perplexity::PerplexityCommand, plugin::PluginCommand, quantize::QuantizeCommand, render::RenderCommand,
-    rerank::RerankCommand, run::RunCommand, show::ShowCommand, spec::SpecCommand, synth::SynthCommand,
-    tokenize::TokenizeCommand, train_gate::TrainGateCommand,
+    convert::ConvertCommand, doctor::DoctorCommand, embed::EmbedCommand, guide::GuideCommand,
+    imatrix::ImatrixCommand, inspect::InspectCommand, list::ListCommand, logits::LogitsCommand,
+    man::ManCommand, merge::MergeCommand, perplexity::PerplexityCommand, plugin::PluginCommand,
+    quantize::QuantizeCommand, render::RenderCommand, rerank::RerankCommand, run::RunCommand,
+    show::ShowCommand, spec::SpecCommand, synth::SynthCommand, tokenize::TokenizeCommand,
+    train_gate::TrainGateCommand,
 };
 #[cfg(feature = "hub")]
 use crate::commands::{models::ModelsCommand, pull::PullCommand};
@@ -88,6 +89,7 @@ pub(crate) enum Command {
     #[cfg(feature = "hub")]
     Models(ModelsCommand),
     Doctor(DoctorCommand),
+    Guide(GuideCommand),
     Completions(CompletionsCommand),
     Man(ManCommand),
     /// Print the version, as --version does
@@ -115,7 +117,10 @@ impl Command {
 
     /// Whether plugins are loaded before it; those of `plugin` load what they need, if anything.
     pub(crate) fn uses_plugins(&self) -> bool {
-        !matches!(self, Self::Plugin(_) | Self::Completions(_) | Self::Man(_) | Self::Version)
+        !matches!(
+            self,
+            Self::Plugin(_) | Self::Guide(_) | Self::Completions(_) | Self::Man(_) | Self::Version
+        )
     }
 }
 

@@ -62,7 +62,7 @@ impl CaptureAsked {
     }
 }
 
-/// `layers=A-B,at=l_out|attn_out,phase=decode`, each of them or none.
+/// `layers=A-B,at=l_out+attn_out,phase=decode`, each of them or none.
 fn options(text: &str) -> Result<CaptureOptions, String> {
     let mut options = CaptureOptions::default();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {

@@ -188,6 +188,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         #[cfg(feature = "hub")]
         Command::Models(command) => command.run(),
         Command::Doctor(command) => command.run(),
+        Command::Guide(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
         Command::Version => output::line(&format!("menagerie {}", version::long())),

@@ -218,7 +218,7 @@ fn byte_level(
     let name = name.ok_or_else(|| {
         let what = format!(
             "cuts by the regexes {regexes:?}, which have no name: give them one in tokenizers/NAME.toml of a spec folder, as \
-             specs/tokenizers/README.md says, and llama.cpp will not know it; without that, the model"
+             `menagerie guide tokenizer-tables` describes, and llama.cpp will not know it; without that, the model"
         );
         unsupported("pre_tokenizer", what)
     })?;

@@ -151,7 +151,7 @@ fn unknown(path: &Path, class: Option<&str>, tables: &TokenizerTables) -> LoadEr
         None => "no `tokenizer_class` in tokenizer_config.json says how text is cut".to_owned(),
     };
     let advice = "put the model's tokenizer.json beside it (transformers' save_pretrained writes it), or add the class to \
-                  [[ranked]] of tokenizers/NAME.toml in a spec folder, as specs/tokenizers/README.md says";
+                  [[ranked]] of tokenizers/NAME.toml in a spec folder, as `menagerie guide tokenizer-tables` describes";
     LoadError::Folder { file: path.display().to_string(), problem, advice: advice.to_owned() }
 }
 

@@ -92,7 +92,7 @@ pub enum TokenizerError {
     #[error(
         "unknown pre-tokenizer `{pre}` (`tokenizer.ggml.pre`){}: text would be cut in the wrong places; to add it, put \
          the regexes of the model's tokenizer.json into tokenizers/{pre}.toml of a spec folder (--spec-dir DIR), as \
-         specs/tokenizers/README.md says",
+         `menagerie guide tokenizer-tables` describes",
         nearest_clause(near)
     )]
     UnknownPre {

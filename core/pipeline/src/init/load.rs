@@ -12,7 +12,7 @@ use crate::mixture::{LoadedMixture, MixtureBase, MixtureRoles};
 use crate::stages::{self, Made, StagePlace, StageProbe};
 use menagerie_assembly::{Purpose, StagePlan, bytes_on_disk, open_model};
 use menagerie_kernels::HalfPrompts;
-use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions};
+use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions, TokenizerTables};
 use menagerie_model::{AdapterSite, Arithmetic, Compute, FeedForwardWrapper, WeightGuard};
 use menagerie_registry::{Registry, RegistryOptions, SpecFolder};
 use menagerie_spec::AdapterKind;
@@ -329,11 +329,11 @@ impl Text {
             Ok(tables) => tables,
             Err(error) => return Self::without(model, &error.to_string()),
         };
-        let own = TokenizerOptions { pre: config.pre.as_deref(), tables: Some(tables) };
+        let own = TokenizerOptions { pre: config.pre.as_deref(), tables: Some(tables.clone()) };
         match resolved.file.tokenizer(&own) {
             Ok(tokenizer) => {
                 let tokenizer = tokenizer.with_end_tokens(&config.end);
-                let chat_format = chat_format(resolved, options, &tokenizer)
+                let chat_format = chat_format(resolved, options, &tokenizer, &tables)
                     .map_err(|reason| MissingCapability::ChatTemplate { model, reason });
                 let pair = match resolved.file.template_source("rerank") {
                     Ok(pair) => pair,
@@ -363,6 +363,7 @@ fn chat_format(
     resolved: &ResolvedFile,
     options: &LoadOptions,
     tokenizer: &Tokenizer,
+    tables: &TokenizerTables,
 ) -> Result<Arc<dyn ChatCapable>, String> {
     let compile = |name: &str, source: &str| {
         let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id).ok());
@@ -373,9 +374,10 @@ fn chat_format(
         (Some(given), _) => compile(&given.name, &given.source)?,
         (None, fallback) => {
             match resolved.file.chat_template(tokenizer).map_err(|error| error.to_string())? {
-                None => {
-                    fallback.as_deref().map_or(Ok(None), |source| compile("fallback of the spec", source))?
-                }
+                None => match fallback {
+                    Some(fallback) => compile("fallback of the spec", tables.chat_template_of(fallback)?)?,
+                    None => None,
+                },
                 own => own,
             }
         }

@@ -402,7 +402,7 @@ impl<'k> Decoder<'k> {
         self.fault(place, path, || {
             let mut help = nearest_help(name, ROLES.into_iter().chain(own.iter().map(String::as_str)));
             if help.is_empty() {
-                help = "; the kinds' roles are listed in specs/reference.md, and [gguf.tensors] adds others"
+                help = "; `menagerie guide spec-reference` lists the roles of each kind, and [gguf.tensors] adds others"
                     .into();
             }
             format!("there is no role `{role}`{help}")

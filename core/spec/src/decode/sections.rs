@@ -165,9 +165,10 @@ pub(super) fn chat(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<String> {
     let fields = decoder.open(at, &language::CHAT)?;
     let at = fields.get("fallback")?;
     let template = decoder.text(at.clone())?;
-    if !template.contains("messages") {
-        let message = "the template never mentions `messages`, so that whatever is said would be dropped: write the \
-                       Jinja template itself here, not its name";
+    // Text with a `{` is a template; any other text is the name of one, which is looked up where the tables are.
+    if template.contains('{') && !template.contains("messages") {
+        let message = "the template never mentions `messages`, so that every message would be dropped: write a Jinja \
+                       template that prints them, or the name of a template of the tables";
         return decoder.reject(&at, message);
     }
     Some(template)

@@ -159,7 +159,7 @@ fn a_role_that_nobody_knows_has_a_neighbour_or_a_place_to_look() {
     let role = |name: &str| faults(&minimal(PLAIN).replace("\"ffn_norm\"", &format!("\"{name}\"")));
     assert!(role("attn_post_norm").contains("the nearest is `post_attention_norm`"));
     assert!(
-        role("quux").contains("there is no role `quux`; the kinds' roles are listed in specs/reference.md")
+        role("quux").contains("there is no role `quux`; `menagerie guide spec-reference` lists the roles")
     );
 }
 
@@ -188,7 +188,7 @@ fn each_fault_outside_the_mixer_too() {
         ("[adapter]\norder = [\"attn_z\"]\n", "there is no role `attn_z`"),
         ("[truth]\nreference = \"huggingface\"\nsource = \"x\"\n", "allowed: hf, llama.cpp, paper"),
         ("[tokenizer]\nend = \"x\"\n", "a list of strings is wanted"),
-        ("[chat]\nfallback = \"gemma\"\n", "chat.fallback\n  the template never mentions `messages`"),
+        ("[chat]\nfallback = \"{{ gemma }}\"\n", "chat.fallback\n  the template never mentions `messages`"),
     ] {
         let found = faults(&minimal(&format!("{PLAIN}{more}")));
         assert!(found.contains(expected), "{more}\n{found}");

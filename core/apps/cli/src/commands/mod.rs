@@ -11,6 +11,7 @@ pub(crate) mod control_vector;
 pub(crate) mod convert;
 pub(crate) mod doctor;
 pub(crate) mod embed;
+pub(crate) mod guide;
 pub(crate) mod imatrix;
 pub(crate) mod inspect;
 pub(crate) mod kernel_rates;

@@ -69,7 +69,7 @@ impl RenderCommand {
         let (tables, notices) = tokenizer_tables(&registry)?;
         notices.iter().for_each(|notice| report::note(&notice.to_string()));
         let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
-        let tokenizer = file.tokenizer(&TokenizerOptions { pre, tables: Some(tables) })?;
+        let tokenizer = file.tokenizer(&TokenizerOptions { pre, tables: Some(tables.clone()) })?;
         if let Some(given) = given {
             return compile(&given.name, &given.source, &tokenizer);
         }
@@ -79,6 +79,8 @@ impl RenderCommand {
         if spec.is_some() {
             let resolved = ResolvedFile::new(file, &registry, meant.keys(KeyOptions::default()))?;
             if let Some(source) = &resolved.config().chat_fallback {
+                let source =
+                    tables.chat_template_of(source).map_err(|reason| Failure::about(model, reason))?;
                 return compile("fallback of the spec", source, &tokenizer);
             }
         }

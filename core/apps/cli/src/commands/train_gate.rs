@@ -72,7 +72,7 @@ impl TrainGateCommand {
                 &self.model.model,
                 "there is no mixture: it is no recipe with [mixture]",
             )
-            .with_help("docs/mixtures.md shows how one is written"));
+            .with_help("`menagerie guide mixtures` shows how to write one"));
         };
         let out = match (&self.out, &mixture.gate) {
             (Some(out), _) | (None, GivenGate::File(out)) => out.clone(),

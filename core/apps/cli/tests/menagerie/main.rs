@@ -11,6 +11,7 @@ mod chat;
 mod control_vectors;
 mod defaults;
 mod embed;
+mod guide;
 mod half_prompts;
 mod hooks;
 #[cfg(feature = "hub")]

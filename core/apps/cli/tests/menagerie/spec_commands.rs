@@ -142,6 +142,9 @@ fn a_spec_is_drafted() {
     assert!(out.contains("logits_prompt: 48 rows") && !out.contains("DIFFERS"), "{out}");
     menagerie(home.path(), &["spec", "new", &model, "--out", "other.toml"])
         .refused_with(&["qwen3talker.toml"]);
+    // The first command of the guide works in a fresh folder, and the draft is found there.
+    menagerie(home.path(), &["spec", "new", &model, "--out", "menagerie.d/qwen3talker.toml"]).good();
+    menagerie(home.path(), &["check", &model]).good();
     let hide = ["spec", "new", &model, "--hide", "qwen3", "--json"];
     let report = json(&menagerie(home.path(), &hide).good());
     assert_ne!(report["nearest"], "qwen3", "{report}");

@@ -88,6 +88,36 @@ fn render_uses_specs() {
     assert_eq!(given, "<user>hi there\n<assistant>");
 }
 
+/// The fallback of a spec may name a template of the tables; a name that none has is refused, and the nearest is named.
+#[test]
+fn fallback_names_a_template() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
+    let spec = |fallback: &str| {
+        let text = format!(
+            "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"talker\"\n\n[chat]\nfallback = {fallback:?}\n"
+        );
+        std::fs::write(home.path().join("menagerie.d/talker.toml"), text).unwrap();
+    };
+    let mut changed = Changed::of("base/llama/model-f32.gguf").set("general.architecture", "talker");
+    for (key, _) in &mut changed.keys {
+        if let Some(rest) = key.strip_prefix("llama.") {
+            *key = format!("talker.{rest}");
+        }
+    }
+    let model = changed.write(home.path());
+    let messages = br#"[{"role": "user", "content": "hi"}]"#;
+    spec("chatml");
+    let named = super::fed(home.path(), &["render", &model, "-"], messages).good();
+    let by_option = ["render", &model, "-", "--chat-template", "chatml"];
+    assert_eq!(named, super::fed(home.path(), &by_option, messages).good());
+    let answered = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--json"]).good();
+    assert!(answered.contains("\"text\""), "{answered}");
+    spec("chatm");
+    super::fed(home.path(), &["render", &model, "-"], messages).fails_with(&["chatm", "nearest", "chatml"]);
+    menagerie(home.path(), &["run", &model, "hi", "-n", "1"]).fails_with(&["chatm", "nearest", "chatml"]);
+}
+
 /// A11, A12: what cannot be used is a fault, in JSON too.
 #[test]
 fn check_fails_what_cannot_be_used() {

@@ -48,7 +48,7 @@ impl NewCommand {
         let _at_once = interrupt::at_once()?;
         if HfModel::folder_of(&path).is_some() {
             return Err(Failure::about(path.display(), "drafts are made of GGUF files only")
-                .with_help("convert it with the model's usual converter, or write [hf] by hand (docs/add-an-architecture.md)"));
+                .with_help("convert it with the model's usual converter, or write [hf] by hand (menagerie guide add-an-architecture)"));
         }
         let file = GgufModel::open(&path, true)?;
         let registry = self.specs.registry()?;
@@ -78,6 +78,9 @@ impl NewCommand {
             let message =
                 format!("{}: a spec's file is called as its id: {id}.toml, or give --id", out.display());
             return Err(Failure::Usage(message));
+        }
+        if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|error| Failure::about(folder.display(), error))?;
         }
         let mut file = OutputFile::create(out, self.force, &[model])?;
         file.write_all(draft.text.as_bytes())?;
@@ -122,7 +125,10 @@ fn summary(draft: &Draft) {
             + draft.fit.unclaimed.len()
             + draft.fit.missing.len()
             + draft.fit.faults.len();
-        report::note(&format!("{} of the file have no place in it yet", output::counted(left, "thing")));
+        report::note(&format!(
+            "{} of the file have no place in the draft yet",
+            output::counted(left, "item")
+        ));
     }
     report::note(&format!("{} to answer (# ?)", output::counted(draft.questions.len(), "question")));
 }

@@ -1,0 +1,186 @@
+//! Numbers in README and docs: each section that has a measured one names the test that holds it, or the day and the command
+//! that gave it. What a table says, the README says too.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie_conformance::{files_below, root};
+use std::path::Path;
+
+/// What comes after a number that somebody measured.
+const UNITS: [&str; 11] = [
+    "%",
+    "times",
+    "t/s",
+    "tokens/s",
+    "ms",
+    "GB/s",
+    "MB/s",
+    "GMAC/s",
+    "min",
+    "lines of C++",
+    "of the read rate",
+];
+/// Pages whose every number another test makes: they are generated.
+const GENERATED: [&str; 2] = ["docs/architectures.md", "docs/leave-one-out.md"];
+/// Sections whose numbers are limits or settings of the program, not measurements.
+const SETTINGS: [&str; 5] = [
+    "docs/stages.md: What can go wrong",
+    "docs/add-an-architecture.md: 5. Compare logits (two minutes)",
+    "docs/profile.md: Stages",
+    "docs/spec-recipes.md: Norms",
+    "docs/write-a-plugin.md: 2. Write it (8 minutes)",
+];
+
+/// A section of a page: its heading, and its text with that of the code blocks.
+struct Section {
+    name: String,
+    text: String,
+}
+
+fn sections(page: &str, text: &str) -> Vec<Section> {
+    let mut sections = vec![Section { name: format!("{page}: beginning"), text: String::new() }];
+    let mut in_code = false;
+    for line in text.lines() {
+        in_code ^= line.starts_with("```");
+        if let Some(heading) = line.strip_prefix('#').filter(|_| !in_code) {
+            let name = format!("{page}: {}", heading.trim_start_matches('#').trim());
+            sections.push(Section { name, text: String::new() });
+            continue;
+        }
+        let text = &mut sections.last_mut().unwrap().text;
+        text.push_str(line);
+        text.push('\n');
+    }
+    sections
+}
+
+/// `40 %`, `1.7 to 3.9 times`, `2e-5`: a number that was measured, as far as its form says.
+fn measured(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split([' ', '\n', '|', '(', ')']).filter(|word| !word.is_empty()).collect();
+    let number = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_digit());
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.' || c == ',')
+    };
+    let small = |word: &str| {
+        let word = word.trim_end_matches(['.', ',', ':', ';']);
+        word.contains("e-") && word.parse::<f64>().is_ok()
+    };
+    let pair = words.windows(2).find(|pair| {
+        let unit = pair[1].trim_end_matches(['.', ',', ':', ';']);
+        number(pair[0]) && UNITS.contains(&unit)
+    });
+    let pair = pair.map(|pair| pair.join(" "));
+    pair.or_else(|| words.iter().find(|word| small(word)).map(ToString::to_string))
+}
+
+/// Whether a section says where its numbers are from: a test's file that is there, or a day and a command.
+fn says_where_from(text: &str) -> bool {
+    let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let test = quoted.iter().any(|quoted| {
+        let file = quoted.split("::").next().unwrap_or_default();
+        let named = file.contains("tests/") && root().join(file).exists();
+        named || quoted.starts_with("cargo test ") || function_is_there(quoted)
+    });
+    let day = text.split(|c: char| c.is_whitespace() || c == '(').any(|word| {
+        let word = word.trim_end_matches([':', ',', '.', ')']);
+        let parts: Vec<&str> = word.split('-').collect();
+        parts.len() == 3 && parts[0].starts_with("20") && parts.iter().all(|part| part.parse::<u32>().is_ok())
+    });
+    let commands = ["menagerie ", "scripts/", "cargo ", "python3 tests/"];
+    let command = quoted.iter().any(|quoted| commands.iter().any(|begin| quoted.starts_with(begin)));
+    test || (day && command && text.to_lowercase().contains("measured"))
+}
+
+/// Whether this is the name of a test of the suites.
+fn function_is_there(name: &str) -> bool {
+    let word = name.contains('_') && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let rust = |path: &Path| path.extension().is_some_and(|extension| extension == "rs");
+    word && files_below(&root().join("tests/conformance"), &rust)
+        .iter()
+        .any(|file| std::fs::read_to_string(file).unwrap().contains(&format!("fn {name}(")))
+}
+
+fn pages() -> Vec<(String, String)> {
+    let markdown = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
+    let mut files = files_below(&root().join("docs"), &markdown);
+    files.push(root().join("README.md"));
+    let page = |file: std::path::PathBuf| {
+        let name = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(&file).unwrap())
+    };
+    files.into_iter().map(page).collect()
+}
+
+#[test]
+fn every_measured_number_says_where_it_is_from() {
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for (page, text) in pages().iter().filter(|(page, _)| !GENERATED.contains(&page.as_str())) {
+        for section in sections(page, text) {
+            let Some(number) = measured(&section.text) else { continue };
+            seen += 1;
+            if !says_where_from(&section.text) && !SETTINGS.contains(&section.name.as_str()) {
+                faults.push(format!(
+                    "{}: `{number}` is held by no test named there, and has no day and command",
+                    section.name
+                ));
+            }
+        }
+    }
+    assert!(seen > 10, "only {seen} sections with numbers were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// A number without a source is found, one with a source is not.
+#[test]
+fn a_number_without_a_source_is_a_fault() {
+    for text in
+        ["it is 40 % faster", "logits differ by 2e-5.", "1.7 to 3.9 times as fast", "reads (at 35 GB/s)"]
+    {
+        assert!(measured(text).is_some() && !says_where_from(text), "{text}");
+    }
+    for text in [
+        "40 % faster (measured 2026-11-23: `menagerie bench MODEL`)",
+        "2e-5 (`tests/claims.rs`)",
+        "2e-5 (`cargo test -p x`)",
+    ] {
+        assert!(measured(text).is_some() && says_where_from(text), "{text}");
+    }
+    assert!(!says_where_from("40 % (`tests/nothing.rs`)") && !says_where_from("40 %, 2026-11-23, by `hand`"));
+    assert!(measured("layers 3 to 5, schema 1, version 0.1.0").is_none());
+}
+
+/// The first and the last of `2.59 to 2.70` or `**1.66 to 1.75**`; nothing of another form.
+fn range(cell: &str) -> Option<(f64, f64)> {
+    let numbers: Vec<f64> =
+        cell.replace(['*', ','], "").split(" to ").filter_map(|word| word.trim().parse().ok()).collect();
+    Some((*numbers.first()?, *numbers.last()?))
+}
+
+/// What the README says of speed is what the table of `docs/speed.md` has.
+#[test]
+fn the_readme_says_the_speeds_of_the_table() {
+    let text = std::fs::read_to_string(root().join("docs/speed.md")).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("| model | type |"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let of = |column: usize, wanted: &dyn Fn(&[&str]) -> bool| {
+        let cells = rows.iter().filter(|row| wanted(row)).filter_map(|row| range(row[column]));
+        cells.fold((f64::MAX, f64::MIN), |all, one| (all.0.min(one.0), all.1.max(one.1)))
+    };
+    let quantized = |row: &[&str]| row[1] != "F16" && !row[0].starts_with("SmolLM2");
+    let prompts = of(3, &quantized);
+    let generation = of(6, &|row: &[&str]| row[1] != "F16");
+    let smollm2 = of(3, &|row: &[&str]| row[0].starts_with("SmolLM2"));
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap().replace('\n', " ");
+    for said in [
+        format!("prompts {:.1} to {:.1} times as fast", prompts.0, prompts.1),
+        format!("({:.1} times for SmolLM2)", smollm2.0),
+        format!("generation {:.1} to {:.1} times", generation.0, generation.1),
+    ] {
+        assert!(readme.contains(&said), "README.md does not say `{said}`, which docs/speed.md does");
+    }
+}
