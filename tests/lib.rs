@@ -109,13 +109,13 @@ pub fn with_keys(from: &Path, to: &Path, left_out: &[&str], keys: &[(&str, Owned
 
 /// Options every conformance test opens models with: one thread, and no spec folder of the machine.
 pub fn options(arithmetic: Arithmetic) -> LoadOptions {
-    LoadOptions { arithmetic, threads: Some(1), ..LoadOptions::default() }
+    LoadOptions::default().with_arithmetic(arithmetic).with_threads(1)
 }
 
 /// The same on candle's CPU device, which has its own threads.
 pub fn on_candle(options: LoadOptions) -> LoadOptions {
     let backend = CandleBackend::open("candle").unwrap_or_else(|e| panic!("{e}"));
-    LoadOptions { device: Device::Given(Arc::new(backend)), threads: None, ..options }
+    options.with_device(Device::Given(Arc::new(backend))).with_threads(None)
 }
 
 /// Logits of every position, row by row.

@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(model) = std::env::args().nth(1) else { return Err("usage: chat MODEL.gguf".into()) };
-    let pipeline = TextPipeline::open(model.as_ref(), &LoadOptions::default())?;
+    let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
     let mut chat = pipeline.chat()?;
     chat.set_system("Answer briefly.");
     for line in std::io::stdin().lock().lines() {

@@ -70,14 +70,13 @@ impl Norm for Scaled {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next();
-    let options =
-        LoadOptions { spec_dirs: folder.iter().map(Into::into).collect(), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_spec_dirs(folder.iter().map(Into::into).collect());
     let known = registry(&options)?;
     for component in known.components().iter().filter(|component| component.kind.family == Family::Norm) {
         println!("{}: {} ({})", component.kind.name, component.kind.doc, component.registered_by);
     }
     if let Some(model) = arguments.next() {
-        let pipeline = TextPipeline::open_with(model.as_ref(), &known, &options)?;
+        let pipeline = TextPipeline::open_with(model, &known, &options)?;
         println!("{} opened", pipeline.architecture());
     }
     Ok(())

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(model), Some(prompt)) = (arguments.next(), arguments.next()) else {
         return Err("usage: generate MODEL.gguf PROMPT".into());
     };
-    let pipeline = TextPipeline::open(model.as_ref(), &LoadOptions::default())?;
+    let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
     for notice in pipeline.notices() {
         eprintln!("note: {notice}");
     }

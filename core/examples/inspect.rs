@@ -9,7 +9,7 @@ use menagerie_all as _;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(model) = std::env::args().nth(1) else { return Err("usage: inspect MODEL.gguf".into()) };
-    let pipeline = TextPipeline::open(model.as_ref(), &LoadOptions::default())?;
+    let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
     println!("{}: {} tokens of context, {}", pipeline.architecture(), pipeline.context(), pipeline.memory());
     let Some(resolved) = pipeline.resolved() else { return Ok(()) };
     println!("spec {} from {}", resolved.spec.id(), resolved.origin);

@@ -7,7 +7,7 @@
 //! use menagerie::pipeline::{LoadOptions, TextPipeline};
 //! # // In an application: `use menagerie_all as _;`, or no architecture is linked in.
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = TextPipeline::open("model.gguf".as_ref(), &LoadOptions::default())?;
+//! let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
 //! for notice in pipeline.notices() {
 //!     eprintln!("note: {notice}");
 //! }
@@ -26,7 +26,7 @@
 //! ```no_run
 //! use menagerie::pipeline::{Event, LoadOptions, Request, TextPipeline};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = TextPipeline::open("model.gguf".as_ref(), &LoadOptions::default())?;
+//! let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
 //! let prompt = pipeline.tokenizer()?.encode_prompt("The capital of France is")?;
 //! let mut session = pipeline.session()?;
 //! let outcome = session.generate(&prompt, &Request::greedy(32), &mut |event| {
@@ -54,7 +54,7 @@
 //! ```no_run
 //! use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = TextPipeline::open("model.gguf".as_ref(), &LoadOptions::default())?;
+//! let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
 //! if let Some(resolved) = pipeline.resolved() {
 //!     println!("{} from {}", resolved.spec.id(), resolved.origin);
 //!     for fact in resolved.resolution.from_spec_only() {

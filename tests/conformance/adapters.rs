@@ -59,7 +59,7 @@ fn all_cases(base: &str, options: &LoadOptions, tolerance: f32) {
 
 fn all_cases_on(model: &Path, base: &str, options: &LoadOptions, tolerance: f32) {
     let (mut pipeline, reference) = with_adapters_on(model, base, options);
-    let whole = LogitsOptions { chunk: None, decode_from: None };
+    let whole = LogitsOptions::default();
     let prompt = reference.ids("tokens_prompt");
     let bare = rows(&pipeline, &prompt, &whole);
     assert!(distance(&bare, &reference.values("base.logits_prompt")) <= tolerance);
@@ -77,7 +77,7 @@ fn all_cases_on(model: &Path, base: &str, options: &LoadOptions, tolerance: f32)
         check("long", &long[long.len() - 8..]);
         let greedy = reference.ids(&format!("{case}.tokens_greedy"));
         let all = [&prompt[..], &greedy[..greedy.len() - 1]].concat();
-        let decoded = LogitsOptions { chunk: Some(512), decode_from: Some(prompt.len()) };
+        let decoded = LogitsOptions::default().with_chunk(512).with_decode_from(prompt.len());
         check("greedy", &rows(&pipeline, &all, &decoded)[prompt.len() - 1..]);
     }
     pipeline.adapt(None);
@@ -92,7 +92,7 @@ fn llama_with_adapters_is_pefts() {
 /// The folders of Hugging Face that the GGUFs were made from: nothing is reordered there.
 #[test]
 fn folders_of_hugging_face_with_adapters_are_pefts() {
-    let exact = LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) };
+    let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
     all_cases_on(&model("llama", "hf"), "llama", &exact, 1e-4);
     all_cases_on(&model("phi3", "hf"), "phi3", &exact, 3e-4);
 }
@@ -107,7 +107,7 @@ fn phi3_with_adapters_is_pefts() {
 /// On a GGUF and on a folder of Hugging Face.
 fn others(base: &str, members: &[(&str, f32)], case: &str) -> f32 {
     // The folders hold bf16, which the fast products would round activations to.
-    let exact = LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) };
+    let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
     let gguf = others_with(base, members, case, ("gguf", &options(Arithmetic::Fast)));
     gguf.max(others_with(base, members, case, ("hf", &exact)))
 }
@@ -137,8 +137,8 @@ fn others_with(
     let reference = Reference::open(&folder.join(members[0].0).join("reference.safetensors"));
     let (prompt, expected) =
         (reference.ids("tokens_prompt"), reference.values(&format!("logits_prompt_{case}")));
-    let whole = rows(&pipeline, &prompt, &LogitsOptions { chunk: None, decode_from: None });
-    let decoded = rows(&pipeline, &prompt, &LogitsOptions { chunk: Some(7), decode_from: Some(9) });
+    let whole = rows(&pipeline, &prompt, &LogitsOptions::default());
+    let decoded = rows(&pipeline, &prompt, &LogitsOptions::default().with_chunk(7).with_decode_from(9));
     let found = distance(&whole, &expected).max(distance(&decoded, &expected));
     println!("{base} {format} {members:?} {case}: {found:e}");
     found
@@ -188,14 +188,14 @@ fn experts_are_pefts() {
 /// GPT-2 keeps its weights turned (Conv1D, `fan_in_fan_out`).
 #[test]
 fn conv1d_is_pefts() {
-    let exact = LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) };
+    let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
     assert!(others_with("gpt2", &[("conv1d", 1.0)], "one", ("gguf", &exact)) <= GATE);
     assert!(others_with("gpt2", &[("dora", 1.0)], "one", ("gguf", &exact)) <= GATE);
 }
 
 /// Of models of the zoo, whose files hold f16: computed exactly on a file and on the folder it was made of.
 fn in_the_zoo(base: &str, name: &str) {
-    let exact = LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) };
+    let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
     for format in ["gguf", "hf"] {
         let found = others_with(base, &[(name, 1.0)], "one", (format, &exact));
         assert!(found <= GATE, "{base} {name} on {format}: {found:e}");
@@ -231,12 +231,12 @@ fn a_quantised_base_with_adapters_stays_near() {
         requantise: false,
         progress: None,
     };
-    let quantised = LoadOptions { quantisation: Some(quantisation), ..options(Arithmetic::Fast) };
+    let quantised = options(Arithmetic::Fast).with_quantisation(quantisation);
     let (mut pipeline, reference) = with_adapters_on(&model("llama", "gguf"), "llama", &quantised);
     let prompt = reference.ids("tokens_prompt");
     for (case, members) in CASES {
         pipeline.adapt(Some(pipeline.adapter_set(members).unwrap()));
-        let adapted = rows(&pipeline, &prompt, &LogitsOptions { chunk: None, decode_from: None });
+        let adapted = rows(&pipeline, &prompt, &LogitsOptions::default());
         let found = divergence(&adapted, &reference.values(&format!("{case}.logits_prompt")));
         println!("q8_0 {case}: KL {found:e}");
         assert!(found < 0.03, "{case}: KL {found:e}");
@@ -253,7 +253,7 @@ fn gguf_adapters_are_the_peft_ones() {
         ("qwen2", "tied", "tied", "tied/reference.safetensors", "logits_prompt_one"),
     ] {
         for format in ["gguf", "hf"] {
-            let exact = LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) };
+            let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
             let mut pipeline = TextPipeline::open(&model(base, format), &exact).unwrap();
             let folder = fixtures().join("lora").join(base);
             let reference = Reference::open(&folder.join(reference));
@@ -262,7 +262,7 @@ fn gguf_adapters_are_the_peft_ones() {
             for path in [folder.join("gguf").join(format!("{name}.gguf")), folder.join(peft)] {
                 pipeline.load_adapter("one", &path).unwrap_or_else(|error| panic!("{error}"));
                 pipeline.adapt(Some(pipeline.adapter_set(&[("one", 1.0)]).unwrap()));
-                let whole = rows(&pipeline, &prompt, &LogitsOptions { chunk: None, decode_from: None });
+                let whole = rows(&pipeline, &prompt, &LogitsOptions::default());
                 assert!(distance(&whole, &reference.values(key)) <= GATE, "{base} {}", path.display());
                 found.push(whole);
             }
@@ -279,7 +279,7 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
     let chosen = [Adapted::Bare, set(&[("a0", 1.0)]), set(&[("a1", 1.0), ("a3", 0.5)])];
     let prompt = reference.ids("tokens_prompt");
     let requests: Vec<Request> =
-        chosen.into_iter().map(|adapters| Request { adapters, ..Request::greedy(12) }).collect();
+        chosen.into_iter().map(|adapters| Request::greedy(12).with_adapters(adapters)).collect();
     let alone: Vec<Vec<u32>> = requests
         .iter()
         .map(|request| {
@@ -289,13 +289,11 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
         .collect();
     assert!(alone[0] != alone[1] && alone[1] != alone[2], "{alone:?}");
     assert_eq!(alone[1], reference.ids("a0.tokens_greedy")[..12]);
-    let room = SchedulerOptions {
-        sequences: 3,
-        prefixes: 0,
-        capacity_tokens: 256,
-        step_tokens: 100,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(3)
+        .with_prefixes(0)
+        .with_capacity_tokens(256)
+        .with_step_tokens(100);
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences
@@ -312,7 +310,7 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
 fn a_prefix_is_not_shared_between_sets() {
     let (pipeline, reference) = with_adapters("llama", &options(Arithmetic::Fast));
     let prompt = reference.ids("tokens_prompt");
-    let request = |adapters: Adapted| Request { adapters, ..Request::greedy(4) };
+    let request = |adapters: Adapted| Request::greedy(4).with_adapters(adapters);
     let a0 = || Adapted::Set(pipeline.adapter_set(&[("a0", 1.0)]).unwrap());
     let mut session = pipeline.session().unwrap();
     let bare = session.generate(&prompt, &request(Adapted::Bare), &mut |_| {}).unwrap();

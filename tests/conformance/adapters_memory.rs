@@ -21,10 +21,7 @@ fn adapters_come_and_go_while_others_generate() {
     pipeline.load_adapter("a1", &folder.join("adapters").join("a1")).unwrap();
     let reference = Reference::open(&folder.join("lora_reference.safetensors"));
     let prompt = reference.ids("tokens_prompt");
-    let kept = Request {
-        adapters: Adapted::Set(pipeline.adapter_set(&[("a1", 1.0)]).unwrap()),
-        ..Request::greedy(12)
-    };
+    let kept = Request::greedy(12).with_adapters(Adapted::Set(pipeline.adapter_set(&[("a1", 1.0)]).unwrap()));
     let expected = &reference.ids("a1.tokens_greedy")[..12];
     let path = folder.join("adapters").join("a0");
     let stop = AtomicBool::new(false);

@@ -56,7 +56,7 @@ fn expect_error(name: &str, tensor: &str, value: f32, options: &LoadOptions) {
         return;
     }
     let mut said = 0;
-    let request = Request { ignore_eos: true, ..Request::greedy(3) };
+    let request = Request::greedy(3).with_ignore_eos(true);
     let outcome = pipeline.session().unwrap().generate(&prompt, &request, &mut |_| said += 1);
     assert!(outcome.is_err() && said <= 1, "{what}: {said} events");
 }
@@ -158,12 +158,10 @@ fn a_cache_that_overflows_says_which_to_take() {
     for (what, usual) in
         [("cpu", options(Arithmetic::Fast)), ("candle", on_candle(options(Arithmetic::Fast)))]
     {
-        let open = |kv_type| {
-            TextPipeline::open(&path, &LoadOptions { kv_type: Some(kv_type), ..usual.clone() }).unwrap()
-        };
+        let open = |kv_type| TextPipeline::open(&path, &usual.clone().with_kv_type(kv_type)).unwrap();
         let error = open(KvType::F16).logits(&prompt, &LogitsOptions::default()).unwrap_err().to_string();
         assert!(error.contains("try --kv-type f32"), "{what}: {error}");
-        let whole = LogitsOptions { chunk: Some(512), decode_from: None };
+        let whole = LogitsOptions::default().with_chunk(512);
         let found = distance(&rows(&open(KvType::F32), &prompt, &whole), &reference.values("logits_prompt"));
         assert!(found <= 1e-4, "{what}: with an f32 cache it differs by {found:e}");
     }

@@ -15,7 +15,7 @@ const MODELS: [(&str, &str, &str); 6] = [
 ];
 
 fn with(kv_type: KvType, arithmetic: Arithmetic) -> LoadOptions {
-    LoadOptions { kv_type: Some(kv_type), ..options(arithmetic) }
+    options(arithmetic).with_kv_type(kv_type)
 }
 
 #[test]
@@ -26,7 +26,11 @@ fn a_cache_of_8_bits_is_near_the_reference() {
         let run = |kv_type, arithmetic, decode_from| {
             let pipeline = TextPipeline::open(&fixtures().join(model), &with(kv_type, arithmetic)).unwrap();
             assert_eq!(pipeline.kv_type(), kv_type);
-            let found = rows(&pipeline, &tokens, &LogitsOptions { chunk: Some(512), decode_from });
+            let found = rows(
+                &pipeline,
+                &tokens,
+                &LogitsOptions::default().with_chunk(512).with_decode_from(decode_from),
+            );
             (found, pipeline.memory().state)
         };
         for decode_from in [None, Some(5)] {

@@ -61,7 +61,7 @@ fn every_encoder_of_the_zoo_agrees() {
 #[test]
 fn a_cache_without_a_form_is_refused_by_name() {
     let model = fixtures().join("quant/Q4_K_M.gguf");
-    let options = LoadOptions { kv_type: Some(KvType::Q8_0), ..fast() };
+    let options = fast().with_kv_type(KvType::Q8_0);
     let error = TextPipeline::open(&model, &options).map(drop).unwrap_err().to_string();
     assert!(error.contains("q8_0") && error.contains("candle") && error.contains("f16"), "{error}");
 }
@@ -81,7 +81,7 @@ fn memory_is_what_the_device_takes() {
         let pipeline = TextPipeline::open(&model, &options).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(pipeline.memory().weights, weights);
     }
-    let little = LoadOptions { memory_limit: Some(sum(&|tensor| tensor.bytes()) * 2), ..exact };
+    let little = exact.with_memory_limit(sum(&|tensor| tensor.bytes()) * 2);
     let error = TextPipeline::open(&model, &little).map(drop).unwrap_err().to_string();
     assert!(error.contains("weights") && error.contains("are free"), "{error}");
 }

@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::pipeline::{
-    Adapted, Arithmetic, Batch, Event, KvType, LoadOptions, Outcome, Queue, Request, SamplingOptions,
-    Scheduler, SchedulerOptions, Task, TextPipeline, Ticket,
+    Adapted, Arithmetic, Batch, Event, KvType, Outcome, Queue, Request, SamplingOptions, Scheduler,
+    SchedulerOptions, Task, TextPipeline, Ticket,
 };
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ type Said = Vec<(u32, f32)>;
 const FLOATS: f32 = 0.0;
 
 fn open(file: &str, arithmetic: Arithmetic) -> TextPipeline {
-    let options = LoadOptions { context: Some(256), ..options(arithmetic) };
+    let options = options(arithmetic).with_context(256);
     TextPipeline::open(&fixtures().join(file), &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -39,15 +39,20 @@ fn prompts(vocabulary: usize) -> Vec<Vec<u32>> {
 
 /// Greedy, hot, with penalties, with DRY; each with a seed of its own.
 fn request(index: usize, adapters: Adapted) -> Request {
-    let sampling = SamplingOptions { seed: Some(index as u64), ..SamplingOptions::default() };
+    let sampling = SamplingOptions::default().with_seed(index as u64);
     let sampling = match index % 4 {
         0 => SamplingOptions::greedy(),
-        1 => SamplingOptions { temperature: 1.5, top_k: 0, min_p: 0.0, ..sampling },
-        2 => SamplingOptions { repeat_penalty: 1.3, presence_penalty: 0.5, temperature: 1.0, ..sampling },
-        _ => SamplingOptions { dry_multiplier: 0.8, xtc_probability: 0.3, ..sampling },
+        1 => sampling.with_temperature(1.5).with_top_k(0).with_min_p(0.0),
+        2 => sampling.with_repeat_penalty(1.3).with_presence_penalty(0.5).with_temperature(1.0),
+        _ => sampling.with_dry_multiplier(0.8).with_xtc_probability(0.3),
     };
     let max_tokens = Some(3 + (index * 11) % 23);
-    Request { sampling, max_tokens, ignore_eos: true, logprobs: Some(0), adapters, ..Request::default() }
+    Request::default()
+        .with_sampling(sampling)
+        .with_max_tokens(max_tokens)
+        .with_ignore_eos(true)
+        .with_logprobs(0)
+        .with_adapters(adapters)
 }
 
 fn note(said: &mut Said, event: Event) {
@@ -95,13 +100,11 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near
     let expected: Vec<Said> = (0..32).map(alone).collect();
     // Twelve pages of 256 tokens for eight sequences; and 32 at once.
     for (sequences, step_tokens, all_at_once) in [(8, 40, false), (32, 100, true)] {
-        let room = SchedulerOptions {
-            sequences,
-            prefixes: sequences,
-            capacity_tokens: sequences * 256,
-            step_tokens,
-            aside_bytes: 0,
-        };
+        let room = SchedulerOptions::default()
+            .with_sequences(sequences)
+            .with_prefixes(sequences)
+            .with_capacity_tokens(sequences * 256)
+            .with_step_tokens(step_tokens);
         let mut batch = pipeline.batch(room).unwrap();
         let mut queue = batch.queue();
         let (mut said, mut ended, mut tickets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -158,24 +161,22 @@ fn thirty_two_sequences_of_other_mixers_are_too() {
 #[test]
 fn a_shared_prefix_of_4000_tokens_is_computed_once() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
-        let options = LoadOptions { context: Some(4200), ..options(Arithmetic::Fast) };
+        let options = options(Arithmetic::Fast).with_context(4200);
         let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
         let prompt = |last: usize| [&prefix[..], &tokens(pipeline.vocabulary(), last, 40)].concat();
-        let request = Request { logprobs: Some(0), ignore_eos: true, ..Request::greedy(6) };
+        let request = Request::greedy(6).with_logprobs(0).with_ignore_eos(true);
         let alone = [1, 2].map(|last| {
             let mut said = Said::new();
             let mut session = pipeline.session().unwrap();
             session.generate(&prompt(last), &request, &mut |event| note(&mut said, event)).unwrap();
             said
         });
-        let room = SchedulerOptions {
-            sequences: 2,
-            prefixes: 2,
-            capacity_tokens: 3 * 4200,
-            step_tokens: 512,
-            aside_bytes: 0,
-        };
+        let room = SchedulerOptions::default()
+            .with_sequences(2)
+            .with_prefixes(2)
+            .with_capacity_tokens(3 * 4200)
+            .with_step_tokens(512);
         let mut batch = pipeline.batch(room).unwrap();
         let mut queue = batch.queue();
         let tickets = [1, 2].map(|last| queue.submit(Task::tokens(prompt(last), request.clone())));
@@ -199,23 +200,21 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
 #[test]
 fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
-        let options = LoadOptions { context: Some(4608), ..options(Arithmetic::Fast) };
+        let options = options(Arithmetic::Fast).with_context(4608);
         let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
-        let room = SchedulerOptions {
-            sequences: 2,
-            prefixes: 3,
-            capacity_tokens: 5 * 4608,
-            step_tokens: 512,
-            aside_bytes: 0,
-        };
+        let room = SchedulerOptions::default()
+            .with_sequences(2)
+            .with_prefixes(3)
+            .with_capacity_tokens(5 * 4608)
+            .with_step_tokens(512);
         let mut batch = pipeline.batch(room).unwrap();
         let mut queue = batch.queue();
         let mut before = 0;
         let mut rows_of = |index: usize, alike: usize| {
             let prompt = [&prefix[..alike], &tokens(pipeline.vocabulary(), index, 4040 - alike)].concat();
             let long = if index == 1 { 400 } else { 6 };
-            let request = Request { logprobs: Some(0), ignore_eos: true, ..Request::greedy(long) };
+            let request = Request::greedy(long).with_logprobs(0).with_ignore_eos(true);
             let mut alone = Said::new();
             let mut session = pipeline.session().unwrap();
             session.generate(&prompt, &request, &mut |event| note(&mut alone, event)).unwrap();
@@ -252,12 +251,11 @@ fn who_gives_way_says_the_same() {
         ("zoo/gemma3/model-f16.gguf", KvType::F16),
         ("zoo/deepseek2-v3/model-f16.gguf", KvType::F32),
     ] {
-        let options = LoadOptions { context: Some(256), kv_type: Some(kv_type), ..options(Arithmetic::Fast) };
+        let options = options(Arithmetic::Fast).with_context(256).with_kv_type(kv_type);
         let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
         let prompts: Vec<Vec<u32>> =
             (0..6).map(|index| tokens(pipeline.vocabulary(), index, 10 + 3 * index)).collect();
-        let request =
-            |index: usize| Request { max_tokens: Some(140 + index), ..request(index, Adapted::Bare) };
+        let request = |index: usize| request(index, Adapted::Bare).with_max_tokens(140 + index);
         let alone = |index: usize| {
             let mut said = Said::new();
             let mut session = pipeline.session().unwrap();

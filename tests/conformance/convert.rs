@@ -34,8 +34,7 @@ fn converted(folder: &Path, kind: &str, out: &Path) -> Result<Vec<String>, Conve
     let registry = registry(&LoadOptions::default()).unwrap();
     let file = open_model(folder, true).unwrap();
     let resolved = ResolvedFile::new(file, &registry, KeyOptions::default()).unwrap();
-    let backend =
-        Device::default().backend(DeviceOptions { threads: Some(1), ..DeviceOptions::default() }).unwrap();
+    let backend = Device::default().backend(DeviceOptions::default().with_threads(1)).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
     let claims = resolved.assemble(&compute).unwrap().claims;
     let keys = resolved.file.keys(&resolved.spec).unwrap();
@@ -170,7 +169,7 @@ fn converted_models_give_the_logits_of_their_folders() {
     let tokens: Vec<u32> = (0..60).map(|at| 5 + at * 37 % 370).collect();
     let logits = |path: &Path| {
         let pipeline = TextPipeline::open(path, &options(Arithmetic::Exact)).unwrap();
-        rows(&pipeline, &tokens, &LogitsOptions { chunk: None, decode_from: None })
+        rows(&pipeline, &tokens, &LogitsOptions::default())
     };
     for name in BASE {
         let (folder, out) = (fixture(name).join("hf"), scratch.path().join(format!("{name}.gguf")));

@@ -10,7 +10,7 @@ use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use std::path::Path;
 
 fn with_specs(folder: &Path) -> LoadOptions {
-    LoadOptions { spec_dirs: vec![folder.to_owned()], ..options(Arithmetic::Fast) }
+    options(Arithmetic::Fast).with_spec_dirs(vec![folder.to_owned()])
 }
 
 fn spec(id: &str) -> String {
@@ -67,20 +67,17 @@ fn a_built_in_spec_stays_and_shadowing_needs_leave_and_both_are_said() {
     let reference = Reference::open(&fixtures().join("base/llama/reference.safetensors"));
     let prompt = reference.ids("tokens_prompt");
     for (allow_shadow, says) in [(false, "is not used"), (true, "which replaces built-in")] {
-        let options = LoadOptions {
-            allow_shadow,
-            accept_unread: if allow_shadow {
+        let options =
+            with_specs(specs.path()).with_allow_shadow(allow_shadow).with_accept_unread(if allow_shadow {
                 vec!["llama.attention.layer_norm_rms_epsilon".into()]
             } else {
                 Vec::new()
-            },
-            ..with_specs(specs.path())
-        };
+            });
         let pipeline = TextPipeline::open(&model, &options).unwrap_or_else(|e| panic!("{e}"));
         let notices: Vec<String> = pipeline.notices().iter().map(ToString::to_string).collect();
         let said = notices.iter().any(|notice| notice.contains("llama.toml") && notice.contains(says));
         assert!(said, "{notices:?}");
-        let whole = LogitsOptions { chunk: None, decode_from: None };
+        let whole = LogitsOptions::default();
         let found = distance(&rows(&pipeline, &prompt, &whole), &reference.values("logits_prompt"));
         assert_eq!(found <= 1e-4, !allow_shadow, "differs by {found:e}");
     }
@@ -107,7 +104,7 @@ fn tables_of_a_spec_folder_are_used() {
     writer.write(&model).unwrap();
     let template = "{{ messages[0].content }}<hm>";
     let given = GivenTemplate { name: "given".to_owned(), source: template.to_owned() };
-    let options = LoadOptions { chat_template: Some(given), ..with_specs(specs.path()) };
+    let options = with_specs(specs.path()).with_chat_template(given);
     let missing = TextPipeline::open(&model, &options).unwrap();
     let error = missing.tokenizer().map(drop).unwrap_err().to_string();
     assert!(error.contains("unknown pre-tokenizer `unheard`") && error.contains("spec folder"), "{error}");

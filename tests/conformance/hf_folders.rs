@@ -67,7 +67,7 @@ fn as_on_the_hub(name: &'static str) {
 fn logits_of(path: &Path, tokens: &[u32]) -> Vec<Vec<f32>> {
     let pipeline =
         TextPipeline::open(path, &options(Arithmetic::Exact)).unwrap_or_else(|error| panic!("{error}"));
-    rows(&pipeline, tokens, &LogitsOptions { chunk: None, decode_from: None })
+    rows(&pipeline, tokens, &LogitsOptions::default())
 }
 
 /// The folder and the GGUF of a model whose weights are the same numbers give the same logits, up to the noise of sums in

@@ -28,7 +28,7 @@ fn rewritten(name: &str, left_out: &[&str], keys: &[(&str, OwnedValue)]) -> [f32
     let pipeline =
         TextPipeline::open(&model, &options(Arithmetic::Fast)).unwrap_or_else(|error| panic!("{error}"));
     let reference = Reference::open(&folder.join("reference.safetensors"));
-    let whole = LogitsOptions { chunk: None, decode_from: None };
+    let whole = LogitsOptions::default();
     let prompt = rows(&pipeline, &reference.ids("tokens_prompt"), &whole);
     let long = rows(&pipeline, &reference.ids("tokens_long"), &whole);
     let last: Vec<Vec<f32>> =

@@ -35,7 +35,7 @@ const CASES: [Case; 10] = [
 ];
 
 fn exact() -> LoadOptions {
-    LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) }
+    options(Arithmetic::Exact).with_kv_type(KvType::F32)
 }
 
 /// A folder with the base `model` in f32, in one of the two formats.
@@ -126,7 +126,7 @@ fn merge(pipeline: &TextPipeline, to: &Path) {
 }
 
 fn whole(pipeline: &TextPipeline, tokens: &[u32]) -> Vec<Vec<f32>> {
-    rows(pipeline, tokens, &LogitsOptions { chunk: None, decode_from: None })
+    rows(pipeline, tokens, &LogitsOptions::default())
 }
 
 /// Writes the merged model of a case in the format of its base, and compares its logits with PEFT's.

@@ -25,7 +25,7 @@ fn folder(base: &str) -> PathBuf {
 
 /// The files are of f16: computed with exactly.
 fn exact() -> LoadOptions {
-    LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) }
+    options(Arithmetic::Exact).with_kv_type(KvType::F32)
 }
 
 /// The lines of a recipe that say what the experts of a case are; layers are all where it gives none. `adapter` is the one that
@@ -121,7 +121,7 @@ fn case_is_torchs_to(model: (&str, &str), case: &str, options: &LoadOptions, bit
             let tokens = reference.ids(&format!("tokens_{prompt}"));
             let greedy = reference.ids(&format!("{case}.{choose}.tokens_greedy_{prompt}"));
             let all = [&tokens[..], &greedy].concat();
-            let decoded = LogitsOptions { chunk: None, decode_from: Some(tokens.len()) };
+            let decoded = LogitsOptions::default().with_decode_from(tokens.len());
             let (rows, chosen) = watched(&pipeline, &all, &decoded);
             let experts = reference.ids(&format!("{case}.{choose}.chosen_{prompt}"));
             assert_eq!(chosen, experts, "{model:?} {case} {choose} {prompt}");
@@ -130,7 +130,7 @@ fn case_is_torchs_to(model: (&str, &str), case: &str, options: &LoadOptions, bit
             println!("{model:?} {case} {choose} {prompt}: {whole:e}, token by token {after:e}");
             assert!(whole <= GATE && after <= GATE, "{case} {choose}: {whole:e} {after:e}");
             if choose == "token" {
-                let chunks = LogitsOptions { chunk: Some(5), decode_from: None };
+                let chunks = LogitsOptions::default().with_chunk(5);
                 let (cut, _) = watched(&pipeline, &tokens, &chunks);
                 let found = distance(&cut[tokens.len() - ROWS..], &value("logits"));
                 assert!(found <= GATE, "{case} in chunks: {found:e}");
@@ -176,10 +176,10 @@ fn candle_is_torchs() {
 #[test]
 fn a_prompt_that_chooses_as_one_is_not_cut() {
     let pipeline = open(("llama", "base.gguf"), "dense", "prompt", &exact());
-    let cut = LogitsOptions { chunk: Some(5), decode_from: None };
+    let cut = LogitsOptions::default().with_chunk(5);
     let error = pipeline.logits(&[9; 12], &cut).unwrap_err().to_string();
     assert!(error.contains("--chunk 12") && error.contains("choose by token"), "{error}");
-    let narrow = open(("llama", "base.gguf"), "dense", "prompt", &LoadOptions { chunk: 5, ..exact() });
+    let narrow = open(("llama", "base.gguf"), "dense", "prompt", &exact().with_chunk(5));
     let mut session = narrow.session().unwrap();
     assert!(session.generate(&[9; 12], &Request::greedy(2), &mut |_| {}).is_err());
     assert!(session.generate(&[9; 5], &Request::greedy(2), &mut |_| {}).is_ok());
@@ -199,13 +199,11 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
         let alone: Vec<Vec<u32>> = prompts.iter().map(alone).collect();
         let wanted = |at: usize| reference.ids(&format!("both.{choose}.tokens_greedy_{at}"));
         assert_eq!(alone, [wanted(0), wanted(1), wanted(2)]);
-        let room = SchedulerOptions {
-            sequences: 3,
-            prefixes: 0,
-            capacity_tokens: 128,
-            step_tokens: 64,
-            aside_bytes: 0,
-        };
+        let room = SchedulerOptions::default()
+            .with_sequences(3)
+            .with_prefixes(0)
+            .with_capacity_tokens(128)
+            .with_step_tokens(64);
         let mut batch = pipeline.batch(room).unwrap();
         let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
         let pairs = sequences.iter_mut().zip(&prompts);
@@ -237,7 +235,7 @@ fn a_model_mixed_with_itself_is_itself() {
             choose: MixtureChoice::Token,
         };
         for expert in [0, 1] {
-            let given = LoadOptions { mixture: Some(mixture(expert)), ..options(Arithmetic::Fast) };
+            let given = options(Arithmetic::Fast).with_mixture(mixture(expert));
             let mixed = TextPipeline::open(&path, &given).unwrap_or_else(|error| panic!("{base}: {error}"));
             assert_eq!(rows(&mixed, &tokens, &whole), rows(&bare, &tokens, &whole), "{base} {expert}");
             let (own, more) = (bare.memory().weights, mixed.memory().weights);
@@ -251,7 +249,7 @@ fn a_model_mixed_with_itself_is_itself() {
 fn experts_are_quantised_as_the_model_is() {
     let policy = Policy::named("q8_0").unwrap();
     let quantisation = LoadQuantisation { policy, importance: None, requantise: false, progress: None };
-    let quantised = LoadOptions { quantisation: Some(quantisation), ..exact() };
+    let quantised = exact().with_quantisation(quantisation);
     let reference = Reference::open(&folder("llama").join("reference.safetensors"));
     for case in ["dense", "adapters", "both"] {
         let pipeline = open(("llama", "base.gguf"), case, "prompt", &quantised);
@@ -324,7 +322,7 @@ fn gate_rows(model: &str, file: &str) -> Vec<GateRows> {
         let models = ["tuned-a", "tuned-b.gguf"].map(|name| GivenExpert::Model(folder("llama").join(name)));
         let choose = MixtureChoice::Prompt;
         let mixture = GivenMixture { layers: Some(vec![0, 2]), experts: models.to_vec(), gate, choose };
-        let given = LoadOptions { mixture: Some(mixture), ..exact() };
+        let given = exact().with_mixture(mixture);
         let pipeline = TextPipeline::open(&folder("llama").join(model), &given).unwrap();
         let tokenizer = pipeline.tokenizer().unwrap();
         let own: Vec<usize> = (0..topics.len()).filter(|at| topics[*at].1 == expert).collect();
@@ -344,7 +342,11 @@ fn trained_gates_are_torchs() {
     for model in ["base.gguf", "base"] {
         let (seen, unseen) = (gate_rows(model, "topics.json"), gate_rows(model, "topics-test.jsonl"));
         let batch = seen.len();
-        let options = GateTrainingOptions { epochs: 100, batch, learning_rate: 1e-2, seed: 0 };
+        let options = GateTrainingOptions::default()
+            .with_epochs(100)
+            .with_batch(batch)
+            .with_learning_rate(1e-2)
+            .with_seed(0);
         let mut trainer = GateTrainer::new(&seen, [3, 32], options).unwrap();
         (0..100).for_each(|_| trainer.epoch(2, None));
         let gates: GateFile = trainer.gates();

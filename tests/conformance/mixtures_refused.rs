@@ -41,7 +41,7 @@ fn refused(path: &Path, options: &LoadOptions, words: &[&str]) {
 /// A mixture of a model with others that always takes the first.
 fn mixed(experts: Vec<GivenExpert>, layers: Option<Vec<usize>>) -> LoadOptions {
     let mixture = GivenMixture { layers, experts, gate: GivenGate::Always(0), choose: MixtureChoice::Prompt };
-    LoadOptions { mixture: Some(mixture), ..options(Arithmetic::Fast) }
+    options(Arithmetic::Fast).with_mixture(mixture)
 }
 
 fn of_model(path: PathBuf) -> LoadOptions {
@@ -197,6 +197,6 @@ fn an_x_lora_and_a_mixture_do_not_go_together() {
     let path = fixture("lora/llama/xlora/depth1_softmax");
     let xlora = GivenAdapter { kind: AdapterKind::XLora, path, weight: 1.0 };
     let given = of_model(fixture("base/llama/model-f32.gguf"));
-    let both = LoadOptions { adapters: vec![xlora], ..given };
+    let both = given.with_adapters(vec![xlora]);
     refused(&fixture("base/llama/model-f32.gguf"), &both, &["X-LoRA", "[mixture]"]);
 }

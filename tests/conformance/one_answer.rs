@@ -9,8 +9,8 @@ mod subjects;
 use menagerie::cpu::CpuBackend;
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::pipeline::{
-    Adapted, Arithmetic, Device, KvType, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, Sequence,
-    StepOutput, TextPipeline, Wanted,
+    Adapted, Arithmetic, Device, KvType, LogitsOptions, Scheduler, SchedulerOptions, Sequence, StepOutput,
+    TextPipeline, Wanted,
 };
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
@@ -38,14 +38,12 @@ fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
 /// Absent where the heads of a model are too small for the cache's type.
 fn open(subject: &Subject, isa: Isa, threads: usize, way: (Arithmetic, KvType)) -> Option<TextPipeline> {
     let backend = CpuBackend::new(Cpu::with_isa(Some(threads), isa).unwrap());
-    let options = LoadOptions {
-        device: Device::Given(Arc::new(backend)),
-        threads: None,
-        kv_type: Some(way.1),
-        context: Some(256),
-        adapters: subject.adapters.clone(),
-        ..options(way.0)
-    };
+    let options = options(way.0)
+        .with_device(Device::Given(Arc::new(backend)))
+        .with_threads(None)
+        .with_kv_type(way.1)
+        .with_context(256)
+        .with_adapters(subject.adapters.clone());
     match TextPipeline::open(&subject.path, &options) {
         Ok(pipeline) => Some(pipeline),
         Err(error) if error.to_string().contains("cannot be stored as q8_0") => None,
@@ -59,7 +57,8 @@ fn bits(values: &[f32]) -> Vec<u32> {
 
 /// The logits of every token, fed in chunks and from `decode_from` on one by one.
 fn fed(pipeline: &TextPipeline, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<u32> {
-    let logits = pipeline.logits(tokens, &LogitsOptions { chunk: Some(chunk), decode_from });
+    let logits =
+        pipeline.logits(tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from));
     bits(&logits.unwrap_or_else(|e| panic!("{e}")).values)
 }
 
@@ -80,8 +79,11 @@ fn first_of(scheduler: &mut Scheduler, sequences: &mut [Sequence]) -> Vec<u32> {
 
 /// The logits of every token, beside seven sequences of other lengths, prompts and tokens one by one mixed.
 fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> Vec<u32> {
-    let room =
-        SchedulerOptions { sequences: 8, prefixes: 0, capacity_tokens: 8 * 256, step_tokens, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(8)
+        .with_prefixes(0)
+        .with_capacity_tokens(8 * 256)
+        .with_step_tokens(step_tokens);
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let mut sequences: Vec<Sequence> = (0..8).map(|_| scheduler.create().unwrap()).collect();
     // Of an adapted model every third neighbour is bare.
@@ -116,8 +118,11 @@ fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> V
 
 /// The logits of the last tokens, where the first `held` of the text are there from before.
 fn behind_a_prefix(pipeline: &TextPipeline, text: &[u32], held: usize, step_tokens: usize) -> Vec<u32> {
-    let room =
-        SchedulerOptions { sequences: 1, prefixes: 0, capacity_tokens: 256, step_tokens, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(1)
+        .with_prefixes(0)
+        .with_capacity_tokens(256)
+        .with_step_tokens(step_tokens);
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let mut sequences = [scheduler.create().unwrap()];
     let prompt = text.len() - 4;

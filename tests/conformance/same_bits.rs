@@ -26,7 +26,7 @@ fn models(folder: &str) -> Vec<PathBuf> {
 fn bits(model: &Path, options: &LoadOptions, chunk: usize) -> Vec<u32> {
     let pipeline = TextPipeline::open(model, options).unwrap_or_else(|e| panic!("{e}"));
     let tokens = tokens(pipeline.vocabulary());
-    let logits = pipeline.logits(&tokens, &LogitsOptions { chunk: Some(chunk), decode_from: Some(140) });
+    let logits = pipeline.logits(&tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(140));
     logits.unwrap_or_else(|e| panic!("{e}")).values.iter().map(|value| value.to_bits()).collect()
 }
 
@@ -36,13 +36,13 @@ fn every_way_gives_the_same(folder: &str, count: usize) {
     for (model, arithmetic) in
         models.iter().flat_map(|model| [(model, Arithmetic::Fast), (model, Arithmetic::Exact)])
     {
-        let threads = |threads| LoadOptions { threads: Some(threads), ..options(arithmetic) };
+        let threads = |threads| options(arithmetic).with_threads(threads);
         let usual = bits(model, &threads(1), 512);
         for (what, options, chunk) in [
             ("2 threads", threads(2), 512),
             ("3 threads", threads(3), 31),
             ("7 threads", threads(7), 512),
-            ("the file read", LoadOptions { mmap: false, ..threads(2) }, 512),
+            ("the file read", threads(2).with_mmap(false), 512),
             ("chunks of 9", threads(1), 9),
             ("chunks of 64", threads(2), 64),
         ] {
@@ -63,9 +63,9 @@ fn quantised_files() {
 
 /// Tokens and their log probabilities to the bit; a mixture and quantised weights.
 fn answer(session: &mut menagerie::pipeline::Session, prompt: &[u32]) -> Vec<(u32, u32)> {
-    let sampling = SamplingOptions { seed: Some(5), temperature: 1.5, ..SamplingOptions::default() };
+    let sampling = SamplingOptions::default().with_seed(5).with_temperature(1.5);
     let request =
-        Request { sampling, max_tokens: Some(12), ignore_eos: true, logprobs: Some(0), ..Request::default() };
+        Request::default().with_sampling(sampling).with_max_tokens(12).with_ignore_eos(true).with_logprobs(0);
     let mut said = Vec::new();
     let mut note = |event: Event| {
         if let Event::Token { id, logprob: Some(logprob), .. } = event {
@@ -80,7 +80,7 @@ fn answer(session: &mut menagerie::pipeline::Session, prompt: &[u32]) -> Vec<(u3
 #[test]
 fn a_cached_prompt_changes_no_bit() {
     for name in ["quant/Q4_K_M.gguf", "quant/F16.gguf", "base/qwen3moe/model-f32.gguf"] {
-        let options = LoadOptions { chunk: 20, ..options(Arithmetic::Fast) };
+        let options = options(Arithmetic::Fast).with_chunk(20);
         let pipeline = TextPipeline::open(&fixtures().join(name), &options).unwrap();
         let prompt: Vec<u32> = tokens(pipeline.vocabulary())[..41].to_vec();
         let mut session = pipeline.session().unwrap();

@@ -31,7 +31,7 @@ fn perplexity_is(arithmetic: Arithmetic, reference: &str, most: f64) {
         |name: &str| std::fs::read_to_string(root().join("tests/fixtures/perplexity").join(name)).unwrap();
     let recorded: serde_json::Value = serde_json::from_str(&read("smollm2.json")).unwrap();
     let expected = recorded["models"][reference]["running"][1].as_f64().unwrap();
-    let options = LoadOptions { arithmetic, context: Some(512), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_arithmetic(arithmetic).with_context(512);
     let pipeline = TextPipeline::open(&located("smollm2").unwrap(), &options).unwrap();
     let text = read("coriolanus.txt");
     let chunks =

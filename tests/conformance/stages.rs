@@ -22,8 +22,8 @@ fn prompt(folder: &Path) -> Vec<u32> {
 
 /// Opened without the comparison that opening makes: the tests make it.
 fn split(path: &Path, stages: usize, load: &LoadOptions) -> Result<TextPipeline, LoadError> {
-    let stages = StageOptions { probe: StageProbe::Never, ..StageOptions::count(stages) };
-    TextPipeline::open(path, &LoadOptions { stages: Some(stages), ..load.clone() })
+    let stages = StageOptions::count(stages).with_probe(StageProbe::Never);
+    TextPipeline::open(path, &load.clone().with_stages(stages))
 }
 
 fn whole(path: &Path, load: &LoadOptions) -> TextPipeline {
@@ -36,7 +36,8 @@ fn bits(
     chunk: Option<usize>,
     decode_from: Option<usize>,
 ) -> Vec<u32> {
-    let logits = pipeline.logits(tokens, &LogitsOptions { chunk, decode_from });
+    let logits =
+        pipeline.logits(tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from));
     let logits = logits.unwrap_or_else(|error| panic!("{error}"));
     logits.values.iter().map(|value| value.to_bits()).collect()
 }
@@ -134,20 +135,16 @@ fn longrope_crosses_its_limit_in_stages() {
 
 /// What a text, its tokens, and its log probabilities are for each of several sequences in one scheduler.
 fn generated(pipeline: &TextPipeline, prompts: &[Vec<u32>], sets: &[Adapted]) -> Vec<(Vec<u32>, Vec<u32>)> {
-    let room = SchedulerOptions {
-        sequences: prompts.len(),
-        capacity_tokens: 400,
-        step_tokens: 16,
-        prefixes: 0,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(prompts.len())
+        .with_capacity_tokens(400)
+        .with_step_tokens(16)
+        .with_prefixes(0);
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<_> = prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let requests: Vec<Request> = (0..prompts.len())
-        .map(|index| Request {
-            adapters: sets[index % sets.len()].clone(),
-            logprobs: Some(1),
-            ..Request::greedy(6 + index)
+        .map(|index| {
+            Request::greedy(6 + index).with_adapters(sets[index % sets.len()].clone()).with_logprobs(1)
         })
         .collect();
     let jobs = sequences.iter_mut().zip(prompts).zip(&requests);
@@ -193,12 +190,12 @@ fn sessions_go_back_in_stages_as_in_one() {
         (model_file(&fixtures().join("zoo/jamba")), 2),
         (model_file(&fixtures().join("zoo/gemma3")), 2),
     ] {
-        let load = LoadOptions { chunk: 6, ..options(Arithmetic::Fast) };
+        let load = options(Arithmetic::Fast).with_chunk(6);
         let one = whole(&file, &load);
         let parts = split(&file, stages, &load).unwrap();
         let vocabulary = one.vocabulary() as u32;
         let tokens: Vec<u32> = (0..40).map(|index| (index * 37 + 5) % vocabulary).collect();
-        let request = Request { logprobs: Some(1), ..Request::greedy(5) };
+        let request = Request::greedy(5).with_logprobs(1);
         let mut said: Vec<Vec<(u32, u32)>> = Vec::new();
         for pipeline in [&one, &parts] {
             let mut session = pipeline.session().unwrap();
@@ -221,7 +218,7 @@ fn sessions_go_back_in_stages_as_in_one() {
 
 #[test]
 fn a_split_model_is_compared_with_the_whole_one_when_it_is_opened() {
-    let load = LoadOptions { stages: Some(StageOptions::count(2)), ..options(Arithmetic::Fast) };
+    let load = options(Arithmetic::Fast).with_stages(StageOptions::count(2));
     TextPipeline::open(&base("llama"), &load).unwrap();
 }
 
@@ -232,7 +229,7 @@ fn what_cannot_be_split_is_refused_by_name() {
     assert!(error.contains("99 stages of a model of"), "{error}");
     let layers = |ranges: &[std::ops::Range<usize>]| {
         let stages = StageOptions::layers(ranges.to_vec());
-        let load = LoadOptions { stages: Some(stages), ..load.clone() };
+        let load = load.clone().with_stages(stages);
         TextPipeline::open(&base("llama"), &load).err().map(|error| error.to_string())
     };
     assert!(layers(&[0..1, 2..3]).unwrap().contains("expected them to begin at 1"));

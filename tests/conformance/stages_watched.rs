@@ -22,8 +22,8 @@ fn llama() -> PathBuf {
 }
 
 fn open(path: &Path, stages: Option<usize>, load: &LoadOptions) -> TextPipeline {
-    let split = |count| StageOptions { probe: StageProbe::Never, ..StageOptions::count(count) };
-    let load = LoadOptions { stages: stages.map(split), ..load.clone() };
+    let split = |count| StageOptions::count(count).with_probe(StageProbe::Never);
+    let load = load.clone().with_stages(stages.map(split));
     TextPipeline::open(path, &load).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
@@ -33,10 +33,12 @@ fn tokens(count: u32, pipeline: &TextPipeline) -> Vec<u32> {
 }
 
 /// A prompt in chunks, then single tokens.
-const STEPS: LogitsOptions = LogitsOptions { chunk: Some(5), decode_from: Some(13) };
+fn in_fives() -> LogitsOptions {
+    LogitsOptions::default().with_chunk(5).with_decode_from(13)
+}
 
 fn bits(pipeline: &TextPipeline, tokens: &[u32]) -> Vec<u32> {
-    let made = pipeline.logits(tokens, &STEPS).unwrap_or_else(|error| panic!("{error}"));
+    let made = pipeline.logits(tokens, &in_fives()).unwrap_or_else(|error| panic!("{error}"));
     made.values.iter().map(|value| value.to_bits()).collect()
 }
 
@@ -156,7 +158,7 @@ impl LayerHook for Failing {
 fn an_error_of_a_hook_names_stage_layer_and_position() {
     let mut pipeline = open(&llama(), Some(3), &options(Arithmetic::Fast));
     pipeline.add_hook(Arc::new(Failing));
-    let error = pipeline.logits(&tokens(20, &pipeline), &STEPS).unwrap_err().to_string();
+    let error = pipeline.logits(&tokens(20, &pipeline), &in_fives()).unwrap_err().to_string();
     for words in ["stage 2 (layer 2)", "position 13", "layer 2: hook test/failing: had enough"] {
         assert!(error.contains(words), "{words}: {error}");
     }
@@ -177,7 +179,7 @@ fn control_vectors_steer_stages_as_one_model() {
         for arithmetic in [Arithmetic::Fast, Arithmetic::Exact] {
             let made = |stages| {
                 let mut pipeline = open(&llama(), stages, &options(arithmetic));
-                let how = SteeringOptions { layers: layers.clone(), hint: None };
+                let how = SteeringOptions::default().with_layers(layers.clone()).with_hint(None);
                 let steering = Steering::open(&pipeline, &given, &how).unwrap();
                 pipeline.add_hook(Arc::new(steering));
                 bits(&pipeline, &tokens(20, &pipeline))
@@ -207,8 +209,8 @@ fn captured(stages: Option<usize>, how: &CaptureOptions) -> Vec<u8> {
 
 #[test]
 fn captures_are_the_same_bytes() {
-    let all = CaptureOptions { places: Checkpoint::ALL[..2].to_vec(), ..CaptureOptions::default() };
-    let some = CaptureOptions { layers: Some(1..=2), phases: Phases::Decode, ..CaptureOptions::default() };
+    let all = CaptureOptions::default().with_places(Checkpoint::ALL[..2].to_vec());
+    let some = CaptureOptions::default().with_layers(1..=2).with_phases(Phases::Decode);
     for how in [all, some] {
         let one = captured(None, &how);
         for stages in [2, 3] {
@@ -220,7 +222,7 @@ fn captures_are_the_same_bytes() {
 /// Every part of every layer is noted once, in the stage that has it; prompts overlap in the file.
 #[test]
 fn traces_have_a_lane_for_each_stage() {
-    let load = LoadOptions { chunk: 40, ..options(Arithmetic::Fast) };
+    let load = options(Arithmetic::Fast).with_chunk(40);
     let counts = |trace: &Trace, stages: &[StageTrace], decodes| {
         let profile = PhaseProfile::of(trace, stages, 3, decodes);
         let layers: Vec<_> = profile
@@ -287,16 +289,15 @@ fn overlapping(own: &Trace, stages: &[StageTrace]) -> usize {
 /// Logits and scalings, as bits.
 fn mixed(base: &str, variant: &Path, stages: Option<usize>, probe: StageProbe) -> (Vec<u32>, Vec<u32>) {
     let adapter = GivenAdapter { kind: AdapterKind::XLora, path: variant.to_owned(), weight: 1.0 };
-    let split = |count| StageOptions { probe, ..StageOptions::count(count) };
-    let load =
-        LoadOptions { adapters: vec![adapter], stages: stages.map(split), ..options(Arithmetic::Fast) };
+    let split = |count| StageOptions::count(count).with_probe(probe);
+    let load = options(Arithmetic::Fast).with_adapters(vec![adapter]).with_stages(stages.map(split));
     let file = fixtures().join("base").join(base).join("model-f32.gguf");
     let pipeline = TextPipeline::open(&file, &load).unwrap_or_else(|error| panic!("{error}"));
     let reference = Reference::open(&variant.join("reference.safetensors"));
     let tokens = reference.ids("tokens_prompt");
     let shape = pipeline.engine().model.scaling_shape().unwrap();
     let log = Arc::new(ScalingLog::new(shape, tokens.len()));
-    let how = LogitsOptions { chunk: Some(7), decode_from: Some(tokens.len() - 4) };
+    let how = LogitsOptions::default().with_chunk(7).with_decode_from(tokens.len() - 4);
     let made = logits(pipeline.engine(), vec![Arc::clone(&log) as _], &tokens, &how).unwrap();
     let to_bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
     (to_bits(&made.values), to_bits(&log.values()))

@@ -17,7 +17,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn fast() -> LoadOptions {
-    LoadOptions { context: Some(1024), ..options(Arithmetic::Fast) }
+    options(Arithmetic::Fast).with_context(1024)
 }
 
 fn open(model: &Path, options: &LoadOptions) -> TextPipeline {
@@ -32,7 +32,7 @@ fn text(pipeline: &TextPipeline, seed: u32, count: u32) -> Vec<u32> {
 
 /// An answer of `count` tokens, and the bits of the log probabilities of each and of the three likeliest.
 fn answer(session: &mut Session, prompt: &[u32], count: usize) -> (Outcome, Vec<u32>) {
-    let request = Request { logprobs: Some(3), ignore_eos: true, ..Request::greedy(count) };
+    let request = Request::greedy(count).with_logprobs(3).with_ignore_eos(true);
     let mut bits = Vec::new();
     let mut sink = |event: Event| {
         if let Event::Token { logprob: Some(own), top, .. } = event {
@@ -55,7 +55,7 @@ fn goes_on(model: &Path, options: &LoadOptions) {
 }
 
 fn goes_on_in_chunks(model: &Path, options: &LoadOptions, chunk: usize) {
-    goes_on_as(model, options, &LoadOptions { chunk, ..options.clone() });
+    goes_on_as(model, options, &options.clone().with_chunk(chunk));
 }
 
 /// Put down by a model that was opened so, and taken up by one that was opened so; gives the file.
@@ -143,11 +143,11 @@ fn caches_of_every_kind_go_on() {
 #[test]
 fn every_cache_type_and_quantised_weights_go_on() {
     for kv_type in [KvType::F32, KvType::F16, KvType::Q8_0] {
-        let options = LoadOptions { kv_type: Some(kv_type), ..fast() };
+        let options = fast().with_kv_type(kv_type);
         goes_on(&fixture("quant/Q4_K_M.gguf"), &options);
         goes_on(&fixture("base/qwen3/model-f32.gguf"), &options);
     }
-    goes_on(&fixture("quant/Q8_0.gguf"), &LoadOptions { arithmetic: Arithmetic::Exact, ..fast() });
+    goes_on(&fixture("quant/Q8_0.gguf"), &fast().with_arithmetic(Arithmetic::Exact));
 }
 
 fn adapter(kind: AdapterKind, path: &str, weight: f32) -> GivenAdapter {
@@ -157,7 +157,7 @@ fn adapter(kind: AdapterKind, path: &str, weight: f32) -> GivenAdapter {
 /// X-LoRA keeps two sets of states.
 #[test]
 fn adapters_go_on() {
-    let with = |adapters| LoadOptions { adapters, ..fast() };
+    let with = |adapters| fast().with_adapters(adapters);
     let llama = fixture("base/llama/model-f32.gguf");
     goes_on(&llama, &with(vec![adapter(AdapterKind::Lora, "lora/llama/adapters/a0", 0.7)]));
     goes_on_in_chunks(&llama, &with(vec![xlora()]), 16);
@@ -173,13 +173,12 @@ fn xlora() -> GivenAdapter {
 #[test]
 fn stages_put_down_and_take_up_what_the_whole_model_does() {
     let split = |options: &LoadOptions, stages: usize| {
-        let stages = StageOptions { probe: StageProbe::Never, ..StageOptions::count(stages) };
-        LoadOptions { stages: Some(stages), ..options.clone() }
+        let stages = StageOptions::count(stages).with_probe(StageProbe::Never);
+        options.clone().with_stages(stages)
     };
-    let adapted =
-        LoadOptions { adapters: vec![adapter(AdapterKind::Lora, "lora/llama/adapters/a0", 0.7)], ..fast() };
-    let of_q8 = LoadOptions { kv_type: Some(KvType::Q8_0), ..fast() };
-    let mixed = LoadOptions { adapters: vec![xlora()], ..fast() };
+    let adapted = fast().with_adapters(vec![adapter(AdapterKind::Lora, "lora/llama/adapters/a0", 0.7)]);
+    let of_q8 = fast().with_kv_type(KvType::Q8_0);
+    let mixed = fast().with_adapters(vec![xlora()]);
     for (model, whole) in [
         (fixture("base/llama/model-f32.gguf"), fast()),
         (fixture("base/llama/model-f32.gguf"), adapted),
@@ -205,7 +204,7 @@ fn stages_put_down_and_take_up_what_the_whole_model_does() {
 fn another_device_goes_on() {
     for model in [fixture("base/qwen2/model-f32.gguf"), zoo("lfm2"), zoo("gemma3")] {
         goes_on(&model, &on_candle(fast()));
-        goes_on(&model, &on_candle(LoadOptions { kv_type: Some(KvType::F16), ..fast() }));
+        goes_on(&model, &on_candle(fast().with_kv_type(KvType::F16)));
     }
 }
 
@@ -222,8 +221,8 @@ fn another_device_goes_on_nearly_in_other_chunks() {
         (zoo("lfm2"), Arithmetic::Exact),
         (zoo("gemma3"), Arithmetic::Exact),
     ] {
-        let options = on_candle(LoadOptions { arithmetic, kv_type: Some(KvType::F32), ..fast() });
-        let chunks = LoadOptions { chunk: 16, ..options.clone() };
+        let options = on_candle(fast().with_arithmetic(arithmetic).with_kv_type(KvType::F32));
+        let chunks = options.clone().with_chunk(16);
         let Taken { uninterrupted, resumed, .. } = answers(&model, &options, &chunks);
         assert_eq!(resumed.0.tokens, uninterrupted.0.tokens, "{}", model.display());
         let pairs = resumed.1.iter().zip(&uninterrupted.1);
@@ -258,24 +257,20 @@ fn what_was_computed_otherwise_is_refused_by_name() {
     let path = folder.path().join("kept.state");
     let llama = fixture("base/llama/model-f32.gguf");
     let lora = |weight| adapter(AdapterKind::Lora, "lora/llama/adapters/a0", weight);
-    let usual = LoadOptions { adapters: vec![lora(1.0)], ..fast() };
+    let usual = fast().with_adapters(vec![lora(1.0)]);
     keep(&path, &llama, &usual);
     let cases: [(LoadOptions, &[&str]); 6] = [
-        (LoadOptions { kv_type: Some(KvType::F16), ..usual.clone() }, &["cache type was f32 and is f16"]),
+        (usual.clone().with_kv_type(KvType::F16), &["cache type was f32 and is f16"]),
+        (usual.clone().with_arithmetic(Arithmetic::Exact), &["arithmetic was fast and is exact"]),
+        (usual.clone().with_adapters(vec![lora(0.5)]), &["adapters was a0 and is a0=0.5"]),
+        (usual.clone().with_adapters(vec![]), &["adapters was a0 and is none"]),
         (
-            LoadOptions { arithmetic: Arithmetic::Exact, ..usual.clone() },
-            &["arithmetic was fast and is exact"],
-        ),
-        (LoadOptions { adapters: vec![lora(0.5)], ..usual.clone() }, &["adapters was a0 and is a0=0.5"]),
-        (LoadOptions { adapters: vec![], ..usual.clone() }, &["adapters was a0 and is none"]),
-        (
-            LoadOptions {
-                set: [("rope.freq_base".to_owned(), KeyValue::Number(777.0))].into_iter().collect(),
-                ..usual.clone()
-            },
+            usual
+                .clone()
+                .with_set([("rope.freq_base".to_owned(), KeyValue::Number(777.0))].into_iter().collect()),
             &["the model's numbers are others"],
         ),
-        (LoadOptions { context: Some(16), ..usual.clone() }, &["23 tokens", "room for 16", "-c 256"]),
+        (usual.clone().with_context(16), &["23 tokens", "room for 16", "-c 256"]),
     ];
     for (options, words) in cases {
         let said = refused(&path, &llama, &options);
@@ -298,7 +293,7 @@ fn what_acts_between_the_layers_must_be_the_same() {
         let mut pipeline = open(&fixture("base/llama/model-f32.gguf"), &fast());
         if let Some(scale) = scale {
             let given = [GivenControlVector { path: fixture("control/a.gguf"), scale }];
-            let options = SteeringOptions { layers: None, hint: None };
+            let options = SteeringOptions::default().with_layers(None).with_hint(None);
             pipeline.add_hook(Arc::new(Steering::open(&pipeline, &given, &options).unwrap()));
         }
         pipeline

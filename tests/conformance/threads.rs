@@ -3,21 +3,17 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::pipeline::Arithmetic;
-use menagerie::pipeline::{LoadOptions, Request, SamplingOptions, TextPipeline};
+use menagerie::pipeline::{Request, SamplingOptions, TextPipeline};
 use menagerie_conformance::{fixtures, options};
 use std::time::{Duration, Instant};
 
 fn generate(file: &str, threads: usize) {
-    let options = LoadOptions { threads: Some(threads), ..options(Arithmetic::Fast) };
+    let options = options(Arithmetic::Fast).with_threads(threads);
     let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap_or_else(|e| panic!("{e}"));
     let mut session = pipeline.session().unwrap();
     let prompt: Vec<u32> = (5..205).collect();
-    let request = Request {
-        sampling: SamplingOptions::greedy(),
-        max_tokens: Some(8),
-        ignore_eos: true,
-        ..Request::default()
-    };
+    let request =
+        Request::default().with_sampling(SamplingOptions::greedy()).with_max_tokens(8).with_ignore_eos(true);
     let outcome = session.generate(&prompt, &request, &mut |_| {}).unwrap();
     assert_eq!(outcome.tokens.len(), 8);
     if cfg!(target_os = "linux") {

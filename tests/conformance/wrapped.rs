@@ -143,7 +143,7 @@ fn write(folder: &Path, config: &Value) {
 }
 
 fn load() -> LoadOptions {
-    LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Exact) }
+    options(Arithmetic::Exact).with_kv_type(KvType::F32)
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn the_text_part_of_every_class_gives_the_references_logits() {
                     continue;
                 }
             };
-            let how = LogitsOptions { chunk: None, decode_from: None };
+            let how = LogitsOptions::default();
             let found = rows(&pipeline, &reference.ids("tokens_prompt"), &how);
             let off = distance(&found, &reference.values("logits_prompt"));
             if off.is_nan() || off > zoo::TOLERANCE {

@@ -31,7 +31,7 @@ fn open(base: &str, xlora: &Path, options: &LoadOptions) -> TextPipeline {
     let folder = fixtures().join("base").join(base);
     let model = if base.ends_with("/hf") { folder } else { folder.join("model-f32.gguf") };
     let adapter = GivenAdapter { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
-    let options = LoadOptions { adapters: vec![adapter], ..options.clone() };
+    let options = options.clone().with_adapters(vec![adapter]);
     TextPipeline::open(&model, &options).unwrap_or_else(|error| panic!("{}: {error}", xlora.display()))
 }
 
@@ -74,7 +74,7 @@ fn every_variant(model: &str, options: &LoadOptions, tolerance: f32) {
         let prompt = reference.ids("tokens_prompt");
         let wanted = reference.values("scalings_prompt");
         for (chunk, what) in [(None, "whole"), (Some(13), "in chunks")] {
-            let how = LogitsOptions { chunk, decode_from: None };
+            let how = LogitsOptions::default().with_chunk(chunk);
             let (logits, scalings) = computed(&pipeline, &prompt, &how);
             check(
                 &format!("{what}: logits"),
@@ -92,7 +92,7 @@ fn every_variant(model: &str, options: &LoadOptions, tolerance: f32) {
         );
         let greedy = reference.ids("tokens_greedy");
         let all = [&prompt[..], &greedy[..greedy.len() - 1]].concat();
-        let decoded = LogitsOptions { chunk: None, decode_from: Some(prompt.len()) };
+        let decoded = LogitsOptions::default().with_decode_from(prompt.len());
         let (logits, scalings) = computed(&pipeline, &all, &decoded);
         let from = prompt.len() - 1;
         check(
@@ -133,7 +133,7 @@ fn a_quantised_base_with_xlora_stays_near() {
         requantise: false,
         progress: None,
     };
-    let quantised = LoadOptions { quantisation: Some(quantisation), ..options(Arithmetic::Fast) };
+    let quantised = options(Arithmetic::Fast).with_quantisation(quantisation);
     for variant in ["depth1_softmax", "depth2_softmax", "depth3_flat_temp"] {
         let folder = folder("llama", variant);
         let reference = Reference::open(&folder.join("reference.safetensors"));

@@ -26,7 +26,7 @@ fn variant(name: &str) -> PathBuf {
 fn open(xlora: &Path) -> Result<TextPipeline, String> {
     let model = fixtures().join("base/llama/model-f32.gguf");
     let adapter = GivenAdapter { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
-    let options = LoadOptions { adapters: vec![adapter], ..options(Arithmetic::Fast) };
+    let options = options(Arithmetic::Fast).with_adapters(vec![adapter]);
     TextPipeline::open(&model, &options).map_err(|error| error.to_string())
 }
 
@@ -120,13 +120,11 @@ fn sequences_of_a_step_do_not_see_each_other_and_prefixes_are_kept() {
     let (reference, tokens) = prompt("depth2_topk2");
     let other = reference.ids("tokens_long")[..20].to_vec();
     let whole = LogitsOptions::default();
-    let room = SchedulerOptions {
-        sequences: 2,
-        prefixes: 0,
-        capacity_tokens: 256,
-        step_tokens: 256,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(2)
+        .with_prefixes(0)
+        .with_capacity_tokens(256)
+        .with_step_tokens(256);
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let (mut first, mut second) = (scheduler.create().unwrap(), scheduler.create().unwrap());
     scheduler.begin(&mut first, &tokens, Wanted::All).unwrap();

@@ -126,8 +126,7 @@ fn converted(folder: &Path, out: &Path) -> Result<(), String> {
     let registry = registry(&LoadOptions::default()).unwrap();
     let file = open_model(folder, true).map_err(|e| e.to_string())?;
     let resolved = ResolvedFile::new(file, &registry, KeyOptions::default()).map_err(|e| e.to_string())?;
-    let backend =
-        Device::default().backend(DeviceOptions { threads: Some(1), ..DeviceOptions::default() }).unwrap();
+    let backend = Device::default().backend(DeviceOptions::default().with_threads(1)).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
     let claims = resolved.assemble(&compute).map_err(|e| e.to_string())?.claims;
     let keys = resolved.file.keys(&resolved.spec).unwrap();
@@ -255,12 +254,15 @@ fn rows_of(entry: &Entry, path: &Path) -> Result<Vec<Vec<f32>>, String> {
     let load = options(Arithmetic::Exact);
     if !ENCODERS.contains(&entry.name.as_str()) {
         let pipeline = TextPipeline::open(path, &load).map_err(|error| error.to_string())?;
-        return Ok(rows(&pipeline, &tokens, &LogitsOptions { chunk: None, decode_from: None }));
+        return Ok(rows(&pipeline, &tokens, &LogitsOptions::default()));
     }
     let pipeline = EmbeddingPipeline::open(path, &load).map_err(|error| error.to_string())?;
     let normalisation = Normalisation::None;
     let embed = |pooling| {
-        let found = pipeline.embed(&[&tokens], &EmbeddingOptions { pooling, normalisation });
+        let found = pipeline.embed(
+            &[&tokens],
+            &EmbeddingOptions::default().with_pooling(pooling).with_normalisation(normalisation),
+        );
         found.into_iter().map(|row| row.map_err(|error| error.to_string()))
     };
     embed(Some(Pooling::None)).chain(embed(None)).collect()

@@ -18,10 +18,15 @@ const GIB: u64 = 1 << 30;
 fn open() {
     let file = || "m.gguf".to_owned();
     let needs = |state: u64, working: u64| {
-        let free = Some(4 * GIB);
-        Box::new(MemoryEstimate { available: free, ..MemoryEstimate::new(3 * GIB, state, 8192, working) })
+        let mut estimate = MemoryEstimate::new(3 * GIB, state, 8192, working);
+        estimate.available = Some(4 * GIB);
+        Box::new(estimate)
     };
-    let too_large = || Box::new(MemoryEstimate { weights: 5 * GIB, ..*needs(0, 0) });
+    let too_large = || {
+        let mut estimate = needs(0, 0);
+        estimate.weights = 5 * GIB;
+        estimate
+    };
     let source = || ModelError::State("blk.0.k: heads of 20 elements cannot be stored as q8_0".to_owned());
     let fault = |kind, detail: &str| StageFault {
         kind,

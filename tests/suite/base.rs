@@ -78,7 +78,11 @@ impl Opened {
     }
 
     fn rows(&self, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<Vec<f32>> {
-        rows(&self.pipeline, tokens, &LogitsOptions { chunk: Some(chunk), decode_from })
+        rows(
+            &self.pipeline,
+            tokens,
+            &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from),
+        )
     }
 
     fn check(&self, what: &str, rows: &[Vec<f32>], reference: &str) {

@@ -15,9 +15,9 @@ pub fn agrees(pipeline: &TextPipeline) {
     let reference = Reference::open(&fixtures().join("dropin/smollm3/reference.safetensors"));
     let prompt = reference.ids("tokens_prompt");
     for options in [
-        LogitsOptions { chunk: Some(512), decode_from: None },
-        LogitsOptions { chunk: Some(9), decode_from: None },
-        LogitsOptions { chunk: Some(512), decode_from: Some(11) },
+        LogitsOptions::default().with_chunk(512),
+        LogitsOptions::default().with_chunk(9),
+        LogitsOptions::default().with_chunk(512).with_decode_from(11),
     ] {
         let found = distance(&rows(pipeline, &prompt, &options), &reference.values("logits_prompt"));
         assert!(found <= 1e-4, "differs by {found:e}");

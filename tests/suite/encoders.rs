@@ -35,7 +35,7 @@ impl Opened {
     ) -> Result<Self, String> {
         let specs = tempfile::tempdir().expect("a folder");
         drop_spec(&entry.spec, specs.path(), change);
-        let load = LoadOptions { spec_dirs: vec![specs.path().to_owned()], allow_shadow: true, ..options };
+        let load = options.with_spec_dirs(vec![specs.path().to_owned()]).with_allow_shadow(true);
         let pipeline = EmbeddingPipeline::open(path, &load);
         let pipeline = pipeline.map_err(|error| error.to_string())?;
         Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
@@ -43,7 +43,8 @@ impl Opened {
 
     /// What a pooling makes of prompts, each alone or all in one step; not divided by its length.
     fn pooled(&self, texts: &[&[u32]], pooling: Option<Pooling>, together: bool) -> Vec<Vec<f32>> {
-        let options = EmbeddingOptions { pooling, normalisation: Normalisation::None };
+        let options =
+            EmbeddingOptions::default().with_pooling(pooling).with_normalisation(Normalisation::None);
         let vectors = match together {
             true => self.pipeline.embed(texts, &options),
             false => texts.iter().flat_map(|text| self.pipeline.embed(&[*text], &options)).collect(),
@@ -110,7 +111,7 @@ impl Opened {
 
     /// The mean of the prompt, of length 1, against the reference's.
     fn normalised(&self) -> f32 {
-        let options = EmbeddingOptions { pooling: Some(Pooling::Mean), ..EmbeddingOptions::default() };
+        let options = EmbeddingOptions::default().with_pooling(Pooling::Mean);
         let found = self.pipeline.embed(&[&self.reference.ids("tokens_prompt")], &options);
         let found = found
             .into_iter()

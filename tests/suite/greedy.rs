@@ -2,7 +2,7 @@
 
 use crate::{fixtures, options};
 use menagerie::hub::{Environment, Hub, ModelReference};
-use menagerie::pipeline::{Arithmetic, ChatMessage, LoadOptions, LogitsOptions, RenderOptions, TextPipeline};
+use menagerie::pipeline::{Arithmetic, ChatMessage, LogitsOptions, RenderOptions, TextPipeline};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub fn located(name: &str) -> Option<PathBuf> {
 }
 
 fn open(name: &str, arithmetic: Arithmetic) -> TextPipeline {
-    let options = LoadOptions { context: Some(1024), threads: None, ..options(arithmetic) };
+    let options = options(arithmetic).with_context(1024).with_threads(None);
     TextPipeline::open(&located(name).unwrap(), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -57,7 +57,7 @@ pub fn choices(name: &str, arithmetic: Arithmetic, run: &str) -> Vec<Choice> {
         let start = tokens.len();
         let (wanted, margins) = (ids(&case[run]["tokens"]), case[run]["margins"].as_array().unwrap());
         tokens.extend(&wanted[..wanted.len() - 1]);
-        let options = LogitsOptions { chunk: Some(512), decode_from: Some(start) };
+        let options = LogitsOptions::default().with_chunk(512).with_decode_from(start);
         let logits = pipeline.logits(&tokens, &options).unwrap();
         for (step, (&id, margin)) in wanted.iter().zip(margins).enumerate() {
             let row = logits.row(start - 1 + step);

@@ -53,10 +53,10 @@ fn logits(name: &str, options: &LoadOptions) -> [Compared; 2] {
     let reference = Reference::open(&folder.join(format!("{name}.reference.safetensors")));
     let mut tokens = reference.ids("tokens_prompt");
     let start = tokens.len();
-    let prompt = rows(&pipeline, &tokens, &LogitsOptions { chunk: Some(512), decode_from: None });
+    let prompt = rows(&pipeline, &tokens, &LogitsOptions::default().with_chunk(512));
     let greedy = reference.ids("tokens_greedy");
     tokens.extend(&greedy[..greedy.len() - 1]);
-    let all = rows(&pipeline, &tokens, &LogitsOptions { chunk: Some(512), decode_from: Some(start) });
+    let all = rows(&pipeline, &tokens, &LogitsOptions::default().with_chunk(512).with_decode_from(start));
     [
         ("prompt", prompt, reference.values("logits_dequant_prompt")),
         ("greedy", all[start - 1..].to_vec(), reference.values("logits_dequant_greedy")),

@@ -122,13 +122,17 @@ impl Opened {
         // References keep keys and values in f32, whatever the weights are.
         let kv_type = Some(KvType::F32);
         let spec_dirs = vec![specs.path().to_owned()];
-        let load = LoadOptions { spec_dirs, allow_shadow: true, kv_type, ..options };
+        let load = options.with_spec_dirs(spec_dirs).with_allow_shadow(true).with_kv_type(kv_type);
         let pipeline = TextPipeline::open(path, &load).map_err(|e| e.to_string())?;
         Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
     }
 
     fn rows(&self, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<Vec<f32>> {
-        rows(&self.pipeline, tokens, &LogitsOptions { chunk: Some(chunk), decode_from })
+        rows(
+            &self.pipeline,
+            tokens,
+            &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from),
+        )
     }
 
     /// How far the logits of the prompt are from another model's of the same fixture.
@@ -165,7 +169,7 @@ impl Opened {
     /// # Errors
     /// Whether, and why, the model refuses it.
     pub fn in_parts(&self, chunk: usize, decode_from: Option<usize>) -> Result<(), String> {
-        let options = LogitsOptions { chunk: Some(chunk), decode_from };
+        let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
         let logits = self.pipeline.logits(&self.reference.ids("tokens_prompt"), &options);
         logits.map(drop).map_err(|error| error.to_string())
     }

@@ -43,7 +43,8 @@ pub struct AdapterFile {
 
 impl AdapterFile {
     /// Whether there is an adapter at a path: a folder with `adapter_config.json`, or a GGUF file that says it is one.
-    pub fn is_at(path: &Path) -> bool {
+    pub fn is_at(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
         if path.is_dir() { path.join(peft::CONFIG).is_file() } else { gguf::is_adapter(path) }
     }
 
@@ -51,7 +52,8 @@ impl AdapterFile {
     ///
     /// # Errors
     /// Nothing there, a damaged file, a key or tensor that changes the result in a way that is not understood.
-    pub fn open(path: &Path) -> Result<Self, AdapterError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, AdapterError> {
+        let path = path.as_ref();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if path.is_dir() {
             return peft::open(path);

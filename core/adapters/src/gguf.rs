@@ -24,7 +24,7 @@ pub(crate) fn is_adapter(path: &Path) -> bool {
 pub(crate) fn open(path: &Path) -> Result<AdapterFile, AdapterError> {
     let name = path.display().to_string();
     // Read into memory: an adapter is small, and nothing watches its file later.
-    let file = GgufFile::open(path, &OpenOptions { mmap: false })?;
+    let file = GgufFile::open(path, &OpenOptions::default().with_mmap(false))?;
     let text = |key: &str| file.metadata().get(key).and_then(|value| value.as_str().map(str::to_owned));
     match (text("general.type").as_deref(), text("adapter.type").as_deref()) {
         (Some("adapter"), Some("lora")) => {}

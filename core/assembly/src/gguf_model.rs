@@ -22,8 +22,9 @@ impl GgufModel {
     ///
     /// # Errors
     /// The container is faulty or cannot be read.
-    pub fn open(path: &Path, mmap: bool) -> Result<Self, LoadError> {
-        GgufLoader::open(path, &LoadOptions { mmap }).map(Self)
+    pub fn open(path: impl AsRef<Path>, mmap: bool) -> Result<Self, LoadError> {
+        let path = path.as_ref();
+        GgufLoader::open(path, &LoadOptions::default().with_mmap(mmap)).map(Self)
     }
 
     /// Its metadata by canonical keys, which are the same for every spec.

@@ -47,7 +47,8 @@ impl HfModel {
     /// # Errors
     /// No config.json in it, or one that is none; weights that cannot be read, or that are stored in a way that is not
     /// understood.
-    pub fn open(folder: &Path, mmap: bool) -> Result<Self, LoadError> {
+    pub fn open(folder: impl AsRef<Path>, mmap: bool) -> Result<Self, LoadError> {
+        let folder = folder.as_ref();
         let path = folder.join(CONFIG);
         let text = std::fs::read_to_string(&path).map_err(|error| no_model(folder, &path, &error))?;
         let config = HfConfig::parse(&path.display().to_string(), &text).map_err(faulty)?;

@@ -84,7 +84,8 @@ pub trait ModelFile: fmt::Debug + Send + Sync {
 ///
 /// # Errors
 /// The files cannot be read, or are of no known format.
-pub fn open_model(path: &Path, mmap: bool) -> Result<Arc<dyn ModelFile>, LoadError> {
+pub fn open_model(path: impl AsRef<Path>, mmap: bool) -> Result<Arc<dyn ModelFile>, LoadError> {
+    let path = path.as_ref();
     Ok(match HfModel::folder_of(path) {
         Some(folder) => Arc::new(HfModel::open(folder, mmap)?),
         None => Arc::new(GgufModel::open(path, mmap)?),
@@ -92,7 +93,8 @@ pub fn open_model(path: &Path, mmap: bool) -> Result<Arc<dyn ModelFile>, LoadErr
 }
 
 /// Bytes of the files of a model, which need not be readable.
-pub fn bytes_on_disk(path: &Path) -> u64 {
+pub fn bytes_on_disk(path: impl AsRef<Path>) -> u64 {
+    let path = path.as_ref();
     match HfModel::folder_of(path) {
         Some(folder) => Shards::bytes_on_disk(folder),
         None => GgufModel::part_bytes(path),

@@ -17,6 +17,7 @@ pub enum Purpose {
 
 /// What an assembly is told beside config and weights.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct AssembleOptions<'a> {
     /// Where the part lies; says whether it has an embedding and a head.
     pub position: StagePosition,

@@ -17,6 +17,7 @@ pub struct StagePlan {
 
 /// Why a model cannot be split as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// More stages than layers, or none.
     #[error("{stages} stages of a model of {layers} layers: give 1 to {layers}")]

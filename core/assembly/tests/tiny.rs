@@ -62,7 +62,8 @@ fn assemble_part(
     around: Option<&dyn FeedForwardWrapper>,
 ) -> Result<Assembly, AssemblyFaults> {
     let (compute, components) = (compute(), Components::linked().unwrap());
-    let options = AssembleOptions { feed_forwards: around, ..AssembleOptions::whole(&compute, &components) };
+    let mut options = AssembleOptions::whole(&compute, &components);
+    options.feed_forwards = around;
     let options = match part {
         Some((position, layers)) => options.stage(position, layers),
         None => options,

@@ -181,10 +181,11 @@ impl<'a> Plan<'a> {
     /// Weights that cannot be read or written, the system's; [`ConvertError::Stopped`]. No file is left then.
     pub fn write(
         &self,
-        path: &Path,
+        path: impl AsRef<Path>,
         cpu: &Cpu,
         watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
     ) -> Result<(), ConvertError> {
+        let path = path.as_ref();
         let mut writer = GgufWriter::new();
         for (key, value) in &self.metadata {
             writer.metadata(key, value.clone())?;

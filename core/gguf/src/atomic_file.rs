@@ -38,7 +38,8 @@ impl AtomicFile {
     ///
     /// # Errors
     /// The path has no file name, or the folder cannot be written.
-    pub fn create(target: &Path) -> Result<Self, GgufError> {
+    pub fn create(target: impl AsRef<Path>) -> Result<Self, GgufError> {
+        let target = target.as_ref();
         let Some(name) = target.file_name() else {
             let kind = GgufErrorKind::write("the path does not end in a file name");
             return Err(GgufError::new(target.display().to_string(), kind));

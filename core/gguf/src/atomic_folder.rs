@@ -34,7 +34,8 @@ impl AtomicFolder {
     ///
     /// # Errors
     /// The path has no name, or the folder around it cannot be written.
-    pub fn create(target: &Path) -> Result<Self, GgufError> {
+    pub fn create(target: impl AsRef<Path>) -> Result<Self, GgufError> {
+        let target = target.as_ref();
         let Some(name) = target.file_name() else {
             let kind = GgufErrorKind::write("the path does not end in the name of a folder");
             return Err(GgufError::new(target.display().to_string(), kind));

@@ -13,9 +13,18 @@ use crate::tensor::{TensorBytes, TensorInfo};
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OpenOptions {
     /// Map the file (the default) or read it into memory: slower to open, but immune to what happens to the file.
     pub mmap: bool,
+}
+
+impl OpenOptions {
+    /// The same with this [`Self::mmap`].
+    #[must_use]
+    pub fn with_mmap(self, mmap: bool) -> Self {
+        Self { mmap, ..self }
+    }
 }
 
 impl Default for OpenOptions {
@@ -45,7 +54,8 @@ impl GgufFile {
     /// # Errors
     /// Anything that is not a whole, consistent GGUF file of version 2 or 3, little-endian, with every tensor inside
     /// it. A tensor type that is not known is no error here, but in [`Self::data`].
-    pub fn open(path: &Path, options: &OpenOptions) -> Result<Self, GgufError> {
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, GgufError> {
+        let path = path.as_ref();
         let given = Part::open(path, options.mmap).map_err(of(path))?;
         let metadata = Metadata::build(given.header.clone(), &given.shape).map_err(of(path))?;
         let Some(keys) = SplitKeys::read(&metadata).map_err(of(path))? else {
@@ -113,7 +123,8 @@ impl GgufFile {
     }
 
     /// The files of the model at `path`, by its name alone: all parts in order, or the one file. They may not exist.
-    pub fn part_paths(path: &Path) -> Vec<PathBuf> {
+    pub fn part_paths(path: impl AsRef<Path>) -> Vec<PathBuf> {
+        let path = path.as_ref();
         SplitName::parse(path).map_or_else(|| vec![path.into()], |name| name.siblings(path))
     }
 

@@ -27,7 +27,8 @@ impl FileLock {
     ///
     /// # Errors
     /// Nothing can be written beside the target.
-    pub fn beside(target: &Path) -> io::Result<Option<Self>> {
+    pub fn beside(target: impl AsRef<Path>) -> io::Result<Option<Self>> {
+        let target = target.as_ref();
         let mut name = OsString::from(".");
         name.push(target.file_name().unwrap_or_default());
         name.push(".lock");

@@ -21,7 +21,8 @@ impl MappedFile {
     ///
     /// # Errors
     /// There is no such file, it is a directory, a pipe or a device, or it cannot be mapped or read.
-    pub fn open(path: &Path, options: &OpenOptions, extension: &str) -> Result<Self, GgufError> {
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions, extension: &str) -> Result<Self, GgufError> {
+        let path = path.as_ref();
         let storage = Storage::open(path, options.mmap, extension);
         let storage = storage.map_err(|kind| GgufError::new(path.display().to_string(), kind))?;
         Ok(Self { path: path.into(), storage: Arc::new(storage) })

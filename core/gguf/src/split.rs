@@ -25,7 +25,8 @@ pub struct SplitName {
 
 impl SplitName {
     /// Reads the name of a file; `None` where it is not the name of a part.
-    pub fn parse(path: &Path) -> Option<Self> {
+    pub fn parse(path: impl AsRef<Path>) -> Option<Self> {
+        let path = path.as_ref();
         let name = path.file_name()?.to_str()?;
         let (rest, extension) = name.rsplit_once('.')?;
         let (rest, count) = rest.rsplit_once("-of-")?;
@@ -43,7 +44,8 @@ impl SplitName {
     }
 
     /// The paths of all parts beside `path`, in order, whether they exist or not; `path` itself is among them as given.
-    pub fn siblings(&self, path: &Path) -> Vec<PathBuf> {
+    pub fn siblings(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
+        let path = path.as_ref();
         let other = |number| path.with_file_name(self.file_name(number));
         (1..=self.count)
             .map(|number| if number == self.number { path.into() } else { other(number) })

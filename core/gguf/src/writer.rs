@@ -209,7 +209,8 @@ impl GgufWriter {
     ///
     /// # Errors
     /// As [`AtomicFile::create`] and [`Self::begin_into`].
-    pub fn begin(&self, path: &Path) -> Result<TensorStream<AtomicFile>, GgufError> {
+    pub fn begin(&self, path: impl AsRef<Path>) -> Result<TensorStream<AtomicFile>, GgufError> {
+        let path = path.as_ref();
         self.begin_into(AtomicFile::create(path)?)
     }
 
@@ -240,7 +241,8 @@ impl GgufWriter {
     ///
     /// # Errors
     /// A tensor was declared without data; the system's, and then `path` is as it was.
-    pub fn write(&self, path: &Path) -> Result<(), GgufError> {
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), GgufError> {
+        let path = path.as_ref();
         let mut stream = self.begin(path)?;
         self.fill(&mut stream)?;
         stream.commit()
@@ -251,7 +253,8 @@ impl GgufWriter {
     ///
     /// # Errors
     /// As [`Self::write`]; more than 65535 parts; split keys are among the metadata.
-    pub fn write_split(&self, path: &Path, per_part: usize) -> Result<Vec<PathBuf>, GgufError> {
+    pub fn write_split(&self, path: impl AsRef<Path>, per_part: usize) -> Result<Vec<PathBuf>, GgufError> {
+        let path = path.as_ref();
         let count = self.tensors.len().div_ceil(per_part.max(1)).max(1);
         let number_of_parts =
             u16::try_from(count).map_err(|_| refused(format!("{count} parts are too many")))?;

@@ -345,7 +345,7 @@ fn visit(value: Value<'_>) -> u64 {
 fn through_a_file(path: &Path, bytes: &[u8], expected: Option<&str>) {
     fs::write(path, bytes).unwrap();
     for mmap in [true, false] {
-        let (file, used) = peak(|| GgufFile::open(path, &OpenOptions { mmap }));
+        let (file, used) = peak(|| GgufFile::open(path, &OpenOptions::default().with_mmap(mmap)));
         assert!(used <= 4 * bytes.len() + SLACK, "{used} for {} bytes", bytes.len());
         let error = file.as_ref().err().map(ToString::to_string);
         let error = error.map(|text| text.replace(&path.display().to_string(), "mutated"));
@@ -458,7 +458,7 @@ fn dense() {
         fs::write(&path, &bytes).unwrap();
         let began = Instant::now();
         for mmap in [true, false] {
-            let (file, used) = peak(|| GgufFile::open(&path, &OpenOptions { mmap }));
+            let (file, used) = peak(|| GgufFile::open(&path, &OpenOptions::default().with_mmap(mmap)));
             assert_eq!(file.is_ok(), opens, "{name}: {:?}", file.err());
             println!("{name}, mmap {mmap}: {:.2} times the file", used as f64 / bytes.len() as f64);
             assert!(used <= limit, "{name}: {used} of {limit}");

@@ -62,7 +62,7 @@ fn sum(bytes: &[u8]) -> u64 {
 fn run_case() {
     let Ok(case) = std::env::var(CASE) else { return };
     let path = PathBuf::from(std::env::var(FILE).unwrap());
-    let file = GgufFile::open(&path, &OpenOptions { mmap: case != "memory" }).unwrap();
+    let file = GgufFile::open(&path, &OpenOptions::default().with_mmap(case != "memory")).unwrap();
     let data = ["first", "second"].map(|name| file.data(file.tensor(name).unwrap()).unwrap());
     if case != "unguarded" {
         install_fault_guard().unwrap();

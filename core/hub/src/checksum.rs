@@ -41,7 +41,13 @@ impl Checksum {
     ///
     /// # Errors
     /// [`HubError::Checksum`], or the file cannot be read.
-    pub fn check(&self, path: &Path, name: &str, progress: &mut dyn Progress) -> Result<(), HubError> {
+    pub fn check(
+        &self,
+        path: impl AsRef<Path>,
+        name: &str,
+        progress: &mut dyn Progress,
+    ) -> Result<(), HubError> {
+        let path = path.as_ref();
         let (kind, expected, found) = match self {
             Self::Sha256(expected) => ("sha256", expected, digest::<Sha256>(path, name, false, progress)?),
             Self::GitBlob(expected) => ("git sha1", expected, digest::<Sha1>(path, name, true, progress)?),

@@ -22,6 +22,7 @@ pub enum HalfPrompts {
 
 /// What a `Cpu` is made of; the default is the best that the machine has.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct CpuOptions {
     /// Threads; none: as many as the affinity mask and the control groups' quota allow.
     pub threads: Option<usize>,
@@ -31,6 +32,32 @@ pub struct CpuOptions {
     pub caches: Option<Caches>,
     /// How F16 weights are multiplied.
     pub half_prompts: HalfPrompts,
+}
+
+impl CpuOptions {
+    /// The same with this [`Self::threads`].
+    #[must_use]
+    pub fn with_threads(self, threads: impl Into<Option<usize>>) -> Self {
+        Self { threads: threads.into(), ..self }
+    }
+
+    /// The same with this [`Self::isa`].
+    #[must_use]
+    pub fn with_isa(self, isa: impl Into<Option<Isa>>) -> Self {
+        Self { isa: isa.into(), ..self }
+    }
+
+    /// The same with this [`Self::caches`].
+    #[must_use]
+    pub fn with_caches(self, caches: impl Into<Option<Caches>>) -> Self {
+        Self { caches: caches.into(), ..self }
+    }
+
+    /// The same with this [`Self::half_prompts`].
+    #[must_use]
+    pub fn with_half_prompts(self, half_prompts: HalfPrompts) -> Self {
+        Self { half_prompts, ..self }
+    }
 }
 
 /// Where kernels run: cheap to clone, all clones share one pool. It carries the proof that this processor has the

@@ -48,7 +48,8 @@ impl HfTexts {
     ///
     /// # Errors
     /// A file that is there and cannot be read, or is damaged.
-    pub fn open(folder: &Path) -> Result<Self, LoadError> {
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let folder = folder.as_ref();
         let document = |name: &str| Document::read(&folder.join(name));
         let config = document("config.json")?;
         let generation = document("generation_config.json")?;

@@ -26,9 +26,18 @@ const CHAT_TEMPLATES: &str = "tokenizer.chat_templates";
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoadOptions {
     /// Whether the file is memory-mapped (default) or read into memory.
     pub mmap: bool,
+}
+
+impl LoadOptions {
+    /// The same with this [`Self::mmap`].
+    #[must_use]
+    pub fn with_mmap(self, mmap: bool) -> Self {
+        Self { mmap, ..self }
+    }
 }
 
 impl Default for LoadOptions {
@@ -48,8 +57,9 @@ impl GgufLoader {
     ///
     /// # Errors
     /// Those of [`GgufFile::open`].
-    pub fn open(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
-        let file = GgufFile::open(path, &OpenOptions { mmap: options.mmap })?;
+    pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, LoadError> {
+        let path = path.as_ref();
+        let file = GgufFile::open(path, &OpenOptions::default().with_mmap(options.mmap))?;
         Ok(Self::from_file(Arc::new(file)))
     }
 

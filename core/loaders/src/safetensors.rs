@@ -80,8 +80,9 @@ impl SafetensorsFile {
     /// Anything that is not a whole, consistent safetensors file: a header that is no JSON or of another form, a name
     /// that is there twice, a tensor whose bytes are not as many as its shape says, tensors that overlap, leave holes or
     /// end elsewhere than the file.
-    pub fn open(path: &Path, mmap: bool) -> Result<Self, SafetensorsError> {
-        let file = MappedFile::open(path, &OpenOptions { mmap }, "safetensors")?;
+    pub fn open(path: impl AsRef<Path>, mmap: bool) -> Result<Self, SafetensorsError> {
+        let path = path.as_ref();
+        let file = MappedFile::open(path, &OpenOptions::default().with_mmap(mmap), "safetensors")?;
         Self::read(file)
     }
 

@@ -30,6 +30,7 @@ use program::Program;
 
 /// What a template is given beside the messages.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RenderOptions {
     /// Tool descriptions (JSON schema objects, as transformers passes them); `None` is none, not an empty list.
     pub tools: Option<Vec<serde_json::Value>>,
@@ -39,6 +40,32 @@ pub struct RenderOptions {
     pub extra: serde_json::Map<String, serde_json::Value>,
     /// The time that `strftime_now` shows, in UTC.
     pub now: SystemTime,
+}
+
+impl RenderOptions {
+    /// The same with this [`Self::tools`].
+    #[must_use]
+    pub fn with_tools(self, tools: impl Into<Option<Vec<serde_json::Value>>>) -> Self {
+        Self { tools: tools.into(), ..self }
+    }
+
+    /// The same with this [`Self::add_generation_prompt`].
+    #[must_use]
+    pub fn with_add_generation_prompt(self, add_generation_prompt: bool) -> Self {
+        Self { add_generation_prompt, ..self }
+    }
+
+    /// The same with this [`Self::extra`].
+    #[must_use]
+    pub fn with_extra(self, extra: serde_json::Map<String, serde_json::Value>) -> Self {
+        Self { extra, ..self }
+    }
+
+    /// The same with this [`Self::now`].
+    #[must_use]
+    pub fn with_now(self, now: SystemTime) -> Self {
+        Self { now, ..self }
+    }
 }
 
 impl Default for RenderOptions {

@@ -75,11 +75,26 @@ struct Parts {
 
 /// What a file's tokenizer is built with beside the file.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct TokenizerOptions<'a> {
     /// The pre-tokenizer that counts where the file names none (a spec's `[tokenizer] pre`).
     pub pre: Option<&'a str>,
     /// Pre-tokenizers, vocabulary kinds and texts; `None` is [`TokenizerTables::built_in`].
     pub tables: Option<Arc<TokenizerTables>>,
+}
+
+impl<'a> TokenizerOptions<'a> {
+    /// The same with this [`Self::pre`].
+    #[must_use]
+    pub fn with_pre(self, pre: impl Into<Option<&'a str>>) -> Self {
+        Self { pre: pre.into(), ..self }
+    }
+
+    /// The same with this [`Self::tables`].
+    #[must_use]
+    pub fn with_tables(self, tables: impl Into<Option<Arc<TokenizerTables>>>) -> Self {
+        Self { tables: tables.into(), ..self }
+    }
 }
 
 impl Tokenizer {

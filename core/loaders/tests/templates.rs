@@ -21,12 +21,11 @@ fn json(name: &str) -> Map<String, Value> {
 }
 
 fn options(conversation: &Value) -> RenderOptions {
-    RenderOptions {
-        tools: conversation["tools"].as_array().cloned(),
-        add_generation_prompt: conversation["add_generation_prompt"].as_bool().unwrap_or(true),
-        extra: conversation["extra"].as_object().cloned().unwrap_or_default(),
-        now: UNIX_EPOCH + Duration::from_secs(1_709_210_096),
-    }
+    RenderOptions::default()
+        .with_tools(conversation["tools"].as_array().cloned())
+        .with_add_generation_prompt(conversation["add_generation_prompt"].as_bool().unwrap_or(true))
+        .with_extra(conversation["extra"].as_object().cloned().unwrap_or_default())
+        .with_now(UNIX_EPOCH + Duration::from_secs(1_709_210_096))
 }
 
 fn template(name: &str) -> Result<ChatTemplate, TemplateError> {

@@ -40,6 +40,7 @@ mod reading;
 pub mod sampling;
 mod scheduler;
 mod sequence;
+mod setters;
 mod stages;
 mod state_file;
 mod stats;

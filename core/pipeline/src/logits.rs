@@ -7,15 +7,22 @@ use crate::init::memory::{self, size};
 use crate::reading::Reading;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::sequence::Wanted;
+use crate::setters::setters;
 use std::sync::Arc;
 
 /// How the tokens are fed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogitsOptions {
     /// Tokens per step of the prompt; absent = all at once.
     pub chunk: Option<usize>,
     /// Index from which tokens are fed one at a time through the cache; absent = all are prompt.
     pub decode_from: Option<usize>,
+}
+
+setters! { LogitsOptions:
+    with_chunk(chunk: impl Into<Option<usize>>),
+    with_decode_from(decode_from: impl Into<Option<usize>>),
 }
 
 /// Logits of a sequence.

@@ -165,7 +165,8 @@ impl TextPipeline {
     ///
     /// # Errors
     /// What is wrong with the adapter, or does not fit the model; a model that was built in code takes none.
-    pub fn load_adapter(&self, name: &str, path: &Path) -> Result<Arc<Adapter>, LoadError> {
+    pub fn load_adapter(&self, name: &str, path: impl AsRef<Path>) -> Result<Arc<Adapter>, LoadError> {
+        let path = path.as_ref();
         let Some(resolved) = &self.resolved else {
             let reason = "a model that was built in code has no names that an adapter could be fitted by";
             return Err(LoadError::Options(reason.to_owned()));

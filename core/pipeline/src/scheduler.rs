@@ -25,15 +25,18 @@ pub(crate) use prefix::SNAPSHOTS;
 pub(crate) use stored::{Given, Piece, Section, StoredSequence};
 
 use crate::adapters::Adapted;
+use crate::config::{DEFAULT_CHUNK, DEFAULT_CONTEXT};
 use crate::engine::{Engine, with_point};
 use crate::error::GenerateError;
 use crate::hooks::PipelineHooks;
 use crate::sequence::Sequence;
+use crate::setters::setters;
 use menagerie_model::{PoolOptions, StatePool};
 use std::sync::Arc;
 
 /// How much a [`Scheduler`] takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SchedulerOptions {
     /// Most sequences at once.
     pub sequences: usize,
@@ -46,6 +49,27 @@ pub struct SchedulerOptions {
     /// Bytes of memory for copies of what sequences held that gave their pages up for more urgent ones; what does not fit
     /// is computed again.
     pub aside_bytes: usize,
+}
+
+setters! { SchedulerOptions:
+    with_sequences(sequences: usize),
+    with_prefixes(prefixes: usize),
+    with_capacity_tokens(capacity_tokens: usize),
+    with_step_tokens(step_tokens: usize),
+    with_aside_bytes(aside_bytes: usize),
+}
+
+impl Default for SchedulerOptions {
+    /// Four sequences that share [`DEFAULT_CONTEXT`] tokens, as many that are kept after their end, and nothing set aside.
+    fn default() -> Self {
+        Self {
+            sequences: 4,
+            prefixes: 4,
+            capacity_tokens: DEFAULT_CONTEXT,
+            step_tokens: DEFAULT_CHUNK,
+            aside_bytes: 0,
+        }
+    }
 }
 
 /// Runs sequences of an engine, several in one step.

@@ -110,10 +110,11 @@ impl StateFile {
     /// Something that is no file, a folder that cannot be written, a file that another process has; a model, or what acts on
     /// it, that cannot be told from others.
     pub fn open(
-        path: &Path,
+        path: impl AsRef<Path>,
         pipeline: &impl Cacheable,
         plugins: Vec<String>,
     ) -> Result<Self, StateFileError> {
+        let path = path.as_ref();
         if path.file_name().is_none() || path.metadata().is_ok_and(|found| !found.is_file()) {
             return Err(StateFileError::NoFile(path.display().to_string()));
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Why a generation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StopReason {
     /// The model said so, with this token (which is not part of the result).
     EndOfGeneration(u32),
@@ -15,6 +16,19 @@ pub enum StopReason {
     ContextFull,
     /// The caller cancelled.
     Cancelled,
+}
+
+impl StopReason {
+    /// In a word, as JSON has it: `end`, `stop`, `max-tokens`, `context-full` or `cancelled`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::EndOfGeneration(_) => "end",
+            Self::StopString(_) => "stop",
+            Self::MaxTokens => "max-tokens",
+            Self::ContextFull => "context-full",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 impl fmt::Display for StopReason {

@@ -155,14 +155,11 @@ impl Between {
     /// What one that looks is to be shown of layers in other processes.
     fn relay(&self) -> RelayOptions {
         let (points, phases) = (self.around.points, self.site.phases);
-        RelayOptions {
-            name: self.name().to_owned(),
-            layers: self.site.layers.clone(),
-            before: points & abi::Component::BEFORE_LAYERS != 0,
-            after: points & abi::Component::AFTER_LAYERS != 0,
-            prefill: phases != Phases::Decode,
-            decode: phases != Phases::Prefill,
-        }
+        RelayOptions::new(self.name(), self.site.layers.clone())
+            .with_before(points & abi::Component::BEFORE_LAYERS != 0)
+            .with_after(points & abi::Component::AFTER_LAYERS != 0)
+            .with_prefill(phases != Phases::Decode)
+            .with_decode(phases != Phases::Prefill)
     }
 
     fn error(&self, reason: &str) -> ModelError {

@@ -14,7 +14,8 @@ const MOST_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// Why this host would refuse it.
-pub fn inspect(path: &Path) -> Result<Inspected, PluginError> {
+pub fn inspect(path: impl AsRef<Path>) -> Result<Inspected, PluginError> {
+    let path = path.as_ref();
     let found = read(path).and_then(|bytes| inspect_bytes(&bytes));
     found.map_err(|fault| PluginError::new(path, fault))
 }

@@ -28,7 +28,8 @@ impl Lock {
     ///
     /// # Errors
     /// A file that cannot be read, a line that is none.
-    pub fn read(path: &Path) -> Result<Lock, LockError> {
+    pub fn read(path: impl AsRef<Path>) -> Result<Lock, LockError> {
+        let path = path.as_ref();
         let failed =
             |line, reason: &str| LockError { path: path.to_owned(), line, reason: reason.to_owned() };
         let text = match std::fs::read_to_string(path) {

@@ -17,9 +17,18 @@ use std::path::{Path, PathBuf};
 
 /// Which plugins may be loaded.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct LoadOptions<'a> {
     /// Only those that it has, with the sums that it has.
     pub locked: Option<&'a Lock>,
+}
+
+impl<'a> LoadOptions<'a> {
+    /// The same with this [`Self::locked`].
+    #[must_use]
+    pub fn with_locked(self, locked: impl Into<Option<&'a Lock>>) -> Self {
+        Self { locked: locked.into(), ..self }
+    }
 }
 
 /// A file that is trusted, read and understood, and not yet opened as a library.
@@ -36,7 +45,8 @@ struct Checked {
 ///
 /// # Errors
 /// A folder that cannot be read.
-pub fn files_of(folder: &Path) -> Result<Vec<PathBuf>, PluginError> {
+pub fn files_of(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, PluginError> {
+    let folder = folder.as_ref();
     let failed = |error: std::io::Error| PluginError::new(folder, PluginFault::Unreadable(error.to_string()));
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
@@ -55,7 +65,8 @@ pub fn files_of(folder: &Path) -> Result<Vec<PathBuf>, PluginError> {
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn sha256_of(path: &Path) -> Result<String, PluginError> {
+pub fn sha256_of(path: impl AsRef<Path>) -> Result<String, PluginError> {
+    let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| PluginError::new(path, unreadable(error)))?;
     Ok(sum(&bytes))
 }
@@ -66,7 +77,8 @@ pub fn sha256_of(path: &Path) -> Result<String, PluginError> {
 /// # Errors
 /// Why the plugin is refused; then nothing of it is registered. Unless the fault is of opening it or later, nothing of it
 /// has run.
-pub fn load(path: &Path, options: LoadOptions<'_>) -> Result<&'static Plugin, PluginError> {
+pub fn load(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<&'static Plugin, PluginError> {
+    let path = path.as_ref();
     let loaded = check(path, options).and_then(open);
     loaded.map_err(|fault| PluginError::new(path, fault))
 }

@@ -76,8 +76,7 @@ fn instances_calls_and_errors_cross_no_memory() {
     let logits: Vec<f32> = (0..500).map(|i| (i * 37 % 101) as f32 / 10.0).collect();
     let round = || {
         let sampler = Sampler::parse("menagerie/samplers:top-n-sigma=n=0.5").unwrap();
-        let options =
-            SamplingOptions { samplers: vec![sampler], seed: Some(1), ..SamplingOptions::default() };
+        let options = SamplingOptions::default().with_samplers(vec![sampler]).with_seed(1);
         let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
         for length in 0..5 {
             chain.sample(&logits, &vec![0; length]).unwrap();

@@ -121,10 +121,11 @@ impl<'a> FileQuantiser<'a> {
     /// What a tensor cannot be read or encoded for, with its name; the system's; [`QuantiseError::Cancelled`].
     pub fn write(
         &self,
-        path: &Path,
+        path: impl AsRef<Path>,
         cpu: &Cpu,
         progress: &mut dyn FnMut(FileProgress) -> ControlFlow<()>,
     ) -> Result<(), QuantiseError> {
+        let path = path.as_ref();
         let mut writer = self.metadata()?;
         for (tensor, info) in self.planned.iter().zip(self.file.tensors()) {
             writer.declare(&tensor.name, info.dims(), tensor.choice.kind)?;

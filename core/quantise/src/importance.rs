@@ -42,7 +42,8 @@ impl Importance {
     ///
     /// # Errors
     /// [`QuantiseError::ImportanceFile`]: it cannot be read, or is no importance matrix.
-    pub fn open(path: &Path) -> Result<Self, QuantiseError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, QuantiseError> {
+        let path = path.as_ref();
         let file = GgufFile::open(path, &OpenOptions::default());
         let file = file.map_err(|error| QuantiseError::ImportanceFile {
             file: path.display().to_string(),
@@ -90,7 +91,8 @@ impl Importance {
     ///
     /// # Errors
     /// [`QuantiseError::File`]: the system's.
-    pub fn write(&self, path: &Path) -> Result<(), QuantiseError> {
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), QuantiseError> {
+        let path = path.as_ref();
         let mut writer = GgufWriter::new();
         writer.metadata("general.type", "imatrix")?;
         writer.metadata(DATASETS, OwnedValue::Array(OwnedArray::strings(&self.datasets)))?;

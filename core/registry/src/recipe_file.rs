@@ -38,7 +38,8 @@ impl RecipeEntry {
     ///
     /// # Errors
     /// The file cannot be read; its faults are kept for [`Self::recipe`].
-    pub fn read(path: &Path, folder: FolderKind) -> Result<Self, RegistryError> {
+    pub fn read(path: impl AsRef<Path>, folder: FolderKind) -> Result<Self, RegistryError> {
+        let path = path.as_ref();
         let unreadable = |none: crate::text_file::NoText| RegistryError::Recipe {
             path: path.to_owned(),
             reason: none.words(),

@@ -16,12 +16,27 @@ use std::sync::{Arc, OnceLock};
 
 /// Which folders are read and what they may do.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RegistryOptions {
     /// Spec folders, most important first: of two files with the same name the one in the earlier folder is used.
     pub folders: Vec<SpecFolder>,
     /// Whether a file may replace a built-in spec of the same name (never one of a project folder; always one that is
     /// named itself).
     pub allow_shadow: bool,
+}
+
+impl RegistryOptions {
+    /// The same with this [`Self::folders`].
+    #[must_use]
+    pub fn with_folders(self, folders: Vec<SpecFolder>) -> Self {
+        Self { folders, ..self }
+    }
+
+    /// The same with this [`Self::allow_shadow`].
+    #[must_use]
+    pub fn with_allow_shadow(self, allow_shadow: bool) -> Self {
+        Self { allow_shadow, ..self }
+    }
 }
 
 /// Where a spec comes from.

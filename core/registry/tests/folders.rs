@@ -50,7 +50,7 @@ fn folder(root: &Path, kind: FolderKind, id: &str, summary: &str) -> SpecFolder 
 }
 
 fn load(folders: Vec<SpecFolder>, allow_shadow: bool) -> Registry {
-    Registry::load(&RegistryOptions { folders, allow_shadow }).unwrap()
+    Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(allow_shadow)).unwrap()
 }
 
 fn summary(registry: &Registry, id: &str) -> String {
@@ -138,7 +138,9 @@ fn a_file_named_itself_comes_first() {
     }
     for name in ["absent.toml", "named"] {
         let folders = vec![SpecFolder { path: root.path().join(name), kind: FolderKind::File }];
-        let error = Registry::load(&RegistryOptions { folders, allow_shadow: false }).unwrap_err();
+        let error =
+            Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(false))
+                .unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
     }
 }
@@ -245,7 +247,9 @@ fn only_a_folder_that_was_asked_for_must_be_there() {
     for kind in KINDS {
         let missing = SpecFolder { path: root.path().join("missing"), kind };
         let unreadable = SpecFolder { path: file.clone(), kind };
-        let load = |folder| Registry::load(&RegistryOptions { folders: vec![folder], allow_shadow: false });
+        let load = |folder| {
+            Registry::load(&RegistryOptions::default().with_folders(vec![folder]).with_allow_shadow(false))
+        };
         if kind < FolderKind::Data {
             assert!(load(missing).is_err() && load(unreadable).is_err(), "{kind:?}");
         } else {

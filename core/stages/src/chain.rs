@@ -75,6 +75,7 @@ impl ChainFacts {
 
 /// How a chain waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChainOptions {
     /// Longest time that a step may take.
     pub deadline: Duration,
@@ -82,6 +83,26 @@ pub struct ChainOptions {
     pub credits: usize,
     /// Longest time until all stages have the model open.
     pub opening: Duration,
+}
+
+impl ChainOptions {
+    /// The same with this [`Self::deadline`].
+    #[must_use]
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// The same with this [`Self::credits`].
+    #[must_use]
+    pub fn with_credits(self, credits: usize) -> Self {
+        Self { credits, ..self }
+    }
+
+    /// The same with this [`Self::opening`].
+    #[must_use]
+    pub fn with_opening(self, opening: Duration) -> Self {
+        Self { opening, ..self }
+    }
 }
 
 impl Default for ChainOptions {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 /// Why a transport cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TransportFault {
     /// The other end is gone.
     #[error("the other end is gone")]

@@ -56,9 +56,10 @@ fn size(keys: &BTreeMap<String, KeyValue>, key: &str) -> Option<u64> {
 /// nothing is left behind.
 pub fn write(
     synthesis: &Synthesis<'_>,
-    path: &Path,
+    path: impl AsRef<Path>,
     progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), SynthError> {
+    let path = path.as_ref();
     let Synthesis { spec, keys, .. } = synthesis;
     let roles = Roles { mixture: size(keys, "expert_count").is_some_and(|count| count > 0) };
     let architecture = spec.gguf_names().first().cloned().unwrap_or_else(|| spec.id().to_owned());

@@ -51,8 +51,11 @@ fn the_chunk_that_failed_is_named_by_a_later_one() {
 fn steps_of_several_sequences_fail_for_each() {
     let split = Split::new(Mischief::FlipBit, Place { link: 1, frame: 0 }, LONG);
     let engine = Arc::new(Engine { chunk: 32, ..(*split.engine).clone() });
-    let room =
-        SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 64, step_tokens: 32, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(2)
+        .with_prefixes(0)
+        .with_capacity_tokens(64)
+        .with_step_tokens(32);
     let mut scheduler = Scheduler::new(engine, Vec::new(), room).unwrap();
     let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];
     for sequence in &mut sequences {

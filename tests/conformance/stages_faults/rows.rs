@@ -20,8 +20,11 @@ fn step(scheduler: &mut Scheduler, [one, two]: &mut [Sequence; 2]) -> Got {
 
 /// Two sequences with the prompt.
 fn two_prompts(engine: &Arc<Engine>, step_tokens: usize) -> (Scheduler, [Sequence; 2]) {
-    let room =
-        SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 64, step_tokens, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(2)
+        .with_prefixes(0)
+        .with_capacity_tokens(64)
+        .with_step_tokens(step_tokens);
     let engine = Arc::new(Engine { chunk: 32, ..(**engine).clone() });
     let mut scheduler = Scheduler::new(engine, Vec::new(), room).unwrap();
     let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];

@@ -82,8 +82,7 @@ impl Split {
             std::thread::spawn(move || drop(StageWorker::new(parts, Box::new(link)).run()))
         });
         let workers: Vec<_> = workers.collect();
-        let waits =
-            ChainOptions { deadline: making.deadline, opening: making.opening, ..ChainOptions::default() };
+        let waits = ChainOptions::default().with_deadline(making.deadline).with_opening(making.opening);
         let chain = match StageChain::connect(facts, end, names.clone(), &own, Arc::clone(&shared), waits) {
             Ok(chain) => Arc::new(chain),
             Err(fault) => {
@@ -143,7 +142,7 @@ pub(crate) const CHUNK: usize = 3;
 
 /// The bits of all logits: chunks of three, which are all waited for, then single tokens.
 pub(crate) fn computed(engine: &Arc<Engine>) -> Result<Vec<u32>, String> {
-    let how = LogitsOptions { chunk: Some(CHUNK), decode_from: Some(6) };
+    let how = LogitsOptions::default().with_chunk(CHUNK).with_decode_from(6);
     let values = logits(engine, Vec::new(), &TOKENS, &how).map_err(|error| error.to_string())?;
     Ok(values.values.iter().map(|value| value.to_bits()).collect())
 }

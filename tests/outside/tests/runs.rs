@@ -110,12 +110,10 @@ fn open(folder: &Path, spec: &str, tensors: &Tensors) -> Result<TextPipeline, St
 }
 
 fn options(folder: &Path) -> LoadOptions {
-    LoadOptions {
-        spec_dirs: vec![folder.to_owned()],
-        threads: Some(1),
-        arithmetic: Arithmetic::Exact,
-        ..LoadOptions::default()
-    }
+    LoadOptions::default()
+        .with_spec_dirs(vec![folder.to_owned()])
+        .with_threads(1)
+        .with_arithmetic(Arithmetic::Exact)
 }
 
 /// `W x`, in f64.
@@ -175,7 +173,7 @@ fn a_spec_of_foreign_kinds_runs_right_whole_in_chunks_and_decoded() {
         let pipeline = open(folder.path(), spec, &tensors).unwrap();
         let expected = naive(&tensors, &tokens, activation);
         for (chunk, decode_from) in [(64, None), (5, None), (1, None), (64, Some(6))] {
-            let options = LogitsOptions { chunk: Some(chunk), decode_from };
+            let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
             let logits = pipeline.logits(&tokens, &options).unwrap();
             assert_close(
                 &format!("chunks of {chunk}, decoded from {decode_from:?}"),
@@ -249,7 +247,7 @@ fn turning(folder: &Path, rope: &str, keys: &[(&str, f32)]) -> Vec<f32> {
     let path = write_model(folder, &tensors, keys);
     let tokens: Vec<u32> = (0..17).map(|i| i * 7 % VOCABULARY as u32).collect();
     let pipeline = TextPipeline::open(&path, &options(folder)).unwrap();
-    pipeline.logits(&tokens, &LogitsOptions { chunk: Some(5), decode_from: None }).unwrap().values
+    pipeline.logits(&tokens, &LogitsOptions::default().with_chunk(5)).unwrap().values
 }
 
 #[test]

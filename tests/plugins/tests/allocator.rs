@@ -61,10 +61,10 @@ fn a_plugin_and_a_program_with_another_allocator_run_together() {
     let path = model.save(folder.path(), "probe-model");
     let tokens: Vec<u32> = (0..20).collect();
     for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
-        let options = LoadOptions { threads: Some(2), arithmetic, ..LoadOptions::default() };
+        let options = LoadOptions::default().with_threads(2).with_arithmetic(arithmetic);
         let pipeline = TextPipeline::open(&path, &options).unwrap();
         let logits =
-            pipeline.logits(&tokens, &LogitsOptions { chunk: Some(6), decode_from: Some(15) }).unwrap();
+            pipeline.logits(&tokens, &LogitsOptions::default().with_chunk(6).with_decode_from(15)).unwrap();
         let silu = |x: f64| x / (1.0 + (-x).exp());
         assert_close(&format!("{arithmetic:?}"), &logits.values, &model.logits(&tokens, silu), 1e-4);
     }

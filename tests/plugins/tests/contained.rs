@@ -32,13 +32,11 @@ fn open(author: &str, from: &str, to: &str) -> Result<TextPipeline, String> {
         if to.contains("misbehaving") { Model::default().without(&[".bias"]) } else { Model::default() };
     let model = if to.contains("mean") || !from.contains("mean") { model } else { model.without(&["mean_"]) };
     let path = model.save(folder.path(), "changed");
-    let options = LoadOptions {
-        spec_dirs: vec![folder.path().to_owned()],
-        threads: Some(2),
-        arithmetic: Arithmetic::Exact,
-        accept_unread: ["norm_alpha", "mean.channels"].map(str::to_owned).to_vec(),
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions::default()
+        .with_spec_dirs(vec![folder.path().to_owned()])
+        .with_threads(2)
+        .with_arithmetic(Arithmetic::Exact)
+        .with_accept_unread(["norm_alpha", "mean.channels"].map(str::to_owned).to_vec());
     TextPipeline::open(&path, &options).map_err(|error| error.to_string())
 }
 

@@ -42,7 +42,7 @@ fn model() -> std::path::PathBuf {
 }
 
 fn open() -> TextPipeline {
-    let options = LoadOptions { threads: Some(2), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_threads(2);
     TextPipeline::open(&model(), &options).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn told(pipeline: &TextPipeline) -> String {
 }
 
 fn bits(pipeline: &TextPipeline, chunk: Option<usize>, decode_from: Option<usize>) -> Vec<u32> {
-    let asked = LogitsOptions { chunk, decode_from };
+    let asked = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
     let logits = pipeline.logits(&tokens(), &asked).unwrap();
     logits.values.into_iter().map(f32::to_bits).collect()
 }
@@ -170,12 +170,15 @@ fn a_hook_for_what_is_generated_is_called_for_nothing_else() {
 
 /// Sequences that share steps, one decoding while the prompt of the other comes in chunks.
 fn together(pipeline: &TextPipeline, prompts: [&[u32]; 2], length: usize) -> Vec<Vec<u32>> {
-    let room =
-        SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 128, step_tokens: 8, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(2)
+        .with_prefixes(0)
+        .with_capacity_tokens(128)
+        .with_step_tokens(8);
     let mut batch = pipeline.batch(room).unwrap();
     let scheduler = batch.scheduler_mut();
     let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];
-    let request = Request { ignore_eos: true, ..Request::greedy(length) };
+    let request = Request::greedy(length).with_ignore_eos(true);
     let jobs = sequences.iter_mut().zip(prompts);
     let jobs = jobs.map(|(sequence, prompt)| Job::tokens(sequence, prompt, &request)).collect();
     batch.generate(jobs, &mut |_, _| {}).into_iter().map(|outcome| outcome.unwrap().tokens).collect()
@@ -283,7 +286,7 @@ fn sequences_that_share_steps_get_what_each_gets_alone() {
     let pipeline = hooked("menagerie/layer-hooks:norm-clamp=most=0.1");
     let (first, second): (Vec<u32>, Vec<u32>) = ((1..8).collect(), (20..43).collect());
     let both = together(&pipeline, [&first, &second], 8);
-    let request = Request { ignore_eos: true, ..Request::greedy(8) };
+    let request = Request::greedy(8).with_ignore_eos(true);
     for (prompt, together) in [&first, &second].into_iter().zip(&both) {
         let mut session = pipeline.session().unwrap();
         assert_eq!(session.generate(prompt, &request, &mut |_| {}).unwrap().tokens, *together);
@@ -431,7 +434,7 @@ fn components_of_the_first_version_are_read_as_before() {
 fn on_another_device_a_hook_makes_the_same_of_rows() {
     examples();
     let device = Device::Given(Arc::new(CandleBackend::open("candle").unwrap()));
-    let options = LoadOptions { device, arithmetic: Arithmetic::Exact, ..LoadOptions::default() };
+    let options = LoadOptions::default().with_device(device).with_arithmetic(Arithmetic::Exact);
     let mut pipeline = TextPipeline::open(&model(), &options).unwrap();
     let hook = NamedHook::parse("menagerie/layer-hooks:norm-clamp=most=0.2").unwrap();
     hook.install(&mut pipeline).unwrap();

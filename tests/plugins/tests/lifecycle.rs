@@ -23,7 +23,7 @@ fn a_thousand_models_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     load(&Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
     let path = Model::default().save(folder.path(), "probe-model");
-    let options = LoadOptions { threads: Some(2), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_threads(2);
     let one = || {
         let pipeline = TextPipeline::open(&path, &options).unwrap();
         pipeline.logits(&[1, 2, 3, 4], &LogitsOptions::default()).unwrap();

@@ -21,7 +21,7 @@ fn plugin() -> &'static Plugin {
 }
 
 fn options(threads: usize, arithmetic: Arithmetic) -> LoadOptions {
-    LoadOptions { threads: Some(threads), arithmetic, ..LoadOptions::default() }
+    LoadOptions::default().with_threads(threads).with_arithmetic(arithmetic)
 }
 
 fn tokens() -> Vec<u32> {
@@ -40,7 +40,7 @@ fn norms_mixers_and_feed_forwards_of_a_plugin_run_right() {
     for threads in [1, 2] {
         let pipeline = TextPipeline::open(&path, &options(threads, Arithmetic::Exact)).unwrap();
         for (chunk, decode_from) in [(64, None), (5, None), (1, None), (64, Some(6))] {
-            let asked = LogitsOptions { chunk: Some(chunk), decode_from };
+            let asked = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
             let logits = pipeline.logits(&tokens(), &asked).unwrap();
             let what = format!("{threads} threads, chunks of {chunk}, decoded from {decode_from:?}");
             assert_close(&what, &logits.values, &expected, 1e-4);
@@ -60,7 +60,7 @@ fn states_per_token_of_a_plugin_are_stored_and_read() {
     .unwrap();
     let expected = Model::default().logits_of_means(&tokens(), silu);
     for (chunk, decode_from) in [(64, None), (5, None), (64, Some(6))] {
-        let asked = LogitsOptions { chunk: Some(chunk), decode_from };
+        let asked = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
         let logits = pipeline.logits(&tokens(), &asked).unwrap();
         assert_close(&format!("chunks of {chunk}, from {decode_from:?}"), &logits.values, &expected, 1e-4);
     }
@@ -76,7 +76,7 @@ fn adapters_reach_the_linears_of_a_plugin() {
         model.adapt(folder.path(), &["mean_value", "mean_output", "ffn_gate", "ffn_down"], "probe-model");
     let mut pipeline = TextPipeline::open(&path, &options(1, Arithmetic::Exact)).unwrap();
     pipeline.load_adapter("one", &adapter).unwrap();
-    let asked = LogitsOptions { chunk: Some(7), decode_from: Some(12) };
+    let asked = LogitsOptions::default().with_chunk(7).with_decode_from(12);
     assert_close("bare", &pipeline.logits(&tokens(), &asked).unwrap().values, &bare, 1e-4);
     pipeline.adapt(Some(pipeline.adapter_set(&[("one", 1.0)]).unwrap()));
     let adapted = model.logits(&tokens(), silu);
@@ -90,9 +90,9 @@ fn on_another_device_the_parts_of_a_plugin_compute_the_same() {
     let (folder, model, _) = (tempfile::tempdir().unwrap(), Model::default(), plugin());
     let path = model.save(folder.path(), "probe-model");
     let device = Device::Given(Arc::new(CandleBackend::open("candle").unwrap()));
-    let options = LoadOptions { device, threads: None, ..options(1, Arithmetic::Exact) };
+    let options = options(1, Arithmetic::Exact).with_device(device).with_threads(None);
     let pipeline = TextPipeline::open(&path, &options).unwrap();
-    let asked = LogitsOptions { chunk: Some(5), decode_from: Some(11) };
+    let asked = LogitsOptions::default().with_chunk(5).with_decode_from(11);
     let logits = pipeline.logits(&tokens(), &asked).unwrap();
     assert_close("candle", &logits.values, &model.logits(&tokens(), silu), 1e-4);
 }
@@ -126,7 +126,7 @@ fn open(folder: &Path, change: impl Fn(String) -> String) -> Result<TextPipeline
     let spec = include_str!("../probe/src/probe-model.toml").replace("\"probe-model\"", "\"changed\"");
     std::fs::write(folder.join("changed.toml"), change(spec)).unwrap();
     let path = Model::default().save(folder, "changed");
-    let options = LoadOptions { spec_dirs: vec![folder.to_owned()], ..options(1, Arithmetic::Exact) };
+    let options = options(1, Arithmetic::Exact).with_spec_dirs(vec![folder.to_owned()]);
     TextPipeline::open(&path, &options).map_err(|error| error.to_string())
 }
 

@@ -222,7 +222,7 @@ fn files_that_others_could_change_are_not_trusted() {
     // A lock lets in what it has, by its sum.
     let id = "trust/parts";
     let path = folder.join("plugins.lock");
-    let locked = |lock: &Lock| load(&file, LoadOptions { locked: Some(lock) });
+    let locked = |lock: &Lock| load(&file, LoadOptions::default().with_locked(Some(lock)));
     let mut lock = Lock::read(&path).unwrap();
     let error = locked(&lock).expect_err("it is not locked").to_string();
     assert!(error.contains("plugins.lock does not have trust/parts"), "{error}");
@@ -237,7 +237,7 @@ fn files_that_others_could_change_are_not_trusted() {
     let link = folder.join("own.so");
     symlink(&file, &link).unwrap();
     assert_eq!(files_of(folder).unwrap().len(), 3);
-    let plugin = load(&link, LoadOptions { locked: Some(&lock) }).unwrap();
+    let plugin = load(&link, LoadOptions::default().with_locked(Some(&lock))).unwrap();
     assert_eq!(plugin.sha256, sha256_of(&file).unwrap());
     assert!(place.marker.exists(), "the marker tells that code ran");
     let error = told(&file);

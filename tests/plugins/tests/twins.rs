@@ -30,10 +30,9 @@ fn twins_and_the_same_source_linked_in_give_the_same_logits() {
     let tokens: Vec<u32> = (0..20).collect();
     let logits = ["probe", "first", "other"].map(|author| {
         let path = model.save(folder.path(), &format!("{author}-model"));
-        let options =
-            LoadOptions { threads: Some(2), arithmetic: Arithmetic::Fast, ..LoadOptions::default() };
+        let options = LoadOptions::default().with_threads(2).with_arithmetic(Arithmetic::Fast);
         let pipeline = TextPipeline::open(&path, &options).unwrap();
-        let asked = LogitsOptions { chunk: Some(7), decode_from: Some(15) };
+        let asked = LogitsOptions::default().with_chunk(7).with_decode_from(15);
         pipeline.logits(&tokens, &asked).unwrap().values
     });
     assert!(logits[0] == logits[1] && logits[1] == logits[2]);

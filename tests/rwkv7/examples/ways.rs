@@ -5,7 +5,7 @@
 //! Without a model it is the tests' small one, whose products take so little that the border shows.
 #![allow(clippy::unwrap_used)]
 
-use menagerie::pipeline::{Arithmetic, BenchOptions, LoadOptions, TextPipeline};
+use menagerie::pipeline::{Arithmetic, BenchOptions, TextPipeline};
 use menagerie_conformance::options;
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ fn main() {
     let model = arguments.next().map_or_else(|| way::model("rwkv7"), PathBuf::from);
     let mut number = |default: usize| arguments.next().map_or(default, |text| text.parse().unwrap());
     let (prompt, decode, rounds, threads) = (number(128), number(200), number(40), number(1));
-    let load = LoadOptions { threads: Some(threads), ..options(Arithmetic::Fast) };
+    let load = options(Arithmetic::Fast).with_threads(threads);
     let pipelines = Way::ALL.map(|way| way.open_at(&model, "rwkv7", &load));
     let mut found: [[Times; 2]; 3] = Default::default();
     for round in 0..=rounds {
@@ -65,8 +65,11 @@ fn main() {
 
 /// Microseconds of a prompt, and of a token that is generated.
 fn measure(pipeline: &TextPipeline, prompt: usize, decode: usize) -> [f64; 2] {
-    let options =
-        BenchOptions { prompt, generate: decode, repetitions: 1, warm_up: false, ..BenchOptions::default() };
+    let options = BenchOptions::default()
+        .with_prompt(prompt)
+        .with_generate(decode)
+        .with_repetitions(1)
+        .with_warm_up(false);
     let result = pipeline.bench(&options, &mut |_| {}).unwrap();
     let [prefill, step] = [result.prompt, result.generate].map(|rate| 1e6 / rate.unwrap().median);
     [prefill * prompt as f64, step]

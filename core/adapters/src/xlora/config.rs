@@ -98,7 +98,8 @@ impl XLoraConfig {
     /// # Errors
     /// A file that cannot be read, a key that nothing understands or of another type, numbers that cannot be, adapters that
     /// are not there.
-    pub fn read(folder: &Path) -> Result<Option<Self>, AdapterError> {
+    pub fn read(folder: impl AsRef<Path>) -> Result<Option<Self>, AdapterError> {
+        let folder = folder.as_ref();
         let published = folder.join("xlora_config.json");
         let (file, layout) = match published.exists() {
             true => (published, XLoraLayout::Published),

@@ -36,7 +36,8 @@ pub struct XLora {
 
 impl XLora {
     /// Whether there is an X-LoRA at a path.
-    pub fn is_at(path: &Path) -> bool {
+    pub fn is_at(path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
         XLoraConfig::is_at(path)
     }
 
@@ -44,7 +45,8 @@ impl XLora {
     ///
     /// # Errors
     /// No X-LoRA, a file that is not there or damaged, a key that nothing understands.
-    pub fn open(folder: &Path) -> Result<Self, AdapterError> {
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, AdapterError> {
+        let folder = folder.as_ref();
         let none = || {
             let reason = "no X-LoRA: there is no xlora_config.json, and no adapter_config.json with \"peft_type\": \"XLORA\"";
             about(&folder.display().to_string(), reason)

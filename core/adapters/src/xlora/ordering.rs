@@ -53,7 +53,8 @@ impl Ordering {
     ///
     /// # Errors
     /// No JSON of this form; numbers that are not those from 0 on, each once.
-    pub fn read(file: &Path) -> Result<Self, AdapterError> {
+    pub fn read(file: impl AsRef<Path>) -> Result<Self, AdapterError> {
+        let file = file.as_ref();
         let keys = object(file)?;
         let error = |key: &str, reason: &str| AdapterError::Key {
             file: file.display().to_string(),

@@ -54,7 +54,8 @@ impl Against {
         let path = folder.path().join(format!("{name}.toml"));
         std::fs::write(&path, format!("schema = 1\n{}", toml_text(&document)))?;
         let folders = vec![SpecFolder { path, kind: FolderKind::File }];
-        let registry = Registry::load(&RegistryOptions { folders, allow_shadow: true })?;
+        let registry =
+            Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(true))?;
         let second = TextPipeline::open_with(&arguments.locate()?, &registry, &arguments.load_options())?;
         let vocabulary = u32::try_from(pipeline.vocabulary()).unwrap_or(u32::MAX).max(1);
         let made_up = || (0..TOKENS).map(|at| (at * 37 + 11) % vocabulary).collect();

@@ -96,10 +96,10 @@ pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
 }
 
 fn choice(shape: Shape, index: usize, outcome: &Outcome, shown: &[Shown]) -> Value {
-    let finish = match outcome.reason {
+    let finish = match &outcome.reason {
         StopReason::EndOfGeneration(_) | StopReason::StopString(_) => "stop",
         StopReason::MaxTokens | StopReason::ContextFull => "length",
-        StopReason::Cancelled => "cancelled",
+        other => other.name(),
     };
     let logprobs = (!shown.is_empty()).then(|| match shape {
         Shape::Chat => chat_logprobs(shown),

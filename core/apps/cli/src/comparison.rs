@@ -84,7 +84,7 @@ pub(crate) fn with_reference(
         let decode_from = (pair.decode_from > 0).then_some(pair.decode_from);
         let wanted = reference.layers(pair);
         hook.listen(!wanted.is_empty());
-        let ours = pipeline.logits(&pair.tokens, &LogitsOptions { chunk: None, decode_from })?;
+        let ours = pipeline.logits(&pair.tokens, &LogitsOptions::default().with_decode_from(decode_from))?;
         let width = ours.vocabulary;
         let rows: Vec<f32> = pair.rows.iter().flat_map(|&row| ours.row(row)).copied().collect();
         if let Some(name) = &pair.logits {
@@ -164,7 +164,7 @@ pub(crate) fn between(
     second: &TextPipeline,
     tokens: &[u32],
 ) -> Result<Compared, Failure> {
-    let options = LogitsOptions { chunk: None, decode_from: None };
+    let options = LogitsOptions::default();
     let (ours, theirs) = (first.logits(tokens, &options)?, second.logits(tokens, &options)?);
     Ok(compare("logits", ours.vocabulary, &ours.values, &theirs.values, 0.0))
 }

@@ -46,7 +46,7 @@ impl FolderPlan<'_> {
     ) -> Result<T, Failure> {
         let registry = self.specs.registry()?;
         let accept_unread = self.accept_unread.to_vec();
-        let keys = self.meant.keys(KeyOptions { accept_unread, ..KeyOptions::default() });
+        let keys = self.meant.keys(KeyOptions::default().with_accept_unread(accept_unread));
         let file = open_model(&self.meant.path, true)?;
         if file.format() != SourceFormat::Hf {
             let reason =
@@ -57,7 +57,7 @@ impl FolderPlan<'_> {
         for notice in resolved.notices() {
             report::note(&notice.to_string());
         }
-        let options = DeviceOptions { threads: self.threads, ..DeviceOptions::default() };
+        let options = DeviceOptions::default().with_threads(self.threads);
         let compute = Compute::new(Device::default().backend(options)?, Arithmetic::Exact);
         let (texts, importance) = (self.texts, self.importance);
         let tensors = &*resolved.tensors;
@@ -97,7 +97,7 @@ impl OpenedFolder<'_> {
         let (tables, _) = tokenizer_tables(self.registry)?;
         let folder = resolved.file_name();
         let texts = match self.texts {
-            Texts::Written => Some(HfTexts::open(folder.as_ref())?),
+            Texts::Written => Some(HfTexts::open(&folder)?),
             Texts::LeftOut => None,
         };
         let keys = resolved.file.keys(&resolved.spec)?;

@@ -40,10 +40,9 @@ impl HookArguments {
     /// Lets what is asked for act in everything that the pipeline begins from now on.
     pub(crate) fn install(&self, pipeline: &mut TextPipeline) -> Result<(), Failure> {
         if !self.control_vector.is_empty() {
-            let options = SteeringOptions {
-                layers: self.control_vector_layers.clone(),
-                hint: self.control_vector_hint.clone(),
-            };
+            let options = SteeringOptions::default()
+                .with_layers(self.control_vector_layers.clone())
+                .with_hint(self.control_vector_hint.clone());
             let steering = Steering::open(pipeline, &self.control_vector, &options)?;
             pipeline.add_hook(Arc::new(steering));
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Reads header, keys and directory.
 pub(crate) fn open(path: &Path) -> Result<Inspected, Failure> {
-    let file = GgufFile::open(path, &OpenOptions { mmap: true })?;
+    let file = GgufFile::open(path, &OpenOptions::default().with_mmap(true))?;
     let metadata = file.metadata();
     let text = |key: &str| metadata.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
     let key = |(name, value): (&str, GgufValue<'_>)| Key {

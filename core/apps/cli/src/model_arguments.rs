@@ -46,7 +46,8 @@ impl SpecArguments {
 
     /// The registry with the built-in architectures, those of the folders and those of the files, which must be good.
     pub(crate) fn registry(&self) -> Result<Registry, Failure> {
-        let options = RegistryOptions { folders: self.folders(), allow_shadow: self.allow_shadow };
+        let options =
+            RegistryOptions::default().with_folders(self.folders()).with_allow_shadow(self.allow_shadow);
         let registry = Registry::load(&options)?;
         let named = |entry: &&Entry| match &entry.origin {
             Origin::File { folder, .. } => *folder == FolderKind::File,
@@ -149,30 +150,28 @@ pub(crate) struct ModelArguments {
 impl ModelArguments {
     /// The options these arguments stand for.
     pub(crate) fn load_options(&self) -> LoadOptions {
-        LoadOptions {
-            mmap: !self.no_mmap,
-            arithmetic: if self.exact { Arithmetic::Exact } else { Arithmetic::Fast },
-            half_prompts: match self.half_prompts {
+        LoadOptions::default()
+            .with_mmap(!self.no_mmap)
+            .with_arithmetic(if self.exact { Arithmetic::Exact } else { Arithmetic::Fast })
+            .with_half_prompts(match self.half_prompts {
                 HalfPromptsArgument::F32 => HalfPrompts::Float32,
                 HalfPromptsArgument::Bf16 => HalfPrompts::BFloat16,
-            },
-            kv_type: self.kv_type.map(|kind| match kind {
+            })
+            .with_kv_type(self.kv_type.map(|kind| match kind {
                 KvTypeArgument::F32 => KvType::F32,
                 KvTypeArgument::F16 => KvType::F16,
                 KvTypeArgument::Q8_0 => KvType::Q8_0,
-            }),
-            context: self.context.map(|context| context as usize),
-            chunk: self.chunk as usize,
-            device: Device::Named(self.device),
-            threads: self.threads.map(|threads| threads as usize),
-            spec_dirs: self.specs.spec_dir.clone(),
-            allow_shadow: self.specs.allow_shadow,
-            accept_unread: self.accept_unread.clone(),
-            set: self.set.iter().cloned().collect(),
-            adapters: self.lora.iter().cloned().chain(self.xlora.as_deref().map(given_xlora)).collect(),
-            stages: self.stages.clone(),
-            ..LoadOptions::default()
-        }
+            }))
+            .with_context(self.context.map(|context| context as usize))
+            .with_chunk(self.chunk as usize)
+            .with_device(Device::Named(self.device))
+            .with_threads(self.threads.map(|threads| threads as usize))
+            .with_spec_dirs(self.specs.spec_dir.clone())
+            .with_allow_shadow(self.specs.allow_shadow)
+            .with_accept_unread(self.accept_unread.clone())
+            .with_set(self.set.iter().cloned().collect())
+            .with_adapters(self.lora.iter().cloned().chain(self.xlora.as_deref().map(given_xlora)).collect())
+            .with_stages(self.stages.clone())
     }
 
     /// The same in stages, where they are asked for.
@@ -194,7 +193,7 @@ impl ModelArguments {
         let meant = self.meant()?;
         let registry = self.specs.registry()?;
         let quantisation = self.quantisation(None)?;
-        let options = meant.options(LoadOptions { quantisation, ..self.load_options() }, &registry)?;
+        let options = meant.options(self.load_options().with_quantisation(quantisation), &registry)?;
         Ok((meant.path, registry, options))
     }
 
@@ -304,7 +303,7 @@ impl ModelArguments {
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
         let spinner = progress::spinner(&format!("loading {}", path.display()));
-        let options = LoadOptions { quantisation: self.quantisation(Some(&spinner))?, ..self.load_options() };
+        let options = self.load_options().with_quantisation(self.quantisation(Some(&spinner))?);
         let mut options = meant.options(options, &registry)?;
         if !options.adapters.is_empty() {
             let reason = "adapters act on models that make text, not on vectors of texts";
@@ -365,12 +364,11 @@ impl ModelArguments {
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
         let spinner = progress::spinner(&format!("loading {}", path.display()));
-        let options = LoadOptions {
-            chat_template: template.given(&registry)?,
-            quantisation: self.quantisation(Some(&spinner))?,
-            wrapper,
-            ..self.load_options()
-        };
+        let options = self
+            .load_options()
+            .with_chat_template(template.given(&registry)?)
+            .with_quantisation(self.quantisation(Some(&spinner))?)
+            .with_wrapper(wrapper);
         let mut options = meant.options(options, &registry)?;
         change(&mut options);
         if self.context == Some(0) {

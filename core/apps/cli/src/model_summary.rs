@@ -57,7 +57,7 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
 /// Tokenizer and chat template.
 fn text_lines(resolved: &ResolvedFile, tables: Arc<TokenizerTables>) -> Lines {
     let config = resolved.config();
-    let options = TokenizerOptions { pre: config.tokenizer.pre.as_deref(), tables: Some(tables) };
+    let options = TokenizerOptions::default().with_pre(config.tokenizer.pre.as_deref()).with_tables(tables);
     let tokenizer = match resolved.file.tokenizer(&options) {
         Ok(tokenizer) => tokenizer,
         Err(error) => return vec![("vocabulary", format!("cannot be used: {error}"))],

@@ -54,7 +54,7 @@ impl PluginArguments {
         let files = self.files()?;
         let lock = if self.plugins_locked { Some(lock()?.0) } else { None };
         for file in files {
-            match plugin_host::load(&file, LoadOptions { locked: lock.as_ref() }) {
+            match plugin_host::load(&file, LoadOptions::default().with_locked(lock.as_ref())) {
                 Ok(_) => {}
                 Err(error) if self.plugins_locked => return Err(locked_out(&error, &file)),
                 Err(error) => refused.push(error),

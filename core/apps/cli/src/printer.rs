@@ -225,17 +225,11 @@ fn cut(reason: &StopReason, context: usize, limit_noted: bool) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use menagerie::pipeline::Statistics;
 
     fn outcome(reason: StopReason) -> Outcome {
-        Outcome {
-            reason,
-            tokens: Vec::new(),
-            text: "answer".to_owned(),
-            reasoning: String::new(),
-            seed: 0,
-            statistics: Statistics::default(),
-        }
+        let mut outcome = Outcome::new(reason);
+        outcome.text = "answer".to_owned();
+        outcome
     }
 
     /// What both streams get from these events.

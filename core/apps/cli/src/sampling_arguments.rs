@@ -195,15 +195,14 @@ impl SamplingArguments {
             sampling.seed = seed;
         }
         sampling.check().map_err(|error| Failure::Usage(error.to_string()))?;
-        Ok(Request {
-            adapters: menagerie::pipeline::Adapted::AsOpened,
-            sampling,
-            max_tokens: self.max_tokens.and_then(|count| usize::try_from(count).ok()),
-            stop: self.stop.clone(),
-            ignore_eos: self.ignore_eos,
-            logprobs: self.logprobs,
-            cancel: Some(cancel),
-        })
+        Ok(Request::default()
+            .with_adapters(menagerie::pipeline::Adapted::AsOpened)
+            .with_sampling(sampling)
+            .with_max_tokens(self.max_tokens.and_then(|count| usize::try_from(count).ok()))
+            .with_stop(self.stop.clone())
+            .with_ignore_eos(self.ignore_eos)
+            .with_logprobs(self.logprobs)
+            .with_cancel(cancel))
     }
 }
 

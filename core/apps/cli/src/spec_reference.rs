@@ -63,7 +63,9 @@ fn of_file(file: &Path, specs: &SpecArguments) -> Result<SpecMeant, Failure> {
         SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag },
     ];
     folders.extend(specs.folders());
-    let registry = Registry::load(&RegistryOptions { folders, allow_shadow: specs.allow_shadow })?;
+    let registry = Registry::load(
+        &RegistryOptions::default().with_folders(folders).with_allow_shadow(specs.allow_shadow),
+    )?;
     let is_it = |entry: &&Entry| matches!(&entry.origin, Origin::File { path, .. } if path == file);
     let entry = registry.entries().iter().find(is_it).cloned();
     let entry = entry.ok_or_else(|| {

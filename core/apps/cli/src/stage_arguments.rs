@@ -61,12 +61,10 @@ impl StageArguments {
             }
             (_, ranges) => StageSplit::Layers(ranges.to_vec()),
         };
-        let options = StageOptions {
-            split,
-            deadline: Duration::from_secs(self.stage_deadline),
-            probe: if self.no_stage_probe { StageProbe::Never } else { StageProbe::default() },
-            ..StageOptions::count(1)
-        };
+        let options = StageOptions::count(1)
+            .with_split(split)
+            .with_deadline(Duration::from_secs(self.stage_deadline))
+            .with_probe(if self.no_stage_probe { StageProbe::Never } else { StageProbe::default() });
         Ok(Some(match self.stage_processes {
             None => options,
             Some(_) => options.in_processes(launcher()),

@@ -69,7 +69,7 @@ impl TemplateArguments {
 
     /// Both, for a prompt that ends where the assistant speaks.
     pub(crate) fn render_options(&self) -> Result<RenderOptions, Failure> {
-        Ok(RenderOptions { tools: self.tools()?, arguments: self.variables()?, ..RenderOptions::default() })
+        Ok(RenderOptions::default().with_tools(self.tools()?).with_arguments(self.variables()?))
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn note_without_effect(
         }
     };
     if options.tools.is_some() {
-        note("--tools", RenderOptions { tools: None, ..options.clone() });
+        note("--tools", options.clone().with_tools(None));
     }
     for name in options.arguments.keys() {
         let mut other = options.clone();

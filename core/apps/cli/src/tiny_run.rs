@@ -56,7 +56,7 @@ pub(crate) fn tiny_run(
     if let Err(why) = write(meant, given, &file)? {
         return Ok(Err(why));
     }
-    let options = LoadOptions { threads: Some(1), kv_type: Some(KvType::F32), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_threads(1).with_kv_type(KvType::F32);
     let tokens: Vec<u32> = (0..TOKENS).map(|at| (at * 37 + 11) % 150).collect();
     let encoder = spec.document().pointer("/output/head").is_some_and(|head| head == "none");
     let run = match encoder {
@@ -102,7 +102,11 @@ fn generated(pipeline: &TextPipeline, tokens: &[u32]) -> Result<TinyRun, Failure
     let ways = [(None, None), (Some(7), None), (None, Some(5)), (None, None)];
     let mut given = Vec::new();
     for (chunk, decode_from) in ways {
-        given.push(pipeline.logits(tokens, &LogitsOptions { chunk, decode_from })?.values);
+        given.push(
+            pipeline
+                .logits(tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from))?
+                .values,
+        );
     }
     let (layers, width) =
         pipeline.config().map_or((0, 0), |config| (config.layers.len(), config.embedding_length));

@@ -49,7 +49,7 @@ impl Known {
 
     fn evidence(&self, model: &Path) -> Evidence {
         let file = GgufModel::open(model, true).unwrap();
-        let container = GgufFile::open(model, &OpenOptions { mmap: true }).unwrap();
+        let container = GgufFile::open(model, &OpenOptions::default().with_mmap(true)).unwrap();
         let tensors = container.tensors().iter().map(|info| (info.name().to_owned(), info.dims().to_vec()));
         let architecture = file.architecture().unwrap().to_owned();
         Evidence::new(file.file(), architecture, &*file.canonical_keys().unwrap(), tensors)
@@ -70,10 +70,10 @@ fn far(model: &Path, architecture: &str, document: &Value) -> Result<f32, String
     let path = folder.path().join(format!("{architecture}.toml"));
     std::fs::write(&path, format!("schema = 1\n{}", toml_text(&document))).unwrap();
     let folders = vec![SpecFolder { path, kind: FolderKind::File }];
-    let registry =
-        Registry::load(&RegistryOptions { folders, allow_shadow: true }).map_err(|e| e.to_string())?;
+    let registry = Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(true))
+        .map_err(|e| e.to_string())?;
     // The references keep keys and values in f32.
-    let options = LoadOptions { threads: Some(1), kv_type: Some(KvType::F32), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_threads(1).with_kv_type(KvType::F32);
     let pipeline = TextPipeline::open_with(model, &registry, &options).map_err(|e| e.to_string())?;
     let bytes = std::fs::read(model.with_file_name("reference.safetensors")).unwrap();
     let reference = safetensors::SafeTensors::deserialize(&bytes).unwrap();

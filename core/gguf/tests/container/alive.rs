@@ -18,7 +18,7 @@ fn model(folder: &tempfile::TempDir, byte: u8) -> PathBuf {
 }
 
 fn open(path: &std::path::Path, mmap: bool) -> GgufFile {
-    GgufFile::open(path, &OpenOptions { mmap }).unwrap()
+    GgufFile::open(path, &OpenOptions::default().with_mmap(mmap)).unwrap()
 }
 
 #[test]

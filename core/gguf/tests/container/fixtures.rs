@@ -22,7 +22,7 @@ fn folders() -> Vec<PathBuf> {
 
 fn open(path: &Path) -> GgufFile {
     let mapped = GgufFile::open(path, &OpenOptions::default()).unwrap();
-    let read = GgufFile::open(path, &OpenOptions { mmap: false }).unwrap();
+    let read = GgufFile::open(path, &OpenOptions::default().with_mmap(false)).unwrap();
     let given = GgufFile::from_bytes("given", fs::read(path).unwrap()).unwrap();
     for other in [&read, &given] {
         assert_eq!(mapped.tensors(), other.tensors());

@@ -13,7 +13,7 @@ fn content(bytes: &[u8]) -> String {
     let path = folder.path().join("m.gguf");
     fs::write(&path, bytes).unwrap();
     for mmap in [true, false] {
-        let error = GgufFile::open(&path, &OpenOptions { mmap }).unwrap_err().to_string();
+        let error = GgufFile::open(&path, &OpenOptions::default().with_mmap(mmap)).unwrap_err().to_string();
         assert_eq!(error.replace(&path.display().to_string(), "m.gguf"), from_memory);
     }
     from_memory
@@ -65,8 +65,11 @@ fn random_bytes_are_refused() {
 }
 
 fn refused(path: &Path) -> String {
-    let mapped = GgufFile::open(path, &OpenOptions { mmap: true }).unwrap_err().to_string();
-    assert_eq!(mapped, GgufFile::open(path, &OpenOptions { mmap: false }).unwrap_err().to_string());
+    let mapped = GgufFile::open(path, &OpenOptions::default().with_mmap(true)).unwrap_err().to_string();
+    assert_eq!(
+        mapped,
+        GgufFile::open(path, &OpenOptions::default().with_mmap(false)).unwrap_err().to_string()
+    );
     mapped
 }
 

@@ -19,7 +19,7 @@ fn headers_longer_than_a_piece_are_read() {
     writer.tensor("w", &[8], GgmlType::F32, vec![1; 32]).unwrap();
     writer.write(&path).unwrap();
     for mmap in [true, false] {
-        let file = GgufFile::open(&path, &OpenOptions { mmap }).unwrap();
+        let file = GgufFile::open(&path, &OpenOptions::default().with_mmap(mmap)).unwrap();
         let array = file.metadata().get("tokens").unwrap().as_array().unwrap();
         assert!(array.strings().unwrap().eq(words.iter().map(String::as_str)));
         assert_eq!(file.metadata().get("after").unwrap().as_u64(), Some(5));

@@ -28,8 +28,8 @@ fn parts(folder: &Path, tensors: usize) -> Vec<PathBuf> {
 }
 
 fn open(path: &Path) -> Result<GgufFile, gguf_file::GgufError> {
-    let read = GgufFile::open(path, &OpenOptions { mmap: false });
-    let mapped = GgufFile::open(path, &OpenOptions { mmap: true });
+    let read = GgufFile::open(path, &OpenOptions::default().with_mmap(false));
+    let mapped = GgufFile::open(path, &OpenOptions::default().with_mmap(true));
     if let (Err(mapped), Err(read)) = (&mapped, &read) {
         assert_eq!(mapped.to_string(), read.to_string());
     }

@@ -212,7 +212,7 @@ fn no_bit_depends_on_the_caches() {
         for isa in Isa::available() {
             let run = |caches: Caches, arithmetic| {
                 let (isa, caches) = (Some(isa), Some(caches));
-                let options = CpuOptions { threads: Some(2), isa, caches, ..CpuOptions::default() };
+                let options = CpuOptions::default().with_threads(2).with_isa(isa).with_caches(caches);
                 product(&Cpu::with_options(options).unwrap(), arithmetic, &w, &x)
             };
             for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
@@ -246,10 +246,10 @@ fn f16_prompts_are_exact_unless_the_option_says_otherwise() {
         errors.fold(0.0, f64::max)
     };
     for isa in Isa::available() {
-        let options = CpuOptions { threads: Some(1), isa: Some(isa), ..CpuOptions::default() };
+        let options = CpuOptions::default().with_threads(1).with_isa(isa);
         // llama.cpp rounds activations to F16: 2^-12 of each product.
         assert!(worst(&Cpu::with_options(options).unwrap()) < 1e-6, "{isa}");
-        let coarse = CpuOptions { half_prompts: HalfPrompts::BFloat16, ..options };
+        let coarse = options.with_half_prompts(HalfPrompts::BFloat16);
         let coarse = Cpu::with_options(coarse).unwrap();
         let error = worst(&coarse);
         assert!(error < 4e-3, "{isa}");

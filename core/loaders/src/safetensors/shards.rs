@@ -34,7 +34,8 @@ impl Shards {
     /// # Errors
     /// No weights in this format, a file that is faulty or missing, an index that names what is elsewhere, a tensor that
     /// is in two files.
-    pub fn open(folder: &Path, mmap: bool) -> Result<Self, SafetensorsError> {
+    pub fn open(folder: impl AsRef<Path>, mmap: bool) -> Result<Self, SafetensorsError> {
+        let folder = folder.as_ref();
         let whole = folder.join(WHOLE);
         let index = folder.join(INDEX);
         if whole.is_file() {
@@ -168,7 +169,8 @@ impl Shards {
     }
 
     /// Size of the files that a folder's weights are in, in bytes, without reading them.
-    pub fn bytes_on_disk(folder: &Path) -> u64 {
+    pub fn bytes_on_disk(folder: impl AsRef<Path>) -> u64 {
+        let folder = folder.as_ref();
         let size = |path: PathBuf| std::fs::metadata(path).map_or(0, |about| about.len());
         match size(folder.join(WHOLE)) {
             0 => safetensors_files(folder).into_iter().map(size).sum(),

@@ -7,12 +7,27 @@ use super::kind::TokenKind;
 
 /// How a [`TextDecoder`] shows tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct TextDecoderOptions {
     /// Whether special tokens are shown by name; otherwise they give no text. Default false.
     pub show_special: bool,
     /// Whether the first token begins a text, whose first space an SPM vocabulary added. Default false: the
     /// tokens continue a prompt.
     pub at_start: bool,
+}
+
+impl TextDecoderOptions {
+    /// The same with this [`Self::show_special`].
+    #[must_use]
+    pub fn with_show_special(self, show_special: bool) -> Self {
+        Self { show_special, ..self }
+    }
+
+    /// The same with this [`Self::at_start`].
+    #[must_use]
+    pub fn with_at_start(self, at_start: bool) -> Self {
+        Self { at_start, ..self }
+    }
 }
 
 /// Text of a growing list of ids; bytes of a character that is not complete are held back.

@@ -11,12 +11,14 @@ use crate::reading::Reading;
 use crate::sampling::Generator;
 use crate::scheduler::Scheduler;
 use crate::sequence::Wanted;
+use crate::setters::setters;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// What is measured.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BenchOptions {
     /// Tokens of the prompt; 0 = not measured.
     pub prompt: usize,
@@ -30,6 +32,15 @@ pub struct BenchOptions {
     pub warm_up: bool,
     /// Set from outside to stop.
     pub cancel: Option<Arc<AtomicBool>>,
+}
+
+setters! { BenchOptions:
+    with_prompt(prompt: usize),
+    with_generate(generate: usize),
+    with_depth(depth: usize),
+    with_repetitions(repetitions: usize),
+    with_warm_up(warm_up: bool),
+    with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
 }
 
 impl Default for BenchOptions {
@@ -71,6 +82,7 @@ impl Rate {
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct BenchResult {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
@@ -86,6 +98,7 @@ pub struct BenchResult {
 
 /// A measurement in progress, for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BenchProgress {
     /// An unmeasured run.
     WarmUp,

@@ -7,11 +7,13 @@ use crate::hooks::{Begun, Life, PipelineHooks, RequestKind, RequestStart};
 use crate::sampling::Generator;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::sequence::{Sequence, Wanted};
+use crate::setters::setters;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// What is measured of several sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TogetherOptions {
     /// Sequences at once.
     pub sequences: usize,
@@ -23,8 +25,23 @@ pub struct TogetherOptions {
     pub repetitions: usize,
 }
 
+impl Default for TogetherOptions {
+    /// Four sequences of 512 tokens that generate 128 each, measured five times.
+    fn default() -> Self {
+        Self { sequences: 4, prompt: 512, generate: 128, repetitions: 5 }
+    }
+}
+
+setters! { TogetherOptions:
+    with_sequences(sequences: usize),
+    with_prompt(prompt: usize),
+    with_generate(generate: usize),
+    with_repetitions(repetitions: usize),
+}
+
 /// Tokens per second of all sequences together.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct TogetherResult {
     /// Sequences at once.
     pub sequences: usize,

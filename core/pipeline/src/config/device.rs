@@ -1,6 +1,7 @@
 //! [`Device`]: where a model computes, by name or given.
 
 use crate::init::{LoadError, Notice};
+use crate::setters::setters;
 use menagerie_cpu::CpuBackend;
 use menagerie_kernels::{Cpu, CpuOptions, HalfPrompts, Isa, keep_large_buffers};
 use menagerie_model::Backend;
@@ -78,11 +79,17 @@ impl FromStr for DeviceName {
 
 /// What of the CPU's kernels can be chosen.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct DeviceOptions {
     /// Threads; absent = what the process may use.
     pub threads: Option<usize>,
     /// How F16 weights are multiplied with prompts.
     pub half_prompts: HalfPrompts,
+}
+
+setters! { DeviceOptions:
+    with_threads(threads: impl Into<Option<usize>>),
+    with_half_prompts(half_prompts: HalfPrompts),
 }
 
 impl Device {
@@ -190,7 +197,9 @@ fn cpu(options: DeviceOptions) -> Result<Arc<dyn Backend>, LoadError> {
     });
     let DeviceOptions { threads, half_prompts } = options;
     let cpu = Isa::from_environment().and_then(|isa| {
-        Cpu::with_options(CpuOptions { threads, isa: Some(isa), half_prompts, ..CpuOptions::default() })
+        Cpu::with_options(
+            CpuOptions::default().with_threads(threads).with_isa(isa).with_half_prompts(half_prompts),
+        )
     });
     let cpu =
         cpu.map_err(|error| LoadError::Device { device: "cpu".to_owned(), reason: error.to_string() })?;

@@ -3,6 +3,7 @@
 use crate::config::Device;
 use crate::init::{LoadQuantisation, OpenedFile};
 use crate::mixture::GivenMixture;
+use crate::setters::setters;
 use crate::stages::StageOptions;
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, KvType, LinearWrapper};
@@ -20,6 +21,7 @@ pub const DEFAULT_CONTEXT: usize = 8192;
 
 /// How a model file is opened.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LoadOptions {
     /// Whether weights stay mapped; otherwise they are read into memory.
     pub mmap: bool,
@@ -65,6 +67,30 @@ pub struct LoadOptions {
     pub opened: Option<OpenedFile>,
 }
 
+setters! { LoadOptions:
+    with_mmap(mmap: bool),
+    with_arithmetic(arithmetic: Arithmetic),
+    with_half_prompts(half_prompts: HalfPrompts),
+    with_kv_type(kv_type: impl Into<Option<KvType>>),
+    with_context(context: impl Into<Option<usize>>),
+    with_chunk(chunk: usize),
+    with_device(device: Device),
+    with_threads(threads: impl Into<Option<usize>>),
+    with_spec_dirs(spec_dirs: Vec<PathBuf>),
+    with_allow_shadow(allow_shadow: bool),
+    with_accept_unread(accept_unread: Vec<String>),
+    with_set(set: BTreeMap<String, KeyValue>),
+    with_adapters(adapters: Vec<GivenAdapter>),
+    with_mixture(mixture: impl Into<Option<GivenMixture>>),
+    with_recipes(recipes: Vec<String>),
+    with_memory_limit(memory_limit: impl Into<Option<u64>>),
+    with_chat_template(chat_template: impl Into<Option<GivenTemplate>>),
+    with_quantisation(quantisation: impl Into<Option<LoadQuantisation>>),
+    with_stages(stages: impl Into<Option<StageOptions>>),
+    with_wrapper(wrapper: impl Into<Option<LoadWrapper>>),
+    with_opened(opened: impl Into<Option<OpenedFile>>),
+}
+
 /// Gives what is put around the linears of a model of a spec.
 type MakeWrapper = dyn Fn(&Arc<ArchSpec>) -> Arc<dyn LinearWrapper> + Send + Sync;
 
@@ -100,11 +126,17 @@ pub struct GivenTemplate {
 
 /// What a user says about the keys of a file.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct KeyOptions {
     /// Keys accepted although nothing understands them.
     pub accept_unread: Vec<String>,
     /// Canonical keys laid over the file's.
     pub set: BTreeMap<String, KeyValue>,
+}
+
+setters! { KeyOptions:
+    with_accept_unread(accept_unread: Vec<String>),
+    with_set(set: BTreeMap<String, KeyValue>),
 }
 
 impl LoadOptions {

@@ -56,7 +56,8 @@ pub struct Ingredients {
 }
 
 /// Whether a path names a recipe.
-pub fn is_recipe(path: &Path) -> bool {
+pub fn is_recipe(path: impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(RECIPE_SUFFIX))
 }
 
@@ -65,7 +66,12 @@ impl Ingredients {
     ///
     /// # Errors
     /// A recipe that cannot be read or has faults, one that is made over itself or too deep, what is named and not there.
-    pub fn of_file(path: &Path, registry: &Registry, locate: &dyn Locate) -> Result<Self, LoadError> {
+    pub fn of_file(
+        path: impl AsRef<Path>,
+        registry: &Registry,
+        locate: &dyn Locate,
+    ) -> Result<Self, LoadError> {
+        let path = path.as_ref();
         Self::of_entry(&read(path)?, registry, locate)
     }
 

@@ -4,6 +4,7 @@ use super::error::ControlVectorError;
 use super::vector::ControlVector;
 use crate::init::ResolvedFile;
 use crate::pipeline::TextPipeline;
+use crate::setters::setters;
 use crate::stages::HookPlace;
 use menagerie_model::{Compute, Effect, HookRecipe, LayerHook, ModelError, Param, Rows, Shown, Travelling};
 use std::ops::{Range, RangeInclusive};
@@ -20,11 +21,17 @@ pub struct GivenControlVector {
 
 /// How control vectors act.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SteeringOptions {
     /// The layers after which they act, 0-based; absent = all that they have directions for.
     pub layers: Option<RangeInclusive<usize>>,
     /// Another name of the model that they may say they were made for.
     pub hint: Option<String>,
+}
+
+setters! { SteeringOptions:
+    with_layers(layers: impl Into<Option<RangeInclusive<usize>>>),
+    with_hint(hint: impl Into<Option<String>>),
 }
 
 /// Adds to the stream `[T, D]` after each layer the sum of the scaled directions for it.

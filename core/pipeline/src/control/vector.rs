@@ -24,7 +24,8 @@ impl ControlVector {
     /// # Errors
     /// It cannot be read, or is no control vector: another architecture, a tensor that is no direction, directions of
     /// several widths, numbers that are none.
-    pub fn open(path: &Path) -> Result<Self, ControlVectorError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ControlVectorError> {
+        let path = path.as_ref();
         let file = GgufFile::open(path, &OpenOptions::default())?;
         let fault = |reason: String| ControlVectorError::Content { file: path.display().to_string(), reason };
         let text = |key: &str| file.metadata().get(key).and_then(|value| value.as_str());
@@ -71,7 +72,8 @@ impl ControlVector {
     ///
     /// # Errors
     /// The system's.
-    pub fn write(&self, path: &Path) -> Result<(), ControlVectorError> {
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ControlVectorError> {
+        let path = path.as_ref();
         let mut writer = GgufWriter::new();
         writer.metadata("general.architecture", ARCHITECTURE)?;
         if let Some(hint) = &self.hint {

@@ -6,6 +6,7 @@ use crate::hooks::{Begun, Life, PipelineLifecycle, RequestKind, RequestStart, St
 use crate::layers::through_layers;
 use crate::output::{OwnRows, Step, StepOutput, StepPart, shared};
 use crate::scheduler::SchedulerCounts;
+use crate::setters::setters;
 use menagerie_model::{
     Compute, EmbeddingModel, InferenceStep, KvType, ModelError, PoolOptions, Pooling, RopeRegime,
     SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext, WeightGuard,
@@ -25,11 +26,17 @@ pub enum Normalisation {
 
 /// How vectors are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EmbeddingOptions {
     /// How the rows of a sequence become one; absent = as the model was trained.
     pub pooling: Option<Pooling>,
     /// What happens to the result.
     pub normalisation: Normalisation,
+}
+
+setters! { EmbeddingOptions:
+    with_pooling(pooling: impl Into<Option<Pooling>>),
+    with_normalisation(normalisation: Normalisation),
 }
 
 /// A text, or two in one.

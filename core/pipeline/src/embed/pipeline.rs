@@ -32,7 +32,8 @@ impl EmbeddingPipeline {
     ///
     /// # Errors
     /// As [`crate::TextPipeline::open`].
-    pub fn open(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
+    pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, LoadError> {
+        let path = path.as_ref();
         Self::open_with(path, &registry(options)?, options)
     }
 
@@ -40,7 +41,12 @@ impl EmbeddingPipeline {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        registry: &Registry,
+        options: &LoadOptions,
+    ) -> Result<Self, LoadError> {
+        let path = path.as_ref();
         let (path, options) = applied(path, registry, options)?;
         let (path, options) = (&*path, &*options);
         let Loaded { resolved, made, plan: _, sites: _, compute, text, weights, free, mixture: _, guard } =

@@ -3,6 +3,7 @@
 use crate::capability::ChatCapable;
 use crate::error::GenerateError;
 use crate::generate::{Event, Outcome, ReasoningTags, Request, Session};
+use crate::setters::setters;
 use crate::state_file::{SavedConversation, StateFile, StateFileError};
 use crate::stopping::StopReason;
 use std::sync::Arc;
@@ -43,6 +44,7 @@ impl ChatMessage {
 
 /// How messages become a prompt.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RenderOptions {
     /// Whether the prompt ends where the assistant begins to speak.
     pub generation_prompt: bool,
@@ -50,6 +52,12 @@ pub struct RenderOptions {
     pub tools: Option<Vec<serde_json::Value>>,
     /// Further template variables, e.g. `enable_thinking`.
     pub arguments: serde_json::Map<String, serde_json::Value>,
+}
+
+setters! { RenderOptions:
+    with_generation_prompt(generation_prompt: bool),
+    with_tools(tools: impl Into<Option<Vec<serde_json::Value>>>),
+    with_arguments(arguments: serde_json::Map<String, serde_json::Value>),
 }
 
 impl Default for RenderOptions {
@@ -73,11 +81,17 @@ pub struct RenderedPrompt {
 
 /// How a chat session builds its prompts.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ChatOptions {
     /// Tools and template variables.
     pub render: RenderOptions,
     /// Tokens of the context kept free for an answer; absent = a quarter of it, or fewer if fewer may be generated.
     pub reserve: Option<usize>,
+}
+
+setters! { ChatOptions:
+    with_render(render: RenderOptions),
+    with_reserve(reserve: impl Into<Option<usize>>),
 }
 
 /// A conversation with a model.

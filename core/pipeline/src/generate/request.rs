@@ -2,6 +2,7 @@
 
 use crate::adapters::Adapted;
 use crate::sampling::SamplingOptions;
+use crate::setters::setters;
 use crate::stats::Statistics;
 use crate::stopping::StopReason;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 /// What is asked of a generation.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Request {
     /// How tokens are chosen.
     pub sampling: SamplingOptions,
@@ -24,6 +26,16 @@ pub struct Request {
     pub adapters: Adapted,
     /// Set from outside to stop; looked at between chunks and layers.
     pub cancel: Option<Arc<AtomicBool>>,
+}
+
+setters! { Request:
+    with_sampling(sampling: SamplingOptions),
+    with_max_tokens(max_tokens: impl Into<Option<usize>>),
+    with_stop(stop: Vec<String>),
+    with_ignore_eos(ignore_eos: bool),
+    with_logprobs(logprobs: impl Into<Option<usize>>),
+    with_adapters(adapters: Adapted),
+    with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
 }
 
 impl Request {
@@ -46,6 +58,7 @@ pub struct TokenLogprob {
 
 /// What happens during a generation, in order.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A chunk of the prompt is done.
     Prefill {
@@ -82,6 +95,7 @@ pub enum Event<'a> {
 
 /// What a generation gave.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// Why it ended.
     pub reason: StopReason,
@@ -95,4 +109,18 @@ pub struct Outcome {
     pub seed: u64,
     /// Counts and times.
     pub statistics: Statistics,
+}
+
+impl Outcome {
+    /// An outcome of no tokens, to be filled in: for tests of what shows outcomes.
+    pub fn new(reason: StopReason) -> Self {
+        Self {
+            reason,
+            tokens: Vec::new(),
+            text: String::new(),
+            reasoning: String::new(),
+            seed: 0,
+            statistics: Statistics::default(),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod copies;
 
+use crate::setters::setters;
 use menagerie_model::{Checkpoint, LayerHook, ModelError, Phases, Shown, Travelling};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What is captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CaptureOptions {
     /// Layers, 0-based; absent = all.
     pub layers: Option<RangeInclusive<usize>>,
@@ -20,6 +22,12 @@ pub struct CaptureOptions {
     pub places: Vec<Checkpoint>,
     /// Steps.
     pub phases: Phases,
+}
+
+setters! { CaptureOptions:
+    with_layers(layers: impl Into<Option<RangeInclusive<usize>>>),
+    with_places(places: Vec<Checkpoint>),
+    with_phases(phases: Phases),
 }
 
 impl Default for CaptureOptions {
@@ -66,7 +74,8 @@ impl Capture {
     ///
     /// # Errors
     /// The system's; layers that the model does not have.
-    pub fn new(folder: &Path, options: CaptureOptions, n_layers: usize) -> io::Result<Self> {
+    pub fn new(folder: impl AsRef<Path>, options: CaptureOptions, n_layers: usize) -> io::Result<Self> {
+        let folder = folder.as_ref();
         let layers = match &options.layers {
             None => 0..n_layers,
             Some(layers) if *layers.end() < n_layers => *layers.start()..layers.end() + 1,

@@ -68,6 +68,7 @@ impl RequestKind {
 
 /// A request whose sequence has its prompt.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct RequestStart<'a> {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
@@ -79,6 +80,7 @@ pub struct RequestStart<'a> {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum RequestEnd<'a> {
     /// With an answer; a cancelled one is one.
     Finished(&'a Outcome),
@@ -95,6 +97,7 @@ pub enum RequestEnd<'a> {
 
 /// A step of a scheduler, of whichever requests.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct StepReport {
     /// What it did.
     pub done: SchedulerCounts,

@@ -1,5 +1,6 @@
 //! [`Relay`]: what layers in other processes had, shown to a hook of this one after every step.
 
+use crate::setters::setters;
 use menagerie_model::{
     Effect, HookRecipe, InferenceStep, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown,
     Travelling,
@@ -11,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// What a hook that looks is to be shown of layers in other processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RelayOptions {
     /// The hook's name, for messages.
     pub name: String,
@@ -24,6 +26,13 @@ pub struct RelayOptions {
     pub prefill: bool,
     /// Whether what was generated is wanted.
     pub decode: bool,
+}
+
+setters! { RelayOptions:
+    with_before(before: bool),
+    with_after(after: bool),
+    with_prefill(prefill: bool),
+    with_decode(decode: bool),
 }
 
 /// Rows of a step on one side of a layer, as they come from another process.
@@ -76,6 +85,11 @@ pub(crate) struct Relay {
 impl RelayOptions {
     /// What relays are known by.
     const KIND: &str = "relay";
+
+    /// For the hook `name` and these layers; nothing is shown unless asked for.
+    pub fn new(name: impl Into<String>, layers: Range<usize>) -> Self {
+        Self { name: name.into(), layers, before: false, after: false, prefill: false, decode: false }
+    }
 
     /// What a relay in the process of a stage is made from.
     pub fn recipe(&self) -> HookRecipe {

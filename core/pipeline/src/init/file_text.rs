@@ -126,12 +126,10 @@ impl ChatCapable for TemplateFormat {
         options: &RenderOptions,
     ) -> Result<RenderedPrompt, TextError> {
         let messages: Result<Vec<serde_json::Value>, _> = messages.iter().map(serde_json::to_value).collect();
-        let rendering = menagerie_loaders::RenderOptions {
-            tools: options.tools.clone(),
-            add_generation_prompt: options.generation_prompt,
-            extra: options.arguments.clone(),
-            ..menagerie_loaders::RenderOptions::default()
-        };
+        let rendering = menagerie_loaders::RenderOptions::default()
+            .with_tools(options.tools.clone())
+            .with_add_generation_prompt(options.generation_prompt)
+            .with_extra(options.arguments.clone());
         let messages = messages.map_err(TextError::new)?;
         let guarded = self.tokenizer.guarded_texts();
         let segments =

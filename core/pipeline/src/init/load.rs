@@ -62,7 +62,7 @@ pub(crate) struct Text {
 /// Nothing linked in, or a folder that was asked for cannot be read.
 pub fn registry(options: &LoadOptions) -> Result<Registry, LoadError> {
     let folders = SpecFolder::of_process(&options.spec_dirs);
-    Registry::load(&RegistryOptions { folders, allow_shadow: options.allow_shadow })
+    Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(options.allow_shadow))
         .map_err(LoadError::Registry)
 }
 
@@ -329,7 +329,7 @@ impl Text {
             Ok(tables) => tables,
             Err(error) => return Self::without(model, &error.to_string()),
         };
-        let own = TokenizerOptions { pre: config.pre.as_deref(), tables: Some(tables.clone()) };
+        let own = TokenizerOptions::default().with_pre(config.pre.as_deref()).with_tables(tables.clone());
         match resolved.file.tokenizer(&own) {
             Ok(tokenizer) => {
                 let tokenizer = tokenizer.with_end_tokens(&config.end);

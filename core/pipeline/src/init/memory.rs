@@ -5,6 +5,7 @@ use std::path::Path;
 
 /// Bytes a model needs, estimated before they are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct MemoryEstimate {
     /// The weights: the size of the file, or what the device takes of its own.
     pub weights: u64,

@@ -26,7 +26,8 @@ impl TextPipeline {
     ///
     /// # Errors
     /// What is wrong with the file, its architecture, its keys or tensors (all at once), the options, or memory.
-    pub fn open(path: &Path, options: &LoadOptions) -> Result<Self, LoadError> {
+    pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, LoadError> {
+        let path = path.as_ref();
         Self::open_with(path, &registry(options)?, options)
     }
 
@@ -34,7 +35,12 @@ impl TextPipeline {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn open_with(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Self, LoadError> {
+    pub fn open_with(
+        path: impl AsRef<Path>,
+        registry: &Registry,
+        options: &LoadOptions,
+    ) -> Result<Self, LoadError> {
+        let path = path.as_ref();
         let (path, options) = applied(path, registry, options)?;
         let mut loaded = load(&path, registry, &options, Purpose::AsWritten)?;
         loaded.resolved.beside = Beside::of(&options);

@@ -140,7 +140,8 @@ impl<'a> Merge<'a> {
     /// # Errors
     /// [`LoadError::Merge`] names the tensor: a type that cannot be written (without importance), no room; for a folder also
     /// a target that is no folder of a model, or that holds the base.
-    pub fn write(&self, path: &Path, progress: &mut MergeProgress) -> Result<(), LoadError> {
+    pub fn write(&self, path: impl AsRef<Path>, progress: &mut MergeProgress) -> Result<(), LoadError> {
+        let path = path.as_ref();
         match self.resolved.file.format() {
             SourceFormat::Gguf => self.write_gguf(path, progress),
             SourceFormat::Hf => self.write_folder(path, progress),

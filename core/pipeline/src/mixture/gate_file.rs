@@ -30,7 +30,8 @@ impl GateFile {
     ///
     /// # Errors
     /// There is no such file, or it is none of gates; a value that is no number.
-    pub fn read(path: &Path) -> Result<Self, LoadError> {
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+        let path = path.as_ref();
         if !path.exists() {
             let reason = "there is no gate; train one: menagerie train-gate RECIPE DATA".to_owned();
             return Err(fault(path, reason));

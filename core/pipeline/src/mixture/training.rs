@@ -13,6 +13,7 @@ use crate::hooks::{PipelineHooks, RequestKind};
 use crate::pipeline::TextPipeline;
 use crate::reading::Reading;
 use crate::scheduler::Scheduler;
+use crate::setters::setters;
 use menagerie_model::{LayerHook, Shown};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,6 +40,7 @@ pub struct GateRows {
 
 /// How gates are trained.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GateTrainingOptions {
     /// How often all examples are seen.
     pub epochs: usize,
@@ -48,6 +50,13 @@ pub struct GateTrainingOptions {
     pub learning_rate: f64,
     /// Order of the examples.
     pub seed: u64,
+}
+
+setters! { GateTrainingOptions:
+    with_epochs(epochs: usize),
+    with_batch(batch: usize),
+    with_learning_rate(learning_rate: f64),
+    with_seed(seed: u64),
 }
 
 impl Default for GateTrainingOptions {

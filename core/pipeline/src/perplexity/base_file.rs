@@ -120,7 +120,8 @@ impl BaseReader {
     ///
     /// # Errors
     /// The file cannot be read, is another one, or is cut off.
-    pub fn open(path: &Path) -> Result<Self, GenerateError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, GenerateError> {
+        let path = path.as_ref();
         let name = path.display().to_string();
         let about = |error: std::io::Error| fault(format!("{name}: {error}"));
         let file = File::open(path).map_err(about)?;

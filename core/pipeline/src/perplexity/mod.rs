@@ -18,6 +18,7 @@ use crate::hooks::{PipelineHooks, RequestKind};
 use crate::reading::Reading;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::sequence::Wanted;
+use crate::setters::setters;
 use base_file::LEAST;
 use menagerie_kernels::{KernelError, Pool};
 use menagerie_model::ModelError;
@@ -139,6 +140,7 @@ pub enum Against<'a> {
 
 /// How a text is scored.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct PerplexityOptions {
     /// Threads that make scores of logits; absent = what the process may use.
     pub threads: Option<usize>,
@@ -146,8 +148,14 @@ pub struct PerplexityOptions {
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
+setters! { PerplexityOptions:
+    with_threads(threads: impl Into<Option<usize>>),
+    with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
+}
+
 /// How far the scoring is.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PerplexityProgress {
     /// Chunks that are done.
     pub chunk: usize,
@@ -161,6 +169,7 @@ pub struct PerplexityProgress {
 
 /// What a text scored.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct PerplexityResult {
     /// Tokens of a chunk.
     pub context: usize,

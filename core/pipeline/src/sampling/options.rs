@@ -1,9 +1,11 @@
 //! [`SamplingOptions`]: the numbers a chain is built from, named as in llama.cpp.
 
 use super::Sampler;
+use crate::setters::setters;
 
 /// Sampling options; the defaults are llama.cpp's.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SamplingOptions {
     /// Divides logits; 0 = always the best token.
     pub temperature: f32,
@@ -45,6 +47,29 @@ pub struct SamplingOptions {
     pub seed: Option<u64>,
     /// Candidates that top-p, min-p, typical and XTC always leave.
     pub min_keep: usize,
+}
+
+setters! { SamplingOptions:
+    with_temperature(temperature: f32),
+    with_top_k(top_k: usize),
+    with_top_p(top_p: f32),
+    with_min_p(min_p: f32),
+    with_typical_p(typical_p: f32),
+    with_repeat_penalty(repeat_penalty: f32),
+    with_repeat_last_n(repeat_last_n: i64),
+    with_presence_penalty(presence_penalty: f32),
+    with_frequency_penalty(frequency_penalty: f32),
+    with_dry_multiplier(dry_multiplier: f32),
+    with_dry_base(dry_base: f32),
+    with_dry_allowed_length(dry_allowed_length: usize),
+    with_dry_last_n(dry_last_n: i64),
+    with_dry_breakers(dry_breakers: Vec<String>),
+    with_xtc_probability(xtc_probability: f32),
+    with_xtc_threshold(xtc_threshold: f32),
+    with_logit_bias(logit_bias: Vec<(u32, f32)>),
+    with_samplers(samplers: Vec<Sampler>),
+    with_seed(seed: impl Into<Option<u64>>),
+    with_min_keep(min_keep: usize),
 }
 
 impl Default for SamplingOptions {

@@ -2,6 +2,7 @@
 
 /// What a [`super::Scheduler`] did since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct SchedulerCounts {
     /// Steps that computed something.
     pub steps: u64,

@@ -21,6 +21,7 @@ pub(crate) use threads::chain_of_threads;
 
 use crate::config::LoadOptions;
 use crate::init::{LoadError, ResolvedFile};
+use crate::setters::setters;
 use menagerie_assembly::{Assembly, ModelTensors, StagePlan};
 use menagerie_stages::{ChainOptions, StageName};
 use std::collections::HashSet;
@@ -29,6 +30,7 @@ use std::time::Duration;
 
 /// How a model is split into stages.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StageOptions {
     /// Which layers each stage has.
     pub split: StageSplit,
@@ -38,6 +40,13 @@ pub struct StageOptions {
     pub probe: StageProbe,
     /// Longest time that a step may take.
     pub deadline: Duration,
+}
+
+setters! { StageOptions:
+    with_split(split: StageSplit),
+    with_place(place: StagePlace),
+    with_probe(probe: StageProbe),
+    with_deadline(deadline: Duration),
 }
 
 /// Which layers each stage has.
@@ -103,7 +112,7 @@ impl StageOptions {
 
     /// How the chain waits.
     pub(crate) fn chain(&self) -> ChainOptions {
-        ChainOptions { deadline: self.deadline, ..ChainOptions::default() }
+        ChainOptions::default().with_deadline(self.deadline)
     }
 }
 
@@ -142,13 +151,13 @@ impl Made {
 /// Always.
 #[cfg(not(unix))]
 pub fn serve_stage(
-    path: &std::path::Path,
+    path: impl AsRef<std::path::Path>,
     _registry: &menagerie_registry::Registry,
     _options: &LoadOptions,
     _start: &StageStart,
 ) -> Result<(), LoadError> {
     let reason = "stages in processes need Unix sockets, which this system lacks".to_owned();
-    Err(LoadError::Stages { file: path.display().to_string(), reason })
+    Err(LoadError::Stages { file: path.as_ref().display().to_string(), reason })
 }
 
 /// Says why a process is no stage: not on this system, which lacks Unix sockets.

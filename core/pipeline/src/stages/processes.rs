@@ -7,7 +7,7 @@ use crate::config::LoadOptions;
 use crate::init::{LoadError, ResolvedFile};
 use menagerie_assembly::{Assembly, StagePlan};
 use menagerie_model::Executor;
-use menagerie_stages::{ChainFacts, ChainOptions, Shared, SocketTransport, StageChain, StageReach};
+use menagerie_stages::{ChainFacts, Shared, SocketTransport, StageChain, StageReach};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -84,7 +84,7 @@ pub(crate) fn chain_of_processes(
     let identity = identity(resolved, options)?;
     let waits = options.stages.as_ref().map(StageOptions::chain).unwrap_or_default();
     let opening = waits.opening + taking(resolved, options);
-    let waits = ChainOptions { opening, ..waits };
+    let waits = waits.with_opening(opening);
     let chain = StageChain::connect(facts, Box::new(transport), super::names(plan), &identity, shared, waits);
     Ok(chain.map_err(|fault| failed(fault.to_string()))?.keeping(Box::new(processes)))
 }

@@ -21,11 +21,12 @@ use std::sync::Arc;
 /// # Errors
 /// The links are none. What is wrong with the model or the stage is told to the chain.
 pub fn serve_stage(
-    path: &Path,
+    path: impl AsRef<Path>,
     registry: &Registry,
     options: &LoadOptions,
     start: &StageStart,
 ) -> Result<(), LoadError> {
+    let path = path.as_ref();
     let file = path.display().to_string();
     let failed = |reason: String| LoadError::Stages { file: file.clone(), reason };
     let transport = SocketTransport::of_standard_streams().map_err(|error| failed(error.to_string()))?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// Counts and times of one generation.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,

@@ -12,7 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn scheduler(model: &Arc<FakeModel>, capacity_tokens: usize, step_tokens: usize) -> Scheduler {
-    let room = SchedulerOptions { sequences: 4, prefixes: 0, capacity_tokens, step_tokens, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(4)
+        .with_prefixes(0)
+        .with_capacity_tokens(capacity_tokens)
+        .with_step_tokens(step_tokens);
     Scheduler::new(engine(model, 64, 16), Vec::new(), room).unwrap()
 }
 
@@ -123,12 +127,10 @@ fn a_sequence_without_room_fails_alone() {
 #[test]
 fn options_that_make_no_sense_fail_alone() {
     let model = Arc::new(FakeModel::new(VOCABULARY, mixing));
-    let bias = SamplingOptions { logit_bias: vec![(9999, 1.0)], ..SamplingOptions::greedy() };
-    let nothing_left = SamplingOptions {
-        logit_bias: (0..VOCABULARY as u32).map(|id| (id, f32::NEG_INFINITY)).collect(),
-        ..SamplingOptions::greedy()
-    };
-    let with = |sampling| Request { sampling, ..Request::greedy(3) };
+    let bias = SamplingOptions::greedy().with_logit_bias(vec![(9999, 1.0)]);
+    let nothing_left = SamplingOptions::greedy()
+        .with_logit_bias((0..VOCABULARY as u32).map(|id| (id, f32::NEG_INFINITY)).collect());
+    let with = |sampling| Request::greedy(3).with_sampling(sampling);
     let requests = [with(bias), Request::greedy(3), with(nothing_left)];
     let results = run(scheduler(&model, 256, 16), &prompts()[..3], &requests);
     assert!(results[0].is_err() && results[2].is_err());
@@ -163,7 +165,7 @@ fn an_error_of_the_step_is_that_of_all_in_it() {
 fn one_is_cancelled_and_the_other_goes_on() {
     let model = Arc::new(FakeModel::new(50, mixing));
     let flag = Arc::new(AtomicBool::new(false));
-    let requests = [Request { cancel: Some(Arc::clone(&flag)), ..Request::greedy(20) }, Request::greedy(20)];
+    let requests = [Request::greedy(20).with_cancel(Arc::clone(&flag)), Request::greedy(20)];
     let mut batch = Batch::new(scheduler(&model, 256, 16), None);
     let mut sequences: Vec<Sequence> = (0..2).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let prompts = prompts();

@@ -111,7 +111,7 @@ fn a_conversation_is_saved_and_read_back() {
 fn a_message_cancelled_before_its_answer_is_forgotten() {
     let (mut chat, _) = chat(128);
     let cancel = Some(Arc::new(AtomicBool::new(true)));
-    let outcome = chat.send("hi", &Request { cancel, ..Request::greedy(4) }, &mut quiet).unwrap();
+    let outcome = chat.send("hi", &Request::greedy(4).with_cancel(cancel), &mut quiet).unwrap();
     assert_eq!(outcome.reason, StopReason::Cancelled);
     assert!(chat.messages().is_empty());
 }

@@ -25,13 +25,11 @@ impl SamplerStep for Where {
 
 fn together(tasks: &[Task]) -> Vec<Result<Outcome, GenerateError>> {
     let model = Arc::new(FakeModel::new(VOCABULARY, mixing));
-    let room = SchedulerOptions {
-        sequences: 8,
-        prefixes: 0,
-        capacity_tokens: 1024,
-        step_tokens: 64,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(8)
+        .with_prefixes(0)
+        .with_capacity_tokens(1024)
+        .with_step_tokens(64);
     let mut batch = Batch::new(Scheduler::new(engine(&model, 128, 64), Vec::new(), room).unwrap(), None);
     let mut queue = batch.queue();
     let tickets: Vec<_> = tasks.iter().map(|task| queue.submit(task.clone())).collect();
@@ -43,8 +41,8 @@ fn together(tasks: &[Task]) -> Vec<Result<Outcome, GenerateError>> {
 }
 
 fn request(seed: u64, max_tokens: usize) -> Request {
-    let sampling = SamplingOptions { seed: Some(seed), repeat_penalty: 1.1, ..SamplingOptions::default() };
-    Request { sampling, max_tokens: Some(max_tokens), ..Request::greedy(max_tokens) }
+    let sampling = SamplingOptions::default().with_seed(seed).with_repeat_penalty(1.1);
+    Request::greedy(max_tokens).with_sampling(sampling).with_max_tokens(max_tokens)
 }
 
 #[test]

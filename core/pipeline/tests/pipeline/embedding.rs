@@ -87,7 +87,7 @@ pub(crate) fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usiz
 }
 
 fn plain(pooling: Option<Pooling>) -> EmbeddingOptions {
-    EmbeddingOptions { pooling, normalisation: Normalisation::None }
+    EmbeddingOptions::default().with_pooling(pooling).with_normalisation(Normalisation::None)
 }
 
 #[test]

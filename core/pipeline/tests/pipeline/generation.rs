@@ -48,14 +48,14 @@ fn every_end_token_ends() {
 #[test]
 fn ignored_end_tokens_are_never_taken() {
     // The second best token after END is END_OF_TURN, after that THINK: all end tokens are forbidden.
-    let (outcome, _) = run(&with_end("a", END), Request { ignore_eos: true, ..Request::greedy(4) });
+    let (outcome, _) = run(&with_end("a", END), Request::greedy(4).with_ignore_eos(true));
     assert_eq!(outcome.reason, StopReason::MaxTokens);
     assert!(!outcome.tokens.contains(&END) && !outcome.tokens.contains(&END_OF_TURN));
 }
 
 #[test]
 fn a_stop_string_over_tokens_ends_and_is_not_shown() {
-    let request = Request { stop: vec!["\n\nUser".to_owned()], ..Request::greedy(30) };
+    let request = Request::greedy(30).with_stop(vec!["\n\nUser".to_owned()]);
     let (outcome, texts) = run(&ids("one\n\ntwo\n\nUser: x"), request);
     assert_eq!(outcome.reason, StopReason::StopString("\n\nUser".to_owned()));
     assert_eq!(outcome.text, "one\n\ntwo");
@@ -65,7 +65,7 @@ fn a_stop_string_over_tokens_ends_and_is_not_shown() {
 
 #[test]
 fn text_held_for_a_stop_string_comes_at_the_end() {
-    let request = Request { stop: vec!["STOP".to_owned()], ..Request::greedy(30) };
+    let request = Request::greedy(30).with_stop(vec!["STOP".to_owned()]);
     let (outcome, _) = run(&with_end("a ST", END), request);
     assert_eq!(outcome.text, "a ST");
 }
@@ -84,7 +84,7 @@ fn the_most_tokens_and_the_context_end() {
     assert_eq!(run(&ids("abcdef"), Request::greedy(3)).0.text, "abc");
     let none = run(&ids("abcdef"), Request::greedy(0)).0;
     assert_eq!((none.reason, none.tokens.len()), (StopReason::MaxTokens, 0));
-    let request = Request { sampling: SamplingOptions::greedy(), ..Request::default() };
+    let request = Request::default().with_sampling(SamplingOptions::greedy());
     let outcome = session(&saying(&ids("abcdefgh")), 6).generate(&PROMPT, &request, &mut |_| {}).unwrap();
     // Three more fit, and the last one need not be fed.
     assert_eq!((outcome.reason, outcome.text.as_str()), (StopReason::ContextFull, "abcd"));
@@ -92,12 +92,10 @@ fn the_most_tokens_and_the_context_end() {
 
 #[test]
 fn log_probabilities_are_those_before_the_chain() {
-    let request = Request {
-        logprobs: Some(2),
-        sampling: SamplingOptions { logit_bias: vec![(b'z'.into(), 100.0)], ..SamplingOptions::greedy() },
-        ..Request::greedy(1)
-    };
-    let request = Request { max_tokens: Some(1), ..request };
+    let request = Request::greedy(1)
+        .with_logprobs(2)
+        .with_sampling(SamplingOptions::greedy().with_logit_bias(vec![(b'z'.into(), 100.0)]));
+    let request = request.with_max_tokens(1);
     let mut seen = Vec::new();
     session(&saying(&ids("a")), 64)
         .generate(&PROMPT, &request, &mut |event| {
@@ -117,18 +115,18 @@ fn log_probabilities_are_those_before_the_chain() {
 
 #[test]
 fn a_seed_is_reported_and_repeats() {
-    let request = |seed| Request {
-        sampling: SamplingOptions {
-            temperature: 5.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            seed,
-            ..Default::default()
-        },
-        max_tokens: Some(20),
-        ignore_eos: true,
-        ..Request::default()
+    let request = |seed| {
+        Request::default()
+            .with_sampling(
+                SamplingOptions::default()
+                    .with_temperature(5.0)
+                    .with_top_k(0)
+                    .with_top_p(1.0)
+                    .with_min_p(0.0)
+                    .with_seed(seed),
+            )
+            .with_max_tokens(20)
+            .with_ignore_eos(true)
     };
     let tokens = |seed| session(&saying(&[]), 64).generate(&PROMPT, &request(seed), &mut |_| {}).unwrap();
     let first = tokens(None);
@@ -139,7 +137,7 @@ fn a_seed_is_reported_and_repeats() {
 #[test]
 fn cancelling_is_an_outcome_with_what_came() {
     let cancel = Arc::new(AtomicBool::new(false));
-    let request = Request { cancel: Some(Arc::clone(&cancel)), ..Request::greedy(20) };
+    let request = Request::greedy(20).with_cancel(Arc::clone(&cancel));
     let outcome = session(&saying(&ids("abcdef")), 64)
         .generate(&PROMPT, &request, &mut |event| {
             if matches!(event, Event::Text("c")) {
@@ -209,12 +207,12 @@ fn requests_that_make_no_sense_are_refused() {
     let model = saying(&ids("a"));
     let scheduler = Scheduler::for_one(engine(&model, 64, 16), Vec::new()).unwrap();
     let mut tokens_only = Session::new(scheduler, None).unwrap();
-    let stop = Request { stop: vec!["x".to_owned()], ..Request::greedy(1) };
+    let stop = Request::greedy(1).with_stop(vec!["x".to_owned()]);
     assert!(matches!(tokens_only.generate(&PROMPT, &stop, &mut |_| {}), Err(GenerateError::Missing(_))));
     assert_eq!(tokens_only.generate(&PROMPT, &Request::greedy(1), &mut |_| {}).unwrap().tokens, ids("a"));
-    let bias = SamplingOptions { logit_bias: vec![(9999, 1.0)], ..SamplingOptions::greedy() };
+    let bias = SamplingOptions::greedy().with_logit_bias(vec![(9999, 1.0)]);
     let error = session(&model, 64)
-        .generate(&PROMPT, &Request { sampling: bias, ..Request::greedy(1) }, &mut |_| {})
+        .generate(&PROMPT, &Request::greedy(1).with_sampling(bias), &mut |_| {})
         .unwrap_err();
     assert_eq!(
         error.to_string(),

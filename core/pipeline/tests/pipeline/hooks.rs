@@ -65,8 +65,11 @@ impl LayerHook for Adding {
 fn together(hook: &Arc<Adding>, prompts: [&[u32]; 2], fed: &[u32]) -> [Vec<f32>; 2] {
     let mut pipeline = open("llama", &options()).unwrap();
     pipeline.add_hook(Arc::clone(hook) as Arc<dyn LayerHook>);
-    let room =
-        SchedulerOptions { sequences: 2, prefixes: 0, capacity_tokens: 256, step_tokens: 24, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(2)
+        .with_prefixes(0)
+        .with_capacity_tokens(256)
+        .with_step_tokens(24);
     let mut batch = pipeline.batch(room).unwrap();
     let scheduler = batch.scheduler_mut();
     let mut both = [scheduler.create().unwrap(), scheduler.create().unwrap()];

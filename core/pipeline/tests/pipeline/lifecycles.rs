@@ -38,6 +38,7 @@ impl PipelineLifecycle for Lives {
             RequestEnd::Failed(error) => error.to_string().split(' ').take(2).collect::<Vec<_>>().join(" "),
             RequestEnd::Computed { tokens } => format!("computed {tokens}"),
             RequestEnd::Abandoned => "abandoned".to_owned(),
+            other => format!("{other:?}"),
         };
         self.0.lock().unwrap().push((request.number(), said));
     }
@@ -67,8 +68,11 @@ fn told(lifecycle: Arc<dyn PipelineLifecycle>) -> PipelineHooks {
 }
 
 fn watched(model: FakeModel, lives: &Arc<Lives>) -> Batch {
-    let room =
-        SchedulerOptions { sequences: 5, prefixes: 0, capacity_tokens: 256, step_tokens: 16, aside_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(5)
+        .with_prefixes(0)
+        .with_capacity_tokens(256)
+        .with_step_tokens(16);
     let scheduler = Scheduler::new(engine(&Arc::new(model), 64, 16), lives.hooks(), room).unwrap();
     Batch::new(scheduler, Some(Arc::new(Bytes)))
 }
@@ -125,8 +129,14 @@ fn small() -> (Arc<Engine>, Arc<FakeModel>) {
     (engine(&model, 64, 4), model)
 }
 
-const BENCH: BenchOptions =
-    BenchOptions { prompt: 6, generate: 3, depth: 2, repetitions: 2, warm_up: true, cancel: None };
+fn six_and_three() -> BenchOptions {
+    BenchOptions::default()
+        .with_prompt(6)
+        .with_generate(3)
+        .with_depth(2)
+        .with_repetitions(2)
+        .with_warm_up(true)
+}
 
 fn text() -> TextChunks {
     TextChunks::new((0..20).collect(), None, 8, None).unwrap()
@@ -138,9 +148,9 @@ fn what_is_computed_is_told_of_too() {
     let (engine, _) = small();
     let lives = Arc::new(Lives::default());
     let tokens: Vec<u32> = (1..10).collect();
-    let options = LogitsOptions { chunk: Some(2), decode_from: Some(5) };
+    let options = LogitsOptions::default().with_chunk(2).with_decode_from(5);
     logits(&engine, lives.hooks(), &tokens, &options).unwrap();
-    bench(&engine, &lives.hooks(), &BENCH, &mut |_| {}).unwrap();
+    bench(&engine, &lives.hooks(), &six_and_three(), &mut |_| {}).unwrap();
     let options = PerplexityOptions::default();
     perplexity(&engine, &lives.hooks(), &text(), Against::Nothing, &options, &mut |_| {}).unwrap();
     let prompt = story(&["bench begins", "has 8, 2 of them cached", "computed 8"]);
@@ -165,7 +175,8 @@ fn what_is_computed_is_told_of_too() {
 #[test]
 fn sequences_and_texts_of_one_call_are_requests_each() {
     let lives = Arc::new(Lives::default());
-    let options = TogetherOptions { sequences: 2, prompt: 5, generate: 2, repetitions: 1 };
+    let options =
+        TogetherOptions::default().with_sequences(2).with_prompt(5).with_generate(2).with_repetitions(1);
     bench_together(&small().0, &lives.hooks(), &options).unwrap();
     let one = story(&["bench begins", "has 5, 0 of them cached", "computed 7"]);
     assert_eq!(lives.stories(), vec![one; 4], "two of the warm-up and two that are measured");
@@ -222,17 +233,17 @@ fn errors_cancellations_and_panics_end_what_is_computed_once() {
     let (engine, model) = small();
     let flag = Arc::new(AtomicBool::new(false));
     let tokens: Vec<u32> = (1..10).collect();
-    let chunked = LogitsOptions { chunk: Some(4), decode_from: None };
+    let chunked = LogitsOptions::default().with_chunk(4);
     for cancel in [None, Some(&flag)] {
         let end = if cancel.is_some() { "cancelled" } else { "weights: gone" };
         let lives = Arc::new(Lives::default());
         flag.store(false, Ordering::Relaxed);
         interrupted(&model, cancel);
-        let options = BenchOptions { depth: 0, warm_up: false, cancel: cancel.cloned(), ..BENCH };
+        let options = six_and_three().with_depth(0).with_warm_up(false).with_cancel(cancel.cloned());
         assert!(bench(&engine, &lives.hooks(), &options, &mut |_| {}).is_err());
         flag.store(false, Ordering::Relaxed);
         interrupted(&model, cancel);
-        let options = PerplexityOptions { cancel: cancel.cloned(), ..PerplexityOptions::default() };
+        let options = PerplexityOptions::default().with_cancel(cancel.cloned());
         let scored = perplexity(&engine, &lives.hooks(), &text(), Against::Nothing, &options, &mut |_| {});
         assert!(scored.is_err());
         let expected = [
@@ -260,7 +271,7 @@ fn metrics_count_what_is_computed() {
     let (engine, model) = small();
     let metrics = Arc::new(Metrics::default());
     let hooks = told(Arc::clone(&metrics) as _);
-    bench(&engine, &hooks, &BENCH, &mut |_| {}).unwrap();
+    bench(&engine, &hooks, &six_and_three(), &mut |_| {}).unwrap();
     assert_eq!((metrics.requests.computed.get(), metrics.requests_open.get()), (6, 0));
     assert_eq!(metrics.generated_tokens.get(), 9);
     let before = [metrics.prompt_tokens.get(), metrics.cached_tokens.get()];
@@ -275,10 +286,10 @@ fn metrics_count_what_is_computed() {
     assert_eq!((metrics.requests.computed.get(), metrics.requests.failed.get()), (10, 1));
     assert_eq!((metrics.rows.get() - rows, metrics.steps.get() - steps), (3, 1));
     let flag = Arc::new(AtomicBool::new(true));
-    let cancelled = BenchOptions { cancel: Some(flag), depth: 0, ..BENCH };
+    let cancelled = six_and_three().with_cancel(flag).with_depth(0);
     assert!(bench(&engine, &hooks, &cancelled, &mut |_| {}).is_err());
     interrupted(&model, None);
-    assert!(bench(&engine, &hooks, &BENCH, &mut |_| {}).is_err());
+    assert!(bench(&engine, &hooks, &six_and_three(), &mut |_| {}).is_err());
     assert_eq!((metrics.requests.cancelled.get(), metrics.requests.failed.get()), (1, 2));
     assert_eq!(metrics.requests_open.get(), 0);
 }

@@ -10,8 +10,12 @@ use std::sync::Arc;
 fn prompts_and_generations_are_measured_from_the_same_depth() {
     let model = Arc::new(FakeModel::new(50, |_| 1));
     let engine = engine(&model, 64, 8);
-    let options =
-        BenchOptions { prompt: 16, generate: 3, depth: 4, repetitions: 2, warm_up: false, cancel: None };
+    let options = BenchOptions::default()
+        .with_prompt(16)
+        .with_generate(3)
+        .with_depth(4)
+        .with_repetitions(2)
+        .with_warm_up(false);
     let mut progress = Vec::new();
     let result =
         bench(&engine, &PipelineHooks::default(), &options, &mut |step| progress.push(step)).unwrap();
@@ -40,7 +44,7 @@ fn what_does_not_fit_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("512 tokens but the context holds 64"), "{error}");
-    let huge = BenchOptions { depth: usize::MAX, ..BenchOptions::default() };
+    let huge = BenchOptions::default().with_depth(usize::MAX);
     assert!(
         bench(&engine, &PipelineHooks::default(), &huge, &mut |_| {})
             .unwrap_err()

@@ -3,7 +3,7 @@
 use crate::opening::options;
 use menagerie_all as _;
 use menagerie_pipeline::{
-    EmbeddingOptions, EmbeddingPipeline, LoadOptions, LoadQuantisation, LogitsOptions, TextPipeline,
+    EmbeddingOptions, EmbeddingPipeline, LoadQuantisation, LogitsOptions, TextPipeline,
 };
 use menagerie_quantise::Policy;
 use std::path::{Path, PathBuf};
@@ -30,21 +30,17 @@ fn share(vectors: &EmbeddingPipeline, text: &TextPipeline) -> bool {
 fn what_is_open_for_vectors_is_opened_for_texts_once() {
     let policy = Policy::named("q8_0").unwrap();
     let quantisation = Some(LoadQuantisation { policy, importance: None, requantise: false, progress: None });
-    let ways = [
-        options(),
-        LoadOptions { mmap: false, ..options() },
-        LoadOptions { quantisation: quantisation.clone(), ..options() },
-    ];
+    let ways = [options(), options().with_mmap(false), options().with_quantisation(quantisation.clone())];
     let path = model();
     let mut seen = Vec::new();
     for options in ways {
         let own = TextPipeline::open(&path, &options).unwrap();
         let vectors = EmbeddingPipeline::open(&path, &options).unwrap();
-        let beside = LoadOptions { opened: Some(vectors.opened().clone()), ..options.clone() };
+        let beside = options.clone().with_opened(vectors.opened().clone());
         let text = TextPipeline::open(&path, &beside).unwrap();
         assert!(share(&vectors, &text) && !share(&vectors, &own));
         assert!(logits(&text) == logits(&own));
-        let asked = EmbeddingOptions { pooling: Some(menagerie_model::Pooling::Mean), ..Default::default() };
+        let asked = EmbeddingOptions::default().with_pooling(menagerie_model::Pooling::Mean);
         assert!(vectors.embed(&[&TOKENS], &asked).remove(0).is_ok());
         seen.push(logits(&text));
     }
@@ -57,6 +53,6 @@ fn another_file_is_opened_by_itself() {
     let other = folder.path().join("other.gguf");
     std::fs::copy(model(), &other).unwrap();
     let vectors = EmbeddingPipeline::open(&model(), &options()).unwrap();
-    let beside = LoadOptions { opened: Some(vectors.opened().clone()), ..options() };
+    let beside = options().with_opened(vectors.opened().clone());
     assert!(!share(&vectors, &TextPipeline::open(&other, &beside).unwrap()));
 }

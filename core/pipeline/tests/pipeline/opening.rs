@@ -18,7 +18,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 pub(crate) fn options() -> LoadOptions {
-    LoadOptions { threads: Some(1), arithmetic: Arithmetic::Exact, ..LoadOptions::default() }
+    LoadOptions::default().with_threads(1).with_arithmetic(Arithmetic::Exact)
 }
 
 pub(crate) fn open(name: &str, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
@@ -75,7 +75,7 @@ fn greedy_tokens_are_those_of_the_reference_also_across_the_rope_limit() {
 #[test]
 fn a_template_given_by_hand_makes_conversations() {
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: <think>\n{% endif %}";
-    let pipeline = open("llama", &LoadOptions { chat_template: Some(given(template)), ..options() }).unwrap();
+    let pipeline = open("llama", &options().with_chat_template(given(template))).unwrap();
     let format = pipeline.chat_format().unwrap();
     let prompt = format.render_prompt(&[ChatMessage::user("hi")], &RenderOptions::default()).unwrap();
     assert_eq!(prompt.text, "user: hi\nassistant: <think>\n");
@@ -85,7 +85,7 @@ fn a_template_given_by_hand_makes_conversations() {
     let mut chat = pipeline.chat().unwrap();
     let outcome = chat.send("hi", &Request::greedy(3), &mut |_| {}).unwrap();
     assert_eq!((outcome.statistics.prompt_tokens, chat.messages().len()), (prompt.tokens.len(), 2));
-    let broken = LoadOptions { chat_template: Some(given("{% for %}")), ..options() };
+    let broken = options().with_chat_template(given("{% for %}"));
     let missing = open("llama", &broken).unwrap().chat_format().map(drop).unwrap_err().to_string();
     assert!(missing.contains("t.jinja"), "{missing}");
 }
@@ -97,8 +97,7 @@ fn given(template: &str) -> GivenTemplate {
 /// The coarser way is asked for with `fast` only.
 #[test]
 fn coarse_prompts_and_exact_arithmetic_exclude_each_other() {
-    let both =
-        LoadOptions { arithmetic: Arithmetic::Exact, half_prompts: HalfPrompts::BFloat16, ..options() };
+    let both = options().with_arithmetic(Arithmetic::Exact).with_half_prompts(HalfPrompts::BFloat16);
     assert!(matches!(error(open("llama", &both)), LoadError::Options(text) if text.contains("--exact")));
 }
 
@@ -109,34 +108,30 @@ fn what_does_not_fit_into_memory_is_refused_with_numbers() {
         (1_000_000, "but 1.0 MB are free: the weights leave no room for a context"),
         (500_000, "but 500.0 kB are free: even the weights do not fit"),
     ] {
-        let small = LoadOptions { memory_limit: Some(limit), ..options() };
+        let small = options().with_memory_limit(limit);
         let message = error(open("llama", &small)).to_string();
         assert!(message.contains(expected), "{message}");
     }
-    let unmapped = LoadOptions { mmap: false, memory_limit: Some(1000), ..options() };
+    let unmapped = options().with_mmap(false).with_memory_limit(1000);
     assert!(matches!(error(open("llama", &unmapped)), LoadError::Memory { .. }));
     // Room for all but half of the state: the usual context shrinks, one that was asked for does not.
     let needed = *open("llama", &options()).unwrap().memory();
-    let tight = LoadOptions { memory_limit: Some(needed.total() - needed.state / 2 + 1000), ..options() };
+    let tight = options().with_memory_limit(needed.total() - needed.state / 2 + 1000);
     let pipeline = open("llama", &tight).unwrap();
     assert_eq!(pipeline.context(), 512);
     assert_eq!(pipeline.notices(), [Notice::SmallContext { context: 512, usual: 1024 }]);
-    let message = error(open("llama", &LoadOptions { context: Some(1024), ..tight })).to_string();
+    let message = error(open("llama", &tight.with_context(1024))).to_string();
     assert!(message.contains("(-c 512 fits)"), "{message}");
 }
 
 #[test]
 fn options_are_checked_and_prompts_too() {
-    for faulty in [
-        LoadOptions { context: Some(0), ..options() },
-        LoadOptions { chunk: 0, ..options() },
-        LoadOptions { threads: Some(0), ..options() },
-    ] {
+    for faulty in [options().with_context(0), options().with_chunk(0), options().with_threads(0)] {
         assert!(matches!(error(open("llama", &faulty)), LoadError::Options(_)));
     }
-    let long = open("llama", &LoadOptions { context: Some(4000), ..options() }).unwrap();
+    let long = open("llama", &options().with_context(4000)).unwrap();
     assert_eq!(long.notices(), [Notice::PastTrained { context: 4000, trained: 1024 }]);
-    let short = open("llama", &LoadOptions { context: Some(8), ..options() }).unwrap();
+    let short = open("llama", &options().with_context(8)).unwrap();
     let refused = short.logits(&[1; 9], &LogitsOptions::default());
     assert!(matches!(refused, Err(GenerateError::PromptTooLong { tokens: 9, context: 8 })));
     let vocabulary = short.vocabulary() as u32;
@@ -225,13 +220,11 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
     let other: Vec<u32> = prompt.iter().rev().copied().collect();
     let request = Request::greedy(expected.len());
     let alone = pipeline.session().unwrap().generate(&other, &request, &mut |_| {}).unwrap().tokens;
-    let room = SchedulerOptions {
-        sequences: 3,
-        prefixes: 0,
-        capacity_tokens: 3 * 256,
-        step_tokens: 24,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(3)
+        .with_prefixes(0)
+        .with_capacity_tokens(3 * 256)
+        .with_step_tokens(24);
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<Sequence> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences.iter_mut().zip([&prompt, &other, &prompt]);
@@ -243,10 +236,10 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
 
 #[test]
 fn devices_are_named_or_given() {
-    let cuda = LoadOptions { device: Device::Named(DeviceName::Cuda(0)), ..options() };
+    let cuda = options().with_device(Device::Named(DeviceName::Cuda(0)));
     assert!(matches!(error(open("llama", &cuda)), LoadError::Device { .. }));
     let first = open("llama", &options()).unwrap();
-    let given = LoadOptions { device: Device::Given(first.compute().backend.clone()), ..options() };
+    let given = options().with_device(Device::Given(first.compute().backend.clone()));
     let second = open("llama", &given).unwrap();
     assert_eq!(
         first.logits(&[1, 2], &LogitsOptions::default()).unwrap(),
@@ -261,7 +254,7 @@ fn a_language_model_makes_vectors_without_its_head() {
     let pipeline = EmbeddingPipeline::open(&path, &options()).unwrap();
     let width = pipeline.engine().model.body.shape.embedding_length;
     let embed = |pooling| {
-        let asked = EmbeddingOptions { pooling: Some(pooling), normalisation: Normalisation::None };
+        let asked = EmbeddingOptions::default().with_pooling(pooling).with_normalisation(Normalisation::None);
         pipeline.embed(&[&[1, 7, 9]], &asked).remove(0).unwrap()
     };
     let rows = embed(Pooling::None);

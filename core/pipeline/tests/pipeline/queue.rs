@@ -19,13 +19,11 @@ fn models() -> [(&'static str, Arc<FakeModel>); 3] {
 
 /// Room for so many sequences of 8192 tokens, in steps of 512 rows.
 fn batch(model: &Arc<FakeModel>, sequences: usize) -> Batch {
-    let room = SchedulerOptions {
-        sequences,
-        prefixes: sequences,
-        capacity_tokens: 8 * 8192,
-        step_tokens: 512,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(sequences)
+        .with_prefixes(sequences)
+        .with_capacity_tokens(8 * 8192)
+        .with_step_tokens(512);
     Batch::new(Scheduler::new(engine(model, 8192, 512), Vec::new(), room).unwrap(), None)
 }
 
@@ -213,15 +211,14 @@ fn a_conversation_goes_on_where_it_was() {
 fn answers_of_one_prompt_share_it() {
     for (name, model) in models() {
         let prompt = text(700, 2);
-        let request = |seed| Request {
-            sampling: SamplingOptions {
-                seed: Some(seed),
-                temperature: 5.0,
-                top_k: 0,
-                min_p: 0.0,
-                ..SamplingOptions::default()
-            },
-            ..Request::greedy(6)
+        let request = |seed| {
+            Request::greedy(6).with_sampling(
+                SamplingOptions::default()
+                    .with_seed(seed)
+                    .with_temperature(5.0)
+                    .with_top_k(0)
+                    .with_min_p(0.0),
+            )
         };
         let expected: Vec<Vec<u32>> = (0..5).map(|seed| alone(&model, &prompt, &request(seed))).collect();
         assert!(expected.iter().any(|tokens| *tokens != expected[0]), "seeds make answers differ");
@@ -255,13 +252,11 @@ fn another_rope_regime_shares_nothing() {
 #[test]
 fn a_long_prompt_delays_others_by_one_step_at_most() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let room = SchedulerOptions {
-        sequences: 4,
-        prefixes: 4,
-        capacity_tokens: 4 * 8192,
-        step_tokens: 100,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(4)
+        .with_prefixes(4)
+        .with_capacity_tokens(4 * 8192)
+        .with_step_tokens(100);
     let mut batch = Batch::new(Scheduler::new(engine(&model, 8192, 512), Vec::new(), room).unwrap(), None);
     let mut queue = batch.queue();
     let quick = queue.submit(Task::tokens(vec![1, 2, 3], Request::greedy(60)));
@@ -317,14 +312,10 @@ fn what_goes_wrong_with_one_is_its_result() {
     let fine = Arc::new(FakeModel::new(50, mixing));
     let mut batch = batch(&model, 3);
     let mut queue = batch.queue();
-    let bias = SamplingOptions { logit_bias: vec![(9999, 1.0)], ..SamplingOptions::greedy() };
+    let bias = SamplingOptions::greedy().with_logit_bias(vec![(9999, 1.0)]);
     let prompts = [vec![9], vec![1; 8193], text(70, 1), vec![4, 5, 6]];
-    let requests = [
-        Request::greedy(4),
-        Request::greedy(4),
-        Request { sampling: bias, ..Request::greedy(4) },
-        Request::greedy(1),
-    ];
+    let requests =
+        [Request::greedy(4), Request::greedy(4), Request::greedy(4).with_sampling(bias), Request::greedy(1)];
     let tickets: Vec<Ticket> = prompts
         .iter()
         .zip(&requests)
@@ -398,7 +389,7 @@ fn a_thousand_cancelled_requests_leave_the_pages_as_before() {
         let (mut cancelled, mut said) = (0, 0);
         for index in 0..1000 {
             let flag = Arc::new(AtomicBool::new(false));
-            let request = Request { cancel: Some(Arc::clone(&flag)), ..Request::greedy(100_000) };
+            let request = Request::greedy(100_000).with_cancel(Arc::clone(&flag));
             let ticket = queue.submit(Task::tokens(text(10 + index % 900, index as u32), request));
             let mut told = |ended: Vec<Ended>| {
                 for (_, result) in ended {

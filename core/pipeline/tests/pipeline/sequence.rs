@@ -177,7 +177,12 @@ fn logits_of_every_token_are_the_same_however_they_are_fed() {
     let engine = engine(&model, 64, 4);
     let tokens: Vec<u32> = (0..9).map(|i| (i * 5) % 13).collect();
     let run = |chunk, decode_from| -> Result<Logits, GenerateError> {
-        menagerie_pipeline::logits(&engine, Vec::new(), &tokens, &LogitsOptions { chunk, decode_from })
+        menagerie_pipeline::logits(
+            &engine,
+            Vec::new(),
+            &tokens,
+            &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from),
+        )
     };
     let whole = run(None, None).unwrap();
     assert_eq!(whole.rows(), 9);
@@ -213,11 +218,11 @@ fn logits_are_handed_on_by_steps() {
         .unwrap();
         steps
     };
-    assert_eq!(steps(&LogitsOptions { chunk: Some(16), decode_from: None }), [16, 16, 8]);
-    let decoded = steps(&LogitsOptions { chunk: Some(16), decode_from: Some(30) });
+    assert_eq!(steps(&LogitsOptions::default().with_chunk(16)), [16, 16, 8]);
+    let decoded = steps(&LogitsOptions::default().with_chunk(16).with_decode_from(30));
     assert_eq!((&decoded[..2], decoded.len()), (&[16, 14][..], 12));
     let mut calls = 0;
-    let options = LogitsOptions { chunk: Some(16), decode_from: None };
+    let options = LogitsOptions::default().with_chunk(16);
     let stopped = logits_by_step(&engine, Vec::new(), &tokens, &options, &mut |_| {
         calls += 1;
         Err(GenerateError::Cancelled)

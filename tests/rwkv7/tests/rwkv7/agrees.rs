@@ -12,7 +12,7 @@ const TOLERANCE: f32 = 1e-4;
 
 /// Keys and values are not there: weights alone decide what is f32.
 fn load() -> LoadOptions {
-    LoadOptions { kv_type: Some(KvType::F32), ..options(Arithmetic::Fast) }
+    options(Arithmetic::Fast).with_kv_type(KvType::F32)
 }
 
 fn far(
@@ -22,7 +22,8 @@ fn far(
     chunk: usize,
     decode_from: Option<usize>,
 ) -> f32 {
-    let found = rows(pipeline, tokens, &LogitsOptions { chunk: Some(chunk), decode_from });
+    let found =
+        rows(pipeline, tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from));
     let width = found[0].len();
     distance(&found[found.len() - wanted.len() / width..], wanted)
 }
@@ -63,7 +64,7 @@ fn a_file_of_8_bits_agrees() {
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
         let file = folder.path().join(format!("{name}.gguf"));
         eight_bits::write(&way::model(name), &file);
-        let load = LoadOptions { arithmetic: Arithmetic::Exact, ..load() };
+        let load = load().with_arithmetic(Arithmetic::Exact);
         let (pipeline, reference) = (way.open_at(&file, name, &load), reference(name));
         let wanted = reference.values("logits_q8_0_prompt");
         let rounded = far(&pipeline, &reference.ids("tokens_prompt"), &wanted, 512, None);
@@ -80,9 +81,9 @@ fn a_model_is_quantised_while_it_is_loaded() {
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
         let policy = Policy::named("q8_0").unwrap();
         let quantisation = LoadQuantisation { policy, importance: None, requantise: false, progress: None };
-        let load = LoadOptions { quantisation: Some(quantisation), ..load() };
+        let load = load().with_quantisation(quantisation);
         let (pipeline, reference) = (way.open(name, &load), reference(name));
-        let options = LogitsOptions { chunk: None, decode_from: Some(5) };
+        let options = LogitsOptions::default().with_decode_from(5);
         let found = rows(&pipeline, &reference.ids("tokens_prompt"), &options);
         let wanted = reference.values("logits_prompt");
         let kl = divergence(&found, &wanted);

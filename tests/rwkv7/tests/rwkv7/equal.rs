@@ -1,7 +1,7 @@
 //! Whichever way the arithmetic is reached, the bits are the same and the time is nearly so; and it is said whose it is.
 
 use crate::way::{MODELS, Way, reference};
-use menagerie::pipeline::{Arithmetic, BenchOptions, LoadOptions, LogitsOptions};
+use menagerie::pipeline::{Arithmetic, BenchOptions, LogitsOptions};
 use menagerie_conformance::options;
 
 #[test]
@@ -11,8 +11,8 @@ fn every_way_gives_the_same_bits() {
     {
         let tokens = &reference(name).ids("tokens_long")[..120];
         let bits = |way: Way, threads| -> Vec<u32> {
-            let pipeline = way.open(name, &LoadOptions { threads: Some(threads), ..options(arithmetic) });
-            let cut = LogitsOptions { chunk: Some(50), decode_from: Some(100) };
+            let pipeline = way.open(name, &options(arithmetic).with_threads(threads));
+            let cut = LogitsOptions::default().with_chunk(50).with_decode_from(100);
             pipeline.logits(tokens, &cut).unwrap().values.iter().map(|value| value.to_bits()).collect()
         };
         let usual = bits(Way::BuiltIn, 1);
@@ -31,13 +31,11 @@ fn the_border_costs_little() {
     for round in 0..30 {
         for turn in 0..3 {
             let at = (round + turn) % 3;
-            let bench = BenchOptions {
-                prompt: 0,
-                generate: 4,
-                repetitions: 1,
-                warm_up: false,
-                ..BenchOptions::default()
-            };
+            let bench = BenchOptions::default()
+                .with_prompt(0)
+                .with_generate(4)
+                .with_repetitions(1)
+                .with_warm_up(false);
             let rate = pipelines[at].bench(&bench, &mut |_| {}).unwrap().generate.unwrap();
             best[at] = best[at].min(1e6 / rate.max);
         }

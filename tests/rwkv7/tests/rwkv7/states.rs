@@ -2,13 +2,12 @@
 
 use crate::way::{MODELS, Way, reference};
 use menagerie::pipeline::{
-    Arithmetic, Event, Job, LoadOptions, LogitsOptions, Request, SamplingOptions, SchedulerOptions, Session,
-    TextPipeline,
+    Arithmetic, Event, Job, LogitsOptions, Request, SamplingOptions, SchedulerOptions, Session, TextPipeline,
 };
 use menagerie_conformance::options;
 
 fn bits(pipeline: &TextPipeline, tokens: &[u32], chunk: usize, decode_from: usize) -> Vec<u32> {
-    let options = LogitsOptions { chunk: Some(chunk), decode_from: Some(decode_from) };
+    let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
     pipeline.logits(tokens, &options).unwrap().values.iter().map(|value| value.to_bits()).collect()
 }
 
@@ -16,7 +15,7 @@ fn bits(pipeline: &TextPipeline, tokens: &[u32], chunk: usize, decode_from: usiz
 fn cuts_and_threads_change_no_bit() {
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
         let tokens = &reference(name).ids("tokens_long")[..150];
-        let load = |threads| LoadOptions { threads: Some(threads), ..options(Arithmetic::Fast) };
+        let load = |threads| options(Arithmetic::Fast).with_threads(threads);
         let usual = bits(&way.open(name, &load(1)), tokens, 512, 140);
         for (threads, chunk) in [(2, 512), (3, 31), (1, 9), (2, 64)] {
             let found = bits(&way.open(name, &load(threads)), tokens, chunk, 140);
@@ -29,8 +28,8 @@ fn cuts_and_threads_change_no_bit() {
 type Said = Vec<(u32, u32)>;
 
 fn request() -> Request {
-    let sampling = SamplingOptions { seed: Some(5), temperature: 1.5, ..SamplingOptions::default() };
-    Request { sampling, max_tokens: Some(9), ignore_eos: true, logprobs: Some(0), ..Request::default() }
+    let sampling = SamplingOptions::default().with_seed(5).with_temperature(1.5);
+    Request::default().with_sampling(sampling).with_max_tokens(9).with_ignore_eos(true).with_logprobs(0)
 }
 
 fn note(said: &mut Said, event: Event) {
@@ -48,7 +47,7 @@ fn answer(session: &mut Session, prompt: &[u32]) -> Said {
 #[test]
 fn a_held_beginning_changes_no_bit() {
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
-        let pipeline = way.open(name, &LoadOptions { chunk: 20, ..options(Arithmetic::Fast) });
+        let pipeline = way.open(name, &options(Arithmetic::Fast).with_chunk(20));
         let prompt = &reference(name).ids("tokens_prompt")[..41];
         let mut session = pipeline.session().unwrap();
         let first = answer(&mut session, prompt);
@@ -66,16 +65,14 @@ fn a_held_beginning_changes_no_bit() {
 #[test]
 fn a_sequence_in_a_batch_is_what_it_is_alone() {
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
-        let pipeline = way.open(name, &LoadOptions { chunk: 16, ..options(Arithmetic::Fast) });
+        let pipeline = way.open(name, &options(Arithmetic::Fast).with_chunk(16));
         let text = reference(name).ids("tokens_long");
         let prompts = [&text[..41], &text[50..53], &text[60..61], &text[100..127], &text[200..216]];
-        let room = SchedulerOptions {
-            sequences: 5,
-            prefixes: 0,
-            capacity_tokens: 512,
-            step_tokens: 24,
-            aside_bytes: 0,
-        };
+        let room = SchedulerOptions::default()
+            .with_sequences(5)
+            .with_prefixes(0)
+            .with_capacity_tokens(512)
+            .with_step_tokens(24);
         let mut batch = pipeline.batch(room).unwrap();
         let mut sequences: Vec<_> = prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
         let request = request();

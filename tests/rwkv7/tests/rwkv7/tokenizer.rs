@@ -26,7 +26,7 @@ fn tokenizer(table: Option<&str>) -> Tokenizer {
     }
     let file = fixtures().join("tok/longest/vocab.gguf");
     let file = GgufFile::open(&file, &OpenOptions::default()).unwrap();
-    let options = TokenizerOptions { tables: Some(Arc::new(tables)), ..TokenizerOptions::default() };
+    let options = TokenizerOptions::default().with_tables(Arc::new(tables));
     Tokenizer::from_gguf(file.metadata(), &options).unwrap()
 }
 

@@ -38,7 +38,7 @@ impl Way {
     /// A file of a fixture's architecture, opened.
     pub(crate) fn open_at(self, file: &Path, name: &str, options: &LoadOptions) -> TextPipeline {
         let specs = tempfile::tempdir().unwrap();
-        let mut options = LoadOptions { threads: options.threads.or(Some(2)), ..options.clone() };
+        let mut options = options.clone().with_threads(options.threads.or(Some(2)));
         plugins();
         let spec = match self {
             Way::BuiltIn => Some(built_in(name)),

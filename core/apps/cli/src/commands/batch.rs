@@ -142,10 +142,9 @@ impl BatchCommand {
             (Some(pipeline), Some(defaults)) => Ok(self.requests(pipeline, defaults)?),
             _ => Err(models.text.as_ref().err().cloned().unwrap_or_default()),
         };
-        let options = EmbeddingOptions {
-            pooling: self.pooling.map(PoolingArgument::pooling),
-            normalisation: Normalisation::Euclidean,
-        };
+        let options = EmbeddingOptions::default()
+            .with_pooling(self.pooling.map(PoolingArgument::pooling))
+            .with_normalisation(Normalisation::Euclidean);
         let vectors = models.vectors.as_ref();
         let vectors = vectors.map(|pipeline| BatchVectors::new(pipeline, options)).map_err(String::clone);
         let mut work = BatchWork::new(input, out, left, requests, vectors);
@@ -187,12 +186,13 @@ impl BatchCommand {
             (Some(mib), _) => u64::from(mib) << 20,
             (None, free) => free.unwrap_or(0) / ASIDE_SHARE,
         };
-        let options = |capacity_tokens| SchedulerOptions {
-            sequences: parallel,
-            prefixes: parallel,
-            capacity_tokens,
-            step_tokens,
-            aside_bytes: usize::try_from(aside).unwrap_or(usize::MAX),
+        let options = |capacity_tokens| {
+            SchedulerOptions::default()
+                .with_sequences(parallel)
+                .with_prefixes(parallel)
+                .with_capacity_tokens(capacity_tokens)
+                .with_step_tokens(step_tokens)
+                .with_aside_bytes(usize::try_from(aside).unwrap_or(usize::MAX))
         };
         if let Some(tokens) = self.cache_tokens {
             return Ok(options(tokens as usize));

@@ -150,11 +150,12 @@ impl BenchCommand {
     /// What `--sequences` asks for.
     fn together(&self) -> Vec<TogetherOptions> {
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
-        let options = |sequences: &u32| TogetherOptions {
-            sequences: *sequences as usize,
-            prompt: first(&self.prompt),
-            generate: first(&self.generate),
-            repetitions: self.repetitions as usize,
+        let options = |sequences: &u32| {
+            TogetherOptions::default()
+                .with_sequences(*sequences as usize)
+                .with_prompt(first(&self.prompt))
+                .with_generate(first(&self.generate))
+                .with_repetitions(self.repetitions as usize)
         };
         self.sequences.iter().map(options).collect()
     }
@@ -165,19 +166,18 @@ impl BenchCommand {
         let wanted = [of("pp", &self.prompt), of("tg", &self.generate)].concat();
         let mut measured = Vec::new();
         for (kind, tokens) in wanted.into_iter().filter(|(_, tokens)| *tokens > 0) {
-            let options = BenchOptions {
-                prompt: if kind == "pp" { tokens } else { 0 },
-                generate: if kind == "tg" { tokens } else { 0 },
-                depth: self.depth,
-                repetitions: self.repetitions as usize,
-                warm_up: true,
-                cancel: None,
-            };
+            let options = BenchOptions::default()
+                .with_prompt(if kind == "pp" { tokens } else { 0 })
+                .with_generate(if kind == "tg" { tokens } else { 0 })
+                .with_depth(self.depth)
+                .with_repetitions(self.repetitions as usize)
+                .with_warm_up(true);
             let result = pipeline.bench(&options, &mut |stage| {
                 bar.set_message(match stage {
                     BenchProgress::WarmUp => "warming up".to_owned(),
                     BenchProgress::Prompt(count) => format!("prompt of {tokens}: {count}"),
                     BenchProgress::Generate(count) => format!("generation of {tokens}: {count}"),
+                    _ => "measuring".to_owned(),
                 });
             })?;
             let rate = if kind == "pp" { result.prompt } else { result.generate };

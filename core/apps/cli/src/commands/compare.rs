@@ -117,7 +117,7 @@ impl CompareCommand {
         bar: &ProgressBar,
     ) -> Result<PerplexityResult, Failure> {
         let threads = self.model.load_options().threads;
-        let options = PerplexityOptions { threads, cancel: Some(interrupt::flag()?) };
+        let options = PerplexityOptions::default().with_threads(threads).with_cancel(interrupt::flag()?);
         let made = opened.pipeline.perplexity(chunks, against, &options, &mut |at| {
             bar.set_message(format!("{}: {}", opened.name, scored_text::message(&at)));
         });
@@ -132,14 +132,13 @@ impl CompareCommand {
         bar: &ProgressBar,
     ) -> Result<Side, Failure> {
         let pipeline = &opened.pipeline;
-        let options = BenchOptions {
-            prompt: self.prompt,
-            generate: self.generate,
-            depth: 0,
-            repetitions: self.repetitions as usize,
-            warm_up: true,
-            cancel: Some(interrupt::flag()?),
-        };
+        let options = BenchOptions::default()
+            .with_prompt(self.prompt)
+            .with_generate(self.generate)
+            .with_depth(0)
+            .with_repetitions(self.repetitions as usize)
+            .with_warm_up(true)
+            .with_cancel(interrupt::flag()?);
         let measured = self.prompt + self.generate > 0;
         let speed = measured.then(|| {
             pipeline

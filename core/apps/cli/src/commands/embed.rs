@@ -152,7 +152,9 @@ impl EmbedCommand {
         sequences: &[Vec<u32>],
     ) -> Result<(Vec<f32>, usize), Failure> {
         let normalisation = if self.normalize { Normalisation::Euclidean } else { Normalisation::None };
-        let options = EmbeddingOptions { pooling: self.pooling.map(PoolingArgument::pooling), normalisation };
+        let options = EmbeddingOptions::default()
+            .with_pooling(self.pooling.map(PoolingArgument::pooling))
+            .with_normalisation(normalisation);
         let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
         let _at_once = interrupt::at_once()?;
         let vectors = pipeline.embed(&sequences, &options).into_iter().enumerate();

@@ -47,10 +47,9 @@ impl ImatrixCommand {
         }));
         let pipeline = self.model.open_wrapped(wrapper)?;
         let chunks = TextChunks::of_text(&**pipeline.tokenizer()?, &text, context, self.text.chunks())?;
-        let options = PerplexityOptions {
-            threads: self.model.load_options().threads,
-            cancel: Some(interrupt::flag()?),
-        };
+        let options = PerplexityOptions::default()
+            .with_threads(self.model.load_options().threads)
+            .with_cancel(interrupt::flag()?);
         let bar = progress::spinner("measuring");
         let made = pipeline.perplexity(&chunks, Against::Nothing, &options, &mut |at| {
             bar.set_message(scored_text::message(&at));

@@ -69,8 +69,9 @@ impl LogitsCommand {
             let last = tokens.len().saturating_sub(1);
             return Err(Failure::Usage(format!("--decode-from {index} is past the last token, {last}")));
         }
-        let options =
-            LogitsOptions { chunk: Some(self.model.load_options().chunk), decode_from: self.decode_from };
+        let options = LogitsOptions::default()
+            .with_chunk(self.model.load_options().chunk)
+            .with_decode_from(self.decode_from);
         let vocabulary = pipeline.vocabulary();
         let mut file = OutputFile::create(&self.out, self.force, &[&model])?;
         self.write(&pipeline, &tokens, &options, &mut file)?;

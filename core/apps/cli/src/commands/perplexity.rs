@@ -81,10 +81,9 @@ impl PerplexityCommand {
             (None, Some(file)) => Against::Save(file),
             (None, None) => Against::Nothing,
         };
-        let options = PerplexityOptions {
-            threads: self.model.load_options().threads,
-            cancel: Some(interrupt::flag()?),
-        };
+        let options = PerplexityOptions::default()
+            .with_threads(self.model.load_options().threads)
+            .with_cancel(interrupt::flag()?);
         let bar = progress::spinner("scoring");
         let made = pipeline.perplexity(&chunks, against, &options, &mut |at| {
             bar.set_message(scored_text::message(&at));

@@ -47,11 +47,11 @@ impl RenderCommand {
         let messages =
             read_list(Path::new(messages), "messages")?.into_iter().map(joined).collect::<Vec<_>>();
         let given = self.template.render_options()?;
-        let options = |given: &pipeline::RenderOptions| RenderOptions {
-            add_generation_prompt: !self.no_generation_prompt,
-            tools: given.tools.clone(),
-            extra: given.arguments.clone(),
-            ..RenderOptions::default()
+        let options = |given: &pipeline::RenderOptions| {
+            RenderOptions::default()
+                .with_add_generation_prompt(!self.no_generation_prompt)
+                .with_tools(given.tools.clone())
+                .with_extra(given.arguments.clone())
         };
         note_without_effect(&given, &|given| template.render(&messages, &options(given)).ok());
         output::write(&template.render(&messages, &options(&given))?)
@@ -62,14 +62,15 @@ impl RenderCommand {
         let meant = ModelMeant::of(model, &self.specs)?;
         let file = open_model(&meant.path, true)?;
         let registry = self.specs.registry()?;
-        let given = LoadOptions { chat_template: given, ..LoadOptions::default() };
+        let given = LoadOptions::default().with_chat_template(given);
         let given = meant.options(given, &registry)?.chat_template;
         let named = file.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
         let spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
         let (tables, notices) = tokenizer_tables(&registry)?;
         notices.iter().for_each(|notice| report::note(&notice.to_string()));
         let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
-        let tokenizer = file.tokenizer(&TokenizerOptions { pre, tables: Some(tables.clone()) })?;
+        let tokenizer =
+            file.tokenizer(&TokenizerOptions::default().with_pre(pre).with_tables(tables.clone()))?;
         if let Some(given) = given {
             return compile(&given.name, &given.source, &tokenizer);
         }

@@ -177,9 +177,8 @@ impl RunCommand {
         let stop = match &outcome.reason {
             StopReason::EndOfGeneration(id) => json!({ "reason": "end", "token": id }),
             StopReason::StopString(text) => json!({ "reason": "stop", "text": text }),
-            StopReason::MaxTokens => json!({ "reason": "max-tokens" }),
-            StopReason::ContextFull => json!({ "reason": "context-full" }),
             StopReason::Cancelled => json!({ "reason": "interrupted" }),
+            other => json!({ "reason": other.name() }),
         };
         json!({
             "model": self.model.model,

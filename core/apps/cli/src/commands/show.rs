@@ -98,9 +98,10 @@ impl ShowCommand {
 
     fn model(&self, meant: &ModelMeant, registry: &Registry) -> Result<(), Failure> {
         let set = self.set.iter().cloned().collect();
-        let keys = meant.keys(KeyOptions { accept_unread: self.accept_unread.clone(), set });
+        let keys =
+            meant.keys(KeyOptions::default().with_accept_unread(self.accept_unread.clone()).with_set(set));
         let resolved = ResolvedFile::new(open_model(&meant.path, true)?, registry, keys)?;
-        let one = DeviceOptions { threads: Some(1), ..DeviceOptions::default() };
+        let one = DeviceOptions::default().with_threads(1);
         let backend = Device::default().backend(one)?;
         let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
         let (tables, _) = tokenizer_tables(registry)?;

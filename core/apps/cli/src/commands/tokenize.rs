@@ -117,7 +117,7 @@ impl TokenizeCommand {
             report::note(&notice.to_string());
         }
         let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
-        Ok(loaded(&TokenizerOptions { pre, tables: Some(tables) })?)
+        Ok(loaded(&TokenizerOptions::default().with_pre(pre).with_tables(tables))?)
     }
 
     fn read(&self) -> Result<String, Failure> {

@@ -127,12 +127,11 @@ impl TrainGateCommand {
         (bar, cancel): (&ProgressBar, &AtomicBool),
     ) -> Result<Trained, Failure> {
         let (examples, rows) = self.rows(prompts, (bar, cancel))?;
-        let options = GateTrainingOptions {
-            epochs: self.epochs as usize,
-            batch: self.batch_size as usize,
-            learning_rate: self.learning_rate,
-            seed: self.gate_seed,
-        };
+        let options = GateTrainingOptions::default()
+            .with_epochs(self.epochs as usize)
+            .with_batch(self.batch_size as usize)
+            .with_learning_rate(self.learning_rate)
+            .with_seed(self.gate_seed);
         let tokens: usize = examples.iter().map(|example| example.tokens.len()).sum();
         let values = rows.iter().filter_map(|row| row.layers.values().next()).map(Vec::len).sum::<usize>();
         let width = values / tokens.max(1);

@@ -104,7 +104,7 @@ fn directions_are_those_of_the_formulas() {
     for method in ["mean", "pca"] {
         for extra in [&[][..], &["--chunk", "5"]] {
             let path = made(home.path(), method, extra);
-            let file = GgufFile::open(&path, &OpenOptions { mmap: false }).unwrap();
+            let file = GgufFile::open(&path, &OpenOptions::default().with_mmap(false)).unwrap();
             let text =
                 |key: &str| file.metadata().get(key).and_then(|value| value.as_str()).map(str::to_owned);
             assert_eq!(text("general.architecture").as_deref(), Some("controlvector"));

@@ -40,9 +40,9 @@ fn opened(
         command.env("MENAGERIE_STAGE_START", serde_json::to_string(start).unwrap());
         Ok(command)
     };
-    let stages = StageOptions { probe: StageProbe::Never, ..StageOptions::count(2) };
+    let stages = StageOptions::count(2).with_probe(StageProbe::Never);
     let stages = stages.in_processes(StageLauncher(Arc::new(launcher)));
-    let options = LoadOptions { stages: Some(stages), threads: Some(1), ..LoadOptions::default() };
+    let options = LoadOptions::default().with_stages(stages).with_threads(1);
     let opened = TextPipeline::open(&fixture("base/llama/model-f32.gguf"), &options);
     opened.map_err(|error| error.to_string())
 }

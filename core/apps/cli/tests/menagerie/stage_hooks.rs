@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 const TOKENS: [u32; 12] = [3, 14, 15, 9, 26, 5, 35, 8, 97, 93, 2, 38];
 
-const STEPS: LogitsOptions = LogitsOptions { chunk: Some(4), decode_from: Some(9) };
+fn in_fours() -> LogitsOptions {
+    LogitsOptions::default().with_chunk(4).with_decode_from(9)
+}
 
 fn model() -> PathBuf {
     fixture("base/llama/model-f32.gguf").canonicalize().unwrap()
@@ -33,12 +35,10 @@ fn opened(mark: Option<&'static str>, more: &'static [&'static str]) -> TextPipe
             Ok(command)
         }))
     };
-    let load = LoadOptions {
-        threads: Some(1),
-        mmap: !more.contains(&"--no-mmap"),
-        stages: mark.map(|mark| StageOptions::count(2).in_processes(launch(mark))),
-        ..LoadOptions::default()
-    };
+    let load = LoadOptions::default()
+        .with_threads(1)
+        .with_mmap(!more.contains(&"--no-mmap"))
+        .with_stages(mark.map(|mark| StageOptions::count(2).in_processes(launch(mark))));
     TextPipeline::open(&model(), &load).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -54,7 +54,7 @@ fn marked(mark: &str) -> Vec<u32> {
 }
 
 fn bits(pipeline: &TextPipeline) -> Result<Vec<u32>, String> {
-    let made = pipeline.logits(&TOKENS, &STEPS).map_err(|error| error.to_string())?;
+    let made = pipeline.logits(&TOKENS, &in_fours()).map_err(|error| error.to_string())?;
     Ok(made.values.iter().map(|value| value.to_bits()).collect())
 }
 

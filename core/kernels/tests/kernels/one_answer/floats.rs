@@ -104,7 +104,7 @@ fn coarse_half_prompts_follow_the_order() {
     let mut faults = Vec::new();
     for isa in Isa::available() {
         let half_prompts = HalfPrompts::BFloat16;
-        let options = CpuOptions { threads: Some(2), isa: Some(isa), half_prompts, ..CpuOptions::default() };
+        let options = CpuOptions::default().with_threads(2).with_isa(isa).with_half_prompts(half_prompts);
         let cpu = Cpu::with_options(options).unwrap();
         let factors = if cpu.has_half_prompts() { Factors::BFloat16 } else { Factors::Plain };
         let expected = bits(&ordered(&w, &x, factors).unwrap());

@@ -177,11 +177,8 @@ fn sampled(component: &Registered, given: &BTreeMap<String, String>) -> Trial {
         }
         let history: Vec<u32> = (0..turn % 40).map(|_| random.next() % size).collect();
         let draw = || {
-            let options = SamplingOptions {
-                samplers: vec![sampler.clone()],
-                seed: Some(u64::from(turn)),
-                ..SamplingOptions::default()
-            };
+            let options =
+                SamplingOptions::default().with_samplers(vec![sampler.clone()]).with_seed(u64::from(turn));
             Chain::from_options(&options, Arc::default())
                 .and_then(|mut chain| chain.sample(&logits, &history))
         };

@@ -144,7 +144,8 @@ pub(super) fn open(
     let path = folder.path().join(format!("{ID}.toml"));
     std::fs::write(&path, spec(kind, options, scale))?;
     let folders = vec![SpecFolder { path, kind: FolderKind::File }];
-    let registry = Registry::load(&RegistryOptions { folders, allow_shadow: false })?;
+    let registry =
+        Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(false))?;
     let Some(entry) = registry.entry(ID) else {
         return Err(Failure::Failed("the spec is not there".to_owned()));
     };
@@ -168,13 +169,11 @@ pub(super) fn open(
         }
     }
     // Read whole: the folder goes before the model does.
-    let options = LoadOptions {
-        threads: Some(2),
-        kv_type: Some(KvType::F32),
-        arithmetic: Arithmetic::Exact,
-        mmap: false,
-        ..LoadOptions::default()
-    };
+    let options = LoadOptions::default()
+        .with_threads(2)
+        .with_kv_type(KvType::F32)
+        .with_arithmetic(Arithmetic::Exact)
+        .with_mmap(false);
     TextPipeline::open_with(&file, &registry, &options).map_err(|error| named(&error.to_string(), &file))
 }
 
@@ -229,7 +228,7 @@ pub(super) fn said(failure: Failure) -> String {
 
 fn ways<'w>(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<Way<'w>>, String> {
     let logits = |chunk, decode_from| {
-        let options = LogitsOptions { chunk, decode_from };
+        let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
         pipeline.logits(tokens, &options).map(|logits| logits.values)
     };
     let mut ways = vec![("at once", logits(None, None).map_err(|error| error.to_string())?)];
@@ -259,13 +258,11 @@ fn beside(pipeline: &TextPipeline, tokens: &[u32], place: usize) -> Result<Vec<f
     let mut prompts: Vec<Vec<u32>> = vec![vec![3, 1, 4, 1, 5], (7..30).collect()];
     prompts.insert(place, tokens.to_vec());
     let total = prompts.iter().map(Vec::len).sum();
-    let room = SchedulerOptions {
-        sequences: prompts.len(),
-        prefixes: 0,
-        capacity_tokens: total,
-        step_tokens: total,
-        aside_bytes: 0,
-    };
+    let room = SchedulerOptions::default()
+        .with_sequences(prompts.len())
+        .with_prefixes(0)
+        .with_capacity_tokens(total)
+        .with_step_tokens(total);
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), pipeline.hooks().clone(), room)?;
     let mut sequences = Vec::new();
     for prompt in &prompts {

@@ -96,7 +96,7 @@ impl NewCommand {
 
 /// Keys, and tensors with their shapes.
 fn evidence(path: &Path, file: &GgufModel) -> Result<Evidence, Failure> {
-    let container = GgufFile::open(path, &OpenOptions { mmap: true })?;
+    let container = GgufFile::open(path, &OpenOptions::default().with_mmap(true))?;
     let tensors = container.tensors().iter().map(|info| (info.name().to_owned(), info.dims().to_vec()));
     Ok(Evidence::new(file.file(), file.architecture()?.to_owned(), &*file.canonical_keys()?, tensors))
 }

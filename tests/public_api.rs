@@ -1,0 +1,173 @@
+//! The public API can grow without breaking those who use it: options are built with methods, enums of errors and events may get
+//! new variants, and functions that open or write files take whatever stands for a path.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use menagerie_conformance::{root, rust_files};
+use syn::Visibility;
+
+/// Options that are not built with methods, and why.
+const OPTIONS: [(&str, &str); 2] = [
+    (
+        "PoolOptions",
+        "goes to other processes field by field: a new one must not compile until it does so too",
+    ),
+    ("AssembleOptions", "begins with what has no default; its methods are named after what they do"),
+];
+
+/// Fields of options that have no method, and why.
+const FIELDS: [(&str, &str, &str); 2] = [
+    ("RelayOptions", "name", "given to `new`: a relay has no name of its own"),
+    ("RelayOptions", "layers", "given to `new`: there is no layer that every model has"),
+];
+
+/// Endings of names of enums that grow with what can go wrong or happen.
+const GROWING: [&str; 10] =
+    ["Error", "ErrorKind", "Fault", "FaultKind", "Cause", "Event", "Progress", "Reason", "Notice", "End"];
+
+/// A source file of the crates that others use.
+struct Source {
+    inside: String,
+    text: String,
+    items: Vec<syn::Item>,
+}
+
+fn sources() -> Vec<Source> {
+    let read = |path: std::path::PathBuf| {
+        let inside = path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+        let is_public = inside.contains("/src/")
+            && !["core/testkit/", "core/kernels/check/", "core/apps/", "/tests/", "/tests.rs", "_tests.rs"]
+                .iter()
+                .any(|part| inside.contains(part));
+        let text = is_public.then(|| std::fs::read_to_string(&path).unwrap())?;
+        let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{inside}: {error}"));
+        Some(Source { inside, text, items: file.items })
+    };
+    rust_files(&root().join("core")).into_iter().filter_map(read).collect()
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+fn may_grow(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("non_exhaustive"))
+}
+
+/// What is wrong with the options of a file.
+fn options_faults(source: &Source, item: &syn::ItemStruct) -> Vec<String> {
+    let (name, inside) = (item.ident.to_string(), &source.inside);
+    let mut faults = Vec::new();
+    if OPTIONS.iter().any(|(known, _)| *known == name) {
+        return faults;
+    }
+    if !may_grow(&item.attrs) {
+        faults
+            .push(format!("{inside}: `{name}` lacks #[non_exhaustive]: a new option would break its users"));
+    }
+    for field in item.fields.iter().filter(|field| is_public(&field.vis)) {
+        let field = field.ident.as_ref().unwrap().to_string();
+        let is_excused = FIELDS.iter().any(|(of, known, _)| *of == name && *known == field);
+        if !is_excused && !source.text.contains(&format!("with_{field}(")) {
+            faults.push(format!("{inside}: `{name}` has no method `with_{field}`"));
+        }
+    }
+    faults
+}
+
+#[test]
+fn options_are_built_with_methods_and_may_grow() {
+    let (sources, mut seen, mut faults) = (sources(), Vec::new(), Vec::new());
+    for source in &sources {
+        for item in &source.items {
+            let syn::Item::Struct(item) = item else { continue };
+            let name = item.ident.to_string();
+            if is_public(&item.vis) && (name.ends_with("Options") || name == "Request") {
+                faults.extend(options_faults(source, item));
+                seen.push(name);
+            }
+        }
+    }
+    assert!(seen.len() > 20, "the test sees only {seen:?}");
+    for (name, _) in OPTIONS {
+        assert!(seen.iter().any(|one| one == name), "`{name}` is excused and does not exist");
+    }
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+#[test]
+fn enums_of_errors_and_events_may_grow() {
+    let (mut seen, mut faults) = (0, Vec::new());
+    for source in &sources() {
+        for item in &source.items {
+            let syn::Item::Enum(item) = item else { continue };
+            let name = item.ident.to_string();
+            if !is_public(&item.vis) || !GROWING.iter().any(|end| name.ends_with(end)) {
+                continue;
+            }
+            seen += 1;
+            if !may_grow(&item.attrs) {
+                faults.push(format!(
+                    "{}: `{name}` lacks #[non_exhaustive]: a new variant would break its users",
+                    source.inside
+                ));
+            }
+        }
+    }
+    assert!(seen > 20, "the test sees only {seen} enums");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Functions of a file that are public, with the methods of its types.
+fn functions(items: &[syn::Item]) -> Vec<&syn::Signature> {
+    let of = |item| match item {
+        &syn::Item::Fn(ref function) if is_public(&function.vis) => vec![&function.sig],
+        &syn::Item::Impl(ref block) if block.trait_.is_none() => {
+            let methods = block.items.iter().filter_map(|inner| match inner {
+                syn::ImplItem::Fn(method) if is_public(&method.vis) => Some(&method.sig),
+                _ => None,
+            });
+            methods.collect()
+        }
+        _ => Vec::new(),
+    };
+    items.iter().flat_map(of).collect()
+}
+
+/// Whether a type is a path with this last name.
+fn is_named(ty: &syn::Type, name: &str) -> bool {
+    matches!(ty, syn::Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == name))
+}
+
+/// Whether an argument is `&Path`, and whether it is `impl AsRef<..>`.
+fn takes(argument: &syn::FnArg) -> [bool; 2] {
+    let syn::FnArg::Typed(argument) = argument else { return [false; 2] };
+    match &*argument.ty {
+        syn::Type::Reference(reference) => [is_named(&reference.elem, "Path"), false],
+        syn::Type::ImplTrait(bounds) => {
+            let is_as_ref = |bound: &syn::TypeParamBound| {
+                matches!(bound, syn::TypeParamBound::Trait(bound)
+                    if bound.path.segments.last().is_some_and(|last| last.ident == "AsRef"))
+            };
+            [false, bounds.bounds.iter().any(is_as_ref)]
+        }
+        _ => [false; 2],
+    }
+}
+
+#[test]
+fn functions_that_open_and_write_files_take_what_stands_for_a_path() {
+    let verbs = ["open", "read", "write", "create", "load", "inspect", "serve", "begin"];
+    let (mut seen, mut faults) = (0, Vec::new());
+    for source in &sources() {
+        for signature in functions(&source.items) {
+            let name = signature.ident.to_string();
+            let taken: Vec<[bool; 2]> = signature.inputs.iter().map(takes).collect();
+            seen += usize::from(taken.iter().any(|[_, as_ref]| *as_ref));
+            if taken.iter().any(|[path, _]| *path) && verbs.iter().any(|verb| name.starts_with(verb)) {
+                faults.push(format!("{}: `{name}` takes `&Path`; take `impl AsRef<Path>`", source.inside));
+            }
+        }
+    }
+    assert!(seen > 30, "the test sees only {seen} functions with paths");
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
