@@ -23,11 +23,12 @@ pub(crate) struct Inspected {
     pub(crate) name: Option<String>,
     /// Its architecture as stated: `general.architecture`, or a class.
     pub(crate) architecture: Option<String>,
-    /// Its licence, where it is stated.
-    pub(crate) licence: Option<String>,
+    /// Its license, where it is stated.
+    pub(crate) license: Option<String>,
     /// The tokenizer in a line.
     pub(crate) tokenizer: Option<String>,
     /// The chat template.
+    #[serde(rename = "chat_template")]
     pub(crate) template: Option<String>,
     /// Keys in the order of the file.
     pub(crate) keys: Vec<Key>,
@@ -47,6 +48,7 @@ pub(crate) struct InspectedFile {
 pub(crate) struct Key {
     pub(crate) name: String,
     /// Its type as the format names it.
+    #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) value: Value,
 }
@@ -58,6 +60,7 @@ pub(crate) struct Tensor {
     /// In the order of the format: of a GGUF the contiguous one first, of safetensors last.
     pub(crate) dims: Vec<u64>,
     /// Its element type as the format names it.
+    #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) bytes: u64,
 }

@@ -34,7 +34,7 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
     let first = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     inspected.architecture = first("/architectures/0").or_else(|| first("/model_type"));
     inspected.name = first("/_name_or_path").filter(|name| !name.is_empty());
-    inspected.licence = licence(folder);
+    inspected.license = license(folder);
     let tokenizer = json(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
     inspected.template = template(folder, &tokenizer);
     inspected.tokenizer = tokenizer_line(folder, &tokenizer)?;
@@ -84,7 +84,7 @@ fn flatten(path: &str, value: &Value, keys: &mut Vec<Key>) {
 }
 
 /// `license:` of the README's head.
-fn licence(folder: &Path) -> Option<String> {
+fn license(folder: &Path) -> Option<String> {
     let readme = std::fs::read_to_string(folder.join("README.md")).ok()?;
     let head = readme.strip_prefix("---")?.split("\n---").next()?;
     let line = head.lines().find_map(|line| line.strip_prefix("license:"))?;

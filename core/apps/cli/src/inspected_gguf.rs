@@ -31,7 +31,7 @@ pub(crate) fn open(path: &Path) -> Result<Inspected, Failure> {
         files: file.paths().iter().map(size).collect(),
         name: text("general.name").map(str::to_owned),
         architecture: text("general.architecture").map(str::to_owned),
-        licence: text("general.license").map(str::to_owned),
+        license: text("general.license").map(str::to_owned),
         tokenizer: tokenizer(metadata),
         template: text("tokenizer.chat_template").map(str::to_owned),
         keys: metadata.iter().map(key).collect(),

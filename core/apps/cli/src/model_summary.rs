@@ -39,8 +39,8 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
     lines.push(("context", trained));
     lines.extend(parts_of(config).iter().map(|part| ("plugin", part.line())));
     lines.extend(text_lines(resolved, tables));
-    if let Some(licence) = text_key(resolved, "general.license") {
-        lines.push(("licence", licence));
+    if let Some(license) = text_key(resolved, "general.license") {
+        lines.push(("license", license));
     }
     lines.push(("sampling", sampling_text(resolved)));
     lines.push(("memory", memory_line(resolved, assembly)));

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use serde::Serialize;
+use serde_json::Value;
 use std::io::{ErrorKind, Write};
 
 /// Writes text as it is and flushes.
@@ -22,9 +23,45 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     write(&format!("{text}\n"))
 }
 
-/// Writes a value as indented JSON.
+/// Version of the JSON that commands print: it grows when a key is renamed or removed, or its meaning changes.
+const SCHEMA: u32 = 1;
+
+/// What a command prints as JSON: an object, with the version first.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+/// Writes an object as indented JSON, with `"schema": 1` in front. Lists of plain values stay on one line: an embedding has
+/// hundreds of numbers.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    line(&serde_json::to_string_pretty(value)?)
+    let document = serde_json::to_value(Document { schema: SCHEMA, value })?;
+    line(&indented(&document, 0)?)
+}
+
+/// JSON with two spaces for each level.
+fn indented(value: &Value, level: usize) -> Result<String, Failure> {
+    let (open, close, items): (_, _, Vec<String>) = match value {
+        Value::Object(object) if !object.is_empty() => {
+            let item = |(key, value): (&String, &Value)| {
+                Ok(format!("{}: {}", serde_json::to_string(key)?, indented(value, level + 1)?))
+            };
+            ('{', '}', object.iter().map(item).collect::<Result<_, Failure>>()?)
+        }
+        Value::Array(list) if list.iter().any(|one| one.is_object() || one.is_array()) => {
+            let items = list.iter().map(|one| indented(one, level + 1));
+            ('[', ']', items.collect::<Result<_, Failure>>()?)
+        }
+        Value::Array(list) => {
+            let items: Vec<String> = list.iter().map(ToString::to_string).collect();
+            return Ok(format!("[{}]", items.join(", ")));
+        }
+        other => return Ok(other.to_string()),
+    };
+    let (inner, outer) = ("  ".repeat(level + 1), "  ".repeat(level));
+    Ok(format!("{open}\n{inner}{}\n{outer}{close}", items.join(&format!(",\n{inner}"))))
 }
 
 /// Writes rows in columns as wide as their widest cell.
@@ -58,4 +95,33 @@ pub(crate) fn bytes(count: u64) -> String {
 /// `1 file`, `3 files`.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_indented_and_lists_of_numbers_are_not() {
+        let value = serde_json::json!({
+            "schema": 1, "a": [1, 2.5, "x\n"], "b": [[1, 2], []], "c": {}, "d": [{ "e": null }],
+        });
+        let text = indented(&value, 0).unwrap();
+        let expected = r#"{
+  "schema": 1,
+  "a": [1, 2.5, "x\n"],
+  "b": [
+    [1, 2],
+    []
+  ],
+  "c": {},
+  "d": [
+    {
+      "e": null
+    }
+  ]
+}"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    }
 }

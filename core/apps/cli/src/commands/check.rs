@@ -157,13 +157,13 @@ impl CheckCommand {
 
     fn as_json(&self, found: &Found, good: bool) -> Value {
         json!({
-            "what": found.what,
+            "model": found.what,
             "good": good,
             "architecture": found.architecture,
             "faults": found.faults,
             "notes": found.notes,
-            "tokenizer": found.tokenizer,
-            "chat": found.chat,
+            "tokenizer_fault": found.tokenizer,
+            "chat_template_fault": found.chat,
             "compared": found.comparison.as_ref().map_or(&[][..], |comparison| &comparison.compared),
             "left_out": found.comparison.as_ref().map_or(&[][..], |comparison| &comparison.left_out),
             "against": found.against,

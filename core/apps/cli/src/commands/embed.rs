@@ -79,15 +79,14 @@ impl EmbedCommand {
         let (rows, width) = computed?;
         match &self.out {
             Some(out) => self.write(out, &rows, width),
-            // On one line: a vector has hundreds of numbers.
-            None => output::line(&serde_json::to_string(&Printed {
+            None => output::json(&Printed {
                 model: pipeline.name().to_owned(),
                 pooling,
                 normalized: self.normalize,
                 dimension: width,
                 tokens: sequences.iter().map(Vec::len).collect(),
                 embedding: rows.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(),
-            })?),
+            }),
         }
     }
 

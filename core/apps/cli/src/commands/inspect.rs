@@ -11,7 +11,7 @@ use menagerie::registry::Registry;
 use menagerie::spec::{glob_matches, nearest};
 use serde_json::json;
 
-/// Show what is in a model's file: keys, tensors, tokenizer, chat template, licence
+/// Show what is in a model's file: keys, tensors, tokenizer, chat template, license
 ///
 /// For any GGUF or safetensors file and any folder of Hugging Face, whether its architecture is known or not: nothing is
 /// interpreted. What the engine makes of a model is shown by `show`.
@@ -114,7 +114,7 @@ impl InspectCommand {
             .as_ref()
             .map(|text| format!("{} characters (--template)", text.chars().count()));
         lines.push(("chat template", template.unwrap_or_else(|| "none".to_owned())));
-        lines.extend(inspected.licence.clone().map(|licence| ("licence", licence)));
+        lines.extend(inspected.license.clone().map(|license| ("license", license)));
         output::line(&self.file)?;
         for (name, value) in lines {
             output::line(&format!("  {name:<14} {value}"))?;

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use menagerie::registry::{Entry, Origin, RecipeEntry, Registry};
 use menagerie::spec::{Heading, nearest};
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// List the architectures and recipes that can be run, and where each comes from
@@ -155,9 +156,9 @@ impl ListCommand {
             registry.recipes().iter().filter(|entry| self.wants_recipe(entry)).collect();
         if self.json {
             let all = listed.iter().map(|one| serde_json::to_value(wide(one, &registry)));
-            let mut all = all.collect::<Result<Vec<_>, _>>()?;
-            all.extend(recipes.iter().map(|entry| recipe_listing::as_json(entry)));
-            return output::json(&all);
+            let all = all.collect::<Result<Vec<_>, _>>()?;
+            let recipes: Vec<_> = recipes.iter().map(|entry| recipe_listing::as_json(entry)).collect();
+            return output::json(&json!({ "architectures": all, "recipes": recipes }));
         }
         let (good, faulty): (Vec<&Listed>, Vec<&Listed>) = listed.iter().partition(|one| one.error.is_none());
         if self.names {

@@ -22,7 +22,7 @@ pub(crate) struct ModelsCommand {
 enum Action {
     /// List models with name, size and source
     List,
-    /// List the models that `run` and `pull` know by a short name, with size, licence and quantisations
+    /// List the models that `run` and `pull` know by a short name, with size, license and quantizations
     ///
     /// Those of the program, and those of `models.toml` in a spec folder.
     Available {
@@ -71,7 +71,7 @@ impl ModelsCommand {
 fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
     let models = hub.installed()?;
     if json {
-        return output::json(&models);
+        return output::json(&json!({ "models": models }));
     }
     if models.is_empty() {
         return output::line(NONE);
@@ -92,7 +92,7 @@ fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
     names.notes.iter().for_each(|note| report::note(note));
     if json {
         let files = |model: &CatalogModel| -> Vec<Value> {
-            let file = |file: &CatalogFile| json!({ "quantisation": file.quantisation, "file": file.file, "bytes": file.bytes, "sha256": file.sha256 });
+            let file = |file: &CatalogFile| json!({ "quantization": file.quantisation, "file": file.file, "bytes": file.bytes, "sha256": file.sha256 });
             model.files.iter().map(file).collect()
         };
         let one = |model: &CatalogModel| {
@@ -102,7 +102,7 @@ fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
                 "table": model.table,
             })
         };
-        return output::json(&models.iter().map(one).collect::<Vec<_>>());
+        return output::json(&json!({ "models": models.iter().map(one).collect::<Vec<_>>() }));
     }
     let row = |model: &CatalogModel| {
         let default = model.files.iter().find(|file| file.quantisation == model.default);
@@ -114,7 +114,7 @@ fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
             model.license.clone(),
         ]
     };
-    output::table(&["name", "size", "quantisations", "licence"], &models.iter().map(row).collect::<Vec<_>>())
+    output::table(&["name", "size", "quantizations", "license"], &models.iter().map(row).collect::<Vec<_>>())
 }
 
 fn remove(hub: &Hub, name: &str, json: bool) -> Result<(), Failure> {
@@ -143,9 +143,8 @@ fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {
         verdicts.push((model, verdict));
     }
     if json {
-        output::json(
-            &verdicts.iter().map(|(model, verdict)| verdict_json(model, verdict)).collect::<Vec<_>>(),
-        )?;
+        let all: Vec<Value> = verdicts.iter().map(|(model, verdict)| verdict_json(model, verdict)).collect();
+        output::json(&json!({ "models": all }))?;
     } else {
         for (model, verdict) in &verdicts {
             let word = match verdict {

@@ -32,7 +32,10 @@ impl PullCommand {
         let _at_once = interrupt::at_once()?;
         let path = hub.pull(&reference, &mut progress::Bar::default())?;
         if self.json {
-            return output::json(&serde_json::json!({ "name": reference.to_string(), "path": path }));
+            let installed = hub.installed()?.into_iter().find(|model| model.path == path);
+            let none =
+                || Failure::about(path.display(), "was fetched, but is not among the installed models");
+            return output::json(&installed.ok_or_else(none)?);
         }
         output::line(&path.display().to_string())
     }

@@ -6,6 +6,7 @@ use crate::model_arguments::ModelArguments;
 use crate::{interrupt, output, prompt};
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Score documents for a query with a reranker, the best first
@@ -61,7 +62,7 @@ impl RerankCommand {
         }
         scored.sort_by(|one, other| other.score.total_cmp(&one.score));
         if self.json {
-            return output::json(&scored);
+            return output::json(&json!({ "documents": scored }));
         }
         let row = |one: &Scored| {
             vec![format!("{:.6}", one.score), (one.index + 1).to_string(), one.document.to_owned()]

@@ -27,7 +27,7 @@ use std::path::Path;
 
 /// Show an architecture, or what it makes of a model's file
 ///
-/// Of a model, in a few lines: parameters, types, vocabulary, chat template, licence, memory. With options: every
+/// Of a model, in a few lines: parameters, types, vocabulary, chat template, license, memory. With options: every
 /// resolved value with its layers and where it came from (file, tensors, spec or default), the facts that only logits
 /// can check, tensors, and what is ignored.
 #[derive(Args)]

@@ -8,6 +8,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::spec::KeyValue;
 use menagerie::synth::{Quantisation, Synthesis};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -55,7 +56,7 @@ impl SynthCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         if self.shape.iter().any(|shape| shape == "list") {
             return if self.json {
-                output::json(&shapes()?)
+                output::json(&json!({ "shapes": shapes()? }))
             } else {
                 output::line(&shape_names()?.join("\n"))
             };

@@ -89,10 +89,14 @@ fn scores_are_hfs() {
     let json =
         menagerie(home.path(), &["rerank", &rank, "what is a zoo?", documents[1], documents[0], "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json.good()).unwrap();
-    let found: Vec<f32> =
-        json.as_array().unwrap().iter().map(|one| one["score"].as_f64().unwrap() as f32).collect();
+    let found: Vec<f32> = json["documents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["score"].as_f64().unwrap() as f32)
+        .collect();
     near(&found, &reference("bert-rank", "pair_scores")[..2]);
-    assert_eq!(json[0]["index"], 1, "the best first");
+    assert_eq!(json["documents"][0]["index"], 1, "the best first");
     std::fs::write(home.path().join("documents"), documents.join("\n")).unwrap();
     let table = menagerie(home.path(), &["rerank", &rank, "what is a zoo?", "-f", "documents"]).good();
     assert!(table.lines().nth(1).unwrap().ends_with(documents[0]), "{table}");

@@ -46,7 +46,7 @@ fn a_model_is_pulled_listed_verified_and_removed() {
     assert!(run(&["models"]).good().contains(&name));
     // P15: `--json` goes before and after the action.
     for arguments in [["models", "--json", "list"], ["models", "list", "--json"]] {
-        assert_eq!(json(&run(&arguments).good())[0]["name"], *name);
+        assert_eq!(json(&run(&arguments).good())["models"][0]["name"], *name);
     }
     assert_eq!(run(&["models", "path", "org/repo"]).good(), path);
     assert_eq!(json(&run(&["models", "path", &name, "--json"]).good())["path"], path.trim());
@@ -56,8 +56,8 @@ fn a_model_is_pulled_listed_verified_and_removed() {
     let bad = run(&["models", "verify", "--json"]);
     assert_eq!(bad.code, Some(1));
     // A12: the verdict is a word in every case.
-    assert_eq!(json(&bad.out)[0]["verdict"], "bad");
-    assert!(json(&bad.out)[0]["reason"].as_str().unwrap().contains(HELLO));
+    assert_eq!(json(&bad.out)["models"][0]["verdict"], "bad");
+    assert!(json(&bad.out)["models"][0]["reason"].as_str().unwrap().contains(HELLO));
     run(&["models", "remove", &name]).good();
     run(&["models", "remove", &name]).fails_with(&["is not on this machine"]);
     // P15: nothing to verify is said.
@@ -218,10 +218,10 @@ fn short_names_are_listed() {
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     let json: serde_json::Value =
         serde_json::from_str(&menagerie(home.path(), &["models", "available", "--json"]).good()).unwrap();
-    let all = json.as_array().unwrap();
+    let all = json["models"].as_array().unwrap();
     assert_eq!(all.len() + 1, table.lines().count());
     let whole = |one: &serde_json::Value| {
-        one["files"].as_array().unwrap().iter().any(|file| file["quantisation"] == one["default"])
+        one["files"].as_array().unwrap().iter().any(|file| file["quantization"] == one["default"])
             && one["license"].as_str().is_some_and(|text| !text.is_empty())
     };
     assert!(all.iter().all(whole), "{json}");

@@ -83,7 +83,7 @@ fn safetensors_are_read_by_their_header() {
     assert_eq!(json["format"], "safetensors");
     let tensors = json["tensors"].as_array().unwrap();
     let logits = tensors.iter().find(|tensor| tensor["name"] == "logits_prompt").unwrap();
-    assert_eq!((&logits["kind"], &logits["dims"][0]), (&json!("F32"), &json!(48)));
+    assert_eq!((&logits["type"], &logits["dims"][0]), (&json!("F32"), &json!(48)));
     // Cut off, it is refused: the header speaks of more.
     let bytes = std::fs::read(file).unwrap();
     let cut = home.path().join("cut.safetensors");

@@ -7,7 +7,9 @@ fn list_has_the_built_in_architectures() {
     let home = tempfile::tempdir().unwrap();
     let json: serde_json::Value =
         serde_json::from_str(&menagerie(home.path(), &["list", "--json"]).good()).unwrap();
-    let ids: Vec<&str> = json.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    let list = |key: &str| json[key].as_array().unwrap().iter();
+    let all = || list("architectures").chain(list("recipes"));
+    let ids: Vec<&str> = all().map(|one| one["id"].as_str().unwrap()).collect();
     let specs = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../specs")).unwrap();
     let specs = specs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut wanted: Vec<String> = specs
@@ -24,9 +26,7 @@ fn list_has_the_built_in_architectures() {
     recipes.sort_unstable();
     wanted.extend(recipes);
     assert_eq!(ids, wanted);
-    assert!(
-        json.as_array().unwrap().iter().all(|one| one["origin"].as_str().unwrap().starts_with("built-in"))
-    );
+    assert!(all().all(|one| one["origin"].as_str().unwrap().starts_with("built-in")));
     let list = menagerie(home.path(), &["list"]).good();
     assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
     insta::assert_snapshot!("list", list);

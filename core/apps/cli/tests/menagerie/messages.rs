@@ -74,7 +74,7 @@ fn help_states_defaults() {
 fn shapes_are_listed_in_json() {
     let home = tempfile::tempdir().unwrap();
     let list = menagerie(home.path(), &["synth", "llama", "--shape", "list", "--json"]).good();
-    assert!(serde_json::from_str::<Value>(&list).unwrap()["llama-3.2-1b"].is_object(), "{list}");
+    assert!(serde_json::from_str::<Value>(&list).unwrap()["shapes"]["llama-3.2-1b"].is_object(), "{list}");
     assert!(
         menagerie(home.path(), &["synth", "--help"])
             .good()

@@ -46,7 +46,7 @@ fn a_dropped_table_names_models_everywhere() {
     assert!(listed.contains("mine ") && listed.contains("smollm2 "), "{listed}");
     let json: serde_json::Value =
         serde_json::from_str(&run(&["models", "available", "--json"]).good()).unwrap();
-    let own = json.as_array().unwrap().iter().find(|model| model["name"] == "mine").unwrap();
+    let own = json["models"].as_array().unwrap().iter().find(|model| model["name"] == "mine").unwrap();
     assert!(own["table"].as_str().unwrap().ends_with("specs/models.toml"), "{own}");
     let offered = |words: &[&str]| {
         let mut command = command(home, &server.address, &["--", "menagerie"]);
@@ -72,7 +72,7 @@ fn a_table_replaces_names_only_where_it_may() {
         let arguments = [&["models", "available", "--json"][..], more].concat();
         let call = with(home, &server.address, &arguments);
         let json: serde_json::Value = serde_json::from_str(&call.out).unwrap();
-        let all = json.as_array().unwrap().clone();
+        let all = json["models"].as_array().unwrap().clone();
         let own: Vec<_> = all.iter().filter(|model| model["name"] == "smollm2").collect();
         assert_eq!(own.len(), 1);
         (own[0]["repository"].as_str().unwrap().to_owned(), call.err)
@@ -106,7 +106,7 @@ fn a_faulty_table_is_said_where_it_matters() {
     asked.fails_with(&[
         "names/models.toml:11:9",
         "model[0] (mine), file[0].file: not a path",
-        "mend it there",
+        "correct it there",
     ]);
     let chat = chat_model(home);
     // A path needs no table.

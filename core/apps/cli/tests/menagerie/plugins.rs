@@ -33,7 +33,7 @@ fn nothing_is_loaded_unless_it_is_asked_for() {
     let (home, file) = home();
     let home = home.path();
     let none = json(menagerie(home, &["plugin", "list", "--json"]));
-    assert_eq!(none, serde_json::json!({ "plugins": [], "refused": [] }));
+    assert_eq!(none, serde_json::json!({ "schema": 1, "plugins": [], "refused": [] }));
     assert!(menagerie(home, &["plugin", "list"]).good().contains("--plugin-dir DIR"));
     let listed = json(menagerie(home, &["--plugin-dir", "plugins", "plugin", "list", "--json"]));
     let plugin = &listed["plugins"][0];

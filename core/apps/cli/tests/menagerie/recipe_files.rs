@@ -123,8 +123,7 @@ fn recipes_of_spec_folders_are_listed() {
         "{list}"
     );
     let json: Value = serde_json::from_str(&menagerie(home.path(), &["list", "--json"]).good()).unwrap();
-    let recipes: Vec<&Value> =
-        json.as_array().unwrap().iter().filter(|one| one["kind"] == "recipe").collect();
+    let recipes: Vec<&Value> = json["recipes"].as_array().unwrap().iter().collect();
     let mine = recipes.iter().find(|one| one["id"] == "mine").unwrap();
     assert_eq!(mine["base"]["model"], "org/some-long-name-of-a-model");
     assert_eq!(mine["adapters"][0]["kind"], "lora");

@@ -79,7 +79,7 @@ fn two_specs_are_compared() {
     assert_eq!(lines[1], "+ feed_forward.dense.activation = \"gelu-erf\"  # talker.toml:8");
     assert!(menagerie(home.path(), &["spec", "diff", "llama", "llama"]).good().contains("state the same"));
     let report = json(&menagerie(home.path(), &["spec", "diff", "llama", "talker.toml", "--json"]).good());
-    assert_eq!(report[0]["second"]["value"], "\"gelu-erf\"", "{report}");
+    assert_eq!(report["differences"][0]["second"]["value"], "\"gelu-erf\"", "{report}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn kinds_and_schema_are_told() {
         assert!(out.contains(part), "`{part}` is not in:\n{out}");
     }
     let report = json(&menagerie(home.path(), &["spec", "kinds", "moe", "--json"]).good());
-    assert_eq!(report[0]["family"], "feed-forward", "{report}");
+    assert_eq!(report["kinds"][0]["family"], "feed-forward", "{report}");
     menagerie(home.path(), &["spec", "kinds", "atention"]).fails_with(&["`attention`"]);
     let schema = json(&menagerie(home.path(), &["spec", "schema"]).good());
     assert!(schema["$defs"]["mixer-attention"].is_object());

@@ -71,7 +71,7 @@ pub(crate) fn check(
     faults.extend(tiny.iter().flat_map(|run: &TinyRun| &run.faults).map(wrong));
     if as_json {
         let good = faults.is_empty();
-        output::json(&json!({ "what": name, "good": good, "faults": faults, "notes": notes, "tiny": tiny }))?;
+        output::json(&json!({ "spec": name, "good": good, "faults": faults, "notes": notes, "tiny": tiny }))?;
         return if good { Ok(()) } else { Err(Failure::Reported) };
     }
     for note in &notes {

@@ -7,6 +7,7 @@ use crate::spec_reference::spec_needed;
 use clap::Args;
 use menagerie::spec::Stated;
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Show what two specs state otherwise, with all that each extends
@@ -41,7 +42,7 @@ impl DiffCommand {
         let (first, second) = (self.stated(&self.first)?, self.stated(&self.second)?);
         let differences = differences(first, second);
         if self.json {
-            return output::json(&differences);
+            return output::json(&json!({ "differences": differences }));
         }
         if differences.is_empty() {
             return output::line(&format!("{} and {} state the same", self.first, self.second));

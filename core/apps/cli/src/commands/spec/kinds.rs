@@ -6,6 +6,7 @@ use clap::Args;
 use menagerie::registry::Components;
 use menagerie::spec::kind::Family;
 use menagerie::spec::{KindDescription, nearest};
+use serde_json::json;
 
 /// List the kinds of components, or everything that may be said of one
 ///
@@ -41,7 +42,7 @@ impl KindsCommand {
             })
             .collect();
         let Some(name) = &self.kind else {
-            return if self.json { output::json(&all) } else { listing(&all) };
+            return if self.json { output::json(&json!({ "kinds": all })) } else { listing(&all) };
         };
         let found: Vec<&Listed> = all.iter().filter(|one| one.kind.name == name).collect();
         if found.is_empty() {
@@ -51,7 +52,7 @@ impl KindsCommand {
                 .with_help("`menagerie spec kinds` lists them"));
         }
         if self.json {
-            return output::json(&found);
+            return output::json(&json!({ "kinds": found }));
         }
         found.into_iter().try_for_each(page)
     }

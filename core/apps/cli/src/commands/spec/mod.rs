@@ -35,7 +35,11 @@ enum Verb {
     Explain(explain::ExplainCommand),
     Kinds(kinds::KindsCommand),
     /// Print the JSON Schema of specs, for editors
-    Schema,
+    Schema {
+        /// Print JSON: there is no other form
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl SpecCommand {
@@ -47,7 +51,11 @@ impl SpecCommand {
             Verb::Diff(command) => command.run(),
             Verb::Explain(command) => command.run(),
             Verb::Kinds(command) => command.run(),
-            Verb::Schema => output::json(&json_schema(&Components::linked()?.kinds()?)),
+            // A document of the JSON Schema language, not of ours: it has no version of the output.
+            Verb::Schema { json: _ } => {
+                let schema = json_schema(&Components::linked()?.kinds()?);
+                output::line(&serde_json::to_string_pretty(&schema)?)
+            }
         }
     }
 }
