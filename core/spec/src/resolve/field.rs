@@ -4,6 +4,7 @@ use super::Resolver;
 use super::value::{as_answer, as_number, as_truth};
 use crate::expression::Expression;
 use crate::report::{Provenance, ValueOrigin};
+use crate::source::KeyValue;
 use crate::tree::Place;
 use crate::written::{BySource, Choice, Condition, Scalar, Truth, WrittenField};
 use std::collections::BTreeSet;
@@ -65,7 +66,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// A fault of an expression: of the layer where it can differ between layers, else of the whole model.
+    /// A fault of an expression: of the layer where it can differ between layers, else of the whole model. Where the expression
+    /// depends on a key that was set by hand, the fault is of that setting: the spec is good for other values.
     pub(super) fn expression_fault(
         &mut self,
         at: (&Place, &str),
@@ -74,7 +76,25 @@ impl Resolver<'_> {
         message: String,
     ) {
         let layer = layer.filter(|_| self.values.varies(by));
-        self.fault(at.0, at.1, layer, message);
+        match self.set_by_hand(by, layer) {
+            Some(settings) => {
+                let message = format!("{message}\nnote: {} of spec {} depends on it", at.1, self.spec.id());
+                self.file_fault(layer, settings, message);
+            }
+            None => self.fault(at.0, at.1, layer, message),
+        }
+    }
+
+    /// The settings by hand that an expression depends on, as they are typed.
+    fn set_by_hand(&mut self, by: &Expression, layer: Option<usize>) -> Option<String> {
+        let ValueOrigin::Override { keys } = self.values.origin(by, layer) else { return None };
+        let input = self.input;
+        let typed = |key: &String| match input.overrides.get(key)? {
+            KeyValue::Text(text) => Some(format!("--set {key}={text}")),
+            other => Some(format!("--set {key}={other}")),
+        };
+        let settings: Vec<String> = keys.iter().filter_map(typed).collect();
+        (!settings.is_empty()).then(|| settings.join(" "))
     }
 
     /// A number, before rounding.

@@ -389,3 +389,14 @@ fn a_norm_without_a_common_one_needs_kind_and_eps() {
     let found = parse(&text).unwrap_err().to_string();
     assert!(found.contains("output.norm\n  no `eps` for this norm: give it here or in [norm]"), "{found}");
 }
+
+/// A value of another type than the spec needs is a fault of the setting: the spec is right for every file.
+#[test]
+fn a_wrong_override_is_not_a_fault_of_the_spec() {
+    let llama = spec(&built_in(), "llama");
+    let mut fake = Fake::small(1);
+    fake.overrides.insert("rope.freq_base".into(), KeyValue::Text("abc".into()));
+    let found = fake.refused(&llama);
+    assert!(found.contains("--set rope.freq_base=abc\n") && found.contains("a number is wanted"), "{found}");
+    assert!(found.contains("of spec llama depends on it") && !found.contains(".toml:"), "{found}");
+}
