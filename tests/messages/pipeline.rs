@@ -83,6 +83,8 @@ fn generate() {
     let said = messages![
         GenerateError::EmptyPrompt,
         GenerateError::PromptTooLong { tokens: 3000, context: 2048 },
+        GenerateError::PastPositions { tokens: 3000, positions: 512 },
+        GenerateError::EmptyText,
         GenerateError::TokenOutOfRange { id: 300, index: 2, vocabulary: 256 },
         GenerateError::Options("--top-k and --greedy exclude each other".to_owned()),
         GenerateError::Cancelled,

@@ -3,7 +3,7 @@
 use super::zoo::{ENCODERS, Entry, TOLERANCE, drop_spec, entries, model_file};
 use crate::{Reference, distance};
 use menagerie::model::Pooling;
-use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, LoadOptions, Normalisation};
+use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, LoadOptions, Normalisation, Truncation};
 use std::path::Path;
 
 /// An encoder of the zoo, opened, and its reference.
@@ -101,9 +101,9 @@ impl Opened {
     /// How far the scores of pairs of texts are from the reference; absent where it has none.
     fn pairs(&self, pairs: &[[String; 2]]) -> Option<f32> {
         let score = |[query, document]: &[String; 2]| {
-            let scores = self.pipeline.rerank(query, &[document.as_str()]);
+            let scores = self.pipeline.rerank(query, &[document.as_str()], Truncation::Refuse);
             let scores = scores.unwrap_or_else(|error| panic!("{error}")).remove(0);
-            scores.unwrap_or_else(|error| panic!("{error}"))
+            scores.unwrap_or_else(|error| panic!("{error}")).scores
         };
         let found: Vec<Vec<f32>> = pairs.iter().map(score).collect();
         (!found.is_empty()).then(|| distance(&found, &self.reference.values("pair_scores")))

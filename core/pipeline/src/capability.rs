@@ -31,6 +31,13 @@ pub trait Tokenizing: Send + Sync {
     /// The text cannot be split.
     fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TextError>;
 
+    /// As [`Self::encode_prompt`], with at most `most` tokens: the last tokens of the text are left out, and what stands around
+    /// it stays. Also how many were left out.
+    ///
+    /// # Errors
+    /// As [`Self::encode_prompt`].
+    fn encode_prompt_within(&self, text: &str, most: usize) -> Result<(Vec<u32>, usize), TextError>;
+
     /// The token that every text begins with, where the file asks for one.
     fn beginning(&self) -> Option<u32>;
 
@@ -39,6 +46,18 @@ pub trait Tokenizing: Send + Sync {
     /// # Errors
     /// A text cannot be split.
     fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError>;
+
+    /// As [`Self::encode_pair`], with at most `most` tokens: the last tokens of the longer text are left out, of both once they
+    /// are equally long (`longest_first` of transformers); in a template those of the second. Also how many were left out.
+    ///
+    /// # Errors
+    /// As [`Self::encode_pair`].
+    fn encode_pair_within(
+        &self,
+        first: &str,
+        second: &str,
+        most: usize,
+    ) -> Result<((Vec<u32>, usize), usize), TextError>;
 
     /// The tokens of a text, nothing added.
     ///
@@ -70,6 +89,10 @@ pub trait ChatCapable: Send + Sync {
         messages: &[ChatMessage],
         options: &RenderOptions,
     ) -> Result<RenderedPrompt, TextError>;
+
+    /// What tells this format from others: two formats of one identity make the same prompts of the same messages with the
+    /// same tokenizer.
+    fn identity(&self) -> String;
 }
 
 /// A pipeline whose sequences keep state from step to step, so that it can outlast them: [`crate::StateFile`] asks for one.

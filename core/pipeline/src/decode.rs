@@ -16,7 +16,7 @@ impl Scheduler {
         self.engine.check_tokens(&[token])?;
         let total = sequence.tokens.len() + 1;
         if total > self.engine.context {
-            return Err(GenerateError::PromptTooLong { tokens: total, context: self.engine.context });
+            return Err(self.engine.too_long(total));
         }
         if self.engine.model.looks_ahead() {
             return Err(GenerateError::LooksAhead);

@@ -18,6 +18,8 @@ pub struct Engine {
     pub kv_type: KvType,
     /// Most tokens of a sequence.
     pub context: usize,
+    /// Learned positions, if the model has them: the context is no larger, and cannot be.
+    pub learned_positions: Option<usize>,
     /// Most rows of a step: a longer prompt is computed in chunks.
     pub chunk: usize,
     /// Says whether the weights can still be read; asked after each step.
@@ -78,16 +80,21 @@ impl Engine {
         check_vocabulary(tokens, self.model.vocabulary())
     }
 
+    /// Why so many tokens do not fit.
+    pub(crate) fn too_long(&self, tokens: usize) -> GenerateError {
+        GenerateError::too_long(tokens, self.context, self.learned_positions)
+    }
+
     /// Refuses prompts that do not fit.
     ///
     /// # Errors
-    /// [`GenerateError::EmptyPrompt`] or [`GenerateError::PromptTooLong`].
+    /// [`GenerateError::EmptyPrompt`], [`GenerateError::PromptTooLong`] or [`GenerateError::PastPositions`].
     pub fn check_prompt(&self, tokens: &[u32]) -> Result<(), GenerateError> {
         if tokens.is_empty() {
             return Err(GenerateError::EmptyPrompt);
         }
         if tokens.len() > self.context {
-            return Err(GenerateError::PromptTooLong { tokens: tokens.len(), context: self.context });
+            return Err(self.too_long(tokens.len()));
         }
         self.check_tokens(tokens)
     }

@@ -37,6 +37,23 @@ pub enum GenerateError {
         /// Tokens the context holds.
         context: usize,
     },
+    /// The prompt has more tokens than the model has learned positions.
+    #[error(
+        "the text has {tokens} tokens, and the model has learned positions for {positions}: no larger context helps; \
+         shorten it by {}, or split it",
+        .tokens.saturating_sub(*.positions)
+    )]
+    PastPositions {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Learned positions of the model.
+        positions: usize,
+    },
+    /// A text without a character, of which there is nothing to compute.
+    #[error(
+        "the text is empty: there is nothing to make a vector or a score of; give a text, or leave it out"
+    )]
+    EmptyText,
     /// A token that the model does not have.
     #[error(
         "token id {id} (number {index} of the prompt, counted from 0) is past the vocabulary of {vocabulary} tokens: \
@@ -112,6 +129,14 @@ pub enum GenerateError {
 }
 
 impl GenerateError {
+    /// Why so many tokens do not fit: a larger context helps where the model has positions for it.
+    pub(crate) fn too_long(tokens: usize, context: usize, learned_positions: Option<usize>) -> Self {
+        match learned_positions {
+            Some(positions) if positions <= context => Self::PastPositions { tokens, positions },
+            _ => Self::PromptTooLong { tokens, context },
+        }
+    }
+
     /// The fault of a stage that it is.
     pub fn stage_fault(&self) -> Option<&StageFault> {
         match self {

@@ -62,7 +62,10 @@ pub use control::{
     ControlVector, ControlVectorError, DirectionMethod, GivenControlVector, PromptPair, Steering,
     SteeringOptions, make_control_vector,
 };
-pub use embed::{EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalisation};
+pub use embed::{
+    DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalisation, TextTokens,
+    Truncation,
+};
 pub use engine::Engine;
 pub use error::{GenerateError, TextError};
 pub use generate::{

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::report;
-use crate::template_arguments::{TemplateArguments, note_without_effect};
+use crate::template_arguments::{TemplateArguments, advice, note_without_effect};
 use menagerie::pipeline::{
     ChatCapable, ChatMessage, Event, Outcome, RenderedPrompt, Request, Session, TextPipeline,
 };
@@ -63,14 +63,14 @@ pub(crate) fn prompt(
         let unused = template.given_names();
         if !unused.is_empty() && !raw {
             return Err(Failure::Usage(format!("{unused} needs a chat template, and this model has none"))
-                .with_help("give one with --chat-template FILE"));
+                .with_help(&advice()));
         }
         if !unused.is_empty() {
             report::note(&format!("{unused} changes nothing: --raw uses no chat template"));
         }
         if system.is_some() {
             return Err(Failure::Usage("--system needs a chat template, and this model has none".to_owned())
-                .with_help("give one with --chat-template FILE"));
+                .with_help(&advice()));
         }
         if !raw {
             report::note(

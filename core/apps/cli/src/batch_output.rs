@@ -1,5 +1,6 @@
-//! [`BatchOutput`]: the file of results, which grows line by line and is gone on with after a kill.
+//! [`BatchOutput`]: the file of results, which grows line by line and is continued after a kill.
 
+use crate::batch_retry::RetriedResults;
 use crate::failure::Failure;
 use crate::{output, output_file};
 use menagerie::gguf::{AtomicFile, FileLock};
@@ -9,11 +10,34 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+/// What happens to results that are in the file already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum EarlierResults {
+    /// All of them stay.
+    #[default]
+    Keep,
+    /// Those of failed lines are computed again.
+    RetryFailed,
+    /// The file begins anew.
+    Drop,
+}
+
+/// A line that has a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LineResult {
+    /// `request_id`: tells whether the line of IN is still the same.
+    pub(crate) request: String,
+    /// Whether the result is an answer, not an error.
+    pub(crate) answered: bool,
+}
+
 /// The file of results.
 pub(crate) struct BatchOutput {
     sink: Sink,
-    /// `request_id` by id of the lines that are answered.
-    done: HashMap<String, String>,
+    /// By id.
+    done: HashMap<String, LineResult>,
+    /// Results of failed lines that were computed again, until [`Self::finish`] puts them in place of the failures.
+    retried: Option<RetriedResults>,
 }
 
 enum Sink {
@@ -30,26 +54,28 @@ impl BatchOutput {
     /// half a line at the end is dropped. How they were made is kept beside the file, in a file of its name and `.batch`.
     ///
     /// # Errors
-    /// The file is no file of results, was made otherwise, is being written, or cannot be written; `force` begins it anew.
-    pub(crate) fn open(path: &Path, made: &Map<String, Value>, force: bool) -> Result<Self, Failure> {
+    /// The file is no file of results, was made otherwise, is being written, or cannot be written;
+    /// [`EarlierResults::Drop`] begins it anew.
+    pub(crate) fn open(
+        path: &Path,
+        made: &Map<String, Value>,
+        earlier: EarlierResults,
+    ) -> Result<Self, Failure> {
+        let bare = |sink| Ok(Self { sink, done: HashMap::new(), retried: None });
         if path.as_os_str() == "-" {
-            return Ok(Self { sink: Sink::Standard, done: HashMap::new() });
+            return bare(Sink::Standard);
         }
         let name = path.display().to_string();
         let about = |error: std::io::Error| Failure::about(&name, error);
         if output_file::is_device(path) {
             let device = File::options().write(true).open(path).map_err(about)?;
-            return Ok(Self { sink: Sink::Device(device, name), done: HashMap::new() });
+            return bare(Sink::Device(device, name));
         }
-        let mut file =
-            File::options().read(true).append(true).create(true).truncate(false).open(path).map_err(about)?;
-        if !FileLock::of(&file).map_err(about)? {
-            return Err(Failure::about(&name, "another process is writing it")
-                .with_help("wait for it, or name another file"));
-        }
-        let beside = beside(path);
-        if force {
+        let mut file = open_locked(path)?;
+        let beside = beside(path, ".batch");
+        if earlier == EarlierResults::Drop {
             file.set_len(0).map_err(about)?;
+            RetriedResults::remove(path)?;
         }
         let length = file.metadata().map_err(about)?.len();
         if length > 0 {
@@ -57,13 +83,33 @@ impl BatchOutput {
         } else {
             write_made(&beside, made)?;
         }
+        // A run that was killed may have left results of lines that it computed again.
+        if RetriedResults::merge(path)? {
+            let merged = open_locked(path)?;
+            file = merged;
+        }
         let done = read_done(&mut file, &name)?;
-        Ok(Self { sink: Sink::File(file, name), done })
+        let retried = match earlier {
+            EarlierResults::RetryFailed => Some(RetriedResults::new(path)),
+            EarlierResults::Keep | EarlierResults::Drop => None,
+        };
+        Ok(Self { sink: Sink::File(file, name), done, retried })
     }
 
-    /// `request_id` by id of the lines that are answered.
-    pub(crate) fn done(&self) -> &HashMap<String, String> {
+    /// The lines that have a result, by id.
+    pub(crate) fn done(&self) -> &HashMap<String, LineResult> {
         &self.done
+    }
+
+    /// Whether failed lines are computed again.
+    pub(crate) fn retries(&self) -> bool {
+        self.retried.is_some()
+    }
+
+    /// How many lines of the file are answered, and how many failed.
+    pub(crate) fn counts(&self) -> [usize; 2] {
+        let answered = self.done.values().filter(|line| line.answered).count();
+        [answered, self.done.len() - answered]
     }
 
     /// Adds a result: one line in one write.
@@ -72,38 +118,71 @@ impl BatchOutput {
     /// The file cannot be written: half a line may be there, which the next run drops.
     pub(crate) fn write(&mut self, result: &Value) -> Result<(), Failure> {
         let line = format!("{result}\n");
-        match &mut self.sink {
-            Sink::Standard => output::write(&line),
-            Sink::File(file, name) => file.write_all(line.as_bytes()).map_err(|error| {
+        let Some((id, done)) = line_result(result) else {
+            return Err(Failure::Failed(format!(
+                "a result without an id (a defect: please report it): {line}"
+            )));
+        };
+        match (&mut self.sink, &mut self.retried) {
+            (Sink::File(..), Some(retried)) if self.done.contains_key(&id) => retried.write(&line)?,
+            (Sink::Standard, _) => output::write(&line)?,
+            (Sink::File(file, name), _) => file.write_all(line.as_bytes()).map_err(|error| {
                 Failure::about(&*name, error)
                     .with_help("make room and run the same command again: it goes on where it was")
-            }),
-            Sink::Device(device, name) => device.write_all(line.as_bytes()).map_err(|error| {
+            })?,
+            (Sink::Device(device, name), _) => device.write_all(line.as_bytes()).map_err(|error| {
                 if error.kind() == ErrorKind::BrokenPipe {
                     return Failure::OutputClosed;
                 }
                 Failure::about(&*name, error)
-            }),
+            })?,
         }
+        self.done.insert(id, done);
+        Ok(())
     }
 
-    /// Makes what was written durable.
+    /// Makes what was written durable, and puts results that were computed again in place of the failures.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        match self.sink {
-            Sink::File(file, name) => file.sync_all().map_err(|error| Failure::about(name, error)),
-            Sink::Standard | Sink::Device(..) => Ok(()),
+        let Self { sink: Sink::File(file, name), retried, .. } = self else { return Ok(()) };
+        file.sync_all().map_err(|error| Failure::about(name, error))?;
+        // `file` still holds the lock.
+        retried.map_or(Ok(()), RetriedResults::finish)
+    }
+}
+
+/// Opens a file of results, which no other process writes until it is dropped.
+fn open_locked(path: &Path) -> Result<File, Failure> {
+    let about = |error: std::io::Error| Failure::about(path.display(), error);
+    loop {
+        let file =
+            File::options().read(true).append(true).create(true).truncate(false).open(path).map_err(about)?;
+        if !FileLock::of(&file).map_err(about)? {
+            return Err(Failure::about(path.display(), "another process is writing it")
+                .with_help("wait for it, or name another file"));
+        }
+        // Another process may have replaced it between our opening and our locking.
+        if output_file::is_at(&file, path) {
+            return Ok(file);
         }
     }
 }
 
-/// The file that says how results were made.
-fn beside(path: &Path) -> PathBuf {
+/// A file that belongs to a file of results.
+pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".batch");
+    name.push(ending);
     name.into()
+}
+
+/// The id of a result, and what it says of its line.
+pub(crate) fn line_result(result: &Value) -> Option<(String, LineResult)> {
+    let response = &result["response"];
+    let request = response["request_id"].as_str()?.to_owned();
+    let answered = response["status_code"].as_u64().is_none_or(|status| status < 400);
+    Some((result["custom_id"].as_str()?.to_owned(), LineResult { request, answered }))
 }
 
 fn write_made(beside: &Path, made: &Map<String, Value>) -> Result<(), Failure> {
@@ -139,32 +218,39 @@ fn check_made(name: &str, beside: &Path, made: &Map<String, Value>) -> Result<()
     Err(Failure::about(name, reason).with_help(&format!("give the same model and options, {help}")))
 }
 
-/// The ids of the results in a file, without half a line at its end, which is cut off.
-fn read_done(file: &mut File, name: &str) -> Result<HashMap<String, String>, Failure> {
-    let about = |error: std::io::Error| Failure::about(name, error);
-    let (mut done, mut whole, mut number) = (HashMap::new(), 0u64, 0);
-    let mut reader = BufReader::new(&mut *file);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line).map_err(about)? > 0 {
+/// The results in a file, without half a line at its end, which is cut off.
+fn read_done(file: &mut File, name: &str) -> Result<HashMap<String, LineResult>, Failure> {
+    let mut done = HashMap::new();
+    let whole = each_result(BufReader::new(&mut *file), name, &mut |_, id, line| {
+        done.insert(id, line);
+        Ok(())
+    })?;
+    file.set_len(whole).map_err(|error| Failure::about(name, error))?;
+    Ok(done)
+}
+
+/// Hands over each whole line of a file of results, its newline included, with its id; gives the bytes of them all.
+pub(crate) fn each_result(
+    mut reader: impl BufRead,
+    name: &str,
+    take: &mut dyn FnMut(&[u8], String, LineResult) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let (mut whole, mut number, mut line) = (0u64, 0, Vec::new());
+    while reader.read_until(b'\n', &mut line).map_err(|error| Failure::about(name, error))? > 0 {
         if line.last() != Some(&b'\n') {
             break;
         }
         number += 1;
         let value: Option<Value> = serde_json::from_slice(&line).ok();
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let id = value.as_ref().and_then(|value| text(&value["custom_id"]));
-        let request = value.as_ref().and_then(|value| text(&value["response"]["request_id"]));
-        let (Some(id), Some(request)) = (id, request) else {
-            return Err(Failure::about(name, format!("line {number} is no result of a batch"))
+        let Some((id, result)) = value.as_ref().and_then(line_result) else {
+            return Err(Failure::about(name, format!("line {number} is not a result of a batch"))
                 .with_help("name another file; --force begins this one anew"));
         };
-        done.insert(id, request);
+        take(&line, id, result)?;
         whole += line.len() as u64;
         line.clear();
     }
-    drop(reader);
-    file.set_len(whole).map_err(about)?;
-    Ok(done)
+    Ok(whole)
 }
 
 #[cfg(test)]
@@ -185,13 +271,13 @@ mod tests {
     fn a_torn_line_is_dropped_at_every_byte() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
-        let mut out = BatchOutput::open(&path, &made(1.0), false).unwrap();
+        let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
         ["a", "b", "\u{e9}"].iter().for_each(|id| out.write(&result(id)).unwrap());
         out.finish().unwrap();
         let whole = std::fs::read(&path).unwrap();
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            let mut out = BatchOutput::open(&path, &made(1.0), false).unwrap();
+            let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
             let lines = whole[..cut].iter().filter(|&&byte| byte == b'\n').count();
             assert_eq!(out.done().len(), lines, "cut at {cut}");
             out.write(&result("z")).unwrap();
@@ -206,20 +292,32 @@ mod tests {
     fn results_made_otherwise_are_not_gone_on_with() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
-        let mut out = BatchOutput::open(&path, &made(1.0), false).unwrap();
+        let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
         out.write(&result("a")).unwrap();
-        let said = format!("{:?}", BatchOutput::open(&path, &made(1.0), false).map(drop).unwrap_err());
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).map(drop).unwrap_err()
+        );
         assert!(said.contains("another process is writing it"), "{said}");
         drop(out);
-        let said = format!("{:?}", BatchOutput::open(&path, &made(0.5), false).map(drop).unwrap_err());
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(0.5), EarlierResults::Keep).map(drop).unwrap_err()
+        );
         assert!(said.contains("temp was 1.0 and is 0.5 now") && said.contains("--force"), "{said}");
-        std::fs::remove_file(beside(&path)).unwrap();
-        let said = format!("{:?}", BatchOutput::open(&path, &made(1.0), false).map(drop).unwrap_err());
+        std::fs::remove_file(beside(&path, ".batch")).unwrap();
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).map(drop).unwrap_err()
+        );
         assert!(said.contains("says how it was made"), "{said}");
-        assert!(BatchOutput::open(&path, &made(0.5), true).unwrap().done().is_empty());
+        assert!(BatchOutput::open(&path, &made(0.5), EarlierResults::Drop).unwrap().done().is_empty());
         std::fs::write(&path, "something else\n").unwrap();
-        let said = format!("{:?}", BatchOutput::open(&path, &made(0.5), false).map(drop).unwrap_err());
-        assert!(said.contains("line 1 is no result of a batch"), "{said}");
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(0.5), EarlierResults::Keep).map(drop).unwrap_err()
+        );
+        assert!(said.contains("line 1 is not a result of a batch"), "{said}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else\n");
     }
 }

@@ -71,6 +71,7 @@ pub(crate) fn fault_of(error: GenerateError) -> LineFault {
     match error {
         GenerateError::EmptyPrompt
         | GenerateError::PromptTooLong { .. }
+        | GenerateError::PastPositions { .. }
         | GenerateError::TokenOutOfRange { .. }
         | GenerateError::Sampling(_)
         | GenerateError::Chunked { .. } => LineFault::whole(error),

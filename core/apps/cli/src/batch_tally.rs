@@ -35,11 +35,6 @@ impl BatchTally {
         self.answered + self.failed
     }
 
-    /// Lines that could not be answered.
-    pub(crate) fn failed(&self) -> usize {
-        self.failed
-    }
-
     /// For a bar.
     pub(crate) fn message(&self) -> String {
         format!("{} tokens, {:.0}/s", self.tokens, self.rate())
@@ -60,9 +55,10 @@ impl BatchTally {
         )
     }
 
-    /// For programs.
-    pub(crate) fn json(&self, counts: Option<&SchedulerCounts>) -> Value {
+    /// For programs; `[answered, failed]` are the lines of the whole file.
+    pub(crate) fn json(&self, [answered, failed]: [usize; 2], counts: Option<&SchedulerCounts>) -> Value {
         json!({
+            "results": { "answered": answered, "failed": failed },
             "answered": self.answered, "failed": self.failed, "generated_tokens": self.tokens,
             "seconds": self.started.elapsed().as_secs_f64(), "tokens_per_second": self.rate(), "scheduler": counts,
         })

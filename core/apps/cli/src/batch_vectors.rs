@@ -4,9 +4,10 @@ use crate::batch_body::LineFault;
 use crate::batch_input::LinePlace;
 use crate::batch_request::opened;
 use crate::batch_result::{fault_line, fault_of, line};
+use crate::truncation_argument::cut_ids;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError};
+use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError, TextTokens, Truncation};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 
@@ -17,6 +18,8 @@ const MOST_TEXTS: usize = 2048;
 pub(crate) struct BatchVectors<'a> {
     pipeline: &'a EmbeddingPipeline,
     options: EmbeddingOptions,
+    /// What becomes of long texts of lines that do not say.
+    truncation: Truncation,
     waiting: VecDeque<Text>,
     /// By line.
     open: HashMap<usize, VectorLine>,
@@ -35,6 +38,8 @@ struct VectorLine {
     place: LinePlace,
     form: VectorForm,
     tokens: usize,
+    /// Tokens that were left out, where that was allowed.
+    cut: Option<usize>,
     vectors: Vec<Option<Result<Vec<f32>, GenerateError>>>,
 }
 
@@ -48,8 +53,12 @@ enum VectorForm {
 
 impl<'a> BatchVectors<'a> {
     /// None yet.
-    pub(crate) fn new(pipeline: &'a EmbeddingPipeline, options: EmbeddingOptions) -> Self {
-        Self { pipeline, options, waiting: VecDeque::new(), open: HashMap::new() }
+    pub(crate) fn new(
+        pipeline: &'a EmbeddingPipeline,
+        options: EmbeddingOptions,
+        truncation: Truncation,
+    ) -> Self {
+        Self { pipeline, options, truncation, waiting: VecDeque::new(), open: HashMap::new() }
     }
 
     /// Texts that wait.
@@ -75,22 +84,28 @@ impl<'a> BatchVectors<'a> {
                 return Err(LineFault::of("encoding_format", format!("{format}; float or base64 is wanted")));
             }
         };
+        let truncation = truncation_of(body.take("truncate"), self.truncation)?;
         body.finish()?;
-        let texts = self.texts(&input)?;
-        let tokens = texts.iter().map(Vec::len).sum();
+        let texts = self.texts(&input, truncation)?;
+        let tokens = texts.iter().map(|text| text.tokens.len()).sum();
+        let cut = (truncation == Truncation::End).then(|| texts.iter().map(|text| text.cut).sum());
         let vectors = texts.iter().map(|_| None).collect();
         let texts = texts.into_iter().enumerate();
-        self.waiting.extend(texts.map(|(place, tokens)| Text { line, place, tokens }));
-        self.open.insert(line, VectorLine { place, form, tokens, vectors });
+        self.waiting.extend(texts.map(|(place, text)| Text { line, place, tokens: text.tokens }));
+        self.open.insert(line, VectorLine { place, form, tokens, cut, vectors });
         Ok(())
     }
 
     /// `input`: a text, a list of texts, token ids, or a list of lists of them.
-    fn texts(&self, input: &Value) -> Result<Vec<Vec<u32>>, LineFault> {
+    fn texts(&self, input: &Value, truncation: Truncation) -> Result<Vec<TextTokens>, LineFault> {
         let wanted = "a text, a list of texts, a list of token ids or a list of such lists is wanted";
         let wrong = || LineFault::of("input", wanted);
         let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
-        let ids = |list: &Value| list.as_array()?.iter().map(id).collect::<Option<Vec<u32>>>();
+        let context = self.pipeline.engine().context;
+        let ids = |list: &Value| {
+            let ids = list.as_array()?.iter().map(id).collect::<Option<Vec<u32>>>()?;
+            Some(cut_ids(ids, context, truncation))
+        };
         let items = match input {
             Value::Array(items) if items.is_empty() => return Err(wrong()),
             Value::Array(_) if let Some(ids) = ids(input) => return Ok(vec![ids]),
@@ -103,8 +118,7 @@ impl<'a> BatchVectors<'a> {
         }
         let tokens = |item: &Value| match item {
             Value::String(text) => {
-                let tokenizer = self.pipeline.tokenizer().map_err(|error| LineFault::of("input", error))?;
-                tokenizer.encode_prompt(text).map_err(|error| LineFault::of("input", error))
+                self.pipeline.tokens(text, truncation).map_err(|error| LineFault::of("input", error))
             }
             Value::Array(_) => ids(item).ok_or_else(wrong),
             _ => Err(wrong()),
@@ -138,6 +152,20 @@ impl<'a> BatchVectors<'a> {
     }
 }
 
+/// The field `truncate`: `true` or `"END"` leaves out the last tokens of long texts, `false` or `"NONE"` refuses them.
+fn truncation_of(field: Option<Value>, otherwise: Truncation) -> Result<Truncation, LineFault> {
+    match field {
+        None => Ok(otherwise),
+        Some(Value::Bool(true)) => Ok(Truncation::End),
+        Some(Value::Bool(false)) => Ok(Truncation::Refuse),
+        Some(end) if end == "END" => Ok(Truncation::End),
+        Some(none) if none == "NONE" => Ok(Truncation::Refuse),
+        Some(other) => {
+            Err(LineFault::of("truncate", format!("{other}; true, false, \"END\" or \"NONE\" is wanted")))
+        }
+    }
+}
+
 impl VectorLine {
     /// The line, and whether it is an answer. One text that fails is a failure of all.
     fn line(self, model: &str) -> (Value, bool) {
@@ -148,7 +176,10 @@ impl VectorLine {
         };
         let one = |(index, vector): (usize, &Vec<f32>)| json!({ "object": "embedding", "index": index, "embedding": self.form.written(vector) });
         let data: Vec<Value> = vectors.iter().enumerate().map(one).collect();
-        let usage = json!({ "prompt_tokens": self.tokens, "total_tokens": self.tokens });
+        let mut usage = json!({ "prompt_tokens": self.tokens, "total_tokens": self.tokens });
+        if let Some(cut) = self.cut {
+            usage["truncated_tokens"] = cut.into();
+        }
         let body = json!({ "object": "list", "data": data, "model": model, "usage": usage });
         (line(&self.place, 200, body), true)
     }

@@ -26,6 +26,8 @@ pub(crate) struct Conversation<'a> {
     verbose: bool,
     /// Where it is kept.
     state: Option<StateFile>,
+    /// Bytes of the state as it was kept last, absent where something has changed since.
+    kept: Option<u64>,
 }
 
 impl<'a> Conversation<'a> {
@@ -56,16 +58,31 @@ impl<'a> Conversation<'a> {
             cancel,
             verbose: command.verbose,
             state,
+            kept: None,
         })
     }
 
-    /// Keeps the conversation for the next time, if there is a file for it.
+    /// Keeps the conversation for the next time, if there is a file for it, and says so.
     pub(crate) fn keep(&mut self) -> Result<(), Failure> {
-        let Some(file) = &self.state else { return Ok(()) };
-        let bytes = keep(file, |file| self.chat.keep(file))?;
+        self.keep_changes()?;
+        let (Some(file), Some(bytes)) = (&self.state, self.kept) else { return Ok(()) };
         let messages = output::counted(self.chat.messages().len(), "message");
         report::note(&format!("kept {messages} in {} ({})", file.path().display(), output::bytes(bytes)));
         Ok(())
+    }
+
+    /// Keeps what has changed: the file is whole at any time, so that whoever ends the process takes one answer at most.
+    fn keep_changes(&mut self) -> Result<(), Failure> {
+        if let (Some(file), None) = (&self.state, self.kept) {
+            self.kept = Some(keep(file, |file| self.chat.keep(file))?);
+        }
+        Ok(())
+    }
+
+    /// Something of the conversation is another now.
+    fn changed(&mut self) -> Result<(), Failure> {
+        self.kept = None;
+        self.keep_changes()
     }
 
     /// The tokens that the model has read and written, as far as they are held.
@@ -76,6 +93,10 @@ impl<'a> Conversation<'a> {
     /// One message or command; `false` to leave.
     pub(crate) fn line(&mut self, line: &str) -> Result<bool, Failure> {
         self.cancel.store(false, Ordering::SeqCst);
+        // Ctrl-C is over with the last answer; SIGHUP and SIGTERM are not.
+        if interrupt::is_ending() {
+            return Err(Failure::Interrupted);
+        }
         if !line.starts_with('/') {
             let message = line.trim();
             return if message.is_empty() { Ok(true) } else { self.answer(Some(message)).map(|()| true) };
@@ -85,8 +106,8 @@ impl<'a> Conversation<'a> {
         match word {
             "/exit" | "/quit" | "/bye" => return Ok(false),
             "/help" | "/?" => output::write(&help())?,
-            "/reset" | "/clear" => self.reset(),
-            "/system" => self.system(rest),
+            "/reset" | "/clear" => self.reset()?,
+            "/system" => self.system(rest)?,
             "/regen" => self.answer(None)?,
             "/set" => self.set(rest)?,
             "/show" => output::write(&self.show())?,
@@ -107,7 +128,10 @@ impl<'a> Conversation<'a> {
             Some(message) => self.chat.send(message, &self.request, &mut sink),
             None => self.chat.regenerate(&self.request, &mut sink),
         }?;
-        printer.finish(&outcome, self.pipeline.context(), true)?;
+        // First of all: the terminal may be gone.
+        let kept = self.changed();
+        let shown = printer.finish(&outcome, self.pipeline.context(), true);
+        Failure::of_all([shown, kept])?;
         if outcome.reason == StopReason::Cancelled {
             let nothing = outcome.text.is_empty() && outcome.reasoning.is_empty();
             report::note(match (nothing, message) {
@@ -124,13 +148,14 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    fn reset(&mut self) {
+    fn reset(&mut self) -> Result<(), Failure> {
         let messages = self.chat.messages().iter().filter(|message| message.role != "system").count();
         self.chat.reset();
         report::note(&format!("{} forgotten", output::counted(messages, "message")));
+        self.changed()
     }
 
-    fn system(&mut self, text: &str) {
+    fn system(&mut self, text: &str) -> Result<(), Failure> {
         let set = |chat: &mut ChatSession, text: &str, done: &str| {
             chat.set_system(text);
             let others = chat.messages().iter().filter(|message| message.role != "system").count();
@@ -138,13 +163,17 @@ impl<'a> Conversation<'a> {
             report::note(&format!("system message {done}{goes_on}"));
         };
         match text {
-            "" => match self.system_message() {
-                Some(system) => report::line(system),
-                None => report::note("there is no system message; /system TEXT sets one"),
-            },
+            "" => {
+                match self.system_message() {
+                    Some(system) => report::line(system),
+                    None => report::note("there is no system message; /system TEXT sets one"),
+                }
+                return Ok(());
+            }
             "-" => set(&mut self.chat, "", "removed"),
             text => set(&mut self.chat, text, "set"),
         }
+        self.changed()
     }
 
     fn system_message(&self) -> Option<&str> {
@@ -168,7 +197,10 @@ impl<'a> Conversation<'a> {
                 .map_err(|_| Failure::Usage(format!("`{value}` is not stderr, stdout or hide")))?;
         } else {
             let mut changed = self.sampling.clone();
-            changed.set(name, value).map_err(Failure::Usage)?;
+            changed.set(name, value).map_err(|reason| {
+                let names = [SamplingArguments::names(), vec!["reasoning".to_owned()]].concat();
+                Failure::Usage(reason).with_help(&format!("/set knows {}", names.join(", ")))
+            })?;
             self.request = changed.request(self.pipeline.sampling_defaults(), Arc::clone(&self.cancel))?;
             self.sampling = changed;
         }
@@ -233,7 +265,7 @@ impl<'a> Conversation<'a> {
             "loaded {} from {file}",
             output::counted(self.chat.messages().len(), "message")
         ));
-        Ok(())
+        self.changed()
     }
 }
 

@@ -20,7 +20,12 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
     let about = |error: std::io::Error| Failure::about(folder.display(), error);
     for entry in std::fs::read_dir(folder).map_err(about)? {
         let path = entry.map_err(about)?.path();
-        if path.extension().is_some_and(|extension| extension == "safetensors") {
+        // Beside an adapter others may lie: references, checkpoints of a training.
+        let is_weights = match adapter {
+            true => path.file_name().is_some_and(|name| name == "adapter_model.safetensors"),
+            false => path.extension().is_some_and(|extension| extension == "safetensors"),
+        };
+        if is_weights {
             weights.push(path);
         }
     }

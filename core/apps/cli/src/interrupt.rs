@@ -1,60 +1,263 @@
-//! Ctrl-C: ends the process at once (130) while something loads or is read; once stops a generation, twice ends the
-//! process; in a conversation it never ends the process.
+//! Signals that end the work: Ctrl-C, and SIGHUP and SIGTERM of Unix.
+//!
+//! While something loads or is read, each of them ends the process at once. Otherwise Ctrl-C sets the flag that stops what is
+//! computed; a second one ends the process, but never in a conversation. SIGHUP and SIGTERM end the process at once where nothing
+//! must be kept first. Where something must be ([`orderly`], [`conversation`]), they set the flag too: the work stops, what must
+//! be kept is kept, and then the process ends by the signal. What was asked for with [`at_end`] is done in every case.
 
 use crate::failure::Failure;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Exit code of a process that Ctrl-C ended, as shells count.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// How many parts of the program want to end at once.
-static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+/// What was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGHUP or SIGTERM, by its number.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    End(i32),
+}
 
-/// How many parts of the program hold what must not be lost.
-static NEVER: AtomicUsize = AtomicUsize::new(0);
+/// What parts of the program hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// Nothing is lost whenever the process ends.
+    AtOnce,
+    /// The work ends by itself once it is told to.
+    Orderly,
+    /// As [`Self::Orderly`], and Ctrl-C never ends the process.
+    Conversation,
+    /// A conversation waits for what is typed: it is kept already.
+    Typing,
+    /// A file is being written that must be whole.
+    Saving,
+}
 
-/// While held, Ctrl-C does something else than to stop a generation.
-pub(crate) struct Held(&'static AtomicUsize);
+/// Done before the process ends.
+type LastAct = Box<dyn Fn() + Send>;
 
-/// From here on one Ctrl-C ends the process, until the value is dropped. What a download has fetched stays.
+#[derive(Default)]
+struct Holds {
+    /// How often each is held.
+    counts: [usize; 5],
+    last: Vec<(usize, LastAct)>,
+    next: usize,
+    /// The signal that the work ends for.
+    ending: Option<i32>,
+}
+
+impl Holds {
+    fn has(&self, hold: Hold) -> bool {
+        self.counts[hold as usize] > 0
+    }
+
+    /// Whether the process ends at once; `again` after an earlier signal.
+    fn ends_for(&self, signal: Signal, again: bool) -> bool {
+        if self.has(Hold::Saving) {
+            return false;
+        }
+        match signal {
+            Signal::Interrupt => self.has(Hold::AtOnce) || (again && !self.has(Hold::Conversation)),
+            Signal::End(_) => {
+                let must_be_kept = self.has(Hold::Orderly) || self.has(Hold::Conversation);
+                !must_be_kept || self.has(Hold::AtOnce) || self.has(Hold::Typing)
+            }
+        }
+    }
+}
+
+static HOLDS: Mutex<Holds> = Mutex::new(Holds { counts: [0; 5], last: Vec::new(), next: 0, ending: None });
+
+fn holds() -> MutexGuard<'static, Holds> {
+    HOLDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While held, signals do something else than usual.
+pub(crate) struct Held(Hold);
+
+/// From here on every signal ends the process, until the value is dropped. What a download has fetched stays.
 pub(crate) fn at_once() -> Result<Held, Failure> {
-    hold(&AT_ONCE)
+    hold(Hold::AtOnce)
 }
 
-/// From here on Ctrl-C only sets the flag, however often it comes, until the value is dropped.
-pub(crate) fn never() -> Result<Held, Failure> {
-    hold(&NEVER)
+/// From here on the work ends by itself when the flag is set, until the value is dropped: SIGHUP and SIGTERM leave it the time.
+pub(crate) fn orderly() -> Result<Held, Failure> {
+    hold(Hold::Orderly)
 }
 
-fn hold(count: &'static AtomicUsize) -> Result<Held, Failure> {
+/// From here on Ctrl-C only sets the flag, however often it comes, until the value is dropped; SIGHUP and SIGTERM leave the time
+/// to keep what must be kept.
+pub(crate) fn conversation() -> Result<Held, Failure> {
+    hold(Hold::Conversation)
+}
+
+/// From here on SIGHUP and SIGTERM end the process although there is a conversation, which is kept already.
+pub(crate) fn typing() -> Result<Held, Failure> {
+    hold(Hold::Typing)
+}
+
+/// From here on no signal ends the process, until the value is dropped.
+pub(crate) fn saving() -> Result<Held, Failure> {
+    hold(Hold::Saving)
+}
+
+fn hold(what: Hold) -> Result<Held, Failure> {
     flag()?;
-    count.fetch_add(1, Ordering::SeqCst);
-    Ok(Held(count))
+    let mut holds = holds();
+    holds.counts[what as usize] += 1;
+    // A signal that came a moment ago must not be waited with.
+    if let Some(signal) = holds.ending.filter(|_| matches!(what, Hold::AtOnce | Hold::Typing)) {
+        holds.last.iter().for_each(|(_, act)| act());
+        die_of(signal);
+    }
+    Ok(Held(what))
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        holds().counts[self.0 as usize] -= 1;
     }
 }
 
-/// Installs the handler and returns the flag it sets; clear the flag before the next generation.
+/// While held, something is done before a signal ends the process.
+pub(crate) struct LastActHeld(usize);
+
+/// Does something before a signal ends the process, until the value is dropped.
+pub(crate) fn at_end(act: impl Fn() + Send + 'static) -> Result<LastActHeld, Failure> {
+    flag()?;
+    let mut holds = holds();
+    holds.next += 1;
+    let number = holds.next;
+    holds.last.push((number, Box::new(act)));
+    Ok(LastActHeld(number))
+}
+
+impl Drop for LastActHeld {
+    fn drop(&mut self) {
+        holds().last.retain(|(number, _)| *number != self.0);
+    }
+}
+
+/// Whether SIGHUP or SIGTERM has come and the work is to end.
+pub(crate) fn is_ending() -> bool {
+    holds().ending.is_some()
+}
+
+/// Ends the process by SIGHUP or SIGTERM if the work was ended for one: shells and supervisors see which.
+pub(crate) fn end_by_signal() {
+    if let Some(signal) = holds().ending {
+        die_of(signal);
+    }
+}
+
+/// Installs the handlers and returns the flag they set; clear the flag before the next generation.
 pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
     static FLAG: OnceLock<Result<Arc<AtomicBool>, String>> = OnceLock::new();
     let installed = FLAG.get_or_init(|| {
         let flag = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&flag);
-        let handler = move || {
-            let again = seen.swap(true, Ordering::SeqCst);
-            let held = |count: &AtomicUsize| count.load(Ordering::SeqCst) > 0;
-            if held(&AT_ONCE) || (again && !held(&NEVER)) {
-                std::process::exit(i32::from(INTERRUPTED));
-            }
-        };
-        ctrlc::set_handler(handler).map_err(|error| error.to_string())?;
+        install(&flag).map_err(|error| error.to_string())?;
         Ok(flag)
     });
-    let installed = installed.as_ref().map_err(|error| Failure::about("cannot listen for Ctrl-C", error));
+    let installed = installed.as_ref().map_err(|error| Failure::about("cannot listen for signals", error));
     installed.map(Arc::clone)
+}
+
+fn heard(signal: Signal, flag: &AtomicBool) {
+    // Held until the process has ended: nobody begins to save meanwhile.
+    let mut holds = holds();
+    let again = flag.swap(true, Ordering::SeqCst);
+    if let Signal::End(number) = signal {
+        holds.ending.get_or_insert(number);
+    }
+    if !holds.ends_for(signal, again) {
+        return;
+    }
+    holds.last.iter().for_each(|(_, act)| act());
+    match signal {
+        Signal::Interrupt => std::process::exit(i32::from(INTERRUPTED)),
+        Signal::End(number) => die_of(number),
+    }
+}
+
+#[cfg(unix)]
+fn install(flag: &Arc<AtomicBool>) -> Result<(), Box<dyn std::error::Error>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut wanted = vec![SIGINT, SIGTERM];
+    // Under `nohup` a hangup is nobody's business.
+    wanted.extend(Some(SIGHUP).filter(|_| !hangup_is_ignored()));
+    let mut signals = signal_hook::iterator::Signals::new(wanted)?;
+    let flag = Arc::clone(flag);
+    let listen = move || {
+        for number in signals.forever() {
+            heard(if number == SIGINT { Signal::Interrupt } else { Signal::End(number) }, &flag);
+        }
+    };
+    std::thread::Builder::new().name("menagerie-signals".to_owned()).spawn(listen)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn install(flag: &Arc<AtomicBool>) -> Result<(), Box<dyn std::error::Error>> {
+    let flag = Arc::clone(flag);
+    Ok(ctrlc::set_handler(move || heard(Signal::Interrupt, &flag))?)
+}
+
+/// Whether whoever started the process wants it to outlive its terminal. Where the system does not tell, a process without a terminal
+/// is left alone.
+#[cfg(unix)]
+fn hangup_is_ignored() -> bool {
+    use std::io::IsTerminal;
+    let status = std::fs::read_to_string("/proc/self/status").ok();
+    let mask = status.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("SigIgn:")));
+    match mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()) {
+        // Signals are counted from 1.
+        Some(mask) => mask >> (signal_hook::consts::SIGHUP - 1) & 1 == 1,
+        None => {
+            let (input, out, err) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+            !input.is_terminal() && !out.is_terminal() && !err.is_terminal()
+        }
+    }
+}
+
+#[cfg(unix)]
+fn die_of(signal: i32) {
+    // What the signal does to a process that does not listen; if that cannot be done, the exit code says which it was.
+    let _ = signal_hook::low_level::emulate_default_handler(signal);
+    std::process::exit(128 + signal);
+}
+
+#[cfg(not(unix))]
+fn die_of(signal: i32) {
+    std::process::exit(128 + signal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which signals end a process at once that holds these.
+    fn ends(held: &[Hold]) -> [bool; 3] {
+        let mut holds = Holds::default();
+        held.iter().for_each(|hold| holds.counts[*hold as usize] += 1);
+        let ends = |signal, again| holds.ends_for(signal, again);
+        [ends(Signal::Interrupt, false), ends(Signal::Interrupt, true), ends(Signal::End(15), true)]
+    }
+
+    #[test]
+    fn what_must_be_kept_is_kept_and_nothing_else_waits() {
+        use Hold::{AtOnce, Conversation, Orderly, Saving, Typing};
+        assert_eq!(ends(&[]), [false, true, true]);
+        assert_eq!(ends(&[AtOnce]), [true, true, true]);
+        assert_eq!(ends(&[Orderly]), [false, true, false]);
+        assert_eq!(ends(&[Conversation]), [false, false, false]);
+        assert_eq!(ends(&[Conversation, Typing]), [false, false, true]);
+        assert_eq!(ends(&[Conversation, AtOnce]), [true, true, true]);
+        for with in [&[Saving][..], &[Saving, AtOnce], &[Saving, Orderly], &[Saving, Conversation, Typing]] {
+            assert_eq!(ends(with), [false; 3], "{with:?}");
+        }
+    }
 }

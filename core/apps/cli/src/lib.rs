@@ -25,6 +25,7 @@ mod batch_models;
 mod batch_output;
 mod batch_request;
 mod batch_result;
+mod batch_retry;
 mod batch_tally;
 mod batch_vectors;
 mod batch_work;
@@ -51,6 +52,7 @@ mod layer_values;
 mod lines;
 mod message;
 mod metrics_argument;
+mod metrics_file;
 mod model_arguments;
 mod model_file;
 mod model_meant;
@@ -80,6 +82,7 @@ mod style;
 mod template_arguments;
 mod template_fault;
 mod tiny_run;
+mod truncation_argument;
 mod version;
 
 // Without this line no architecture is linked in.
@@ -106,7 +109,14 @@ pub fn main() -> ExitCode {
     if let Err(error) = menagerie::gguf::install_fault_guard() {
         report::note(&error.to_string());
     }
-    end(run(arguments))
+    let result = run(arguments);
+    let stopped = result.is_err();
+    let code = end(result);
+    if stopped {
+        // What had to be kept is kept: whoever sent a signal sees that the process ended for it.
+        interrupt::end_by_signal();
+    }
+    code
 }
 
 /// Says what went wrong; the exit code.

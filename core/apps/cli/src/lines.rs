@@ -10,7 +10,7 @@ use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::PathBuf;
@@ -68,18 +68,39 @@ impl Lines {
                 let _at_once = interrupt::at_once()?;
                 plain(input.as_mut())
             }
-            Self::Editor { editor, history } => match editor.readline("> ") {
-                Ok(text) => {
-                    if !text.trim().is_empty() && editor.add_history_entry(&text)? {
-                        keep(editor, history);
-                    }
-                    Ok(Line::Text(message(&text)))
-                }
-                Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
-                Err(ReadlineError::Eof) => Ok(Line::End),
-                Err(error) => Err(error.into()),
-            },
+            Self::Editor { editor, history } => edited(editor, history),
         }
+    }
+}
+
+/// A message that is typed, with a prompt of its own for each further line.
+fn edited(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBuf>) -> Result<Line, Failure> {
+    let mut text = match typed(editor, "> ")? {
+        Ok(text) => text,
+        Err(error) => return without_line(error),
+    };
+    while is_unfinished(&text) {
+        match typed(editor, "... ")? {
+            Ok(more) => {
+                text.push('\n');
+                text.push_str(&more);
+            }
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return without_line(error),
+        }
+    }
+    if !text.trim().is_empty() && editor.add_history_entry(&text)? {
+        keep(editor, history);
+    }
+    Ok(Line::Text(message(&text)))
+}
+
+/// What the editor says where it gives no line.
+fn without_line(error: ReadlineError) -> Result<Line, Failure> {
+    match error {
+        ReadlineError::Interrupted => Ok(Line::Interrupted),
+        ReadlineError::Eof => Ok(Line::End),
+        error => Err(error.into()),
     }
 }
 
@@ -104,6 +125,15 @@ fn plain(input: &mut dyn BufRead) -> Result<Line, Failure> {
     }
 }
 
+/// What is typed. The conversation is kept already: whoever ends the process meanwhile takes nothing from it.
+fn typed(
+    editor: &mut Editor<Editing, FileHistory>,
+    prompt: &str,
+) -> Result<Result<String, ReadlineError>, Failure> {
+    let _ended_at_once = interrupt::typing()?;
+    Ok(editor.readline(prompt))
+}
+
 /// Adds what was typed to the file, which belongs to its user alone; after a failure no more is kept.
 fn keep(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBuf>) {
     let Some(file) = history else { return };
@@ -122,15 +152,10 @@ fn history_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     Some(folder.join("menagerie").join("history"))
 }
 
-/// What the editor knows of messages: commands to complete, and when one goes on in the next line.
+/// What the editor knows: commands to complete.
 pub(crate) struct Editing;
 
-impl Validator for Editing {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let unfinished = is_unfinished(context.input());
-        Ok(if unfinished { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
-    }
-}
+impl Validator for Editing {}
 
 impl Completer for Editing {
     type Candidate = String;

@@ -282,7 +282,11 @@ impl ModelArguments {
         template: &TemplateArguments,
     ) -> Result<TextPipeline, Failure> {
         let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened().clone());
-        self.open_changed(template, None, &share).map(said)
+        let pipeline = self.open_changed(template, None, &share)?;
+        // What the file says of itself was said when it was opened for vectors.
+        let new = pipeline.notices().iter().filter(|notice| !vectors.notices().contains(notice));
+        new.for_each(|notice| report::note(&notice.to_string()));
+        Ok(pipeline)
     }
 
     /// Opens the model with something around its linears, and prints what every load must say.
@@ -313,6 +317,7 @@ impl ModelArguments {
         if self.context == Some(0) {
             options.context = Some(trained_context(path, &registry, &options)?);
         }
+        self.note_threads();
         let pipeline = EmbeddingPipeline::open_with(path, &registry, &options);
         spinner.finish_and_clear();
         let pipeline = pipeline?;
@@ -320,6 +325,17 @@ impl ModelArguments {
             report::note(&notice.to_string());
         }
         Ok(pipeline)
+    }
+
+    /// Says that there are more threads than cores.
+    fn note_threads(&self) {
+        if let (Some(threads), Ok(cores)) = (self.threads, std::thread::available_parallelism())
+            && threads as usize > cores.get()
+        {
+            report::note(&format!(
+                "{threads} threads for {cores} cores: more than one for each makes it slower"
+            ));
+        }
     }
 
     /// Opens the model; what every load must say is left to the caller. Ctrl-C ends the process meanwhile.
@@ -374,12 +390,8 @@ impl ModelArguments {
         if self.context == Some(0) {
             options.context = Some(trained_context(path, &registry, &options)?);
         }
-        if let (Some(threads), Ok(cores)) = (self.threads, std::thread::available_parallelism())
-            && threads as usize > cores.get()
-        {
-            report::note(&format!(
-                "{threads} threads for {cores} cores: more than one for each makes it slower"
-            ));
+        if options.opened.is_none() {
+            self.note_threads();
         }
         let opened = TextPipeline::open_with(path, &registry, &options);
         spinner.finish_and_clear();

@@ -2,6 +2,7 @@
 
 use crate::commands::list::{WIDTH, shortened};
 use crate::failure::Failure;
+use crate::model_summary::Lines;
 use crate::output;
 use crate::report;
 use crate::style::Stream;
@@ -78,8 +79,7 @@ pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failu
         return output::json(&as_json(entry));
     }
     let recipe = entry.recipe().map_err(|faults| Failure::Failed(faults.to_string()))?;
-    let summary = if recipe.summary.is_empty() { String::new() } else { format!(": {}", recipe.summary) };
-    output::line(&format!("{}{summary}", entry.id))?;
+    output::line(&headline(entry))?;
     output::line(&format!("from {}", entry.origin))?;
     output::line(&format!("made over {}; adapters: {}", base(recipe), adapters(recipe)))?;
     if let Some(mixture) = &recipe.mixture {
@@ -134,15 +134,43 @@ pub(crate) fn table(entries: &[&RecipeEntry], registry: &Registry) -> Result<(),
     Ok(())
 }
 
-/// What a recipe adds to the summary of its model.
-pub(crate) fn lines(ingredients: &Ingredients) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("recipe", ingredients.recipes.join(" over "))];
+/// A recipe in a line: its name, and what it is.
+pub(crate) fn headline(entry: &RecipeEntry) -> String {
+    match entry.recipe() {
+        Ok(recipe) if !recipe.summary.is_empty() => format!("{}: {}", entry.id, recipe.summary),
+        _ => entry.id.clone(),
+    }
+}
+
+/// Lays what recipes say over the summary of the model that they are made over: it is a summary of the recipe then.
+///
+/// # Errors
+/// A chat template that cannot be found.
+pub(crate) fn over(
+    summary: &mut Lines,
+    ingredients: &Ingredients,
+    registry: &Registry,
+) -> Result<(), Failure> {
+    let mut first = vec![
+        ("recipe", ingredients.recipes.join(" over ")),
+        ("made over", ingredients.base.display().to_string()),
+    ];
     for adapter in &ingredients.adapters {
         let weight = if adapter.weight == 1.0 { String::new() } else { format!(" ({})", adapter.weight) };
-        lines.push(("adapter", format!("{} {}{weight}", adapter.kind.name(), adapter.path.display())));
+        first.push(("adapter", format!("{} {}{weight}", adapter.kind.name(), adapter.path.display())));
     }
-    lines.extend(ingredients.mixture.iter().flat_map(given_mixture));
-    lines
+    first.extend(ingredients.mixture.iter().flat_map(given_mixture));
+    first.extend(ingredients.set.iter().map(|(key, value)| ("set", format!("{key} = {value}"))));
+    if let Some(template) = ingredients.template(registry)? {
+        let characters = template.source.chars().count();
+        let own = format!("{} (of the recipe, {characters} characters)", template.name);
+        match summary.iter_mut().find(|(name, _)| *name == "chat template") {
+            Some((_, line)) => *line = own,
+            None => first.push(("chat template", own)),
+        }
+    }
+    summary.splice(0..0, first);
+    Ok(())
 }
 
 /// A mixture as it is loaded.

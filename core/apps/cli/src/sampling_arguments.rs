@@ -1,10 +1,10 @@
 //! Arguments of every command that generates.
 
-use crate::arguments::drop_far_suggestions;
+use crate::arguments::LIKENESS;
 use crate::failure::Failure;
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory, Parser};
 use menagerie::pipeline::{Request, Sampler, SamplingOptions};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -124,6 +124,13 @@ struct Settings {
 }
 
 impl SamplingArguments {
+    /// The names that [`Self::set`] knows.
+    pub(crate) fn names() -> Vec<String> {
+        let command = Settings::command();
+        let names = command.get_arguments().filter_map(|argument| argument.get_long());
+        names.map(str::to_owned).collect()
+    }
+
     /// Changes one option, named and written as on the command line.
     ///
     /// # Errors
@@ -137,20 +144,15 @@ impl SamplingArguments {
         let ignore_eos = self.ignore_eos;
         let name = if name == "n" { "max-tokens" } else { name };
         let mut settings = Settings { sampling: self.clone() };
-        settings.try_update_from([format!("--{name}={value}")]).map_err(|mut error| {
-            drop_far_suggestions(&mut error);
-            let text = error.render().to_string();
-            let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-            let first = match error.kind() {
-                ErrorKind::UnknownArgument => format!("there is no option `{name}` to set"),
-                _ => lines
-                    .first()
-                    .map(|line| line.trim_start_matches("error: "))
-                    .unwrap_or_default()
-                    .to_owned(),
-            };
-            let tip = lines.iter().find_map(|line| line.trim().strip_prefix("tip: "));
-            tip.map_or_else(|| first.clone(), |tip| format!("{first}; {tip}"))
+        settings.try_update_from([format!("--{name}={value}")]).map_err(|error| match error.kind() {
+            ErrorKind::UnknownArgument => unknown(name),
+            _ => {
+                let text = error.render().to_string();
+                let first = text.lines().next().unwrap_or_default();
+                let reason = first.rsplit_once(": ").map_or("", |(_, reason)| reason);
+                let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                format!("`{value}` is not a value of {name}{reason}")
+            }
         })?;
         *self = settings.sampling;
         self.ignore_eos = ignore_eos;
@@ -206,6 +208,15 @@ impl SamplingArguments {
     }
 }
 
+/// A name that no option has; the nearest one.
+fn unknown(name: &str) -> String {
+    let names = SamplingArguments::names();
+    let scored = names.iter().map(|known| (strsim::jaro_winkler(name, known), known));
+    let best = scored.filter(|(score, _)| *score >= LIKENESS).max_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest = best.map(|(_, known)| format!("; the nearest is {known}")).unwrap_or_default();
+    format!("there is no option {name} to set{nearest}")
+}
+
 /// Every number of the chain in one line, for `--verbose` and `/show`.
 pub(crate) fn sampling_line(options: &SamplingOptions) -> String {
     let mut parts = vec![
@@ -249,7 +260,11 @@ mod tests {
             (true, vec!["x".to_owned()], None)
         );
         assert!(sampling.set("top-k", "many").unwrap_err().contains("many"));
-        assert!(sampling.set("tpo-k", "1").unwrap_err().contains("--top-k"));
-        assert_eq!(sampling.set("raw", "true").unwrap_err(), "there is no option `raw` to set");
+        assert!(sampling.set("tpo-k", "1").unwrap_err().contains("the nearest is top-k"));
+        assert_eq!(
+            sampling.set("tmp", "1").unwrap_err(),
+            "there is no option tmp to set; the nearest is temp"
+        );
+        assert_eq!(sampling.set("raw", "true").unwrap_err(), "there is no option raw to set");
     }
 }

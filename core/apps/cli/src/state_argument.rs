@@ -11,7 +11,8 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StateArgument {
     /// Keep what the model has read in a file, and go on from there the next time: only what comes after the beginning
-    /// that the prompts have in common is computed. A file of another model, or opened otherwise, is refused
+    /// that the prompts have in common is computed. The file is written after each answer. A file of another model, or
+    /// opened otherwise, is refused
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -35,12 +36,12 @@ pub(crate) fn take_up<T>(
     Ok(loaded?)
 }
 
-/// Keeps a state, which Ctrl-C does not stop.
+/// Keeps a state, which no signal stops.
 pub(crate) fn keep(
     file: &StateFile,
     save: impl FnOnce(&StateFile) -> Result<u64, StateFileError>,
 ) -> Result<u64, Failure> {
-    let _to_its_end = interrupt::never()?;
+    let _to_its_end = interrupt::saving()?;
     let spinner = progress::spinner(&format!("keeping the state in {}", file.path().display()));
     let saved = save(file);
     spinner.finish_and_clear();

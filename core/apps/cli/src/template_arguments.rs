@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::{prompt, report};
 use clap::Args;
-use menagerie::loaders::ChatTemplate;
+use menagerie::loaders::{ChatTemplate, TokenizerTables};
 use menagerie::pipeline::{GivenTemplate, RenderOptions, tokenizer_tables};
 use menagerie::registry::Registry;
 use serde_json::{Map, Value};
@@ -84,6 +84,14 @@ fn by_name(name: String, registry: &Registry) -> Result<GivenTemplate, Failure> 
                 .with_help(&format!("names are {known}")))
         }
     }
+}
+
+/// How to give a template to a model that has none.
+pub(crate) fn advice() -> String {
+    let names = TokenizerTables::built_in()
+        .map(|tables| tables.chat_templates().collect::<Vec<_>>().join(", "))
+        .unwrap_or_default();
+    format!("give one with --chat-template: a file, or one of {names}")
 }
 
 /// Notes which of the options a template does not look at; `render` gives the prompt with such options, if there is one.

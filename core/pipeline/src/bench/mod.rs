@@ -121,7 +121,7 @@ pub fn bench(
 ) -> Result<BenchResult, GenerateError> {
     let needed = options.depth.saturating_add(options.prompt.max(options.generate));
     if needed > engine.context {
-        return Err(GenerateError::PromptTooLong { tokens: needed, context: engine.context });
+        return Err(engine.too_long(needed));
     }
     if options.repetitions == 0 {
         return Err(GenerateError::Options("at least one repetition is needed".to_owned()));

@@ -66,7 +66,7 @@ pub fn bench_together(
     let TogetherOptions { sequences, prompt, generate, repetitions } = *options;
     let needed = prompt.saturating_add(generate);
     if needed > engine.context {
-        return Err(GenerateError::PromptTooLong { tokens: needed, context: engine.context });
+        return Err(engine.too_long(needed));
     }
     if sequences == 0 || prompt == 0 || repetitions == 0 {
         let reason = "sequences, tokens of a prompt and repetitions are 1 or more";

@@ -181,7 +181,11 @@ impl Ingredients {
         Ok(options)
     }
 
-    fn template(&self, registry: &Registry) -> Result<Option<GivenTemplate>, LoadError> {
+    /// The chat template of the recipes, if one of them has one.
+    ///
+    /// # Errors
+    /// It is neither a name of the tables nor a file.
+    pub fn template(&self, registry: &Registry) -> Result<Option<GivenTemplate>, LoadError> {
         let Some((name, folder)) = &self.chat_template else { return Ok(None) };
         let path = folder.join(name);
         let recipe = self.recipes.first().cloned().unwrap_or_default();

@@ -63,6 +63,8 @@ pub struct EmbeddingEngine {
     pub compute: Compute,
     /// Most tokens of a sequence.
     pub context: usize,
+    /// Learned positions, if the model has them: the context is no larger, and cannot be.
+    pub learned_positions: Option<usize>,
     /// Rows a step has at most, unless one sequence alone has more.
     pub step_tokens: usize,
     /// Says whether the weights can still be read; asked after each step.
@@ -141,7 +143,7 @@ impl EmbeddingEngine {
             return Err(GenerateError::EmptyPrompt);
         }
         if tokens.len() > self.context {
-            return Err(GenerateError::PromptTooLong { tokens: tokens.len(), context: self.context });
+            return Err(GenerateError::too_long(tokens.len(), self.context, self.learned_positions));
         }
         check_vocabulary(tokens, self.model.embedding.vocabulary())
     }

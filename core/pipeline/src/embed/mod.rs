@@ -2,7 +2,9 @@
 
 mod engine;
 mod pipeline;
+mod truncation;
 
 pub(crate) use engine::Typed;
 pub use engine::{EmbeddingEngine, EmbeddingOptions, Normalisation};
 pub use pipeline::EmbeddingPipeline;
+pub use truncation::{DocumentScores, TextTokens, Truncation};

@@ -2,11 +2,14 @@
 
 use crate::capability::{Hookable, MissingCapability, Tokenizing};
 use crate::config::{LoadOptions, applied};
-use crate::embed::{EmbeddingEngine, EmbeddingOptions, Normalisation, Typed};
-use crate::error::GenerateError;
+use crate::embed::{
+    DocumentScores, EmbeddingEngine, EmbeddingOptions, Normalisation, TextTokens, Truncation, Typed,
+};
+use crate::error::{GenerateError, TextError};
 use crate::hooks::{PipelineLifecycle, RequestKind};
 use crate::init::{
-    LoadError, Loaded, MemoryEstimate, Notice, OpenedFile, ResolvedFile, fitting, load, registry,
+    ContextLimits, LoadError, Loaded, MemoryEstimate, Notice, OpenedFile, ResolvedFile, fitting, load,
+    notices, registry,
 };
 use crate::stages::Made;
 use menagerie_assembly::{AssembledModel, Assembly, Purpose};
@@ -57,8 +60,7 @@ impl EmbeddingPipeline {
             return Err(LoadError::Purpose { file, reason });
         };
         let opened = OpenedFile::new(path, &resolved, &compute);
-        let mut notices = resolved.notices();
-        notices.extend(options.device.thread_notice(options.threads));
+        let mut notices = notices(&resolved, &text, &compute, options);
         let estimate = |context: usize| {
             // A step may be one sequence of the whole context: its keys and values, and its activations.
             let room = PoolOptions::one_sequence(KvType::F32, context);
@@ -68,17 +70,20 @@ impl EmbeddingPipeline {
             let memory = MemoryEstimate::new(weights, state, context, working);
             Ok(MemoryEstimate { available: free, ..memory })
         };
-        let trained = model.body.shape.max_seq_len;
-        let memory = fitting(&file, trained, options.context, &estimate, &mut notices)?;
+        let learned_positions = resolved.learned_positions();
+        let limits = ContextLimits { trained: model.body.shape.max_seq_len, learned_positions };
+        let memory = fitting(&file, limits, options.context, &estimate, &mut notices)?;
         let engine = EmbeddingEngine {
             model: Arc::new(model),
             compute,
             context: memory.context,
+            learned_positions,
             step_tokens: options.chunk,
             guard: Some(guard),
             lifecycles: Vec::new(),
         };
-        let (name, tokenizer) = (resolved.name(), text.tokenizer);
+        let name = options.recipes.first().cloned().unwrap_or_else(|| resolved.name());
+        let tokenizer = text.tokenizer;
         Ok(Self { name, engine, tokenizer, resolved, opened, notices, memory })
     }
 
@@ -129,26 +134,51 @@ impl EmbeddingPipeline {
         self.engine.embed(sequences, options)
     }
 
+    /// The tokens of a text for [`Self::embed`], with what the file puts around it.
+    ///
+    /// # Errors
+    /// The file has no tokenizer, the text cannot be split, or [`GenerateError::EmptyText`].
+    pub fn tokens(&self, text: &str, truncation: Truncation) -> Result<TextTokens, GenerateError> {
+        if text.is_empty() {
+            return Err(GenerateError::EmptyText);
+        }
+        let tokenizer = self.tokenizer()?;
+        let (tokens, cut) = match truncation {
+            Truncation::Refuse => (tokenizer.encode_prompt(text)?, 0),
+            Truncation::End => tokenizer.encode_prompt_within(text, self.engine.context)?,
+        };
+        Ok(TextTokens { tokens, cut })
+    }
+
     /// The scores `[labels]` of each document for a query, as a reranker gives them: both are tokenized as text from
     /// outside and joined as the model was trained (`[CLS] query [SEP] document [SEP]`).
     ///
     /// # Errors
-    /// The file has no classifier or no tokenizer; the errors of single documents stand in their places.
+    /// The file has no classifier or no tokenizer, a text is empty; the errors of single documents stand in their places.
     pub fn rerank(
         &self,
         query: &str,
         documents: &[&str],
-    ) -> Result<Vec<Result<Vec<f32>, GenerateError>>, GenerateError> {
+        truncation: Truncation,
+    ) -> Result<Vec<Result<DocumentScores, GenerateError>>, GenerateError> {
         if self.engine.model.classifier.is_none() {
             return Err(MissingCapability::Classifier { model: self.name.clone() }.into());
         }
         let tokenizer = self.tokenizer()?;
-        let pairs = documents.iter().map(|document| tokenizer.encode_pair(query, document));
-        let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+        if query.is_empty() || documents.iter().any(|document| document.is_empty()) {
+            return Err(GenerateError::EmptyText);
+        }
+        let pair = |document: &&str| match truncation {
+            Truncation::Refuse => Ok((tokenizer.encode_pair(query, document)?, 0)),
+            Truncation::End => tokenizer.encode_pair_within(query, document, self.engine.context),
+        };
+        let pairs = documents.iter().map(pair).collect::<Result<Vec<_>, TextError>>()?;
         let texts: Vec<Typed> =
-            pairs.iter().map(|(tokens, second)| Typed { tokens, second: Some(*second) }).collect();
+            pairs.iter().map(|((tokens, second), _)| Typed { tokens, second: Some(*second) }).collect();
         let options = EmbeddingOptions { pooling: None, normalisation: Normalisation::None };
-        Ok(self.engine.embed_typed(&texts, &options, RequestKind::Reranking))
+        let scores = self.engine.embed_typed(&texts, &options, RequestKind::Reranking);
+        let scored = scores.into_iter().zip(&pairs);
+        Ok(scored.map(|(scores, (_, cut))| Ok(DocumentScores { scores: scores?, cut: *cut })).collect())
     }
 }
 

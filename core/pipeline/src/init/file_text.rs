@@ -6,6 +6,7 @@ use crate::generate::{ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt}
 use menagerie_loaders::{
     ChatTemplate, Segment, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer,
 };
+use sha2::{Digest, Sha256};
 
 /// The tokenizer of a file.
 #[derive(Clone, Debug)]
@@ -33,6 +34,46 @@ impl FileTokenizer {
         }
         self.tokenizer.encode_segments(&segments).map_err(TextError::new)
     }
+
+    /// The template with as much of the second text as leaves at most `most` tokens, and how many tokens were left out.
+    fn in_template_within(
+        &self,
+        template: &str,
+        (first, second): (&str, &str),
+        most: usize,
+    ) -> Result<(Vec<u32>, usize), TextError> {
+        let whole = self.in_template(template, first, second)?;
+        if whole.len() <= most {
+            return Ok((whole, 0));
+        }
+        let ends: Vec<usize> = second.char_indices().map(|(at, _)| at).collect();
+        // Characters of the second text: so many fit, or none do; one more than fits does not.
+        let (mut fits, mut too_many) = (0, ends.len());
+        let mut kept = self.in_template(template, first, "")?;
+        while fits + 1 < too_many {
+            let middle = fits.midpoint(too_many);
+            let ids = self.in_template(template, first, &second[..ends[middle]])?;
+            if ids.len() <= most {
+                (fits, kept) = (middle, ids);
+            } else {
+                too_many = middle;
+            }
+        }
+        let cut = whole.len().saturating_sub(kept.len());
+        Ok((kept, cut))
+    }
+}
+
+/// Lengths of two texts that together leave out `cut` tokens: those of the longer one, then of both.
+fn longest_first(lengths: [usize; 2], cut: usize) -> [usize; 2] {
+    let [first, second] = lengths;
+    let room = (first + second).saturating_sub(cut);
+    let (short, long) = (first.min(second), first.max(second));
+    let (short, long) = match room.checked_sub(short) {
+        Some(rest) if rest >= short => (short, rest.min(long)),
+        _ => (room / 2, room - room / 2),
+    };
+    if first > second { [long, short] } else { [short, long] }
 }
 
 impl TextStream for TextDecoder {
@@ -54,6 +95,17 @@ impl Tokenizing for FileTokenizer {
         Ok(self.tokenizer.frame(self.encode(text)?))
     }
 
+    fn encode_prompt_within(&self, text: &str, most: usize) -> Result<(Vec<u32>, usize), TextError> {
+        let mut ids = self.encode(text)?;
+        let whole = self.tokenizer.frame(ids.clone());
+        let cut = whole.len().saturating_sub(most).min(ids.len());
+        if cut == 0 {
+            return Ok((whole, 0));
+        }
+        ids.truncate(ids.len() - cut);
+        Ok((self.tokenizer.frame(ids), cut))
+    }
+
     fn beginning(&self) -> Option<u32> {
         self.tokenizer.bos().filter(|_| self.tokenizer.adds_bos())
     }
@@ -66,6 +118,29 @@ impl Tokenizing for FileTokenizer {
         }
         let (first, second) = (self.encode(first)?, self.encode(second)?);
         Ok(self.tokenizer.frame_pair(first, &second))
+    }
+
+    fn encode_pair_within(
+        &self,
+        first: &str,
+        second: &str,
+        most: usize,
+    ) -> Result<((Vec<u32>, usize), usize), TextError> {
+        if let Some(template) = &self.pair {
+            let (ids, cut) = self.in_template_within(template, (first, second), most)?;
+            let end = ids.len();
+            return Ok(((ids, end), cut));
+        }
+        let (mut first, mut second) = (self.encode(first)?, self.encode(second)?);
+        let whole = self.tokenizer.frame_pair(first.clone(), &second);
+        let cut = whole.0.len().saturating_sub(most).min(first.len() + second.len());
+        if cut == 0 {
+            return Ok((whole, 0));
+        }
+        let [one, two] = longest_first([first.len(), second.len()], cut);
+        first.truncate(one);
+        second.truncate(two);
+        Ok((self.tokenizer.frame_pair(first, &second), cut))
     }
 
     fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
@@ -144,5 +219,41 @@ impl ChatCapable for TemplateFormat {
             reasoning_tags: self.tags.clone(),
             reasoning_open,
         })
+    }
+
+    /// The SHA-256 of the template's text, and the tokens that it writes as `bos_token` and `eos_token`.
+    fn identity(&self) -> String {
+        let hash = Sha256::digest(self.template.source());
+        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = |token: Option<u32>| token.map_or("none".to_owned(), |id| id.to_string());
+        format!("sha256:{hash} bos {} eos {}", id(self.tokenizer.bos()), id(self.tokenizer.eos()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the definition: one token at a time leaves the longer text, the second one where both are equally long.
+    #[test]
+    fn the_longer_text_is_cut_first() {
+        for first in 0..12usize {
+            for second in 0..12usize {
+                for cut in 0..=first + second {
+                    let [mut one, mut two] = [first, second];
+                    for _ in 0..cut {
+                        if one > two { one -= 1 } else { two -= 1 }
+                    }
+                    let found = longest_first([first, second], cut);
+                    let sum = |lengths: [usize; 2]| lengths[0] + lengths[1];
+                    assert_eq!(sum(found), sum([one, two]), "{first} {second} {cut}");
+                    // Which of two equally long ones loses its last token first is not said by the definition.
+                    assert!(
+                        found[0].abs_diff(one) <= 1 && found[0] <= first && found[1] <= second,
+                        "{found:?}"
+                    );
+                }
+            }
+        }
     }
 }

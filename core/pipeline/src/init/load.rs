@@ -278,15 +278,33 @@ pub(crate) fn check_fits(file: &str, estimate: MemoryEstimate, fitting: usize) -
     Err(LoadError::Memory { file: file.to_owned(), estimate: Box::new(estimate), fitting })
 }
 
-/// The estimate for the context asked for, or for the largest usual one that fits.
+/// What bounds the context of a model.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ContextLimits {
+    /// Tokens it was trained with, if the file says.
+    pub(crate) trained: Option<usize>,
+    /// Learned positions, if it has them.
+    pub(crate) learned_positions: Option<usize>,
+}
+
+/// The estimate for the context asked for, or for the largest usual one that fits; no more than there are learned positions.
 pub(crate) fn fitting(
     file: &str,
-    trained: Option<usize>,
+    ContextLimits { trained, learned_positions }: ContextLimits,
     asked: Option<usize>,
     estimate: &dyn Fn(usize) -> Result<MemoryEstimate, LoadError>,
     notices: &mut Vec<Notice>,
 ) -> Result<MemoryEstimate, LoadError> {
-    let usual = trained.unwrap_or(UNTRAINED_CONTEXT).clamp(1, DEFAULT_CONTEXT);
+    let most = learned_positions.unwrap_or(usize::MAX);
+    if let (Some(asked), Some(positions)) = (asked, learned_positions)
+        && asked > positions
+    {
+        notices.push(Notice::Note(format!(
+            "a context of {asked} tokens was asked for, and is {positions}: the model has learned positions for {positions} tokens"
+        )));
+    }
+    let asked = asked.map(|asked| asked.min(most));
+    let usual = trained.unwrap_or(UNTRAINED_CONTEXT).min(most).clamp(1, DEFAULT_CONTEXT);
     let memory = estimate(asked.unwrap_or(usual))?;
     if let (Some(context), Some(trained)) = (asked, trained)
         && context > trained

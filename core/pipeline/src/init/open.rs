@@ -1,15 +1,16 @@
 //! [`TextPipeline::open`]: from a path to a language model.
 
 use crate::adapters::{GivenFiles, LoadedAdapters, mixed};
-use crate::config::{Beside, GivenAdapter, LoadOptions, applied};
+use crate::config::{Beside, LoadOptions, applied};
 use crate::engine::{Engine, with_point};
-use crate::init::{LoadError, Loaded, MemoryEstimate, Notice, ResolvedFile, Text, fitting, load, registry};
+use crate::init::{
+    ContextLimits, LoadError, Loaded, MemoryEstimate, Notice, ResolvedFile, fitting, load, notices, registry,
+};
 use crate::pipeline::{PipelineParts, TextPipeline};
 use crate::sampling::SamplingOptions;
 use crate::scheduler::SNAPSHOTS;
 use crate::stages::{self, Made, StagePlace, StageProbe};
 use menagerie_assembly::{AssembledModel, Assembly, Purpose, StagePlan};
-use menagerie_kernels::HalfPrompts;
 use menagerie_model::{
     AdapterSite, Arithmetic, Compute, Executor, KvType, NormedExecutor, PoolOptions, StateSpec, WholeModel,
 };
@@ -51,7 +52,7 @@ impl TextPipeline {
 /// Chooses cache type and context, compares with memory, and puts the pipeline together.
 fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
     let Loaded { resolved, made, plan, sites, compute, text, weights, free, mixture, guard } = loaded;
-    let mut notices = said_at_load(&resolved, &text, &compute, options);
+    let mut notices = notices(&resolved, &text, &compute, options);
     let is_f32 = made.is_f32(&*resolved.tensors);
     let kv_type = options.kv_type.unwrap_or_else(|| default_kv_type(is_f32, options.arithmetic));
     let file = resolved.file_name();
@@ -69,7 +70,9 @@ fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<Te
         let memory = MemoryEstimate::new(weights, state, context, working);
         Ok(MemoryEstimate { adapters, available: free, ..memory })
     };
-    let memory = fitting(&file, model.shape().max_seq_len, options.context, &estimate, &mut notices)?;
+    let learned_positions = resolved.learned_positions();
+    let limits = ContextLimits { trained: model.shape().max_seq_len, learned_positions };
+    let memory = fitting(&file, limits, options.context, &estimate, &mut notices)?;
     let sampling = sampling(&resolved, &mut notices)?;
     tracing::info!(
         file,
@@ -82,7 +85,7 @@ fn finish(loaded: Loaded, given: GivenFiles, options: &LoadOptions) -> Result<Te
     let loaded = LoadedAdapters::new(sites).beside(mixture);
     let adapters = given.fit(&loaded, &resolved, &compute)?;
     let (context, chunk, guard) = (memory.context, options.chunk, Some(guard));
-    let engine = Engine { model, compute, kv_type, context, chunk, guard, adapters };
+    let engine = Engine { model, compute, kv_type, context, learned_positions, chunk, guard, adapters };
     if let Some(whole) = whole {
         stages::probe(&file, &engine, whole)?;
     }
@@ -173,39 +176,6 @@ fn mixing<M: NormedExecutor + 'static>(
         }
         None => Ok((Arc::new(model), None)),
     }
-}
-
-/// What is to be said before anything is estimated.
-fn said_at_load(
-    resolved: &ResolvedFile,
-    text: &Text,
-    compute: &Compute,
-    options: &LoadOptions,
-) -> Vec<Notice> {
-    let mut notices = resolved.notices();
-    notices.extend(text.notices.iter().cloned());
-    notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
-    notices.extend(options.device.thread_notice(options.threads));
-    notices.extend(recipe_notice(resolved, options));
-    notices.extend(half_prompts_notice(resolved, options.half_prompts));
-    notices
-}
-
-/// What a recipe made of the file.
-fn recipe_notice(resolved: &ResolvedFile, options: &LoadOptions) -> Option<Notice> {
-    let recipes = (!options.recipes.is_empty()).then(|| options.recipes.join(" over "))?;
-    let file = resolved.file_name();
-    let adapter = |one: &GivenAdapter| format!("{} {}", one.kind.name(), one.path.display());
-    let parts: Vec<String> = std::iter::once(file).chain(options.adapters.iter().map(adapter)).collect();
-    Some(Notice::Note(format!("recipe {recipes}: {}", parts.join(" with "))))
-}
-
-/// An option that changes nothing for this file.
-fn half_prompts_notice(resolved: &ResolvedFile, asked: HalfPrompts) -> Option<Notice> {
-    let without =
-        !resolved.tensors.entries().iter().any(|tensor| tensor.dims.len() > 1 && tensor.kind == "F16");
-    (asked == HalfPrompts::BFloat16 && without)
-        .then(|| Notice::Note("--half-prompts bf16 changes nothing: the file has no F16 weights".to_owned()))
 }
 
 fn whole_model(resolved: &ResolvedFile, assembly: Assembly) -> Result<WholeModel, LoadError> {

@@ -10,7 +10,7 @@ use menagerie_model::{
     AdapterSite, AdapterSites, Compute, ExpertLinear, FeedForwardWrapper, Linear, LinearSite, LinearWrapper,
     SlotDeclarations, StagePosition, Table,
 };
-use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Registry, RegistryError};
+use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Part, Registry, RegistryError};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
 use std::fmt;
 use std::ops::Range;
@@ -109,6 +109,15 @@ impl ResolvedFile {
     /// The resolved model.
     pub fn config(&self) -> &ModelConfig {
         &self.resolution.config
+    }
+
+    /// Learned positions of the embedding, if it has them: the model takes no more tokens.
+    pub fn learned_positions(&self) -> Option<usize> {
+        let role = self.config().embedding.positions.as_ref()?;
+        let index = self.tensors.find(role, None, Part::Main)?;
+        // [D, positions], fastest first.
+        let rows = self.tensors.entries().get(index)?.dims.get(1)?;
+        usize::try_from(*rows).ok()
     }
 
     /// Path of the file, for messages.

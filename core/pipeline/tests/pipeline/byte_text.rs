@@ -54,6 +54,23 @@ impl Tokenizing for Bytes {
         self.encode(text)
     }
 
+    fn encode_prompt_within(&self, text: &str, most: usize) -> Result<(Vec<u32>, usize), TextError> {
+        let mut all = ids(text);
+        let cut = all.len().saturating_sub(most);
+        all.truncate(most);
+        Ok((all, cut))
+    }
+
+    fn encode_pair_within(
+        &self,
+        first: &str,
+        second: &str,
+        most: usize,
+    ) -> Result<((Vec<u32>, usize), usize), TextError> {
+        let (second, cut) = self.encode_prompt_within(second, most.saturating_sub(first.len()))?;
+        Ok((([ids(first), second].concat(), first.len()), cut))
+    }
+
     fn beginning(&self) -> Option<u32> {
         None
     }
@@ -116,5 +133,9 @@ impl ChatCapable for Format {
         }
         let reasoning_open = ReasoningTags::left_open(&self.tags, &text).cloned();
         Ok(RenderedPrompt { tokens: ids(&text), reasoning_tags: self.tags.clone(), reasoning_open, text })
+    }
+
+    fn identity(&self) -> String {
+        "initials".to_owned()
     }
 }

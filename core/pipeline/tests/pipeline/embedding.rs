@@ -79,6 +79,7 @@ pub(crate) fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usiz
         model: Arc::new(model),
         compute: FakeModel::compute(),
         context: 8,
+        learned_positions: None,
         step_tokens,
         guard: None,
         lifecycles: Vec::new(),

@@ -14,6 +14,7 @@ pub(crate) fn engine(model: &Arc<FakeModel>, context: usize, chunk: usize) -> Ar
         compute: FakeModel::compute(),
         kv_type: KvType::F32,
         context,
+        learned_positions: None,
         chunk,
         guard: None,
         adapters: None,

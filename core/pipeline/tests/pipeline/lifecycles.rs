@@ -9,8 +9,8 @@ use menagerie_pipeline::{
     Against, Batch, BenchOptions, DirectionMethod, EmbeddingOptions, EmbeddingPipeline, Engine,
     GenerateError, Hookable, Job, LogitsOptions, Metrics, PerplexityOptions, PipelineHooks,
     PipelineLifecycle, PromptPair, Request, RequestEnd, RequestId, RequestKind, RequestStart, Scheduler,
-    SchedulerOptions, Sequence, StopReason, TextChunks, TogetherOptions, bench, bench_together, logits,
-    logits_by_step, make_control_vector, perplexity,
+    SchedulerOptions, Sequence, StopReason, TextChunks, TogetherOptions, Truncation, bench, bench_together,
+    logits, logits_by_step, make_control_vector, perplexity,
 };
 use menagerie_testkit::FakeModel;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -203,7 +203,7 @@ fn documents_and_prompts_that_are_looked_into_are_told_of() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/zoo/bert-rank/model-f16.gguf");
     let mut reranker = EmbeddingPipeline::open(&file, &options()).unwrap();
     reranker.add_lifecycle(Arc::clone(&lives) as _);
-    reranker.rerank("what is a zoo?", &["a place", "the price of tea"]).unwrap();
+    reranker.rerank("what is a zoo?", &["a place", "the price of tea"], Truncation::Refuse).unwrap();
     let mut pipeline = open("llama", &options()).unwrap();
     pipeline.add_lifecycle(Arc::clone(&lives) as _);
     let pair = PromptPair { positive: vec![1, 2, 3], negative: vec![4, 5] };

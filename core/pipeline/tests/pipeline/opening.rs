@@ -5,7 +5,7 @@ use menagerie_model::{LayerHook, Pooling, Rows, Shown};
 use menagerie_pipeline::{
     Arithmetic, ChatMessage, Device, DeviceName, EmbeddingOptions, EmbeddingPipeline, GenerateError,
     GivenTemplate, HalfPrompts, Job, KvType, LoadError, LoadOptions, LogitsOptions, MissingCapability,
-    Normalisation, Notice, RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline,
+    Normalisation, Notice, RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline, Truncation,
 };
 use safetensors::SafeTensors;
 use std::ops::Range;
@@ -261,6 +261,6 @@ fn a_language_model_makes_vectors_without_its_head() {
     assert_eq!(rows.len(), 3 * width);
     assert_eq!(embed(Pooling::Cls), rows[..width]);
     assert_eq!(embed(Pooling::Last), rows[2 * width..]);
-    let error = pipeline.rerank("a", &["b"]).map(drop).unwrap_err().to_string();
+    let error = pipeline.rerank("a", &["b"], Truncation::Refuse).map(drop).unwrap_err().to_string();
     assert!(error.contains("no reranker"), "{error}");
 }

@@ -3,7 +3,7 @@
 use crate::batch_identity::{identity, vectors_identity};
 use crate::batch_input::BatchInput;
 use crate::batch_models::{BatchModels, Given};
-use crate::batch_output::BatchOutput;
+use crate::batch_output::{BatchOutput, EarlierResults};
 use crate::batch_request::BatchRequests;
 use crate::batch_result::request_id;
 use crate::batch_vectors::BatchVectors;
@@ -12,11 +12,12 @@ use crate::failure::Failure;
 use crate::hook_arguments::HookArguments;
 use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
-use crate::output_file::may_write;
+use crate::output_file::{is_device, may_write};
 use crate::pooling_argument::PoolingArgument;
 use crate::sampling_arguments::{SamplingArguments, sampling_line};
 use crate::stage_arguments::StageArguments;
 use crate::template_arguments::TemplateArguments;
+use crate::truncation_argument::TruncationArgument;
 use crate::{answer, interrupt, output, report};
 use clap::Args;
 use menagerie::pipeline::{
@@ -35,8 +36,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// a JSON text alone. What a line does not say, the options here do; a field that is not honoured is an error of its
 /// line. OUT gets a line for each, in OpenAI's form, as soon as it is answered.
 ///
-/// Run again after a kill, it goes on where it was: lines of OUT stay and are not done again. It refuses to where model,
-/// options or those lines of IN are others than they were (OUT.batch says how OUT was made).
+/// After a kill the same command continues: lines of OUT stay and are not computed again. It refuses to continue if the model,
+/// the options or those lines of IN have changed (OUT.batch says how OUT was made). As long as OUT holds a failed line the exit
+/// code is 1; --retry-failed computes the failed lines again.
 #[derive(Args)]
 pub(crate) struct BatchCommand {
     #[command(flatten)]
@@ -72,12 +74,17 @@ pub(crate) struct BatchCommand {
     /// How the rows of a text become one vector, for /v1/embeddings [default: as the file says]
     #[arg(long, value_enum, value_name = "HOW")]
     pooling: Option<PoolingArgument>,
+    #[command(flatten)]
+    truncation: TruncationArgument,
     /// Continue plain prompts as they are, without the chat template
     #[arg(long)]
     raw: bool,
     /// Begin OUT anew if it exists
     #[arg(long)]
     force: bool,
+    /// Compute failed lines again, also those that were changed in IN, and replace their results
+    #[arg(long, conflicts_with = "force")]
+    retry_failed: bool,
     /// Print a summary as JSON
     #[arg(long)]
     json: bool,
@@ -107,19 +114,27 @@ impl BatchCommand {
             let reason = "--json and OUT as - both write to standard output";
             return Err(Failure::Usage(reason.to_owned()).with_help("name a file for OUT"));
         }
+        if self.retry_failed && (standard || is_device(&self.out)) {
+            let reason = "--retry-failed replaces results in OUT, and this OUT keeps none";
+            return Err(Failure::Usage(reason.to_owned()).with_help("name a file for OUT"));
+        }
         if !standard {
             let model = self.model.locate()?;
             may_write(&self.out, true, &[&model, &self.input])?;
         }
         self.hooks.check().and_then(|()| self.sampling.check())?;
+        self.metrics.check()?;
         let input = BatchInput::open(&self.input)?;
         let (template, hooks, stages) = (&self.template, &self.hooks, &self.stages);
         let given = Given { template, hooks, stages, pooling: self.pooling };
         let mut models = BatchModels::open(&self.model, &input, &given)?;
         let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
-        let metrics = self.metrics.watch_all(text.into_iter().chain(vectors));
+        let metrics = self.metrics.watch_all(text.into_iter().chain(vectors))?;
+        // A signal leaves it the time to end the line it writes, and OUT as a whole.
+        let orderly = interrupt::orderly()?;
         let ended = self.answer(&models, input);
+        drop(orderly);
         Failure::of_all([ended, metrics.write()])
     }
 
@@ -131,13 +146,14 @@ impl BatchCommand {
             text.map(|pipeline| self.sampling.request(pipeline.sampling_defaults(), cancel.clone()));
         let defaults = defaults.transpose()?;
         let made = self.made(models, defaults.as_ref())?;
-        let out = BatchOutput::open(&self.out, &made, self.force)?;
+        let earlier = match (self.force, self.retry_failed) {
+            (true, _) => EarlierResults::Drop,
+            (false, true) => EarlierResults::RetryFailed,
+            (false, false) => EarlierResults::Keep,
+        };
+        let out = BatchOutput::open(&self.out, &made, earlier)?;
         let left = undone(&input, &out)?;
-        let already = input.lines().len() - left.len();
-        if already > 0 {
-            let all = output::counted(input.lines().len(), "line");
-            report::note(&format!("{already} of {all} are answered already"));
-        }
+        say_done(&input, &out, left.len());
         let requests = match (text, defaults) {
             (Some(pipeline), Some(defaults)) => Ok(self.requests(pipeline, defaults)?),
             _ => Err(models.text.as_ref().err().cloned().unwrap_or_default()),
@@ -146,7 +162,9 @@ impl BatchCommand {
             .with_pooling(self.pooling.map(PoolingArgument::pooling))
             .with_normalisation(Normalisation::Euclidean);
         let vectors = models.vectors.as_ref();
-        let vectors = vectors.map(|pipeline| BatchVectors::new(pipeline, options)).map_err(String::clone);
+        let vectors = vectors
+            .map(|pipeline| BatchVectors::new(pipeline, options, self.truncation.truncation()))
+            .map_err(String::clone);
         let mut work = BatchWork::new(input, out, left, requests, vectors);
         let mut batch =
             text.map(|pipeline| Ok::<_, Failure>(pipeline.batch(self.room(pipeline)?)?)).transpose()?;
@@ -224,12 +242,15 @@ impl BatchCommand {
         if let Ok(pipeline) = &models.vectors {
             let pooling = self.pooling.map_or(pipeline.engine().model.pooling, PoolingArgument::pooling);
             made.insert("pooling".to_owned(), format!("{pooling:?}").to_lowercase().into());
+            made.insert("truncate".to_owned(), self.truncation.is_given().into());
         }
         Ok(made)
     }
 
     fn made_text(&self, pipeline: &TextPipeline, defaults: &Request) -> Result<Map<String, Value>, Failure> {
         let mut made = identity(pipeline)?;
+        // The template itself: its path stays when its text changes, and a template of the model has no path.
+        let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
         let sampling = &defaults.sampling;
         let biases: Vec<String> =
             sampling.logit_bias.iter().map(|(id, bias)| format!("{id}={bias}")).collect();
@@ -246,7 +267,7 @@ impl BatchCommand {
             "logprobs": defaults.logprobs,
             "answers": self.answers,
             "raw": self.raw,
-            "chat_template": self.template.chat_template.as_ref().map(|path| path.display().to_string()),
+            "chat_template": format.map(|format| format.identity()),
             "tools": self.template.tools()?,
             "template_variables": self.template.variables()?,
         });
@@ -263,6 +284,7 @@ impl BatchCommand {
     ) -> Result<(), Failure> {
         let open = work.open();
         let (tally, out) = work.finish();
+        let [answered, failed] = out.counts();
         if cancel.load(Ordering::Relaxed) {
             report::note("interrupted; the same command goes on where it was");
             out.finish()?;
@@ -274,31 +296,56 @@ impl BatchCommand {
             return Err(self.ended_by(&fault, open));
         }
         if self.json {
-            output::json(&tally.json(counts.as_ref()))?;
+            output::json(&tally.json([answered, failed], counts.as_ref()))?;
         } else if tally.lines() > 0 {
             report::line(&tally.line(counts.as_ref()));
         }
-        match tally.failed() {
-            0 => Ok(()),
-            failed => Err(Failure::about(
-                self.out.display(),
-                format!("{} could not be answered; their lines say why", output::counted(failed, "request")),
-            )),
+        if failed == 0 {
+            return Ok(());
         }
+        let reason = format!(
+            "{answered} answered, {failed} failed: {} could not be answered; their lines say why",
+            output::counted(failed, "request")
+        );
+        Err(Failure::about(self.out.display(), reason).with_help(match self.out.as_os_str() == "-" {
+            true => "name a file for OUT: --retry-failed then computes failed lines again",
+            false => "--retry-failed computes them again, also those that you correct in IN",
+        }))
     }
 }
 
-/// The lines that OUT has no answer to, the first one last.
+/// Says how much is done before anything begins.
+fn say_done(input: &BatchInput, out: &BatchOutput, left: usize) {
+    let [answered, failed] = out.counts();
+    let already = input.lines().len() - left;
+    let all = output::counted(input.lines().len(), "line");
+    if out.retries() && failed > 0 {
+        report::note(&format!("{answered} answered, {failed} failed; failed lines are computed again"));
+    } else if already > 0 && failed == 0 {
+        report::note(&format!("{already} of {all} are answered already"));
+    } else if already > 0 {
+        report::note(&format!(
+            "{already} of {all} have results already: {answered} answered, {failed} failed"
+        ));
+    }
+}
+
+/// The lines that are to be computed, the first one last: those without a result, and failed ones that are retried.
 fn undone(input: &BatchInput, out: &BatchOutput) -> Result<Vec<usize>, Failure> {
     let mut left = Vec::new();
     for (index, place) in input.lines().iter().enumerate().rev() {
         match out.done().get(&place.id) {
             None => left.push(index),
-            Some(request) if *request == request_id(place) => {}
-            Some(_) => {
+            Some(line) if !line.answered && out.retries() => left.push(index),
+            Some(line) if line.request == request_id(place) => {}
+            Some(line) => {
                 let reason =
                     format!("line {} ({:?}) is another one than was answered", place.number, place.id);
-                return Err(Failure::Failed(reason).with_help("name another OUT; --force begins it anew"));
+                let help = match line.answered {
+                    true => "name another OUT; --force begins it anew",
+                    false => "--retry-failed computes failed lines again; or name another OUT",
+                };
+                return Err(Failure::Failed(reason).with_help(help));
             }
         }
     }

@@ -111,6 +111,7 @@ impl BenchCommand {
         let _at_once = interrupt::at_once()?;
         self.profile.check(&self.model.locate()?)?;
         self.hooks.check()?;
+        self.metrics.check()?;
         let mut model = self.model.staged(&self.stages)?;
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
@@ -118,7 +119,7 @@ impl BenchCommand {
         model.at_least(if self.sequences.is_empty() { self.depth + longest } else { together });
         let mut pipeline = model.open()?;
         self.hooks.install(&mut pipeline)?;
-        let metrics = self.metrics.watch(&mut pipeline);
+        let metrics = self.metrics.watch(&mut pipeline)?;
         let profiling = self.profile.begin(&mut pipeline);
         let measured = self.measured(&model, &pipeline);
         if let Some(profiling) = profiling {

@@ -12,7 +12,7 @@ use crate::printer::DisplayArguments;
 use crate::sampling_arguments::SamplingArguments;
 use crate::stage_arguments::StageArguments;
 use crate::state_argument::StateArgument;
-use crate::template_arguments::TemplateArguments;
+use crate::template_arguments::{TemplateArguments, advice};
 use crate::{interrupt, report};
 use clap::Args;
 use std::io::IsTerminal;
@@ -39,7 +39,8 @@ pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
 /// between """ and """, or has a \ at the end of each line but the last; one that begins with a space is never a
 /// command. Ctrl-C stops an answer and keeps the conversation. When the context is full, the oldest turns after the
 /// system message are dropped, and a note says so. What is typed is kept in menagerie/history of the state folder
-/// ($XDG_STATE_HOME or ~/.local/state). With --state the conversation goes on where it was left the last time.
+/// ($XDG_STATE_HOME or ~/.local/state). With --state the conversation is saved after each answer, and continues the next time
+/// where it was left, also after the terminal was closed.
 #[derive(Args)]
 pub(crate) struct ChatCommand {
     #[command(flatten)]
@@ -77,17 +78,18 @@ impl ChatCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let model = self.model.locate()?;
         self.observe.check(&model)?;
+        self.metrics.check()?;
         self.hooks.check().and_then(|()| self.sampling.check())?;
         let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
         self.hooks.install(&mut pipeline)?;
         let observing = self.observe.begin(&model, &mut pipeline)?;
-        let metrics = self.metrics.watch(&mut pipeline);
+        let metrics = self.metrics.watch(&mut pipeline)?;
         if answer::chat_format(&pipeline, &self.template)?.is_none() {
             return Err(Failure::about(
                 &self.model.model,
                 "the file has no chat template, so it cannot chat",
             )
-            .with_help("give one with --chat-template FILE, or continue text with `menagerie run --raw`"));
+            .with_help(&format!("{}; or continue text with `menagerie run --raw`", advice())));
         }
         let mut conversation = Conversation::begin(&pipeline, &self)?;
         let mut lines = Lines::of_process(!self.display.no_history)?;
@@ -95,7 +97,7 @@ impl ChatCommand {
             let (name, context) = (pipeline.name(), pipeline.context());
             report::line(&format!("{name}; context {context} tokens; /help lists commands"));
         }
-        let _kept = interrupt::never()?;
+        let _kept = interrupt::conversation()?;
         let ended = talk(&mut conversation, &mut lines);
         let seen = observing.finish(&pipeline, [conversation.tokens(), &[]]);
         Failure::of_all([ended, conversation.keep(), metrics.write(), seen])
@@ -124,6 +126,9 @@ fn talk(conversation: &mut Conversation, lines: &mut Lines) -> Result<(), Failur
             Ok(false) => return Ok(()),
             Err(Failure::Usage(message) | Failure::Failed(message)) => report::error(&message),
             Err(failure) => return Err(failure),
+        }
+        if interrupt::is_ending() {
+            return Err(Failure::Interrupted);
         }
     }
 }

@@ -5,10 +5,11 @@ use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
 use crate::output_file::{OutputFile, may_write};
 use crate::pooling_argument::PoolingArgument;
+use crate::truncation_argument::{TruncationArgument, advised, note_cut};
 use crate::{interrupt, output, prompt, report};
 use clap::Args;
 use menagerie::model::Pooling;
-use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, Normalisation};
+use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError, Normalisation, TextTokens};
 use serde::Serialize;
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -37,6 +38,8 @@ pub(crate) struct EmbedCommand {
     /// How the rows of a text become one vector [default: as the file says]
     #[arg(long, value_enum, value_name = "HOW")]
     pooling: Option<PoolingArgument>,
+    #[command(flatten)]
+    truncation: TruncationArgument,
     /// Divide each vector by its length
     #[arg(long)]
     normalize: bool,
@@ -59,21 +62,26 @@ struct Printed {
     dimension: usize,
     /// Tokens of each text.
     tokens: Vec<usize>,
+    /// Tokens of each text that were left out (--truncate).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated_tokens: Option<Vec<usize>>,
     /// A vector for each text; with pooling `none` one for each token, text after text.
     embedding: Vec<Vec<f32>>,
 }
 
 impl EmbedCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        self.metrics.check()?;
         if let Some(out) = &self.out {
             let model = self.model.locate()?;
             may_write(out, self.force, &[&model])?;
         }
         let given = if self.tokens.is_empty() { self.texts()? } else { Vec::new() };
         let mut pipeline = self.model.open_for_vectors()?;
-        let metrics = self.metrics.watch(&mut pipeline);
+        let metrics = self.metrics.watch(&mut pipeline)?;
         let sequences = self.sequences(&pipeline, &given)?;
         let pooling = self.pooling(&pipeline)?;
+        note_cut("text", sequences.iter().map(|text| text.cut));
         let computed = self.computed(&pipeline, &sequences);
         metrics.write()?;
         let (rows, width) = computed?;
@@ -84,7 +92,9 @@ impl EmbedCommand {
                 pooling,
                 normalized: self.normalize,
                 dimension: width,
-                tokens: sequences.iter().map(Vec::len).collect(),
+                tokens: sequences.iter().map(|text| text.tokens.len()).collect(),
+                truncated_tokens: (self.truncation.is_given())
+                    .then(|| sequences.iter().map(|text| text.cut).collect()),
                 embedding: rows.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(),
             }),
         }
@@ -106,19 +116,35 @@ impl EmbedCommand {
             return Ok(given);
         }
         let lines = given.iter().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty());
-        Ok(lines.map(str::to_owned).collect())
+        let lines: Vec<String> = lines.map(str::to_owned).collect();
+        if lines.is_empty() {
+            return Err(empty(0, 1));
+        }
+        Ok(lines)
     }
 
-    fn sequences(&self, pipeline: &EmbeddingPipeline, texts: &[String]) -> Result<Vec<Vec<u32>>, Failure> {
+    /// The tokens of each text.
+    fn sequences(&self, pipeline: &EmbeddingPipeline, texts: &[String]) -> Result<Vec<TextTokens>, Failure> {
+        let truncation = self.truncation.truncation();
         if self.tokens.is_empty() {
-            let tokenizer = pipeline.tokenizer()?;
-            return texts.iter().map(|text| Ok(tokenizer.encode_prompt(text)?)).collect();
+            let tokens = texts.iter().enumerate().map(|(at, text)| {
+                pipeline.tokens(text, truncation).map_err(|error| match error {
+                    GenerateError::EmptyText => empty(at, texts.len()),
+                    other => other.into(),
+                })
+            });
+            return tokens.collect();
         }
         let id = |text: &str| {
             let wrong = || Failure::Usage(format!("--tokens: `{text}` is not a token id"));
             text.trim().parse().map_err(|_| wrong())
         };
-        self.tokens.iter().map(|ids| ids.split(',').map(id).collect()).collect()
+        let context = pipeline.engine().context;
+        let sequence = |ids: &String| {
+            let ids: Vec<u32> = ids.split(',').map(id).collect::<Result<_, Failure>>()?;
+            Ok(self.truncation.cut(ids, context))
+        };
+        self.tokens.iter().map(sequence).collect()
     }
 
     /// How it will be pooled, by name; a file that does not say leaves it to the caller.
@@ -148,17 +174,20 @@ impl EmbedCommand {
     fn computed(
         &self,
         pipeline: &EmbeddingPipeline,
-        sequences: &[Vec<u32>],
+        sequences: &[TextTokens],
     ) -> Result<(Vec<f32>, usize), Failure> {
         let normalisation = if self.normalize { Normalisation::Euclidean } else { Normalisation::None };
         let options = EmbeddingOptions::default()
             .with_pooling(self.pooling.map(PoolingArgument::pooling))
             .with_normalisation(normalisation);
-        let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+        let sequences: Vec<&[u32]> = sequences.iter().map(|text| text.tokens.as_slice()).collect();
         let _at_once = interrupt::at_once()?;
         let vectors = pipeline.embed(&sequences, &options).into_iter().enumerate();
         let vectors = vectors.map(|(at, vector)| match vector {
-            Err(error) if sequences.len() > 1 => Err(Failure::about(format!("text {}", at + 1), error)),
+            Err(error) if sequences.len() > 1 => {
+                Err(Failure::about(format!("text {}", at + 1), advised(error)))
+            }
+            Err(error @ GenerateError::PastPositions { .. }) => Err(Failure::Failed(advised(error))),
             other => Ok(other?),
         });
         let vectors = vectors.collect::<Result<Vec<_>, Failure>>()?;
@@ -189,6 +218,14 @@ impl EmbedCommand {
         }
         output::line(&said)
     }
+}
+
+/// A text without a character, among so many.
+fn empty(at: usize, count: usize) -> Failure {
+    let which = if count > 1 { format!("text {}", at + 1) } else { "the text".to_owned() };
+    Failure::Usage(format!("{which} is empty")).with_help(
+        "give it as an argument, with -f FILE or on standard input; --lines leaves empty lines out",
+    )
 }
 
 /// What stands before the numbers: length of the header, header.

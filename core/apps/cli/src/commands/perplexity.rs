@@ -63,7 +63,7 @@ impl PerplexityCommand {
             None => None,
         };
         let mut pipeline = self.model.open()?;
-        let metrics = self.metrics.watch(&mut pipeline);
+        let metrics = self.metrics.watch(&mut pipeline)?;
         let tokenizer = pipeline.tokenizer();
         let chunks = match (&base, &text) {
             (Some(base), None) => {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
-use crate::template_arguments::{TemplateArguments, note_without_effect, read_list};
+use crate::template_arguments::{TemplateArguments, advice, note_without_effect, read_list};
 use crate::{output, report};
 use clap::Args;
 use menagerie::assembly::open_model;
@@ -46,6 +46,9 @@ impl RenderCommand {
         };
         let messages =
             read_list(Path::new(messages), "messages")?.into_iter().map(joined).collect::<Vec<_>>();
+        if let Some(index) = messages.iter().position(says_nothing) {
+            return Err(no_content(index));
+        }
         let given = self.template.render_options()?;
         let options = |given: &pipeline::RenderOptions| {
             RenderOptions::default()
@@ -54,7 +57,15 @@ impl RenderCommand {
                 .with_extra(given.arguments.clone())
         };
         note_without_effect(&given, &|given| template.render(&messages, &options(given)).ok());
-        output::write(&template.render(&messages, &options(&given))?)
+        match template.render(&messages, &options(&given)) {
+            Ok(prompt) => output::write(&prompt),
+            Err(error) => Err(match messages.iter().position(has_no_content) {
+                Some(index) => {
+                    Failure::Failed(format!("{}: the template needs it: {error}", no_content(index).said()))
+                }
+                None => error.into(),
+            }),
+        }
     }
 
     /// The template given by hand, the file's, or that of the spec of its architecture.
@@ -85,14 +96,29 @@ impl RenderCommand {
                 return compile("fallback of the spec", source, &tokenizer);
             }
         }
-        Err(Failure::about(model, "the file has no chat template")
-            .with_help("give one with --chat-template FILE"))
+        Err(Failure::about(model, "the file has no chat template").with_help(&advice()))
     }
 }
 
 fn compile(name: &str, source: &str, tokenizer: &Tokenizer) -> Result<ChatTemplate, Failure> {
     let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id).ok());
     Ok(ChatTemplate::new(name, source, text(tokenizer.bos()), text(tokenizer.eos()))?)
+}
+
+/// A message without a text; templates may do without, for calls of tools.
+fn has_no_content(message: &Value) -> bool {
+    message.get("content").is_none_or(Value::is_null)
+}
+
+/// A message with nothing but its role.
+fn says_nothing(message: &Value) -> bool {
+    let more =
+        |fields: &serde_json::Map<String, Value>| fields.keys().any(|key| key != "role" && key != "content");
+    has_no_content(message) && !message.as_object().is_some_and(more)
+}
+
+fn no_content(index: usize) -> Failure {
+    Failure::Failed(format!("message {index} has no content"))
 }
 
 /// A message whose content is a list of texts, as the OpenAI interface has it, gets them as one text.

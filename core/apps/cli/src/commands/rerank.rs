@@ -3,8 +3,10 @@
 use crate::failure::Failure;
 use crate::metrics_argument::MetricsArgument;
 use crate::model_arguments::ModelArguments;
+use crate::truncation_argument::{TruncationArgument, advised, note_cut};
 use crate::{interrupt, output, prompt};
 use clap::Args;
+use menagerie::pipeline::DocumentScores;
 use serde::Serialize;
 use serde_json::json;
 use std::path::PathBuf;
@@ -25,6 +27,8 @@ pub(crate) struct RerankCommand {
     /// Read documents from a file, one a line
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "document")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    truncation: TruncationArgument,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -42,24 +46,34 @@ struct Scored<'d> {
     /// All outputs, where the classifier has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<Vec<f32>>,
+    /// Tokens that were left out (--truncate).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated_tokens: Option<usize>,
 }
 
 impl RerankCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        self.metrics.check()?;
         let documents = self.documents()?;
         let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
+        self.refuse_empty(&documents)?;
         let mut pipeline = self.model.open_for_vectors()?;
-        let metrics = self.metrics.watch(&mut pipeline);
+        let metrics = self.metrics.watch(&mut pipeline)?;
         let _at_once = interrupt::at_once()?;
-        let scores = pipeline.rerank(&self.query, &documents);
+        let scores = pipeline.rerank(&self.query, &documents, self.truncation.truncation());
         metrics.write()?;
         let mut scored = Vec::with_capacity(documents.len());
+        let mut cuts = vec![0; documents.len()];
         for (index, scores) in scores?.into_iter().enumerate() {
-            let scores = scores.map_err(|error| Failure::about(format!("document {}", index + 1), error))?;
+            let DocumentScores { scores, cut } =
+                scores.map_err(|error| Failure::about(format!("document {}", index + 1), advised(error)))?;
+            cuts[index] = cut;
             let score = scores.first().copied().unwrap_or_default();
             let scores = (scores.len() > 1).then_some(scores);
-            scored.push(Scored { index, score, document: documents[index], scores });
+            let truncated_tokens = self.truncation.is_given().then_some(cut);
+            scored.push(Scored { index, score, document: documents[index], scores, truncated_tokens });
         }
+        note_cut("document", cuts);
         scored.sort_by(|one, other| other.score.total_cmp(&one.score));
         if self.json {
             return output::json(&json!({ "documents": scored }));
@@ -68,6 +82,17 @@ impl RerankCommand {
             vec![format!("{:.6}", one.score), (one.index + 1).to_string(), one.document.to_owned()]
         };
         output::table(&["score", "number", "document"], &scored.iter().map(row).collect::<Vec<_>>())
+    }
+
+    fn refuse_empty(&self, documents: &[&str]) -> Result<(), Failure> {
+        let empty = documents.iter().position(|document| document.is_empty());
+        let which = match empty {
+            _ if self.query.is_empty() => "the query".to_owned(),
+            Some(at) => format!("document {}", at + 1),
+            None => return Ok(()),
+        };
+        Err(Failure::Usage(format!("{which} is empty"))
+            .with_help("a text without a character has no score; leave it out"))
     }
 
     fn documents(&self) -> Result<Vec<String>, Failure> {

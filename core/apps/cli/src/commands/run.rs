@@ -83,17 +83,19 @@ impl RunCommand {
         }
         let model = self.model.locate()?;
         self.observe.check(&model)?;
+        self.metrics.check()?;
         self.hooks.check().and_then(|()| self.sampling.check())?;
         let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
         self.hooks.install(&mut pipeline)?;
         let observing = self.observe.begin(&model, &mut pipeline)?;
-        let metrics = self.metrics.watch(&mut pipeline);
+        let metrics = self.metrics.watch(&mut pipeline)?;
         let answered = self.answer(&pipeline, &prompt, observing);
         Failure::of_all([answered, metrics.write()])
     }
 
     fn answer(&self, pipeline: &TextPipeline, prompt: &str, observing: Observing) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
+        let _orderly = interrupt::orderly()?;
         let request = self.sampling.request(pipeline.sampling_defaults(), Arc::clone(&cancel))?;
         // `--raw` after a default of the configuration file: there is no template for it.
         let system = self.system.as_deref().filter(|_| !self.raw);
@@ -106,12 +108,13 @@ impl RunCommand {
             true => self.as_json(pipeline, asked)?,
             false => self.streamed(pipeline, asked, cancel)?,
         };
-        observing.finish(pipeline, [prompt.tokens(), &outcome.tokens])?;
-        if let Some(file) = &state {
+        let kept = state.as_ref().map_or(Ok(()), |file| {
             let bytes = keep(file, |file| file.save(&mut session, None))?;
             self.say_kept(file, bytes, resumed, &outcome);
-        }
-        shown?;
+            Ok(())
+        });
+        let observed = observing.finish(pipeline, [prompt.tokens(), &outcome.tokens]);
+        Failure::of_all([kept, observed, shown])?;
         if self.verbose {
             let (statistics, seed) = (&outcome.statistics, outcome.seed);
             let (sampling, reason) = (sampling_line(&request.sampling), &outcome.reason);

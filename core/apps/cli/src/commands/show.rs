@@ -19,7 +19,7 @@ use menagerie::model::Compute;
 use menagerie::pipeline::{
     Arithmetic, Device, DeviceOptions, KeyOptions, KvType, ResolvedFile, tokenizer_tables,
 };
-use menagerie::registry::{Entry, Registry};
+use menagerie::registry::{Entry, RecipeEntry, Registry};
 use menagerie::spec::{KeyValue, Provenance, layer_ranges};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -70,14 +70,13 @@ impl ShowCommand {
         if let Some(meant) = spec_meant(&self.what, &self.specs)? {
             return print_architecture(&meant.entry, self.merged, self.json);
         }
-        if let Some(entry) = recipe_meant(&self.what, &self.specs)?
-            && recipe_listing::is_form(&entry)
-        {
-            return recipe_listing::print(&entry, self.json);
+        let recipe = recipe_meant(&self.what, &self.specs)?;
+        if let Some(entry) = recipe.as_ref().filter(|entry| recipe_listing::is_form(entry)) {
+            return recipe_listing::print(entry, self.json);
         }
         let registry = self.specs.registry()?;
         let meant = ModelMeant::of(&self.what, &self.specs).map_err(|failure| self.unknown(failure))?;
-        self.model(&meant, &registry)
+        self.model(&meant, recipe.as_ref(), &registry)
     }
 
     /// A word that is neither a file nor a model may be an architecture misspelt.
@@ -96,7 +95,12 @@ impl ShowCommand {
         .with_help("menagerie list shows architectures, menagerie models what is on this machine")
     }
 
-    fn model(&self, meant: &ModelMeant, registry: &Registry) -> Result<(), Failure> {
+    fn model(
+        &self,
+        meant: &ModelMeant,
+        recipe: Option<&RecipeEntry>,
+        registry: &Registry,
+    ) -> Result<(), Failure> {
         let set = self.set.iter().cloned().collect();
         let keys =
             meant.keys(KeyOptions::default().with_accept_unread(self.accept_unread.clone()).with_set(set));
@@ -106,11 +110,20 @@ impl ShowCommand {
         let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
         let (tables, _) = tokenizer_tables(registry)?;
         let mut summary = model_summary::lines(&resolved, &assembly, tables);
-        summary.extend(meant.ingredients.iter().flat_map(recipe_listing::lines));
-        if self.json {
-            return output::json(&as_json(&resolved, &assembly, summary));
+        if let Some(ingredients) = &meant.ingredients {
+            recipe_listing::over(&mut summary, ingredients, registry)?;
         }
-        output::line(&resolved.file_name())?;
+        if self.json {
+            let mut shown = as_json(&resolved, &assembly, summary);
+            if let Some(entry) = recipe {
+                shown["recipe"] = recipe_listing::as_json(entry);
+            }
+            return output::json(&shown);
+        }
+        match recipe {
+            Some(entry) => output::line(&recipe_listing::headline(entry))?,
+            None => output::line(&resolved.file_name())?,
+        }
         for (name, value) in summary {
             output::line(&format!("  {name:<14} {value}"))?;
         }

@@ -194,3 +194,42 @@ fn what_a_model_cannot_do_is_refused_line_by_line() {
     let (call, _) = batch(home.path(), &llama, &lines[..1], &adapted);
     assert!(call.code == Some(2) && call.err.contains("adapters act on models"), "{call:?}");
 }
+
+/// `truncate` of a line, or the option for lines that do not say.
+#[test]
+fn long_texts_are_cut_where_a_line_asks_for_it() {
+    let home = tempfile::tempdir().unwrap();
+    let bert = model("bert");
+    let long = "a ".repeat(400);
+    let asks =
+        |id: &str, truncate: &Value| vectors(id, &json!({ "input": [long, "short"], "truncate": truncate }));
+    let lines = [
+        asks("yes", &json!(true)),
+        asks("end", &json!("END")),
+        asks("no", &json!(false)),
+        asks("none", &json!("NONE")),
+        asks("start", &json!("START")),
+        vectors("unsaid", &json!({ "input": long })),
+        vectors("empty", &json!({ "input": ["short", ""] })),
+    ];
+    let said =
+        |results: &BTreeMap<String, Value>, id: &str| results[id]["body"]["error"]["message"].to_string();
+    let (call, results) = batch(home.path(), &bert, &lines, &[]);
+    assert_eq!(call.code, Some(1), "{call:?}");
+    for id in ["yes", "end"] {
+        let usage = json!({ "prompt_tokens": 327, "total_tokens": 327, "truncated_tokens": 82 });
+        assert_eq!(results[id]["body"]["usage"], usage, "{id}");
+    }
+    let ids = [vec![2], vec![43; 318], vec![3]].concat();
+    let (_, expected) = batch(home.path(), &bert, &[vectors("ids", &json!({ "input": ids }))], &[]);
+    assert_eq!(results["yes"]["body"]["data"][0], expected["ids"]["body"]["data"][0]);
+    for id in ["no", "none", "unsaid"] {
+        assert!(said(&results, id).contains("learned positions for 320"), "{}", said(&results, id));
+        assert_eq!(results[id]["status_code"], 400, "{id}");
+    }
+    assert!(said(&results, "start").contains("truncate: ") && said(&results, "start").contains("END"));
+    assert!(said(&results, "empty").contains("input: the text is empty"), "{}", said(&results, "empty"));
+    let (_, results) = batch(home.path(), &bert, &lines, &["--truncate"]);
+    assert_eq!(results["unsaid"]["body"]["usage"]["truncated_tokens"], 82);
+    assert!(said(&results, "no").contains("learned positions"));
+}

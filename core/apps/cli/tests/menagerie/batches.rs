@@ -140,10 +140,14 @@ fn what_is_wrong_with_a_line_is_its_result() {
         assert!(error["message"].as_str().unwrap().contains(said), "{id}: {error}");
         assert_eq!(error["param"], field, "{id}");
     }
-    // They are done: there is nothing to do the second time.
+    // Nothing is computed the second time, and failures stay failures.
     let again = batch(home.path(), &model, &["-c", "512"]);
-    assert_eq!(again.code, Some(0), "{again:?}");
-    assert!(again.err.contains("11 of 11 lines are answered already"), "{}", again.err);
+    for said in
+        ["11 of 11 lines have results already: 1 answered, 10 failed", "--retry-failed computes them again"]
+    {
+        assert!(again.err.contains(said), "{}", again.err);
+    }
+    again.fails_with(&["out.jsonl: 1 answered, 10 failed"]);
 }
 
 /// Whatever a kill leaves, the next run adds what is missing, once.

@@ -64,7 +64,9 @@ fn options_are_set_and_shown() {
     let out = call.good();
     assert!(out.contains("temp 0.25, top-k 40") && out.contains("seed        7"), "{out}");
     assert!(out.contains("2 messages") && out.contains("reasoning   hide"), "{out}");
-    for words in ["temp is 0.25", "cold", "--top-p is 7", "--temp", "the number of tokens asked for (-n)"] {
+    for words in
+        ["temp is 0.25", "cold", "--top-p is 7", "the nearest is temp", "the number of tokens asked for (-n)"]
+    {
         assert!(err.contains(words), "`{words}` is not in:\n{err}");
     }
 }
@@ -103,7 +105,28 @@ fn a_model_without_a_template_is_told_what_to_do() {
     let home = tempfile::tempdir().unwrap();
     let model = super::fixture("base/llama/model-f32.gguf");
     let model = model.to_str().unwrap();
-    fed(home.path(), &["chat", model], b"hi\n").fails_with(&["no chat template", "--chat-template FILE"]);
+    fed(home.path(), &["chat", model], b"hi\n").fails_with(&[
+        "no chat template",
+        "--chat-template: a file, or one of ",
+        "chatml",
+        "gemma",
+    ]);
     std::fs::write(home.path().join("t.jinja"), super::TEMPLATE).unwrap();
     fed(home.path(), &["chat", model, "--chat-template", "t.jinja", "-n", "2"], b"hi\n").good();
+}
+
+/// An option that `/set` does not know is named as `/set` has it, not as the command line does.
+#[test]
+fn a_wrong_option_is_answered_in_the_words_of_a_chat() {
+    let home = tempfile::tempdir().unwrap();
+    let call = chat(home.path(), "/set tmp 1\n/set temp hot\n");
+    for words in [
+        "there is no option tmp to set; the nearest is temp",
+        "help: /set knows max-tokens, ",
+        "`hot` is not a value of temp",
+    ] {
+        assert!(call.err.contains(words), "`{words}` is not in:\n{}", call.err);
+    }
+    assert!(!call.err.contains("--temp"), "{}", call.err);
+    call.good();
 }

@@ -154,3 +154,97 @@ fn a_recipe_with_adapters_makes_no_vectors() {
     menagerie(home.path(), &["embed", "mine.recipe.toml", "abc", "--pooling", "mean"])
         .fails_with(&["adapters act on models that make text", "menagerie merge"]);
 }
+
+/// What is too long for the learned positions of a model is said so: no larger context helps, and `--truncate` does.
+#[test]
+fn long_texts_are_refused_or_cut_as_asked() {
+    let home = tempfile::tempdir().unwrap();
+    let bert = model("bert");
+    // 417 tokens and two marks, where the model has 320 positions.
+    let long = "a ".repeat(317) + &"b ".repeat(100);
+    let embed = |more: &[&str]| menagerie(home.path(), &[&["embed", bert.as_str()], more].concat());
+    for context in [&[][..], &["-c", "20224"]] {
+        let call = embed(&[&[long.as_str()], context].concat());
+        assert!(!call.err.contains("larger context (-c"), "{}", call.err);
+        let note =
+            "a context of 20224 tokens was asked for, and is 320: the model has learned positions for 320";
+        assert_eq!(call.err.contains(note), !context.is_empty(), "{}", call.err);
+        call.fails_with(&["419 tokens", "learned positions for 320", "shorten it by 99", "help: --truncate"]);
+    }
+    let json = |call: super::Call| serde_json::from_str::<serde_json::Value>(&call.good()).unwrap();
+    let cut = embed(&[&long, "short", "--truncate"]);
+    assert!(cut.err.contains("text 1: 99 tokens left out"), "{}", cut.err);
+    let cut = json(cut);
+    assert_eq!((&cut["tokens"], &cut["truncated_tokens"]), (&[320, 7].into(), &[99, 0].into()));
+    // The vocabulary has 43 for "a" and 44 for "b"; 2 and 3 are the marks, which stay.
+    let ids = [vec![2], vec![43; 317], vec![44], vec![3]].concat();
+    let ids = ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let expected = json(embed(&["--tokens", &ids]));
+    assert_eq!(cut["embedding"][0], expected["embedding"][0]);
+    assert_eq!(expected.get("truncated_tokens"), None);
+    let smaller = json(embed(&[&long, "--truncate", "-c", "64"]));
+    assert_eq!((&smaller["tokens"][0], &smaller["truncated_tokens"][0]), (&64.into(), &355.into()));
+    // Of a language model with learned positions as well.
+    let gpt2 = model("gpt2");
+    let ids = vec!["7"; 400].join(",");
+    let logits = ["logits", &gpt2, "--tokens", &ids, "-c", "4096", "--out", "o.safetensors"];
+    menagerie(home.path(), &logits).fails_with(&["400 tokens", "learned positions for 320"]);
+}
+
+#[test]
+fn long_documents_are_cut_as_asked() {
+    let home = tempfile::tempdir().unwrap();
+    let rank = model("bert-rank");
+    let rerank = |document: &str, more: &[&str]| {
+        menagerie(home.path(), &[&["rerank", &rank, "a b", document, "--json"], more].concat())
+    };
+    let long = "b ".repeat(400);
+    rerank(&long, &[]).fails_with(&["document 1", "learned positions for 320", "--truncate"]);
+    let cut = rerank(&long, &["--truncate"]);
+    assert!(cut.err.contains("document 1: 85 tokens left out"), "{}", cut.err);
+    let score = |call: super::Call| {
+        serde_json::from_str::<serde_json::Value>(&call.good()).unwrap()["documents"][0]["score"].clone()
+    };
+    // Two tokens of the query, three marks, and what is left of 320.
+    assert_eq!(score(cut), score(rerank(&"b ".repeat(315), &[])));
+}
+
+#[test]
+fn an_empty_text_has_no_vector_and_no_score() {
+    let home = tempfile::tempdir().unwrap();
+    let (bert, rank) = (model("bert"), model("bert-rank"));
+    super::fed(home.path(), &["embed", &bert], b"").refused_with(&["the text is empty"]);
+    super::fed(home.path(), &["embed", &bert, "--lines"], b"\n\n").refused_with(&["the text is empty"]);
+    menagerie(home.path(), &["embed", &bert, "one", ""]).refused_with(&["text 2 is empty"]);
+    menagerie(home.path(), &["rerank", &rank, "", "a"]).refused_with(&["the query is empty"]);
+    menagerie(home.path(), &["rerank", &rank, "a", "b", ""]).refused_with(&["document 2 is empty"]);
+}
+
+/// What every load says is said for vectors as for text, and once where both are asked for.
+#[test]
+fn vectors_come_with_the_notes_of_their_model() {
+    let home = tempfile::tempdir().unwrap();
+    let base = fixture("base/llama/model-f32.gguf");
+    let recipe = format!("schema = 1\n[recipe]\nbase = {base:?}\n");
+    std::fs::write(home.path().join("mine.recipe.toml"), recipe).unwrap();
+    std::fs::create_dir_all(home.path().join("specs/tokenizers")).unwrap();
+    std::fs::write(home.path().join("specs/tokenizers/own.toml"), "# nothing yet\n").unwrap();
+    let specs = ["--spec-dir", "specs"];
+    let run = ["run", "mine.recipe.toml", "hi", "--raw", "-n", "1"];
+    let notes = |call: super::Call| -> Vec<String> {
+        let notes = call.err.lines().filter(|line| line.starts_with("note: ")).map(str::to_owned).collect();
+        call.good();
+        notes
+    };
+    let of_text = notes(menagerie(home.path(), &[&run[..], &specs].concat()));
+    for said in ["recipe mine: ", "own.toml"] {
+        assert!(of_text.iter().any(|note| note.contains(said)), "`{said}` is not in {of_text:?}");
+    }
+    let embed = ["embed", "mine.recipe.toml", "hi", "--pooling", "mean"];
+    assert_eq!(notes(menagerie(home.path(), &[&embed[..], &specs].concat())), of_text);
+    let vectors = serde_json::json!({ "custom_id": "v", "method": "POST", "url": "/v1/embeddings", "body": { "input": "hi" } });
+    std::fs::write(home.path().join("in.jsonl"), format!("{vectors}\n{{\"prompt\": \"hi\"}}\n")).unwrap();
+    let both =
+        ["batch", "mine.recipe.toml", "in.jsonl", "out.jsonl", "--raw", "-n", "1", "--pooling", "mean"];
+    assert_eq!(notes(menagerie(home.path(), &[&both[..], &specs].concat())), of_text);
+}

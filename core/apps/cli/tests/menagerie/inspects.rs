@@ -131,3 +131,15 @@ fn what_is_no_model_is_refused() {
     std::fs::write(home.path().join("empty.gguf"), "").unwrap();
     menagerie(home.path(), &["inspect", "empty.gguf"]).fails_with(&["it is empty"]);
 }
+
+/// Other files of weights beside an adapter are not its own.
+#[test]
+fn of_an_adapter_its_own_tensors_are_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let source = fixture("lora/llama/xlora/depth2_topk2");
+    assert!(source.join("reference.safetensors").is_file());
+    let own = inspected(home.path(), &[source.join("adapter_model.safetensors").to_str().unwrap()]);
+    let folder = inspected(home.path(), &[source.to_str().unwrap()]);
+    assert_eq!(folder["format"], "folder of a PEFT adapter");
+    assert_eq!(folder["tensors"], own["tensors"]);
+}

@@ -79,3 +79,22 @@ fn what_asks_for_no_answer_is_counted() {
     fed(home, &chat, b"first\nsecond\n").good();
     assert_eq!(ended(home), [0.0, 0.0, 2.0, 0.0]);
 }
+
+/// A file that is not one of metrics is not replaced, and `-` is no file.
+#[test]
+fn metrics_replace_no_other_file() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let bert = model("zoo/bert/model-f16.gguf");
+    std::fs::write(home.join("notes.txt"), "mine").unwrap();
+    let embed = |file: &str| menagerie(home, &["embed", &bert, "one two", "--metrics", file]);
+    let refused = embed("notes.txt");
+    assert!(refused.out.is_empty(), "before anything is computed: {}", refused.out);
+    refused.fails_with(&["notes.txt: exists and is not a file of metrics", "help: name another file"]);
+    assert_eq!(std::fs::read_to_string(home.join("notes.txt")).unwrap(), "mine");
+    embed("m.txt").good();
+    embed("m.txt").good();
+    assert_eq!(value(home, "requests_total{outcome=\"computed\"}"), 1.0, "replaced, not added to");
+    embed("-").refused_with(&["--metrics -", "standard output", "/dev/stderr"]);
+    assert!(!home.join("-").exists());
+}

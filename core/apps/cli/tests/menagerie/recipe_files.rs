@@ -35,6 +35,10 @@ fn keys_set_by_hand_win_over_the_files_and_are_said() {
         "{shown}"
     );
     assert!(shown.contains("set by hand (rope.freq_base)"), "{shown}");
+    // What is wrong with a value is said of the setting, not of a line of a spec that is right.
+    let wrong = menagerie(home.path(), &["show", &model, "--set", "rope.freq_base=abc"]);
+    assert!(!wrong.err.contains(".toml:"), "{}", wrong.err);
+    wrong.fails_with(&["--set rope.freq_base=abc", "a number is wanted", "of spec llama"]);
     let run = menagerie(home.path(), &[&["run", &model, "hi", "--raw", "-n", "1"], &set[..]].concat());
     assert!(run.err.contains("rope.freq_base = 1234.5 was set by hand"), "{}", run.err);
     run.good();
@@ -80,6 +84,13 @@ fn a_recipe_is_good_wherever_a_model_is() {
     let run = |arguments: &[&str]| menagerie(home.path(), &[arguments, &named].concat());
     let shown = run(&["show"]).good();
     assert!(shown.contains("recipe         mine over inner"), "{shown}");
+    assert!(shown.starts_with("mine: a changed base\n"), "{shown}");
+    for line in
+        ["made over", "set            rope.freq_base = 1234.5", "chat template  chatml (of the recipe, "]
+    {
+        assert!(shown.contains(line), "`{line}` is not in:\n{shown}");
+    }
+    assert!(!shown.contains("a base model"), "{shown}");
     let call = menagerie(home.path(), &["run", "mine", "hi", "-n", "1", "--spec-dir", "specs", "-v"]);
     assert!(call.err.contains("recipe mine over inner: "), "{}", call.err);
     call.good();

@@ -164,3 +164,28 @@ fn templates_have_names() {
     menagerie(home.path(), &["run", model.to_str().unwrap(), "hi", "-n", "1", "--chat-template", "chatml"])
         .good();
 }
+
+/// A message that says nothing is named, whatever the template does with it.
+#[test]
+fn a_message_without_content_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    let render = |messages: &str, template: &str| {
+        std::fs::write(home.path().join("m.json"), messages).unwrap();
+        std::fs::write(home.path().join("t.jinja"), template).unwrap();
+        menagerie(home.path(), &["render", "--chat-template", "t.jinja", "m.json"])
+    };
+    let adds = "{% for m in messages %}{{ '<' + m.role + '>' + m.content }}{% endfor %}";
+    let shows = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+    for template in [adds, shows] {
+        for messages in [r#"[{"role": "user"}]"#, r#"[{"role": "user", "content": null}]"#] {
+            render(messages, template).fails_with(&["message 0 has no content"]);
+        }
+    }
+    // A call of a tool needs none, unless the template does.
+    let calls = r#"[{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": []}]"#;
+    assert_eq!(
+        render(calls, "{% for m in messages %}<{{ m.role }}>{% endfor %}").good(),
+        "<user><assistant>"
+    );
+    render(calls, adds).fails_with(&["message 1 has no content"]);
+}

@@ -133,3 +133,23 @@ fn a_long_prompt_is_counted() {
     terminal.type_in("\x03");
     assert_eq!(ended(&mut terminal.child), Some(130));
 }
+
+/// Who types several lines sees that the message is not at its end.
+#[test]
+fn further_lines_have_a_prompt() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let mut terminal = Terminal::start(home.path(), &format!("chat {model} -n 2 --temp 0"));
+    terminal.wait_for("> ");
+    terminal.type_in("\"\"\"\r");
+    terminal.wait_for("... ");
+    terminal.type_in("one\rtwo\"\"\"\r");
+    std::thread::sleep(Duration::from_millis(1500));
+    terminal.type_in("three \\\r");
+    std::thread::sleep(Duration::from_millis(500));
+    terminal.type_in("four\r/save s.json\r");
+    terminal.wait_for("saved 4 messages");
+    assert_eq!(said(home.path()), ["one\ntwo", "three \nfour"]);
+    terminal.type_in("/exit\r");
+    assert_eq!(ended(&mut terminal.child), Some(0));
+}

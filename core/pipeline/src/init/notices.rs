@@ -1,0 +1,40 @@
+//! [`notices()`]: what every load must say, whatever the model is opened for.
+
+use crate::config::{GivenAdapter, LoadOptions};
+use crate::init::{Notice, ResolvedFile, Text};
+use menagerie_kernels::HalfPrompts;
+use menagerie_model::Compute;
+
+/// What is to be said of the file and its spec, of the tables of spec folders, of the device, of the recipe and of options that
+/// change nothing.
+pub(crate) fn notices(
+    resolved: &ResolvedFile,
+    text: &Text,
+    compute: &Compute,
+    options: &LoadOptions,
+) -> Vec<Notice> {
+    let mut notices = resolved.notices();
+    notices.extend(text.notices.iter().cloned());
+    notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
+    notices.extend(options.device.thread_notice(options.threads));
+    notices.extend(recipe_notice(resolved, options));
+    notices.extend(half_prompts_notice(resolved, options.half_prompts));
+    notices
+}
+
+/// What a recipe made of the file.
+fn recipe_notice(resolved: &ResolvedFile, options: &LoadOptions) -> Option<Notice> {
+    let recipes = (!options.recipes.is_empty()).then(|| options.recipes.join(" over "))?;
+    let file = resolved.file_name();
+    let adapter = |one: &GivenAdapter| format!("{} {}", one.kind.name(), one.path.display());
+    let parts: Vec<String> = std::iter::once(file).chain(options.adapters.iter().map(adapter)).collect();
+    Some(Notice::Note(format!("recipe {recipes}: {}", parts.join(" with "))))
+}
+
+/// An option that changes nothing for this file.
+fn half_prompts_notice(resolved: &ResolvedFile, asked: HalfPrompts) -> Option<Notice> {
+    let without =
+        !resolved.tensors.entries().iter().any(|tensor| tensor.dims.len() > 1 && tensor.kind == "F16");
+    (asked == HalfPrompts::BFloat16 && without)
+        .then(|| Notice::Note("--half-prompts bf16 changes nothing: the file has no F16 weights".to_owned()))
+}
