@@ -184,3 +184,30 @@ fn the_readme_says_the_speeds_of_the_table() {
         assert!(readme.contains(&said), "README.md does not say `{said}`, which docs/speed.md does");
     }
 }
+
+/// Each bug of another engine has a test that is there, or a plain "no" with its reason.
+#[test]
+fn bugs_of_others_have_a_test_or_a_plain_no() {
+    let text = std::fs::read_to_string(root().join("docs/caught.md")).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("|---"))
+        .skip(1)
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.len() >= 15, "{} bugs", rows.len());
+    for row in &rows {
+        let [bug, _, verdict, why] = row[..] else { panic!("four columns: {row:?}") };
+        let tests: Vec<(&str, &str)> =
+            why.split('`').skip(1).step_by(2).filter_map(|quoted| quoted.split_once("::")).collect();
+        match verdict {
+            "yes" | "partly" => assert!(!tests.is_empty(), "{bug}: no test is named"),
+            "no" => assert!(tests.is_empty() && !why.is_empty(), "{bug}: a plain no has a reason"),
+            other => panic!("{bug}: `{other}`"),
+        }
+        for (file, test) in tests {
+            let source = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+            assert!(source.contains(&format!("fn {test}(")), "{bug}: there is no test {file}::{test}");
+        }
+    }
+}

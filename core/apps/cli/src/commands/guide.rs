@@ -40,6 +40,7 @@ pages! {
     "quantised-types" => "docs/quantised-types.md",
     "convert" => "docs/convert.md",
     "one-answer" => "docs/one-answer.md",
+    "caught" => "docs/caught.md",
     "speed" => "docs/speed.md",
     "add-an-architecture" => "docs/add-an-architecture.md",
     "spec-recipes" => "docs/spec-recipes.md",
