@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut chat = pipeline.chat()?;
     chat.set_system("Answer briefly.");
     for line in std::io::stdin().lock().lines() {
-        chat.send(&line?, &Request::greedy(256), &mut |event| {
+        chat.send(&line?, &Request::greedy(256), |event| {
             if let Event::Text(text) = event {
                 print!("{text}");
                 let _ = std::io::stdout().flush();

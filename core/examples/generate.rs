@@ -17,9 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for notice in pipeline.notices() {
         eprintln!("note: {notice}");
     }
-    let tokens = pipeline.tokenizer()?.encode_prompt(&prompt)?;
     print!("{prompt}");
-    let outcome = pipeline.session()?.generate(&tokens, &Request::greedy(64), &mut |event| {
+    let outcome = pipeline.session()?.generate(&prompt, &Request::greedy(64), |event| {
         if let Event::Text(text) = event {
             print!("{text}");
         }

@@ -23,29 +23,97 @@
 //!
 //! # Run
 //!
-//! ```no_run
-//! use menagerie::pipeline::{Event, LoadOptions, Request, TextPipeline};
+//! A prompt is text, token ids or a rendered conversation. The callback hears what happens, and stops the generation by
+//! returning `ControlFlow::Break`; one that returns nothing never does.
+//!
+//! ```
+//! use menagerie::pipeline::{Event, LoadOptions, Request, StopReason, TextPipeline};
+//! use std::ops::ControlFlow;
+//! # use menagerie_all as _;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
-//! let prompt = pipeline.tokenizer()?.encode_prompt("The capital of France is")?;
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
 //! let mut session = pipeline.session()?;
-//! let outcome = session.generate(&prompt, &Request::greedy(32), &mut |event| {
+//! let request = Request::greedy(32).with_stop(vec!["\n\n".to_owned()]);
+//! let outcome = session.generate("The capital of France is", &request, |event| {
 //!     if let Event::Text(text) = event {
 //!         print!("{text}");
 //!     }
 //! })?;
 //! println!("\n{}, {}", outcome.reason, outcome.statistics);
 //!
+//! let outcome = session.generate("The capital of France is", &request, |event| match event {
+//!     Event::Token { .. } => ControlFlow::Break(()),
+//!     _ => ControlFlow::Continue(()),
+//! })?;
+//! assert_eq!((outcome.reason, outcome.tokens.len()), (StopReason::Cancelled, 1));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The same as an iterator, over events, text or tokens. Dropping it cancels the generation, and the session can be used again:
+//!
+//! ```
+//! # use menagerie::pipeline::{LoadOptions, Request, TextPipeline};
+//! # use menagerie_all as _;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! # let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
+//! # let mut session = pipeline.session()?;
+//! let request = Request::greedy(8);
+//! for text in session.events("Once upon a time", &request).text() {
+//!     print!("{}", text?);
+//! }
+//! let mut events = session.events("Once upon a time", &request);
+//! for event in events.by_ref() {
+//!     println!("{:?}", event?);
+//! }
+//! println!("{}", events.into_outcome()?.statistics);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A conversation, for models with a chat template:
+//!
+//! ```no_run
+//! # use menagerie::pipeline::{LoadOptions, Request, TextPipeline};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
 //! let mut chat = pipeline.chat()?;
 //! chat.set_system("Answer in one sentence.");
-//! chat.send("Why is the sky blue?", &Request::greedy(64), &mut |_| {})?;
-//! println!("{}", chat.to_json()?);
+//! let outcome = chat.send("Why is the sky blue?", &Request::greedy(64), |_| {})?;
+//! println!("{}\n{}", outcome.text, chat.to_json()?);
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! Models are stateless: every [`Session`](pipeline::Session) owns its state, and several run on one model without a
 //! lock.
+//!
+//! # Open by name
+//!
+//! With the feature `hub`, `menagerie::hub` finds models by the names that the command line takes (`smollm2`, `org/repo`,
+//! `org/repo:Q4_K_M`) and downloads what is missing. The example `open_by_name` is a whole program:
+//!
+//! ```ignore
+//! let hub = Hub::new(Environment::of_process());
+//! let path = hub.obtain(&ModelReference::parse("smollm2")?, &mut Silent)?;
+//! let pipeline = TextPipeline::open(path, &LoadOptions::default())?;
+//! ```
+//!
+//! # Options
+//!
+//! Options begin with their defaults and are changed by methods, or by their fields; new ones may come with any version:
+//!
+//! ```
+//! use menagerie::pipeline::{Arithmetic, LoadOptions, Request, SamplingOptions};
+//!
+//! let load = LoadOptions::default().with_context(4096).with_arithmetic(Arithmetic::Exact);
+//! let sampling = SamplingOptions::default().with_temperature(0.7).with_seed(42);
+//! let mut request = Request::default().with_sampling(sampling).with_max_tokens(256);
+//! request.ignore_eos = true;
+//! assert_eq!((load.context, request.sampling.seed, request.max_tokens), (Some(4096), Some(42), Some(256)));
+//! ```
 //!
 //! # Inspect
 //!

@@ -284,7 +284,7 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
         .iter()
         .map(|request| {
             let mut session = pipeline.session().unwrap();
-            session.generate(&prompt, request, &mut |_| {}).unwrap().tokens
+            session.generate(&prompt, request, |_| {}).unwrap().tokens
         })
         .collect();
     assert!(alone[0] != alone[1] && alone[1] != alone[2], "{alone:?}");
@@ -296,11 +296,9 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
         .with_step_tokens(100);
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
-    let jobs = sequences
-        .iter_mut()
-        .zip(&requests)
-        .map(|(sequence, request)| Job::tokens(sequence, &prompt, request));
-    let together = batch.generate(jobs.collect(), &mut |_, _| {});
+    let jobs =
+        sequences.iter_mut().zip(&requests).map(|(sequence, request)| Job::new(sequence, &prompt, request));
+    let together = batch.generate(jobs.collect(), |_, _| {});
     let together: Vec<Vec<u32>> = together.into_iter().map(|outcome| outcome.unwrap().tokens).collect();
     assert_eq!(together, alone);
 }
@@ -313,14 +311,14 @@ fn a_prefix_is_not_shared_between_sets() {
     let request = |adapters: Adapted| Request::greedy(4).with_adapters(adapters);
     let a0 = || Adapted::Set(pipeline.adapter_set(&[("a0", 1.0)]).unwrap());
     let mut session = pipeline.session().unwrap();
-    let bare = session.generate(&prompt, &request(Adapted::Bare), &mut |_| {}).unwrap();
-    let adapted = session.generate(&prompt, &request(a0()), &mut |_| {}).unwrap();
+    let bare = session.generate(&prompt, &request(Adapted::Bare), |_| {}).unwrap();
+    let adapted = session.generate(&prompt, &request(a0()), |_| {}).unwrap();
     assert_eq!(session.sequence().cached(), 0, "the bare model's state was used");
     assert_eq!(adapted.tokens, reference.ids("a0.tokens_greedy")[..4]);
     // Another handle to the same adapters with the same weights computes the same: what the prompt's last row said is kept too.
-    let again = session.generate(&prompt, &request(a0()), &mut |_| {}).unwrap();
+    let again = session.generate(&prompt, &request(a0()), |_| {}).unwrap();
     assert_eq!((again.tokens, session.sequence().cached()), (adapted.tokens, prompt.len()));
-    let back = session.generate(&prompt, &request(Adapted::Bare), &mut |_| {}).unwrap();
+    let back = session.generate(&prompt, &request(Adapted::Bare), |_| {}).unwrap();
     assert_eq!((back.tokens, session.sequence().cached()), (bare.tokens, 0));
 }
 

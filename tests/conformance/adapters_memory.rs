@@ -29,7 +29,7 @@ fn adapters_come_and_go_while_others_generate() {
         let generating = scope.spawn(|| {
             let (mut rounds, mut session) = (0, pipeline.session().unwrap());
             while !stop.load(Ordering::Relaxed) || rounds == 0 {
-                let outcome = session.generate(&prompt, &kept, &mut |_| {}).unwrap();
+                let outcome = session.generate(&prompt, &kept, |_| {}).unwrap();
                 assert_eq!(outcome.tokens, expected, "round {rounds}");
                 rounds += 1;
             }

@@ -57,7 +57,7 @@ fn expect_error(name: &str, tensor: &str, value: f32, options: &LoadOptions) {
     }
     let mut said = 0;
     let request = Request::greedy(3).with_ignore_eos(true);
-    let outcome = pipeline.session().unwrap().generate(&prompt, &request, &mut |_| said += 1);
+    let outcome = pipeline.session().unwrap().generate(&prompt, &request, |_| said += 1);
     assert!(outcome.is_err() && said <= 1, "{what}: {said} events");
 }
 

@@ -80,7 +80,7 @@ fn finish(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>) -> BTreeMap<Tick
 }
 
 fn step(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>, ended: &mut BTreeMap<Ticket, Outcome>) {
-    let over = queue.step(&mut |ticket, event| note(said.entry(ticket).or_default(), event));
+    let over = queue.step(|ticket, event| note(said.entry(ticket).or_default(), event));
     ended.extend(
         over.into_iter().map(|(ticket, result)| (ticket, result.unwrap_or_else(|error| panic!("{error}")))),
     );
@@ -94,7 +94,7 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near
     let alone = |index: usize| {
         let mut said = Said::new();
         let mut session = pipeline.session().unwrap();
-        session.generate(&prompts[index], &requests[index], &mut |event| note(&mut said, event)).unwrap();
+        session.generate(&prompts[index], &requests[index], |event| note(&mut said, event)).unwrap();
         said
     };
     let expected: Vec<Said> = (0..32).map(alone).collect();
@@ -109,7 +109,7 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near
         let mut queue = batch.queue();
         let (mut said, mut ended, mut tickets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (prompt, request) in prompts.iter().zip(&requests) {
-            tickets.push(queue.submit(Task::tokens(prompt.clone(), request.clone())));
+            tickets.push(queue.submit(Task::new(prompt.clone(), request.clone())));
             if !all_at_once {
                 step(&mut queue, &mut said, &mut ended);
             }
@@ -169,7 +169,7 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
         let alone = [1, 2].map(|last| {
             let mut said = Said::new();
             let mut session = pipeline.session().unwrap();
-            session.generate(&prompt(last), &request, &mut |event| note(&mut said, event)).unwrap();
+            session.generate(&prompt(last), &request, |event| note(&mut said, event)).unwrap();
             said
         });
         let room = SchedulerOptions::default()
@@ -179,7 +179,7 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
             .with_step_tokens(512);
         let mut batch = pipeline.batch(room).unwrap();
         let mut queue = batch.queue();
-        let tickets = [1, 2].map(|last| queue.submit(Task::tokens(prompt(last), request.clone())));
+        let tickets = [1, 2].map(|last| queue.submit(Task::new(prompt(last), request.clone())));
         let mut said = BTreeMap::new();
         let ended = finish(&mut queue, &mut said);
         for (ticket, alone) in tickets.iter().zip(&alone) {
@@ -217,8 +217,8 @@ fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
             let request = Request::greedy(long).with_logprobs(0).with_ignore_eos(true);
             let mut alone = Said::new();
             let mut session = pipeline.session().unwrap();
-            session.generate(&prompt, &request, &mut |event| note(&mut alone, event)).unwrap();
-            let ticket = queue.submit(Task::tokens(prompt, request));
+            session.generate(&prompt, &request, |event| note(&mut alone, event)).unwrap();
+            let ticket = queue.submit(Task::new(prompt, request));
             let mut said = BTreeMap::new();
             finish(&mut queue, &mut said);
             assert_same(&said[&ticket], &alone, FLOATS, file);
@@ -259,7 +259,7 @@ fn who_gives_way_says_the_same() {
         let alone = |index: usize| {
             let mut said = Said::new();
             let mut session = pipeline.session().unwrap();
-            session.generate(&prompts[index], &request(index), &mut |event| note(&mut said, event)).unwrap();
+            session.generate(&prompts[index], &request(index), |event| note(&mut said, event)).unwrap();
             said
         };
         let expected: Vec<Said> = (0..6).map(alone).collect();
@@ -273,7 +273,7 @@ fn who_gives_way_says_the_same() {
             let mut queue = batch.queue();
             // They begin beside each other, and outgrow the room.
             let tasks = prompts.iter().enumerate().map(|(index, prompt)| {
-                Task::tokens(prompt.clone(), request(index)).with_priority(index as i32 % 3)
+                Task::new(prompt.clone(), request(index)).with_priority(index as i32 % 3)
             });
             let tickets: Vec<Ticket> = tasks.map(|task| queue.submit(task)).collect();
             let mut said = BTreeMap::new();

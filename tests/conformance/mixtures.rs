@@ -194,7 +194,7 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
         let pipeline = open(("llama", "base.gguf"), "both", choose, &exact());
         let request = Request::greedy(5);
         let alone = |prompt: &Vec<u32>| {
-            pipeline.session().unwrap().generate(prompt, &request, &mut |_| {}).unwrap().tokens
+            pipeline.session().unwrap().generate(prompt, &request, |_| {}).unwrap().tokens
         };
         let alone: Vec<Vec<u32>> = prompts.iter().map(alone).collect();
         let wanted = |at: usize| reference.ids(&format!("both.{choose}.tokens_greedy_{at}"));
@@ -207,13 +207,13 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
         let mut batch = pipeline.batch(room).unwrap();
         let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
         let pairs = sequences.iter_mut().zip(&prompts);
-        let jobs = pairs.map(|(sequence, prompt)| Job::tokens(sequence, prompt, &request)).collect();
-        let together = batch.generate(jobs, &mut |_, _| {});
+        let jobs = pairs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
+        let together = batch.generate(jobs, |_, _| {});
         let together: Vec<Vec<u32>> = together.into_iter().map(|made| made.unwrap().tokens).collect();
         assert_eq!(together, alone, "{choose}");
         let mut session = pipeline.session().unwrap();
-        session.generate(&prompts[0], &request, &mut |_| {}).unwrap();
-        let again = session.generate(&prompts[0], &request, &mut |_| {}).unwrap();
+        session.generate(&prompts[0], &request, |_| {}).unwrap();
+        let again = session.generate(&prompts[0], &request, |_| {}).unwrap();
         assert_eq!(again.tokens, alone[0]);
         assert_eq!(session.sequence().cached() > 0, choose == "token", "{choose}");
     }

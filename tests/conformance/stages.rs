@@ -148,9 +148,9 @@ fn generated(pipeline: &TextPipeline, prompts: &[Vec<u32>], sets: &[Adapted]) ->
         })
         .collect();
     let jobs = sequences.iter_mut().zip(prompts).zip(&requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::tokens(sequence, prompt, request)).collect();
+    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
     let mut seen: Vec<(Vec<u32>, Vec<u32>)> = vec![Default::default(); prompts.len()];
-    let outcomes = batch.generate(jobs, &mut |index, event| {
+    let outcomes = batch.generate(jobs, |index, event| {
         if let menagerie::pipeline::Event::Token { id, logprob, .. } = event {
             seen[index].0.push(id);
             seen[index].1.push(logprob.unwrap().to_bits());
@@ -203,7 +203,7 @@ fn sessions_go_back_in_stages_as_in_one() {
             for length in [20, 31, 17, 40] {
                 let mut prompt = tokens[..length].to_vec();
                 prompt[length - 1] = (length as u32 * 3) % vocabulary;
-                let outcome = session.generate(&prompt, &request, &mut |event| {
+                let outcome = session.generate(&prompt, &request, |event| {
                     if let menagerie::pipeline::Event::Token { id, logprob, .. } = event {
                         seen.push((id, logprob.unwrap().to_bits()));
                     }

@@ -200,7 +200,7 @@ fn captured(stages: Option<usize>, how: &CaptureOptions) -> Vec<u8> {
     pipeline.add_hook(Arc::clone(&capture) as _);
     let mut session = pipeline.session().unwrap();
     let prompt = tokens(30, &pipeline);
-    let outcome = session.generate(&prompt, &Request::greedy(6), &mut |_| {}).unwrap();
+    let outcome = session.generate(&prompt, &Request::greedy(6), |_| {}).unwrap();
     pipeline.settle().unwrap();
     let mut out = Vec::new();
     capture.write(&[&prompt[..], &outcome.tokens].concat(), &mut out).unwrap();
@@ -238,7 +238,7 @@ fn traces_have_a_lane_for_each_stage() {
         let trace = Arc::new(Trace::new(10_000));
         pipeline.hooks_mut().trace = Some(Arc::clone(&trace));
         let mut session = pipeline.session().unwrap();
-        session.generate(&tokens(400, &pipeline), &Request::greedy(4), &mut |_| {}).unwrap();
+        session.generate(&tokens(400, &pipeline), &Request::greedy(4), |_| {}).unwrap();
         let stages = pipeline.stage_traces(&trace).unwrap();
         (trace, stages)
     };

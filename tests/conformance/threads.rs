@@ -14,7 +14,7 @@ fn generate(file: &str, threads: usize) {
     let prompt: Vec<u32> = (5..205).collect();
     let request =
         Request::default().with_sampling(SamplingOptions::greedy()).with_max_tokens(8).with_ignore_eos(true);
-    let outcome = session.generate(&prompt, &request, &mut |_| {}).unwrap();
+    let outcome = session.generate(&prompt, &request, |_| {}).unwrap();
     assert_eq!(outcome.tokens.len(), 8);
     if cfg!(target_os = "linux") {
         let pool = (1..threads).map(|worker| format!("menagerie-{worker}"));

@@ -1,7 +1,7 @@
 //! From a file to text: opening a model, prefill, decode, sampling, stopping, conversations, statistics; and to vectors.
 //!
 //! [`TextPipeline::open`] gives a pipeline; [`TextPipeline::session`] a sequence of its own that [`Session::generate`]s
-//! from token ids; [`TextPipeline::chat`] a conversation; [`TextPipeline::batch`] several sequences that share steps.
+//! from text or token ids; [`TextPipeline::chat`] a conversation; [`TextPipeline::batch`] several sequences that share steps.
 //! [`EmbeddingPipeline`] is the same for encoders. Models are stateless: every piece of mutable state is here, and several
 //! sessions run on one model without a lock.
 //!
@@ -69,8 +69,8 @@ pub use embed::{
 pub use engine::Engine;
 pub use error::{GenerateError, TextError};
 pub use generate::{
-    ChatMessage, ChatOptions, ChatSession, Event, Outcome, ReasoningSplitter, ReasoningTags, RenderOptions,
-    RenderedPrompt, Request, Segment, Session, TokenLogprob,
+    ChatEvents, ChatMessage, ChatOptions, ChatSession, Event, EventResponse, Events, Outcome, Prompt,
+    ReasoningSplitter, ReasoningTags, RenderOptions, RenderedPrompt, Request, Segment, Session, TokenLogprob,
 };
 pub use hooks::{
     Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookSite, HookWithOptions, LayerProfile,

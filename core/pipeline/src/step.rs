@@ -9,7 +9,7 @@
 
 use crate::batch::{Ended, Queue, Ticket};
 use crate::error::GenerateError;
-use crate::generate::Event;
+use crate::generate::{Event, EventResponse};
 use crate::hooks::StepReport;
 use crate::output::{Step, StepOutput, StepPart, StepRows};
 use crate::scheduler::Scheduler;
@@ -18,9 +18,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 impl Queue<'_> {
-    /// Begins what can begin, and computes one step of what runs; `sink` is told what happens to which task. Gives those that
-    /// ended. What goes wrong with one task is its result, and the others go on; cancellation is an outcome.
-    pub fn step(&mut self, sink: &mut dyn FnMut(Ticket, Event)) -> Vec<Ended> {
+    /// Begins what can begin, and computes one step of what runs; `sink` is told what happens to which task, and may return
+    /// [`ControlFlow::Break`](std::ops::ControlFlow) to end that one, of which it then hears no more. Gives those that ended.
+    /// What goes wrong with one task is its result, and the others go on; cancellation is an outcome.
+    pub fn step<R: EventResponse>(&mut self, mut sink: impl FnMut(Ticket, Event) -> R) -> Vec<Ended> {
+        let mut stopped = std::mem::take(&mut self.stopped);
+        let ended = self.advance(&mut |ticket, event| {
+            if !stopped.contains(&ticket.0) && sink(ticket, event).flow().is_break() {
+                stopped.insert(ticket.0);
+            }
+        });
+        for (ticket, _) in &ended {
+            stopped.remove(&ticket.0);
+        }
+        self.cancelled.extend(&stopped);
+        self.stopped = stopped;
+        ended
+    }
+
+    fn advance(&mut self, sink: &mut dyn FnMut(Ticket, Event)) -> Vec<Ended> {
         self.steps += 1;
         self.end_cancelled(sink);
         self.admit();

@@ -14,7 +14,7 @@ pub enum StopReason {
     MaxTokens,
     /// The context is full.
     ContextFull,
-    /// The caller cancelled.
+    /// The caller cancelled: with a flag, from the callback of events, or by leaving their iterator.
     Cancelled,
 }
 

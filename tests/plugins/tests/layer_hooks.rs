@@ -180,8 +180,8 @@ fn together(pipeline: &TextPipeline, prompts: [&[u32]; 2], length: usize) -> Vec
     let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];
     let request = Request::greedy(length).with_ignore_eos(true);
     let jobs = sequences.iter_mut().zip(prompts);
-    let jobs = jobs.map(|(sequence, prompt)| Job::tokens(sequence, prompt, &request)).collect();
-    batch.generate(jobs, &mut |_, _| {}).into_iter().map(|outcome| outcome.unwrap().tokens).collect()
+    let jobs = jobs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
+    batch.generate(jobs, |_, _| {}).into_iter().map(|outcome| outcome.unwrap().tokens).collect()
 }
 
 /// What [`Between`] saw, as the probe's `row-log` writes it.
@@ -289,7 +289,7 @@ fn sequences_that_share_steps_get_what_each_gets_alone() {
     let request = Request::greedy(8).with_ignore_eos(true);
     for (prompt, together) in [&first, &second].into_iter().zip(&both) {
         let mut session = pipeline.session().unwrap();
-        assert_eq!(session.generate(prompt, &request, &mut |_| {}).unwrap().tokens, *together);
+        assert_eq!(session.generate(prompt, &request, |_| {}).unwrap().tokens, *together);
     }
     assert_ne!(both, self::together(&open(), [&first, &second], 8));
 }

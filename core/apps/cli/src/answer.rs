@@ -3,9 +3,7 @@
 use crate::failure::Failure;
 use crate::report;
 use crate::template_arguments::{TemplateArguments, advice, note_without_effect};
-use menagerie::pipeline::{
-    ChatCapable, ChatMessage, Event, Outcome, RenderedPrompt, Request, Session, TextPipeline,
-};
+use menagerie::pipeline::{self, ChatCapable, ChatMessage, RenderedPrompt, TextPipeline};
 use std::sync::Arc;
 
 /// A prompt as a model takes it.
@@ -22,6 +20,15 @@ impl Prompt {
         match self {
             Self::Plain(tokens) => tokens,
             Self::Chat(prompt) => &prompt.tokens,
+        }
+    }
+}
+
+impl<'a> From<&'a Prompt> for pipeline::Prompt<'a> {
+    fn from(prompt: &'a Prompt) -> Self {
+        match prompt {
+            Prompt::Plain(tokens) => tokens.into(),
+            Prompt::Chat(prompt) => prompt.into(),
         }
     }
 }
@@ -84,17 +91,4 @@ pub(crate) fn prompt(
     let options = template.render_options()?;
     note_without_effect(&options, &|options| Some(format.render_prompt(&messages, options).ok()?.text));
     Ok(Prompt::Chat(format.render_prompt(&messages, &options)?))
-}
-
-/// One answer.
-pub(crate) fn generate(
-    session: &mut Session,
-    prompt: &Prompt,
-    request: &Request,
-    sink: &mut dyn FnMut(Event<'_>),
-) -> Result<Outcome, Failure> {
-    Ok(match prompt {
-        Prompt::Plain(tokens) => session.generate(tokens, request, sink)?,
-        Prompt::Chat(prompt) => session.generate_chat(prompt, request, sink)?,
-    })
 }

@@ -174,8 +174,8 @@ impl BatchRequests<'_> {
             let mut request = request.clone();
             request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(answer as u64));
             let task = match &prompt {
-                Prompt::Tokens(tokens) => Task::tokens(tokens.clone(), request),
-                Prompt::Chat(prompt) => Task::chat(prompt.clone(), request),
+                Prompt::Tokens(tokens) => Task::new(tokens.clone(), request),
+                Prompt::Chat(prompt) => Task::new(prompt.clone(), request),
             };
             task.with_priority(priority)
         };

@@ -108,7 +108,7 @@ impl<'a> BatchWork<'a> {
 
     /// One step of text; gives the fault of a stage.
     fn step(&mut self, queue: &mut Queue) -> Result<Option<String>, Failure> {
-        let ended = queue.step(&mut |ticket, event| self.hear(ticket, event));
+        let ended = queue.step(|ticket, event| self.hear(ticket, event));
         let fault = link_fault(&ended);
         for (ticket, result) in ended {
             // What was interrupted is no answer, and neither is a stage that failed: the line stays to be done.
@@ -175,7 +175,7 @@ impl<'a> BatchWork<'a> {
         }
         let Some((index, answer)) = self.tasks.get(&ticket) else { return };
         if let Some(open) = self.open.get_mut(index) {
-            open.show(*answer, Shown { id, piece: piece.to_owned(), logprob, top: top.to_vec() });
+            open.show(*answer, Shown { id, piece, logprob, top });
         }
     }
 }

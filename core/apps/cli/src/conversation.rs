@@ -123,7 +123,7 @@ impl<'a> Conversation<'a> {
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
         let streams = Streams::of_process(&mut out, &mut remarks);
         let mut printer = Printer::new(streams, self.display, Arc::clone(&self.cancel));
-        let mut sink = |event: menagerie::pipeline::Event<'_>| printer.event(event);
+        let mut sink = |event: menagerie::pipeline::Event| printer.event(event);
         let outcome = match message {
             Some(message) => self.chat.send(message, &self.request, &mut sink),
             None => self.chat.regenerate(&self.request, &mut sink),

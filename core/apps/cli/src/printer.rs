@@ -111,22 +111,21 @@ impl<'a> Printer<'a> {
     }
 
     /// One event of a generation.
-    pub(crate) fn event(&mut self, event: Event<'_>) {
+    pub(crate) fn event(&mut self, event: Event) {
         let written = match event {
             Event::Prefill { done, total, .. } => {
                 self.bar.set(done, total);
                 return;
             }
-            Event::Text(text) => self.separate(false).and_then(|()| self.write(text)),
-            Event::Reasoning(text) => self.separate(true).and_then(|()| self.reason(text)),
+            Event::Text(text) => self.separate(false).and_then(|()| self.write(&text)),
+            Event::Reasoning(text) => self.separate(true).and_then(|()| self.reason(&text)),
             Event::Notice(text) => {
                 self.bar.clear();
-                let line = report::note_text(text, self.streams.colours.1);
+                let line = report::note_text(&text, self.streams.colours.1);
                 self.remark(&format!("{line}\n"))
             }
             Event::Token { id, piece, logprob: Some(logprob), top } => {
-                let shown = Shown { id, piece: piece.to_owned(), logprob: Some(logprob), top: top.to_vec() };
-                self.probability(shown)
+                self.probability(Shown { id, piece, logprob: Some(logprob), top })
             }
             _ => Ok(()),
         };
@@ -233,12 +232,7 @@ mod tests {
     }
 
     /// What both streams get from these events.
-    fn shown(
-        reasoning: Reasoning,
-        watched: bool,
-        events: &[Event<'_>],
-        reason: StopReason,
-    ) -> (String, String) {
+    fn shown(reasoning: Reasoning, watched: bool, events: &[Event], reason: StopReason) -> (String, String) {
         let (mut out, mut remarks) = (Vec::new(), Vec::new());
         let streams = Streams { out: &mut out, remarks: &mut remarks, watched, colours: (false, false) };
         let mut printer = Printer::new(
@@ -253,7 +247,7 @@ mod tests {
 
     #[test]
     fn reasoning_never_mixes_with_the_answer_unasked() {
-        let events = [Event::Reasoning("hm"), Event::Text("yes")];
+        let events = [Event::Reasoning("hm".to_owned()), Event::Text("yes".to_owned())];
         let end = || StopReason::EndOfGeneration(2);
         let by = |reasoning| shown(reasoning, false, &events, end());
         assert_eq!(by(Reasoning::Stderr), ("yes\n".to_owned(), "[reasoning]\nhm\n[answer]\n".to_owned()));
@@ -263,7 +257,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_was_cut_says_so() {
-        let note = |reason| shown(Reasoning::Hide, false, &[Event::Text("a")], reason).1;
+        let note = |reason| shown(Reasoning::Hide, false, &[Event::Text("a".to_owned())], reason).1;
         assert!(
             note(StopReason::ContextFull).contains("context of 64 tokens is full (a larger one: -c 128)")
         );
@@ -273,9 +267,9 @@ mod tests {
 
     #[test]
     fn probabilities_are_a_table_after_the_answer_where_somebody_watches() {
-        let top = [TokenLogprob { id: 5, piece: "Hi".to_owned(), logprob: -0.5 }];
-        let token = Event::Token { id: 17, piece: "!", logprob: Some(-1.25), top: &top };
-        let events = [Event::Text("Hello"), token, Event::Text("!")];
+        let top = vec![TokenLogprob { id: 5, piece: "Hi".to_owned(), logprob: -0.5 }];
+        let token = Event::Token { id: 17, piece: "!".to_owned(), logprob: Some(-1.25), top };
+        let events = [Event::Text("Hello".to_owned()), token, Event::Text("!".to_owned())];
         let (out, remarks) = shown(Reasoning::Hide, true, &events, StopReason::EndOfGeneration(2));
         assert_eq!(out, "Hello!\n");
         assert_eq!(remarks, "token  logprob  most likely\n\"!\"    -1.250   \"Hi\" -0.50\n");
@@ -303,7 +297,7 @@ mod tests {
         let streams =
             Streams { out: &mut Closed, remarks: &mut remarks, watched: false, colours: (false, false) };
         let mut printer = Printer::new(streams, DisplayArguments::default(), Arc::clone(&cancel));
-        printer.event(Event::Text("x"));
+        printer.event(Event::Text("x".to_owned()));
         assert!(cancel.load(Ordering::SeqCst));
         assert!(matches!(
             printer.finish(&outcome(StopReason::Cancelled), 64, true),

@@ -3,14 +3,17 @@
 mod picking;
 mod queue;
 mod run;
+mod task;
 
-pub use queue::{Ended, Queue, Task, Ticket};
+pub use queue::{Ended, Queue, Ticket};
 pub(crate) use run::{Held, Run};
+pub use task::Task;
+pub(crate) use task::TokenTask;
 
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::generate::{Event, Outcome, ReasoningSplitter, RenderedPrompt, Request};
+use crate::generate::{Event, EventResponse, Outcome, Prompt, Request};
 use crate::sampling::KnownBreakers;
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
@@ -26,21 +29,14 @@ pub struct Batch {
 /// What one sequence of a batch is to do.
 pub struct Job<'a> {
     pub(crate) sequence: &'a mut Sequence,
-    pub(crate) prompt: &'a [u32],
+    pub(crate) prompt: Prompt<'a>,
     pub(crate) request: &'a Request,
-    pub(crate) splitter: ReasoningSplitter,
 }
 
 impl<'a> Job<'a> {
-    /// Continues `prompt`.
-    pub fn tokens(sequence: &'a mut Sequence, prompt: &'a [u32], request: &'a Request) -> Self {
-        Self { sequence, prompt, request, splitter: ReasoningSplitter::off() }
-    }
-
-    /// Continues a rendered conversation; reasoning is told apart from the answer.
-    pub fn chat(sequence: &'a mut Sequence, prompt: &'a RenderedPrompt, request: &'a Request) -> Self {
-        let splitter = ReasoningSplitter::new(&prompt.reasoning_tags, prompt.reasoning_open.as_ref());
-        Self { sequence, prompt: &prompt.tokens, request, splitter }
+    /// Continues `prompt`: text, tokens or a rendered conversation.
+    pub fn new(sequence: &'a mut Sequence, prompt: impl Into<Prompt<'a>>, request: &'a Request) -> Self {
+        Self { sequence, prompt: prompt.into(), request }
     }
 }
 
@@ -70,14 +66,15 @@ impl Batch {
         Queue::new(&mut self.scheduler, self.tokenizer.as_deref(), &mut self.breakers)
     }
 
-    /// Runs all jobs to their end, in steps that they share; `sink` is told what happens to which job. What goes wrong with
-    /// one job is its result, and the others go on. A part of each prompt that its sequence holds from before is kept.
+    /// Runs all jobs to their end, in steps that they share; `sink` is told what happens to which job, and may return
+    /// [`ControlFlow::Break`](std::ops::ControlFlow) to stop that one. What goes wrong with one job is its result, and the
+    /// others go on. A part of each prompt that its sequence holds from before is kept.
     ///
     /// Cancellation is an outcome. It is looked at between steps, and between layers where all jobs have one flag.
-    pub fn generate(
+    pub fn generate<R: EventResponse>(
         &mut self,
         jobs: Vec<Job>,
-        sink: &mut dyn FnMut(usize, Event),
+        mut sink: impl FnMut(usize, Event) -> R,
     ) -> Vec<Result<Outcome, GenerateError>> {
         // Not reached as it is: every job has an end.
         let mut results: Vec<_> = jobs.iter().map(|_| Err(GenerateError::Cancelled)).collect();
@@ -87,7 +84,7 @@ impl Batch {
             queue.lend(job);
         }
         while !queue.is_idle() {
-            for (ticket, result) in queue.step(&mut |ticket, event| sink(ticket.0, event)) {
+            for (ticket, result) in queue.step(|ticket, event| sink(ticket.0, event)) {
                 results[ticket.0] = result;
             }
         }

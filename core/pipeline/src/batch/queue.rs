@@ -1,9 +1,9 @@
 //! [`Queue`]: generations that come and go while others run.
 
-use crate::batch::{Held, Job, Run};
+use crate::batch::{Held, Job, Run, Task, TokenTask};
 use crate::capability::Tokenizing;
 use crate::error::GenerateError;
-use crate::generate::{Event, Generation, Outcome, ReasoningSplitter, RenderedPrompt, Request};
+use crate::generate::{Event, Generation, Outcome, ReasoningSplitter, Request};
 use crate::hooks::{Begun, RequestKind, RequestStart};
 use crate::output::Step;
 use crate::prefill::shared;
@@ -38,18 +38,11 @@ pub struct Queue<'a> {
     pub(super) running: Vec<Run<'a>>,
     /// Tasks that ended before a step could tell of them.
     pub(crate) ended: Vec<Ended>,
-    cancelled: BTreeSet<usize>,
+    pub(crate) cancelled: BTreeSet<usize>,
+    /// Tasks that the callback of events stopped: they end at the next step, and it hears no more of them.
+    pub(crate) stopped: BTreeSet<usize>,
     tickets: usize,
     pub(crate) steps: usize,
-}
-
-/// What a queue is to do.
-#[derive(Clone, Debug)]
-pub struct Task {
-    prompt: Vec<u32>,
-    request: Request,
-    splitter: ReasoningSplitter,
-    priority: i32,
 }
 
 /// A task of a queue: its number, from 0.
@@ -62,7 +55,7 @@ pub type Ended = (Ticket, Result<Outcome, GenerateError>);
 /// A task that has not begun.
 struct Waiting {
     ticket: usize,
-    task: Task,
+    task: TokenTask,
     life: Begun,
     /// Steps of the queue when it came.
     since: usize,
@@ -79,24 +72,6 @@ enum Verdict {
     LacksRoom,
 }
 
-impl Task {
-    /// Continues `prompt`.
-    pub fn tokens(prompt: Vec<u32>, request: Request) -> Self {
-        Self { prompt, request, splitter: ReasoningSplitter::off(), priority: 0 }
-    }
-
-    /// Continues a rendered conversation; reasoning is told apart from the answer.
-    pub fn chat(prompt: RenderedPrompt, request: Request) -> Self {
-        let splitter = ReasoningSplitter::new(&prompt.reasoning_tags, prompt.reasoning_open.as_ref());
-        Self { prompt: prompt.tokens, request, splitter, priority: 0 }
-    }
-
-    /// The same with a priority; 0 unless told otherwise, more is more urgent.
-    pub fn with_priority(self, priority: i32) -> Self {
-        Self { priority, ..self }
-    }
-}
-
 impl<'a> Queue<'a> {
     pub(crate) fn new(
         scheduler: &'a mut Scheduler,
@@ -111,16 +86,22 @@ impl<'a> Queue<'a> {
             running: Vec::new(),
             ended: Vec::new(),
             cancelled: BTreeSet::new(),
+            stopped: BTreeSet::new(),
             tickets: 0,
             steps: 0,
         }
     }
 
-    /// Adds a task; it begins at one of the next steps.
+    /// Adds a task; it begins at one of the next steps, or ends there if its prompt cannot be encoded.
     pub fn submit(&mut self, task: Task) -> Ticket {
         let (ticket, life) = (self.ticket(), self.begun_request());
-        let (since, came) = (self.steps, Instant::now());
-        self.waiting.push(Waiting { ticket: ticket.0, task, life, since, came });
+        match task.encoded(self.tokenizer) {
+            Ok(task) => {
+                let (since, came) = (self.steps, Instant::now());
+                self.waiting.push(Waiting { ticket: ticket.0, task, life, since, came });
+            }
+            Err(error) => self.refuse(ticket, life, error),
+        }
         ticket
     }
 
@@ -322,11 +303,11 @@ impl<'a> Queue<'a> {
 
     fn begin(
         &mut self,
-        task: Task,
+        task: TokenTask,
         came: Instant,
         source: Source,
     ) -> Result<(Box<Generation<'a>>, Held<'a>), GenerateError> {
-        let Task { prompt, request, splitter, priority } = task;
+        let TokenTask { prompt, request, splitter, priority } = task;
         let adapters = request.adapters.clone();
         let generation = self.generation(Cow::Owned(request), splitter)?;
         let running = self.running.iter().map(|run| &*run.sequence);
@@ -353,10 +334,11 @@ impl<'a> Queue<'a> {
     }
 
     fn begin_lent(&mut self, job: Job<'a>) -> Result<(Box<Generation<'a>>, Held<'a>), GenerateError> {
-        let Job { sequence, prompt, request, splitter } = job;
+        let Job { sequence, prompt, request } = job;
+        let (prompt, splitter) = prompt.encoded(self.tokenizer)?;
         let generation = Box::new(self.generation(Cow::Borrowed(request), splitter)?);
         self.scheduler.adapt(sequence, &request.adapters)?;
-        self.scheduler.begin(sequence, prompt, Wanted::Last)?;
+        self.scheduler.begin(sequence, &prompt, Wanted::Last)?;
         Ok((generation, Held::Lent(sequence)))
     }
 

@@ -98,7 +98,7 @@ impl Run<'_> {
                     let notice = format!(
                         "the sequence reached {tokens} tokens: prefilled again with the long rope factors"
                     );
-                    sink(Event::Notice(&notice));
+                    sink(Event::Notice(notice));
                 }
                 Ok(None)
             }

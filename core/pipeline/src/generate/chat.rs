@@ -2,10 +2,11 @@
 
 use crate::capability::ChatCapable;
 use crate::error::GenerateError;
-use crate::generate::{Event, Outcome, ReasoningTags, Request, Session};
+use crate::generate::{
+    ChatEvents, Conversation, Event, EventResponse, Outcome, ReasoningTags, Request, Reversal, Session,
+};
 use crate::setters::setters;
 use crate::state_file::{SavedConversation, StateFile, StateFileError};
-use crate::stopping::StopReason;
 use std::sync::Arc;
 
 /// One message of a conversation.
@@ -151,47 +152,59 @@ impl ChatSession {
         self.dropped = 0;
     }
 
-    /// Says `content` as the user and gets an answer.
+    /// Says `content` as the user and gets an answer; `sink` hears what happens, and may stop it by returning
+    /// [`ControlFlow::Break`](std::ops::ControlFlow).
     ///
-    /// A cancelled answer stays in the conversation as far as it came; if nothing had come, neither stays the message.
+    /// A cancelled answer stays in the conversation as far as it came; if nothing had come, the message does not stay either.
     ///
     /// # Errors
-    /// What [`Session::generate_chat`] returns; the conversation is then what it was before.
-    pub fn send(
+    /// What [`Session::generate`] returns; the conversation is then what it was before.
+    pub fn send<R: EventResponse>(
         &mut self,
         content: &str,
         request: &Request,
-        sink: &mut dyn FnMut(Event),
+        sink: impl FnMut(Event) -> R,
     ) -> Result<Outcome, GenerateError> {
-        let dropped = self.dropped;
-        self.messages.push(ChatMessage::user(content));
-        let result = self.respond(request, sink);
-        if !matches!(&result, Ok(outcome) if !is_nothing(outcome)) {
-            self.messages.pop();
-            self.dropped = dropped;
-        }
-        result
+        listen(self.send_events(content, request)?, sink)
     }
 
-    /// Answers the last user message again.
+    /// [`Self::send`] as an iterator.
+    ///
+    /// # Errors
+    /// The messages cannot be rendered; the conversation is then what it was before.
+    pub fn send_events<'s>(
+        &'s mut self,
+        content: &str,
+        request: &'s Request,
+    ) -> Result<ChatEvents<'s>, GenerateError> {
+        self.messages.push(ChatMessage::user(content));
+        self.answer(Reversal::Unsaid, request)
+    }
+
+    /// Answers the last user message again; `sink` as in [`Self::send`].
     ///
     /// # Errors
     /// There is no answer to replace, or as [`Self::send`]; the old answer then stays.
-    pub fn regenerate(
+    pub fn regenerate<R: EventResponse>(
         &mut self,
         request: &Request,
-        sink: &mut dyn FnMut(Event),
+        sink: impl FnMut(Event) -> R,
     ) -> Result<Outcome, GenerateError> {
+        listen(self.regenerate_events(request)?, sink)
+    }
+
+    /// [`Self::regenerate`] as an iterator.
+    ///
+    /// # Errors
+    /// There is no answer to replace, or as [`Self::send_events`]; the old answer then stays.
+    pub fn regenerate_events<'s>(
+        &'s mut self,
+        request: &'s Request,
+    ) -> Result<ChatEvents<'s>, GenerateError> {
         let Some(old) = self.messages.pop_if(|message| message.role == "assistant") else {
             return Err(GenerateError::Options("there is no answer to give again".to_owned()));
         };
-        let dropped = self.dropped;
-        let result = self.respond(request, sink);
-        if !matches!(&result, Ok(outcome) if !is_nothing(outcome)) {
-            self.messages.push(old);
-            self.dropped = dropped;
-        }
-        result
+        self.answer(Reversal::Answer(old), request)
     }
 
     /// The conversation as JSON: a list of messages, as chat interfaces take it.
@@ -238,22 +251,30 @@ impl ChatSession {
         file.save(&mut self.session, Some(conversation))
     }
 
-    fn respond(&mut self, request: &Request, sink: &mut dyn FnMut(Event)) -> Result<Outcome, GenerateError> {
-        let prompt = self.fitting_prompt(request, sink)?;
-        let outcome = self.session.generate_chat(&prompt, request, sink)?;
-        if !is_nothing(&outcome) {
-            let reasoning = (!outcome.reasoning.is_empty()).then(|| outcome.reasoning.clone());
-            self.messages.push(ChatMessage { reasoning, ..ChatMessage::assistant(&outcome.text) });
-        }
-        Ok(outcome)
+    fn answer<'s>(
+        &'s mut self,
+        reversal: Reversal,
+        request: &'s Request,
+    ) -> Result<ChatEvents<'s>, GenerateError> {
+        let dropped_before = self.dropped;
+        let (prompt, notice) = match self.fitting_prompt(request) {
+            Ok(fitting) => fitting,
+            Err(error) => {
+                reversal.apply(&mut self.messages);
+                self.dropped = dropped_before;
+                return Err(error);
+            }
+        };
+        let Self { session, messages, dropped, .. } = self;
+        let conversation = Conversation { messages, dropped, dropped_before, reversal };
+        Ok(ChatEvents::new(notice, session.events(prompt, request), conversation))
     }
 
-    /// The prompt, with the oldest turns left out until it fits.
+    /// The prompt, with the oldest turns left out until it fits; and a notice, if more are left out than before.
     fn fitting_prompt(
         &mut self,
         request: &Request,
-        sink: &mut dyn FnMut(Event),
-    ) -> Result<RenderedPrompt, GenerateError> {
+    ) -> Result<(RenderedPrompt, Option<Event>), GenerateError> {
         let context = self.session.engine().context;
         let quarter = context / 4;
         let reserve =
@@ -264,13 +285,13 @@ impl ChatSession {
             if prompt.tokens.len() + reserve > context && self.drop_turn() {
                 continue;
             }
-            if self.dropped > before {
-                let dropped = self.dropped;
-                sink(Event::Notice(&format!(
+            let dropped = self.dropped;
+            let notice = (dropped > before).then(|| {
+                Event::Notice(format!(
                     "the context of {context} tokens is full: the {dropped} oldest messages are left out from now on"
-                )));
-            }
-            return Ok(prompt);
+                ))
+            });
+            return Ok((prompt, notice));
         }
     }
 
@@ -297,7 +318,15 @@ impl ChatSession {
     }
 }
 
-/// Cancelled before anything came.
-fn is_nothing(outcome: &Outcome) -> bool {
-    outcome.reason == StopReason::Cancelled && outcome.text.is_empty() && outcome.reasoning.is_empty()
+/// Hands events to a callback until there are none, or it stops them.
+fn listen<R: EventResponse>(
+    mut events: ChatEvents<'_>,
+    mut sink: impl FnMut(Event) -> R,
+) -> Result<Outcome, GenerateError> {
+    for event in events.by_ref() {
+        if sink(event?).flow().is_break() {
+            break;
+        }
+    }
+    events.into_outcome()
 }

@@ -191,7 +191,7 @@ impl<'a> Generation<'a> {
         let [preemptions, aside] = self.preemptions_before;
         self.statistics.preemptions = sequence.preemptions() - preemptions;
         self.statistics.set_aside = sequence.times_aside() - aside;
-        sink(Event::Done { reason: &reason });
+        sink(Event::Done { reason: reason.clone() });
         Outcome {
             reason,
             tokens: self.tokens,
@@ -204,7 +204,7 @@ impl<'a> Generation<'a> {
 
     fn show(&self, id: u32, logits: &[f32], sink: &mut dyn FnMut(Event)) {
         let Some(count) = self.request.logprobs else {
-            return sink(Event::Token { id, piece: &self.text.piece(id), logprob: None, top: &[] });
+            return sink(Event::Token { id, piece: self.text.piece(id), logprob: None, top: Vec::new() });
         };
         let (own, top) = log_probabilities(logits, id, count);
         let named = |token: TokenProbability| TokenLogprob {
@@ -212,7 +212,7 @@ impl<'a> Generation<'a> {
             piece: self.text.piece(token.id),
             logprob: token.logprob,
         };
-        let top: Vec<TokenLogprob> = top.into_iter().map(named).collect();
-        sink(Event::Token { id, piece: &self.text.piece(id), logprob: Some(own), top: &top });
+        let top = top.into_iter().map(named).collect();
+        sink(Event::Token { id, piece: self.text.piece(id), logprob: Some(own), top });
     }
 }

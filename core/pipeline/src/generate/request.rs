@@ -24,7 +24,8 @@ pub struct Request {
     pub logprobs: Option<usize>,
     /// Which adapters act; a sequence that had others begins anew.
     pub adapters: Adapted,
-    /// Set from outside to stop; looked at between chunks and layers.
+    /// Set from outside, another thread say, to stop; looked at between chunks and layers. What receives the events stops
+    /// without it: see [`crate::Session::generate`].
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -59,7 +60,7 @@ pub struct TokenLogprob {
 /// What happens during a generation, in order.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum Event {
     /// A chunk of the prompt is done.
     Prefill {
         /// Tokens of the prompt in the cache now.
@@ -74,22 +75,22 @@ pub enum Event<'a> {
         /// Its id.
         id: u32,
         /// Its text by itself; use [`Event::Text`] for what to show.
-        piece: &'a str,
+        piece: String,
         /// Its log probability, if asked for.
         logprob: Option<f32>,
         /// The most likely tokens, if asked for, best first.
-        top: &'a [TokenLogprob],
+        top: Vec<TokenLogprob>,
     },
     /// Text of the answer: whole characters that do not belong to a stop string.
-    Text(&'a str),
+    Text(String),
     /// Text of the model's reasoning.
-    Reasoning(&'a str),
+    Reasoning(String),
     /// Something people should know.
-    Notice(&'a str),
+    Notice(String),
     /// The end.
     Done {
         /// Why.
-        reason: &'a StopReason,
+        reason: StopReason,
     },
 }
 

@@ -4,7 +4,7 @@ use crate::batch::{Batch, Job};
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::generate::{Event, Outcome, RenderedPrompt, Request};
+use crate::generate::{Event, EventResponse, Events, Outcome, Prompt, Request};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::Arc;
@@ -43,34 +43,30 @@ impl Session {
         self.batch.engine()
     }
 
-    /// Continues `prompt`, keeping the part of it that is cached from earlier calls.
+    /// Continues `prompt` (text, tokens or a rendered conversation), keeping the part of it that is cached from earlier calls.
+    /// `sink` hears what happens. It returns nothing, or [`ControlFlow::Break`](std::ops::ControlFlow) to stop: the outcome
+    /// then has the tokens so far and says [`crate::StopReason::Cancelled`].
     ///
     /// # Errors
     /// A prompt or options that cannot be used, or what the model returns. Cancellation is an outcome, not an error.
-    pub fn generate(
+    pub fn generate<'p, R: EventResponse>(
         &mut self,
-        prompt: &[u32],
+        prompt: impl Into<Prompt<'p>>,
         request: &Request,
-        sink: &mut dyn FnMut(Event),
+        mut sink: impl FnMut(Event) -> R,
     ) -> Result<Outcome, GenerateError> {
-        only(&mut self.batch, Job::tokens(&mut self.sequence, prompt, request), sink)
+        let mut events = self.events(prompt.into(), request);
+        for event in events.by_ref() {
+            if sink(event?).flow().is_break() {
+                break;
+            }
+        }
+        events.into_outcome()
     }
 
-    /// Continues a rendered conversation; reasoning is told apart from the answer.
-    ///
-    /// # Errors
-    /// As [`Self::generate`].
-    pub fn generate_chat(
-        &mut self,
-        prompt: &RenderedPrompt,
-        request: &Request,
-        sink: &mut dyn FnMut(Event),
-    ) -> Result<Outcome, GenerateError> {
-        only(&mut self.batch, Job::chat(&mut self.sequence, prompt, request), sink)
+    /// [`Self::generate`] as an iterator; dropping it cancels. What cannot be used of prompt or request is its first item.
+    pub fn events<'s>(&'s mut self, prompt: impl Into<Prompt<'s>>, request: &'s Request) -> Events<'s> {
+        let Self { batch, sequence } = self;
+        Events::new(batch.queue(), Job::new(sequence, prompt, request))
     }
-}
-
-fn only(batch: &mut Batch, job: Job, sink: &mut dyn FnMut(Event)) -> Result<Outcome, GenerateError> {
-    let mut results = batch.generate(vec![job], &mut |_, event| sink(event));
-    results.pop().unwrap_or(Err(GenerateError::Cancelled))
 }

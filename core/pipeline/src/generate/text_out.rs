@@ -74,12 +74,12 @@ impl<'a> TextOut<'a> {
         for segment in segments {
             match segment {
                 Segment::Answer(text) => {
-                    sink(Event::Text(&text));
                     self.answer.push_str(&text);
+                    sink(Event::Text(text));
                 }
                 Segment::Reasoning(text) => {
-                    sink(Event::Reasoning(&text));
                     self.reasoning.push_str(&text);
+                    sink(Event::Reasoning(text));
                 }
             }
         }

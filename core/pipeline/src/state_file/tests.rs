@@ -19,7 +19,7 @@ fn kept(pipeline: &TextPipeline, path: &Path) -> Vec<u8> {
     let mut session = pipeline.session().unwrap();
     let prompt: Vec<u32> = (5..25).collect();
     let request = Request { ignore_eos: true, ..Request::greedy(3) };
-    session.generate(&prompt, &request, &mut |_| ()).unwrap();
+    session.generate(&prompt, &request, |_| ()).unwrap();
     StateFile::open(path, pipeline, Vec::new()).unwrap().save(&mut session, None).unwrap();
     std::fs::read(path).unwrap()
 }
@@ -51,7 +51,7 @@ fn said(pipeline: &TextPipeline, session: &mut Session, path: &Path, bytes: &[u8
     let error = StateFile::open(path, pipeline, Vec::new()).unwrap().load(session).unwrap_err();
     assert!(!matches!(error, StateFileError::Differs { .. }), "{error}");
     assert!(session.sequence().tokens().is_empty() && session.sequence().pending() == 0);
-    session.generate(&[7, 8, 9], &Request::greedy(1), &mut |_| ()).unwrap();
+    session.generate(&[7, 8, 9], &Request::greedy(1), |_| ()).unwrap();
     error.to_string()
 }
 

@@ -18,7 +18,7 @@ fn rows(model: &FakeModel) -> usize {
 }
 
 fn answer(session: &mut Session, prompt: &[u32], count: usize) -> (Vec<u32>, usize) {
-    let outcome = session.generate(prompt, &Request::greedy(count), &mut |_| {}).unwrap();
+    let outcome = session.generate(prompt, &Request::greedy(count), |_| {}).unwrap();
     (outcome.tokens, outcome.statistics.cached_tokens)
 }
 

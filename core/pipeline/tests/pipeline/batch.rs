@@ -34,8 +34,8 @@ fn run(
     let mut sequences: Vec<Sequence> =
         prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences.iter_mut().zip(prompts).zip(requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::tokens(sequence, prompt, request)).collect();
-    batch.generate(jobs, &mut |_, _| {})
+    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
+    batch.generate(jobs, |_, _| {})
 }
 
 fn alone(model: &Arc<FakeModel>, prompt: &[u32], request: &Request) -> Outcome {
@@ -170,9 +170,9 @@ fn one_is_cancelled_and_the_other_goes_on() {
     let mut sequences: Vec<Sequence> = (0..2).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let prompts = prompts();
     let jobs = sequences.iter_mut().zip(&prompts).zip(&requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::tokens(sequence, prompt, request)).collect();
+    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
     let mut first = 0;
-    let results = batch.generate(jobs, &mut |index, event| {
+    let results = batch.generate(jobs, |index, event| {
         if index == 0 && matches!(event, Event::Token { .. }) {
             first += 1;
             flag.store(first == 5, Ordering::Relaxed);

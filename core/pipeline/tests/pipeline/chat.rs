@@ -44,9 +44,9 @@ fn the_oldest_turns_go_when_the_context_is_full() {
     let mut notices = Vec::new();
     for turn in 0..4 {
         let message = format!("message {turn}");
-        chat.send(&message, &Request::greedy(4), &mut |event| {
+        chat.send(&message, &Request::greedy(4), |event| {
             if let Event::Notice(text) = event {
-                notices.push(text.to_owned());
+                notices.push(text);
             }
         })
         .unwrap();

@@ -35,7 +35,7 @@ fn together(tasks: &[Task]) -> Vec<Result<Outcome, GenerateError>> {
     let tickets: Vec<_> = tasks.iter().map(|task| queue.submit(task.clone())).collect();
     let mut ended = BTreeMap::new();
     while !queue.is_idle() {
-        ended.extend(queue.step(&mut |_, _| {}));
+        ended.extend(queue.step(|_, _| {}));
     }
     tickets.iter().map(|ticket| ended.remove(ticket).unwrap()).collect()
 }
@@ -57,7 +57,7 @@ fn what_is_drawn_beside_others_is_what_is_drawn_alone() {
     requests[4] = request(9, 0);
     requests[5].sampling.samplers.push(sampler(&noted));
     let task = |(at, request): (usize, &Request)| {
-        Task::tokens((0..5).map(|token| token * 3 + at as u32).collect(), request.clone())
+        Task::new((0..5).map(|token| token * 3 + at as u32).collect::<Vec<_>>(), request.clone())
     };
     let tasks: Vec<Task> = requests.iter().enumerate().map(task).collect();
     let shared = together(&tasks);

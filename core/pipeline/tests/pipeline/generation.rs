@@ -20,9 +20,9 @@ fn saying(answer: &[u32]) -> Arc<FakeModel> {
 fn run(answer: &[u32], request: Request) -> (Outcome, Vec<String>) {
     let mut texts = Vec::new();
     let outcome = session(&saying(answer), 64)
-        .generate(&PROMPT, &request, &mut |event| {
+        .generate(&PROMPT, &request, |event| {
             if let Event::Text(text) = event {
-                texts.push(text.to_owned());
+                texts.push(text);
             }
         })
         .unwrap();
@@ -85,7 +85,7 @@ fn the_most_tokens_and_the_context_end() {
     let none = run(&ids("abcdef"), Request::greedy(0)).0;
     assert_eq!((none.reason, none.tokens.len()), (StopReason::MaxTokens, 0));
     let request = Request::default().with_sampling(SamplingOptions::greedy());
-    let outcome = session(&saying(&ids("abcdefgh")), 6).generate(&PROMPT, &request, &mut |_| {}).unwrap();
+    let outcome = session(&saying(&ids("abcdefgh")), 6).generate(&PROMPT, &request, |_| {}).unwrap();
     // Three more fit, and the last one need not be fed.
     assert_eq!((outcome.reason, outcome.text.as_str()), (StopReason::ContextFull, "abcd"));
 }
@@ -98,9 +98,9 @@ fn log_probabilities_are_those_before_the_chain() {
     let request = request.with_max_tokens(1);
     let mut seen = Vec::new();
     session(&saying(&ids("a")), 64)
-        .generate(&PROMPT, &request, &mut |event| {
+        .generate(&PROMPT, &request, |event| {
             if let Event::Token { id, piece, logprob, top } = event {
-                seen.push((id, piece.to_owned(), logprob.unwrap(), top.to_vec()));
+                seen.push((id, piece, logprob.unwrap(), top));
             }
         })
         .unwrap();
@@ -128,7 +128,7 @@ fn a_seed_is_reported_and_repeats() {
             .with_max_tokens(20)
             .with_ignore_eos(true)
     };
-    let tokens = |seed| session(&saying(&[]), 64).generate(&PROMPT, &request(seed), &mut |_| {}).unwrap();
+    let tokens = |seed| session(&saying(&[]), 64).generate(&PROMPT, &request(seed), |_| {}).unwrap();
     let first = tokens(None);
     assert_eq!(tokens(Some(first.seed)).tokens, first.tokens);
     assert_ne!(tokens(Some(first.seed + 1)).tokens, first.tokens);
@@ -139,15 +139,15 @@ fn cancelling_is_an_outcome_with_what_came() {
     let cancel = Arc::new(AtomicBool::new(false));
     let request = Request::greedy(20).with_cancel(Arc::clone(&cancel));
     let outcome = session(&saying(&ids("abcdef")), 64)
-        .generate(&PROMPT, &request, &mut |event| {
-            if matches!(event, Event::Text("c")) {
+        .generate(&PROMPT, &request, |event| {
+            if event == Event::Text("c".to_owned()) {
                 cancel.store(true, Ordering::Relaxed);
             }
         })
         .unwrap();
     assert_eq!((outcome.reason, outcome.text.as_str()), (StopReason::Cancelled, "abc"));
     // Before the prompt.
-    let outcome = session(&saying(&ids("abc")), 64).generate(&PROMPT, &request, &mut |_| {}).unwrap();
+    let outcome = session(&saying(&ids("abc")), 64).generate(&PROMPT, &request, |_| {}).unwrap();
     assert_eq!((outcome.reason, outcome.tokens.len()), (StopReason::Cancelled, 0));
 }
 
@@ -155,13 +155,13 @@ fn cancelling_is_an_outcome_with_what_came() {
 fn statistics_count_prompt_cache_and_answer() {
     let model = saying(&with_end("abc", END));
     let mut session = session(&model, 64);
-    let first = session.generate(&PROMPT, &Request::greedy(20), &mut |_| {}).unwrap().statistics;
+    let first = session.generate(&PROMPT, &Request::greedy(20), |_| {}).unwrap().statistics;
     assert_eq!(
         (first.prompt_tokens, first.cached_tokens, first.generated_tokens, first.reprefills),
         (3, 0, 4, 0)
     );
     assert!(first.time_to_first_token.is_some());
-    let second = session.generate(&PROMPT, &Request::greedy(20), &mut |_| {}).unwrap();
+    let second = session.generate(&PROMPT, &Request::greedy(20), |_| {}).unwrap();
     assert_eq!((second.statistics.cached_tokens, second.text.as_str()), (3, "abc"));
 }
 
@@ -170,9 +170,9 @@ fn crossing_the_rope_limit_is_said_and_counted() {
     let model = Arc::new(FakeModel::saying(VOCABULARY, PROMPT.len(), &with_end("abcdef", END)).with_limit(5));
     let mut notices = Vec::new();
     let outcome = session(&model, 64)
-        .generate(&PROMPT, &Request::greedy(20), &mut |event| {
+        .generate(&PROMPT, &Request::greedy(20), |event| {
             if let Event::Notice(text) = event {
-                notices.push(text.to_owned());
+                notices.push(text);
             }
         })
         .unwrap();
@@ -195,8 +195,7 @@ fn reasoning_comes_apart_also_where_its_tags_are_control_tokens() {
         ),
         ..RenderedPrompt::default()
     };
-    let outcome =
-        session(&saying(&answer), 64).generate_chat(&prompt, &Request::greedy(30), &mut |_| {}).unwrap();
+    let outcome = session(&saying(&answer), 64).generate(&prompt, &Request::greedy(30), |_| {}).unwrap();
     assert_eq!((outcome.reasoning.as_str(), outcome.text.as_str()), ("hm", "Yes"));
     // Plain continuation leaves text alone.
     assert_eq!(run(&with_end("<think>x", END), Request::greedy(20)).0.text, "<think>x");
@@ -208,12 +207,11 @@ fn requests_that_make_no_sense_are_refused() {
     let scheduler = Scheduler::for_one(engine(&model, 64, 16), Vec::new()).unwrap();
     let mut tokens_only = Session::new(scheduler, None).unwrap();
     let stop = Request::greedy(1).with_stop(vec!["x".to_owned()]);
-    assert!(matches!(tokens_only.generate(&PROMPT, &stop, &mut |_| {}), Err(GenerateError::Missing(_))));
-    assert_eq!(tokens_only.generate(&PROMPT, &Request::greedy(1), &mut |_| {}).unwrap().tokens, ids("a"));
+    assert!(matches!(tokens_only.generate(&PROMPT, &stop, |_| {}), Err(GenerateError::Missing(_))));
+    assert_eq!(tokens_only.generate(&PROMPT, &Request::greedy(1), |_| {}).unwrap().tokens, ids("a"));
     let bias = SamplingOptions::greedy().with_logit_bias(vec![(9999, 1.0)]);
-    let error = session(&model, 64)
-        .generate(&PROMPT, &Request::greedy(1).with_sampling(bias), &mut |_| {})
-        .unwrap_err();
+    let error =
+        session(&model, 64).generate(&PROMPT, &Request::greedy(1).with_sampling(bias), |_| {}).unwrap_err();
     assert_eq!(
         error.to_string(),
         "logit bias for token 9999, but the vocabulary has 262 tokens: their ids begin at 0"
@@ -227,7 +225,7 @@ fn sessions_share_a_model() {
     let run = |first: u32| {
         let scheduler = Scheduler::for_one(Arc::clone(&engine), Vec::new()).unwrap();
         let mut session = Session::new(scheduler, None).unwrap();
-        session.generate(&[first], &Request::greedy(20), &mut |_| {}).unwrap().tokens
+        session.generate(&[first], &Request::greedy(20), |_| {}).unwrap().tokens
     };
     let alone: Vec<Vec<u32>> = (1..5).map(run).collect();
     let together = std::thread::scope(|scope| {

@@ -194,7 +194,7 @@ fn rows_that_cannot_take_the_place_of_others_are_refused_by_name() {
     ] {
         let mut pipeline = open("llama", &options()).unwrap();
         pipeline.add_hook(Arc::new(wrong));
-        let failed = pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(2), &mut |_| {});
+        let failed = pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(2), |_| {});
         let said = failed.unwrap_err().to_string();
         assert!(said.contains("layer 2: hook test/wrong:") && said.contains(words), "{said}");
     }
@@ -235,7 +235,7 @@ fn hooks_are_called_in_the_order_that_is_written_down() {
     for name in ["a", "b"] {
         pipeline.add_hook(Arc::new(Order(name, Arc::clone(&seen))));
     }
-    pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(1), &mut |_| {}).unwrap();
+    pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(1), |_| {}).unwrap();
     let both = ["before", "attn_out", "ffn_out", "after", "l_out"];
     let expected: Vec<String> =
         both.iter().flat_map(|at| ["a", "b"].map(|one| format!("{one} {at}"))).collect();

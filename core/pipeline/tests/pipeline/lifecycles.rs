@@ -95,8 +95,8 @@ fn a_request_begins_and_ends_once_whatever_happens() {
     let mut sequences: Vec<Sequence> =
         prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences.iter_mut().zip(prompts).zip(&requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::tokens(sequence, prompt, request)).collect();
-    let results = batch.generate(jobs, &mut |_, _| {});
+    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
+    let results = batch.generate(jobs, |_, _| {});
     assert_eq!(results[3].as_ref().unwrap().reason, StopReason::Cancelled);
     assert_eq!(
         lives.stories(),
@@ -117,7 +117,7 @@ fn a_request_whose_caller_panics_has_been_abandoned() {
     let mut sequence = batch.scheduler_mut().create().unwrap();
     let request = Request::greedy(3);
     let gone = catch_unwind(AssertUnwindSafe(|| {
-        batch.generate(vec![Job::tokens(&mut sequence, &[1, 2], &request)], &mut |_, _| panic!("enough"))
+        batch.generate(vec![Job::new(&mut sequence, &[1, 2], &request)], |_, _| -> () { panic!("enough") })
     }));
     assert!(gone.is_err());
     assert_eq!(lives.stories(), [["text begins", "has 2, 0 of them cached", "abandoned"]]);

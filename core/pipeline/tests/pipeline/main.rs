@@ -7,6 +7,7 @@ mod byte_text;
 mod chat;
 mod drawing;
 mod embedding;
+mod events;
 mod fixture;
 mod generation;
 mod hooks;

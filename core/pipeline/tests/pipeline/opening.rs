@@ -66,7 +66,7 @@ fn greedy_tokens_are_those_of_the_reference_also_across_the_rope_limit() {
     ] {
         let expected = tokens("phi3", answer);
         let request = Request::greedy(expected.len());
-        let outcome = session.generate(&tokens("phi3", prompt), &request, &mut |_| {}).unwrap();
+        let outcome = session.generate(&tokens("phi3", prompt), &request, |_| {}).unwrap();
         assert_eq!(outcome.tokens, expected, "{prompt}");
         assert_eq!(outcome.statistics.reprefills, reprefills, "{prompt}");
     }
@@ -83,7 +83,7 @@ fn a_template_given_by_hand_makes_conversations() {
     let text = pipeline.tokenizer().unwrap();
     assert_eq!(prompt.tokens, text.encode_prompt(&prompt.text).unwrap());
     let mut chat = pipeline.chat().unwrap();
-    let outcome = chat.send("hi", &Request::greedy(3), &mut |_| {}).unwrap();
+    let outcome = chat.send("hi", &Request::greedy(3), |_| {}).unwrap();
     assert_eq!((outcome.statistics.prompt_tokens, chat.messages().len()), (prompt.tokens.len(), 2));
     let broken = options().with_chat_template(given("{% for %}"));
     let missing = open("llama", &broken).unwrap().chat_format().map(drop).unwrap_err().to_string();
@@ -191,7 +191,7 @@ fn hooks_are_called_in_sessions_begun_after_them() {
     let mut pipeline = open("llama", &options()).unwrap();
     let hook = Arc::new(Counting(AtomicUsize::new(0)));
     pipeline.add_hook(Arc::clone(&hook) as Arc<dyn LayerHook>);
-    pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(3), &mut |_| {}).unwrap();
+    pipeline.session().unwrap().generate(&[1, 2, 3], &Request::greedy(3), |_| {}).unwrap();
     // The prompt and two tokens fed back.
     assert_eq!(hook.0.load(Ordering::Relaxed), 3 * pipeline.config().unwrap().layers.len());
 }
@@ -205,8 +205,7 @@ fn sessions_of_one_pipeline_run_side_by_side() {
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut session = pipeline.session().unwrap();
-                let outcome =
-                    session.generate(&prompt, &Request::greedy(expected.len()), &mut |_| {}).unwrap();
+                let outcome = session.generate(&prompt, &Request::greedy(expected.len()), |_| {}).unwrap();
                 assert_eq!(outcome.tokens, expected);
             });
         }
@@ -219,7 +218,7 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
     let (prompt, expected) = (tokens("llama", "tokens_prompt"), tokens("llama", "tokens_greedy"));
     let other: Vec<u32> = prompt.iter().rev().copied().collect();
     let request = Request::greedy(expected.len());
-    let alone = pipeline.session().unwrap().generate(&other, &request, &mut |_| {}).unwrap().tokens;
+    let alone = pipeline.session().unwrap().generate(&other, &request, |_| {}).unwrap().tokens;
     let room = SchedulerOptions::default()
         .with_sequences(3)
         .with_prefixes(0)
@@ -228,8 +227,8 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
     let mut batch = pipeline.batch(room).unwrap();
     let mut sequences: Vec<Sequence> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
     let jobs = sequences.iter_mut().zip([&prompt, &other, &prompt]);
-    let jobs = jobs.map(|(sequence, prompt)| Job::tokens(sequence, prompt, &request)).collect();
-    let results = batch.generate(jobs, &mut |_, _| {});
+    let jobs = jobs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
+    let results = batch.generate(jobs, |_, _| {});
     let results: Vec<Vec<u32>> = results.into_iter().map(|result| result.unwrap().tokens).collect();
     assert_eq!(results, [expected.clone(), alone, expected]);
 }

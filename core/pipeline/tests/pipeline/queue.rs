@@ -31,7 +31,7 @@ fn batch(model: &Arc<FakeModel>, sequences: usize) -> Batch {
 fn finish(queue: &mut Queue) -> BTreeMap<Ticket, Result<Outcome, GenerateError>> {
     let mut ended = BTreeMap::new();
     while !queue.is_idle() {
-        ended.extend(queue.step(&mut |_, _| {}));
+        ended.extend(queue.step(|_, _| {}));
     }
     ended
 }
@@ -39,7 +39,7 @@ fn finish(queue: &mut Queue) -> BTreeMap<Ticket, Result<Outcome, GenerateError>>
 fn alone(model: &Arc<FakeModel>, prompt: &[u32], request: &Request) -> Vec<u32> {
     let mut batch = batch(model, 1);
     let mut queue = batch.queue();
-    let ticket = queue.submit(Task::tokens(prompt.to_vec(), request.clone()));
+    let ticket = queue.submit(Task::new(prompt.to_vec(), request.clone()));
     let tokens = finish(&mut queue).remove(&ticket).unwrap().unwrap().tokens;
     drop(queue);
     model.take_seen();
@@ -69,8 +69,8 @@ fn tasks_join_and_leave_while_others_run() {
         let mut queue = batch.queue();
         let (mut tickets, mut ended) = (Vec::new(), BTreeMap::new());
         for (prompt, request) in tasks {
-            tickets.push(queue.submit(Task::tokens(prompt, request)));
-            ended.extend(queue.step(&mut |_, _| {}));
+            tickets.push(queue.submit(Task::new(prompt, request)));
+            ended.extend(queue.step(|_, _| {}));
             assert!(queue.running() <= 4);
         }
         ended.extend(finish(&mut queue));
@@ -94,7 +94,7 @@ fn a_prefix_of_4000_tokens_is_computed_once() {
             let mut batch = batch(&model, places);
             let mut queue = batch.queue();
             let tickets = [first.clone(), second.clone()]
-                .map(|prompt| queue.submit(Task::tokens(prompt, Request::greedy(5))));
+                .map(|prompt| queue.submit(Task::new(prompt, Request::greedy(5))));
             let mut ended = finish(&mut queue);
             let outcomes = tickets.map(|ticket| ended.remove(&ticket).unwrap().unwrap());
             assert_eq!(outcomes.each_ref().map(|one| one.tokens.clone()), expected, "{name}");
@@ -119,7 +119,7 @@ fn a_prefix_is_found_after_its_sequence_has_ended() {
             .map(|salt| {
                 let prompt = [prefix.clone(), vec![40 + salt; 400]].concat();
                 let expected = alone(&model, &prompt, &Request::greedy(3));
-                let ticket = queue.submit(Task::tokens(prompt, Request::greedy(3)));
+                let ticket = queue.submit(Task::new(prompt, Request::greedy(3)));
                 let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
                 assert_eq!(outcome.tokens, expected, "{name}");
                 outcome.statistics.cached_tokens
@@ -146,7 +146,7 @@ fn a_prefix_of_4000_tokens_is_found_by_the_next_one() {
             .map(|last| {
                 let prompt = [prefix.clone(), vec![last; 40]].concat();
                 let expected = alone(&model, &prompt, &Request::greedy(700));
-                let ticket = queue.submit(Task::tokens(prompt, Request::greedy(700)));
+                let ticket = queue.submit(Task::new(prompt, Request::greedy(700)));
                 let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
                 assert_eq!(outcome.tokens, expected, "{name}");
                 model.take_seen();
@@ -174,7 +174,7 @@ fn points_of_windows_give_way() {
         prompts.iter().map(|prompt| alone(&model, prompt, &Request::greedy(90))).collect();
     let mut queue = batch.queue();
     let tickets: Vec<Ticket> =
-        prompts.into_iter().map(|prompt| queue.submit(Task::tokens(prompt, Request::greedy(90)))).collect();
+        prompts.into_iter().map(|prompt| queue.submit(Task::new(prompt, Request::greedy(90)))).collect();
     let mut ended = finish(&mut queue);
     for (ticket, expected) in tickets.iter().zip(&expected) {
         assert_eq!(&ended.remove(ticket).unwrap().unwrap().tokens, expected);
@@ -194,7 +194,7 @@ fn a_conversation_goes_on_where_it_was() {
         let mut prompt = text(300, 3);
         for turn in 0..4 {
             let expected = alone(&model, &prompt, &Request::greedy(8));
-            let ticket = queue.submit(Task::tokens(prompt.clone(), Request::greedy(8)));
+            let ticket = queue.submit(Task::new(prompt.clone(), Request::greedy(8)));
             let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
             assert_eq!(outcome.tokens, expected, "{name}, turn {turn}");
             if turn > 0 {
@@ -225,7 +225,7 @@ fn answers_of_one_prompt_share_it() {
         let mut batch = batch(&model, 5);
         let mut queue = batch.queue();
         let tickets: Vec<Ticket> =
-            (0..5).map(|seed| queue.submit(Task::tokens(prompt.clone(), request(seed)))).collect();
+            (0..5).map(|seed| queue.submit(Task::new(prompt.clone(), request(seed)))).collect();
         let mut ended = finish(&mut queue);
         let tokens: Vec<Vec<u32>> =
             tickets.iter().map(|ticket| ended.remove(ticket).unwrap().unwrap().tokens).collect();
@@ -242,7 +242,7 @@ fn another_rope_regime_shares_nothing() {
     let mut batch = batch(&model, 2);
     let mut queue = batch.queue();
     for (len, cached) in [(200, 0), (205, 200), (230, 0), (240, 230)] {
-        let ticket = queue.submit(Task::tokens(text(len, 1), Request::greedy(1)));
+        let ticket = queue.submit(Task::new(text(len, 1), Request::greedy(1)));
         let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
         assert_eq!(outcome.statistics.cached_tokens, cached, "{len} tokens");
     }
@@ -259,16 +259,16 @@ fn a_long_prompt_delays_others_by_one_step_at_most() {
         .with_step_tokens(100);
     let mut batch = Batch::new(Scheduler::new(engine(&model, 8192, 512), Vec::new(), room).unwrap(), None);
     let mut queue = batch.queue();
-    let quick = queue.submit(Task::tokens(vec![1, 2, 3], Request::greedy(60)));
-    queue.step(&mut |_, _| {});
+    let quick = queue.submit(Task::new(vec![1, 2, 3], Request::greedy(60)));
+    queue.step(|_, _| {});
     model.take_seen();
     for salt in 0..3 {
-        queue.submit(Task::tokens(text(5000, salt), Request::greedy(2)));
+        queue.submit(Task::new(text(5000, salt), Request::greedy(2)));
     }
     let mut longest = 0;
     loop {
         let mut told = 0;
-        let ended = queue.step(&mut |ticket, event| {
+        let ended = queue.step(|ticket, event| {
             told += usize::from(ticket == quick && matches!(event, Event::Token { .. }));
         });
         let computed = rows(&model.take_seen());
@@ -287,19 +287,19 @@ fn urgent_tasks_come_first_and_nobody_waits_for_ever() {
     let mut batch = batch(&model, 1);
     let mut queue = batch.queue();
     let submit = |queue: &mut Queue, salt, priority| {
-        queue.submit(Task::tokens(text(5, salt), Request::greedy(2)).with_priority(priority))
+        queue.submit(Task::new(text(5, salt), Request::greedy(2)).with_priority(priority))
     };
     let tickets = [submit(&mut queue, 1, 0), submit(&mut queue, 2, 5), submit(&mut queue, 3, 1)];
     let mut order = Vec::new();
     while !queue.is_idle() {
-        order.extend(queue.step(&mut |_, _| {}).into_iter().map(|(ticket, _)| ticket));
+        order.extend(queue.step(|_, _| {}).into_iter().map(|(ticket, _)| ticket));
     }
     assert_eq!(order, [tickets[1], tickets[2], tickets[0]]);
     // One that is less urgent, and more and more that are urgent.
     let patient = submit(&mut queue, 4, 0);
     for salt in 5..1000 {
         submit(&mut queue, salt, 3);
-        if queue.step(&mut |_, _| {}).iter().any(|(ticket, _)| *ticket == patient) {
+        if queue.step(|_, _| {}).iter().any(|(ticket, _)| *ticket == patient) {
             return;
         }
     }
@@ -319,7 +319,7 @@ fn what_goes_wrong_with_one_is_its_result() {
     let tickets: Vec<Ticket> = prompts
         .iter()
         .zip(&requests)
-        .map(|(prompt, request)| queue.submit(Task::tokens(prompt.clone(), request.clone())))
+        .map(|(prompt, request)| queue.submit(Task::new(prompt.clone(), request.clone())))
         .collect();
     let mut ended = finish(&mut queue);
     let mut result = |index: usize| ended.remove(&tickets[index]).unwrap();
@@ -340,7 +340,7 @@ fn who_has_no_room_is_computed_again_later() {
         let room = engine.pool_options(2, 64).with_page_len(4);
         let mut batch = Batch::new(Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap(), None);
         let mut queue = batch.queue();
-        let tickets = prompts.map(|prompt| queue.submit(Task::tokens(prompt, Request::greedy(30))));
+        let tickets = prompts.map(|prompt| queue.submit(Task::new(prompt, Request::greedy(30))));
         let mut ended = finish(&mut queue);
         let outcomes = tickets.map(|ticket| ended.remove(&ticket).unwrap().unwrap());
         assert_eq!(outcomes.each_ref().map(|one| one.tokens.clone()), expected);
@@ -362,7 +362,7 @@ fn who_has_no_room_is_set_aside() {
         let scheduler = Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap().with_aside(8 * 40);
         let mut batch = Batch::new(scheduler, None);
         let mut queue = batch.queue();
-        let tickets = prompts.map(|prompt| queue.submit(Task::tokens(prompt, Request::greedy(30))));
+        let tickets = prompts.map(|prompt| queue.submit(Task::new(prompt, Request::greedy(30))));
         let mut ended = finish(&mut queue);
         let outcomes = tickets.map(|ticket| ended.remove(&ticket).unwrap().unwrap());
         assert_eq!(outcomes.each_ref().map(|one| one.tokens.clone()), expected, "{name}");
@@ -390,7 +390,7 @@ fn a_thousand_cancelled_requests_leave_the_pages_as_before() {
         for index in 0..1000 {
             let flag = Arc::new(AtomicBool::new(false));
             let request = Request::greedy(100_000).with_cancel(Arc::clone(&flag));
-            let ticket = queue.submit(Task::tokens(text(10 + index % 900, index as u32), request));
+            let ticket = queue.submit(Task::new(text(10 + index % 900, index as u32), request));
             let mut told = |ended: Vec<Ended>| {
                 for (_, result) in ended {
                     match result {
@@ -403,7 +403,7 @@ fn a_thousand_cancelled_requests_leave_the_pages_as_before() {
                     cancelled += 1;
                 }
             };
-            (0..index % 4).for_each(|_| told(queue.step(&mut |_, _| {})));
+            (0..index % 4).for_each(|_| told(queue.step(|_, _| {})));
             match index % 3 {
                 0 => queue.cancel(ticket),
                 _ => flag.store(true, Ordering::Relaxed),
@@ -425,9 +425,9 @@ fn a_queue_that_is_dropped_leaves_nothing() {
     let mut batch = batch(&model, 4);
     let mut queue = batch.queue();
     for salt in 0..6 {
-        queue.submit(Task::tokens(text(30, salt), Request::greedy(90)));
+        queue.submit(Task::new(text(30, salt), Request::greedy(90)));
     }
-    queue.step(&mut |_, _| {});
+    queue.step(|_, _| {});
     drop(queue);
     assert_eq!(batch.scheduler().state_bytes(), 0);
 }

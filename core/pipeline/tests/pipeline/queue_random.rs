@@ -71,7 +71,7 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
             0 | 1 if queue.waiting() < 12 => {
                 let prompt = prompt(&mut random, &earlier);
                 let tokens = 1 + random.below(60);
-                let task = Task::tokens(prompt.clone(), Request::greedy(tokens));
+                let task = Task::new(prompt.clone(), Request::greedy(tokens));
                 let ticket = queue.submit(task.with_priority(random.below(3) as i32));
                 earlier.push(prompt.clone());
                 open.insert(ticket, (prompt, tokens));
@@ -83,7 +83,7 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
                 }
             }
             _ => {
-                for (ticket, result) in queue.step(&mut |_, _| {}) {
+                for (ticket, result) in queue.step(|_, _| {}) {
                     let (prompt, tokens) = open.remove(&ticket).unwrap();
                     let expected = answer(&prompt, tokens, window);
                     match result {
@@ -105,7 +105,7 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
     }
     let mut steps = 0;
     while !queue.is_idle() {
-        answered += queue.step(&mut |_, _| {}).into_iter().filter(|(_, result)| result.is_ok()).count();
+        answered += queue.step(|_, _| {}).into_iter().filter(|(_, result)| result.is_ok()).count();
         steps += 1;
         assert!(steps < 10_000, "somebody waits for ever");
     }

@@ -40,7 +40,7 @@ fn note(said: &mut Said, event: Event) {
 
 fn answer(session: &mut Session, prompt: &[u32]) -> Said {
     let mut said = Said::new();
-    session.generate(prompt, &request(), &mut |event| note(&mut said, event)).unwrap();
+    session.generate(prompt, &request(), |event| note(&mut said, event)).unwrap();
     said
 }
 
@@ -56,7 +56,7 @@ fn a_held_beginning_changes_no_bit() {
         assert_eq!(answer(&mut session, prompt), first, "{way:?}, {name}: again");
         for held in [2, 20, 39, 40] {
             let mut session = pipeline.session().unwrap();
-            session.generate(&prompt[..held], &Request::greedy(1), &mut |_| {}).unwrap();
+            session.generate(&prompt[..held], &Request::greedy(1), |_| {}).unwrap();
             assert_eq!(answer(&mut session, prompt), first, "{way:?}, {name}: {held} held");
         }
     }
@@ -77,9 +77,9 @@ fn a_sequence_in_a_batch_is_what_it_is_alone() {
         let mut sequences: Vec<_> = prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
         let request = request();
         let jobs = sequences.iter_mut().zip(prompts);
-        let jobs = jobs.map(|(sequence, prompt)| Job::tokens(sequence, prompt, &request)).collect();
+        let jobs = jobs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
         let mut said = vec![Said::new(); prompts.len()];
-        let results = batch.generate(jobs, &mut |job, event| note(&mut said[job], event));
+        let results = batch.generate(jobs, |job, event| note(&mut said[job], event));
         results.into_iter().for_each(|result| drop(result.unwrap()));
         for (prompt, said) in prompts.iter().zip(said) {
             let alone = answer(&mut pipeline.session().unwrap(), prompt);

@@ -136,7 +136,7 @@ impl RunCommand {
         let streams = Streams::of_process(&mut out, &mut remarks);
         let limit_noted = streams.watched;
         let mut printer = Printer::new(streams, self.display, cancel);
-        let outcome = asked.generate(&mut |event| printer.event(event))?;
+        let outcome = asked.generate(|event| printer.event(event))?;
         let shown = printer.finish(&outcome, pipeline.context(), limit_noted);
         Ok((outcome, shown))
     }
@@ -147,11 +147,11 @@ impl RunCommand {
         asked: Asked,
     ) -> Result<(Outcome, Result<(), Failure>), Failure> {
         let mut tokens = Vec::new();
-        let outcome = asked.generate(&mut |event| match event {
+        let outcome = asked.generate(|event| match event {
             Event::Token { id, piece, logprob, top } => {
-                tokens.push(Shown { id, piece: piece.to_owned(), logprob, top: top.to_vec() }.json());
+                tokens.push(Shown { id, piece, logprob, top }.json());
             }
-            Event::Notice(text) => report::note(text),
+            Event::Notice(text) => report::note(&text),
             _ => {}
         })?;
         let shown = output::json(&self.report(pipeline, &outcome, tokens));
@@ -237,8 +237,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn generate(self, sink: &mut dyn FnMut(Event<'_>)) -> Result<Outcome, Failure> {
-        answer::generate(self.session, self.prompt, self.request, sink)
+    fn generate(self, sink: impl FnMut(Event)) -> Result<Outcome, Failure> {
+        Ok(self.session.generate(self.prompt, self.request, sink)?)
     }
 }
 

@@ -1,0 +1,29 @@
+//! Opens a model by its name, downloading it where it is missing, and continues a text.
+//!
+//! ```sh
+//! cargo run --release --package menagerie --features hub --example open_by_name -- smollm2 "Once upon a time"
+//! cargo run --release --package menagerie --features hub --example open_by_name -- org/repo:Q4_K_M "Once upon a time"
+//! ```
+
+use menagerie::hub::{Environment, Hub, ModelReference, Silent};
+use menagerie::pipeline::{LoadOptions, Request, TextPipeline};
+use menagerie_all as _;
+use std::io::Write;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let (Some(name), Some(prompt)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: open_by_name NAME PROMPT".into());
+    };
+    let hub = Hub::new(Environment::of_process());
+    let path = hub.obtain(&ModelReference::parse(&name)?, &mut Silent)?;
+    let pipeline = TextPipeline::open(path, &LoadOptions::default())?;
+    let mut session = pipeline.session()?;
+    print!("{prompt}");
+    for text in session.events(&prompt, &Request::greedy(64)).text() {
+        print!("{}", text?);
+        std::io::stdout().flush()?;
+    }
+    println!();
+    Ok(())
+}

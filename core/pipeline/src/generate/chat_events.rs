@@ -1,0 +1,104 @@
+//! [`ChatEvents`]: an answer of a conversation as an iterator over what happens.
+
+use crate::error::GenerateError;
+use crate::generate::{ChatMessage, Event, Events, Outcome};
+use crate::stopping::StopReason;
+
+/// An answer of a conversation as an iterator, like [`Events`]. The answer becomes part of the conversation when this is
+/// dropped or gives its outcome: as far as it came, if it was stopped. If nothing had come, or it failed, the conversation is
+/// what it was before.
+pub struct ChatEvents<'s> {
+    notice: Option<Event>,
+    /// None once they have given their outcome.
+    events: Option<Events<'s>>,
+    conversation: Conversation<'s>,
+}
+
+/// A conversation that waits for an answer.
+pub(crate) struct Conversation<'s> {
+    pub(crate) messages: &'s mut Vec<ChatMessage>,
+    pub(crate) dropped: &'s mut usize,
+    /// Messages that were left out before.
+    pub(crate) dropped_before: usize,
+    pub(crate) reversal: Reversal,
+}
+
+/// What makes a conversation what it was.
+pub(crate) enum Reversal {
+    /// The last message goes.
+    Unsaid,
+    /// This answer comes back.
+    Answer(ChatMessage),
+}
+
+impl Reversal {
+    /// Undoes.
+    pub(crate) fn apply(self, messages: &mut Vec<ChatMessage>) {
+        match self {
+            Self::Unsaid => drop(messages.pop()),
+            Self::Answer(message) => messages.push(message),
+        }
+    }
+}
+
+impl Conversation<'_> {
+    fn settle(&mut self, result: Option<&Outcome>) {
+        let reversal = std::mem::replace(&mut self.reversal, Reversal::Unsaid);
+        match result.filter(|outcome| !is_nothing(outcome)) {
+            Some(outcome) => {
+                let reasoning = (!outcome.reasoning.is_empty()).then(|| outcome.reasoning.clone());
+                self.messages.push(ChatMessage { reasoning, ..ChatMessage::assistant(&outcome.text) });
+            }
+            None => {
+                reversal.apply(self.messages);
+                *self.dropped = self.dropped_before;
+            }
+        }
+    }
+}
+
+/// Cancelled before anything came.
+fn is_nothing(outcome: &Outcome) -> bool {
+    outcome.reason == StopReason::Cancelled && outcome.text.is_empty() && outcome.reasoning.is_empty()
+}
+
+impl<'s> ChatEvents<'s> {
+    pub(crate) fn new(notice: Option<Event>, events: Events<'s>, conversation: Conversation<'s>) -> Self {
+        Self { notice, events: Some(events), conversation }
+    }
+
+    /// The outcome. An answer that is not over ends here, and stays in the conversation as far as it came.
+    ///
+    /// # Errors
+    /// As [`Events::into_outcome`].
+    pub fn into_outcome(mut self) -> Result<Outcome, GenerateError> {
+        self.finish().unwrap_or(Err(GenerateError::Cancelled))
+    }
+
+    /// Ends it, once.
+    fn finish(&mut self) -> Option<Result<Outcome, GenerateError>> {
+        let result = self.events.take()?.into_outcome();
+        self.conversation.settle(result.as_ref().ok());
+        Some(result)
+    }
+}
+
+impl Iterator for ChatEvents<'_> {
+    type Item = Result<Event, GenerateError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.notice.take().map(Ok).or_else(|| self.events.as_mut()?.next())
+    }
+}
+
+impl Drop for ChatEvents<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if self.events.take().is_some() {
+                self.conversation.settle(None);
+            }
+        } else {
+            drop(self.finish());
+        }
+    }
+}

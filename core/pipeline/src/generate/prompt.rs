@@ -1,0 +1,103 @@
+//! [`Prompt`]: what a generation continues.
+
+use crate::capability::{MissingCapability, Tokenizing};
+use crate::error::GenerateError;
+use crate::generate::{ReasoningSplitter, RenderedPrompt};
+use std::borrow::Cow;
+
+/// What a generation continues. Strings, slices and vectors of tokens, and rendered conversations become one with `into`, so
+/// that callers give them as they are.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Prompt<'a> {
+    /// Text, encoded with the beginning (and end) tokens that the file asks for. Special tokens written in it are text.
+    Text(Cow<'a, str>),
+    /// Tokens, taken as they are.
+    Tokens(Cow<'a, [u32]>),
+    /// A conversation in the chat template; reasoning is told apart from the answer.
+    Rendered(Cow<'a, RenderedPrompt>),
+}
+
+impl<'a> Prompt<'a> {
+    /// Its tokens, and what tells reasoning from the answer to it.
+    ///
+    /// # Errors
+    /// Text without a tokenizer, or that the tokenizer cannot split.
+    pub(crate) fn encoded(
+        self,
+        tokenizer: Option<&dyn Tokenizing>,
+    ) -> Result<(Cow<'a, [u32]>, ReasoningSplitter), GenerateError> {
+        Ok(match self {
+            Self::Text(text) => {
+                let tokenizer = tokenizer.ok_or_else(|| MissingCapability::Tokenizer {
+                    model: "the model".to_owned(),
+                    reason: "a text prompt needs a tokenizer; give the prompt as tokens".to_owned(),
+                })?;
+                (Cow::Owned(tokenizer.encode_prompt(&text)?), ReasoningSplitter::off())
+            }
+            Self::Tokens(tokens) => (tokens, ReasoningSplitter::off()),
+            Self::Rendered(prompt) => {
+                let splitter = ReasoningSplitter::new(&prompt.reasoning_tags, prompt.reasoning_open.as_ref());
+                let tokens = match prompt {
+                    Cow::Borrowed(prompt) => Cow::Borrowed(&*prompt.tokens),
+                    Cow::Owned(prompt) => Cow::Owned(prompt.tokens),
+                };
+                (tokens, splitter)
+            }
+        })
+    }
+}
+
+impl<'a> From<&'a str> for Prompt<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl<'a> From<&'a String> for Prompt<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Prompt<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl<'a> From<&'a [u32]> for Prompt<'a> {
+    fn from(tokens: &'a [u32]) -> Self {
+        Self::Tokens(tokens.into())
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u32; N]> for Prompt<'a> {
+    fn from(tokens: &'a [u32; N]) -> Self {
+        Self::Tokens(tokens.as_slice().into())
+    }
+}
+
+impl<'a> From<&'a Vec<u32>> for Prompt<'a> {
+    fn from(tokens: &'a Vec<u32>) -> Self {
+        Self::Tokens(tokens.into())
+    }
+}
+
+impl From<Vec<u32>> for Prompt<'_> {
+    fn from(tokens: Vec<u32>) -> Self {
+        Self::Tokens(tokens.into())
+    }
+}
+
+impl<'a> From<&'a RenderedPrompt> for Prompt<'a> {
+    fn from(prompt: &'a RenderedPrompt) -> Self {
+        Self::Rendered(Cow::Borrowed(prompt))
+    }
+}
+
+impl From<RenderedPrompt> for Prompt<'_> {
+    fn from(prompt: RenderedPrompt) -> Self {
+        Self::Rendered(Cow::Owned(prompt))
+    }
+}
