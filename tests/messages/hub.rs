@@ -68,6 +68,16 @@ fn hub() {
     insta::assert_snapshot!(said);
 }
 
+/// What is not removed.
+#[test]
+fn hub_removal() {
+    let said = messages![
+        HubError::Outside { link: "cache/models--org--m/snapshots/c0ffee".into(), target: "/data/m".into() },
+        HubError::InUse { name: "hf:org/repo/m-Q4_K_M.gguf".to_owned() },
+    ];
+    insta::assert_snapshot!(said);
+}
+
 /// With what a person can do about it.
 #[test]
 fn cause() {

@@ -51,7 +51,11 @@ fn registry() {
             reason: "its name does not end in .toml".to_owned()
         },
         RegistryError::Recipe { path: "mine.recipe.toml".into(), reason: "not a regular file".to_owned() },
-        RegistryError::Folder { path: "specs".into(), reason: "Permission denied (os error 13)".to_owned() },
+        RegistryError::Folder {
+            path: "specs".into(),
+            reason: "Permission denied (os error 13)".to_owned(),
+            from: "data folder",
+        },
     ];
     insta::assert_snapshot!(said);
 }

@@ -1,7 +1,7 @@
 //! [`GgufSource`]: the tensors of a GGUF file by role.
 
 use crate::source::{TensorEntry, WeightSource};
-use gguf_file::{GgufFile, TensorInfo};
+use gguf_file::{GgufFile, TensorInfo, path_text};
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightGuard, WeightShape};
 use menagerie_registry::Part;
 use menagerie_spec::{ArchSpec, RoleSource};
@@ -111,7 +111,7 @@ fn has_suffix(role: &str) -> bool {
 
 impl<N: TensorNaming> WeightSource for GgufSource<N> {
     fn file(&self) -> String {
-        self.file.paths().first().map_or_else(|| "model".to_owned(), |path| path.display().to_string())
+        self.file.paths().first().map_or_else(|| "model".to_owned(), |path| path_text(path))
     }
 
     fn entries(&self) -> &[TensorEntry] {

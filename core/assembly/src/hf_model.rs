@@ -3,6 +3,7 @@
 use crate::hf_source::{HfTensors, set_numbers};
 use crate::hf_storage::HfStorage;
 use crate::model_file::{ModelFile, ModelTensors};
+use gguf_file::path_text;
 use menagerie_loaders::{
     ChatTemplate, HfTexts, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions,
 };
@@ -51,7 +52,7 @@ impl HfModel {
         let folder = folder.as_ref();
         let path = folder.join(CONFIG);
         let text = std::fs::read_to_string(&path).map_err(|error| no_model(folder, &path, &error))?;
-        let config = HfConfig::parse(&path.display().to_string(), &text).map_err(faulty)?;
+        let config = HfConfig::parse(&path_text(&path), &text).map_err(faulty)?;
         let class = config.text_class().map_err(faulty)?.to_owned();
         let storage = HfStorage::of(&config).map_err(|problem| not_a_model(&path, problem))?;
         let shards = Arc::new(Shards::open(folder, mmap)?);
@@ -115,7 +116,7 @@ fn no_model(folder: &Path, config: &Path, error: &std::io::Error) -> LoadError {
 }
 
 fn not_a_model(path: &Path, problem: String) -> LoadError {
-    LoadError::NotAModel { path: path.display().to_string(), problem }
+    LoadError::NotAModel { path: path_text(path), problem }
 }
 
 fn faulty(faults: SpecFaults) -> LoadError {
@@ -128,7 +129,7 @@ impl ModelFile for HfModel {
     }
 
     fn file(&self) -> String {
-        self.folder.display().to_string()
+        path_text(&self.folder)
     }
 
     fn format(&self) -> SourceFormat {

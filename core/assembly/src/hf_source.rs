@@ -15,6 +15,7 @@ use crate::hf_storage::HfStorage;
 use crate::source::{Piece, Share, StoredNumbers, TensorEntry, WeightSource};
 use float8::Float8;
 use found::{Finder, Made};
+use gguf_file::path_text;
 use menagerie_loaders::Shards;
 use menagerie_model::{Backend, ModelError, Weight, WeightGuard, WeightShape};
 use menagerie_registry::Part;
@@ -290,8 +291,8 @@ impl WeightSource for HfTensors {
     fn file(&self) -> String {
         let first = self.shards.paths().first();
         match (first, self.shards.paths().len()) {
-            (Some(path), 1) => path.display().to_string(),
-            (Some(path), _) => path.parent().unwrap_or(path).display().to_string(),
+            (Some(path), 1) => path_text(path),
+            (Some(path), _) => path_text(path.parent().unwrap_or(path)),
             (None, _) => "the folder".to_owned(),
         }
     }

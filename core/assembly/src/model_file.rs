@@ -3,6 +3,7 @@
 use crate::gguf_model::GgufModel;
 use crate::hf_model::HfModel;
 use crate::source::WeightSource;
+use gguf_file::path_text;
 use menagerie_loaders::{ChatTemplate, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions};
 use menagerie_model::WeightGuard;
 use menagerie_spec::{ArchSpec, KeySource, RoleSource, SourceFormat};
@@ -76,7 +77,7 @@ pub trait ModelFile: fmt::Debug + Send + Sync {
 
     /// The first file, for messages.
     fn file(&self) -> String {
-        self.paths().first().map_or_else(|| "the file".to_owned(), |path| path.display().to_string())
+        self.paths().first().map_or_else(|| "the file".to_owned(), |path| path_text(path))
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::{GgufError, GgufErrorKind};
+use crate::path_text;
 
 /// Writes to a hidden file beside the target, which [`Self::commit`] renames over the target; readers that have the
 /// old file mapped keep it. Dropped without commit, the hidden file is removed and the target stays as it was.
@@ -42,7 +43,7 @@ impl AtomicFile {
         let target = target.as_ref();
         let Some(name) = target.file_name() else {
             let kind = GgufErrorKind::write("the path does not end in a file name");
-            return Err(GgufError::new(target.display().to_string(), kind));
+            return Err(GgufError::new(path_text(target), kind));
         };
         let prefix = hidden_prefix(name);
         let mut builder = tempfile::Builder::new();
@@ -85,7 +86,7 @@ pub(crate) fn hidden_prefix(name: &OsStr) -> OsString {
 }
 
 pub(crate) fn failed(path: &Path, action: &'static str, source: io::Error) -> GgufError {
-    GgufError::new(path.display().to_string(), GgufErrorKind::io(action, source))
+    GgufError::new(path_text(path), GgufErrorKind::io(action, source))
 }
 
 /// The system's reason alone: the hidden file's name, which comes with it, is nobody's business.

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use crate::atomic_file::{HIDDEN_SUFFIX, failed, folder, hidden_prefix, sync_folder};
 use crate::error::{GgufError, GgufErrorKind};
+use crate::path_text;
 
 /// A hidden folder beside the target, which [`Self::commit`] renames to it. Dropped without commit, the hidden folder is
 /// removed with what is in it, and the target stays as it was.
@@ -38,7 +39,7 @@ impl AtomicFolder {
         let target = target.as_ref();
         let Some(name) = target.file_name() else {
             let kind = GgufErrorKind::write("the path does not end in the name of a folder");
-            return Err(GgufError::new(target.display().to_string(), kind));
+            return Err(GgufError::new(path_text(target), kind));
         };
         let made = hidden(target, name).map_err(|source| failed(target, "create the folder", source))?;
         Ok(Self { made, target: target.into() })

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::GgmlType;
+use crate::{GgmlType, path_text};
 
 /// An error with the file it is about; `Display` gives one whole line, with the system's reason in it (so that there is
 /// no `source` to print after it).
@@ -185,7 +185,7 @@ pub(crate) fn quoted(bytes: &[u8]) -> String {
 
 fn listed(paths: &[PathBuf]) -> String {
     const LIMIT: usize = 8;
-    let names: Vec<String> = paths.iter().take(LIMIT).map(|path| path.display().to_string()).collect();
+    let names: Vec<String> = paths.iter().take(LIMIT).map(|path| path_text(path)).collect();
     let more = paths.len().saturating_sub(LIMIT);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", names.join(", "))

@@ -7,6 +7,7 @@ use crate::advice::Advice;
 use crate::directory;
 use crate::error::{GgufError, GgufErrorKind, quoted};
 use crate::metadata::Metadata;
+use crate::path_text;
 use crate::split::{self, SplitKeys, SplitName};
 use crate::storage::{Part, Storage};
 use crate::tensor::{TensorBytes, TensorInfo};
@@ -45,7 +46,7 @@ pub struct GgufFile {
 }
 
 fn of(path: &Path) -> impl Fn(GgufErrorKind) -> GgufError {
-    move |kind| GgufError::new(path.display().to_string(), kind)
+    move |kind| GgufError::new(path_text(path), kind)
 }
 
 impl GgufFile {
@@ -75,7 +76,7 @@ impl GgufFile {
             // The first part has the model's metadata; the others say only which part they are.
             first.get_or_insert(metadata);
         }
-        let none = || GgufError::new(path.display().to_string(), split::wrong("it has no parts".into()));
+        let none = || GgufError::new(path_text(path), split::wrong("it has no parts".into()));
         Self::assemble(paths, parts, first.ok_or_else(none)?, keys.tensors)
     }
 

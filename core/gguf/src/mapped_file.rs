@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::GgufError;
 use crate::file::OpenOptions;
+use crate::path_text;
 use crate::storage::Storage;
 use crate::tensor::TensorBytes;
 
@@ -24,7 +25,7 @@ impl MappedFile {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions, extension: &str) -> Result<Self, GgufError> {
         let path = path.as_ref();
         let storage = Storage::open(path, options.mmap, extension);
-        let storage = storage.map_err(|kind| GgufError::new(path.display().to_string(), kind))?;
+        let storage = storage.map_err(|kind| GgufError::new(path_text(path), kind))?;
         Ok(Self { path: path.into(), storage: Arc::new(storage) })
     }
 
@@ -64,7 +65,7 @@ impl MappedFile {
     /// The mapped file is poisoned, shorter than it was, or was written to since it was opened.
     pub fn check_alive(&self) -> Result<(), GgufError> {
         let alive = self.storage.check_alive();
-        alive.map_err(|kind| GgufError::new(self.path.display().to_string(), kind))
+        alive.map_err(|kind| GgufError::new(path_text(&self.path), kind))
     }
 }
 

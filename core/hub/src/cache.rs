@@ -51,8 +51,18 @@ impl RepositoryCache {
         self.blobs().join(format!("{etag}.bad"))
     }
 
-    fn blobs(&self) -> PathBuf {
+    /// Where blobs lie.
+    pub(crate) fn blobs(&self) -> PathBuf {
         self.folder.join("blobs")
+    }
+
+    /// The files beside the blobs: what downloads left in the cache itself, not behind a link.
+    ///
+    /// # Errors
+    /// The folder is there and cannot be read.
+    pub(crate) fn fetched(&self) -> Result<Vec<PathBuf>, HubError> {
+        let folders = [self.folder.clone(), self.blobs()];
+        if folders.iter().all(|folder| is_folder(folder)) { entries(&self.blobs()) } else { Ok(Vec::new()) }
     }
 
     /// Makes the folder of blobs.
@@ -75,7 +85,22 @@ impl RepositoryCache {
         what: &str,
         progress: &mut dyn Progress,
     ) -> Result<FileLock, HubError> {
-        FileLock::acquire(&self.locks.join(format!("{etag}.lock")), what, progress)
+        FileLock::acquire(&self.lock_file(etag), what, progress)
+    }
+
+    /// The file that whoever fetches a blob has locked.
+    pub(crate) fn lock_file(&self, etag: &str) -> PathBuf {
+        self.locks.join(format!("{etag}.lock"))
+    }
+
+    /// Whether another process fetches a file of the repository.
+    pub(crate) fn is_fetched(&self) -> bool {
+        entries(&self.locks).unwrap_or_default().iter().any(|lock| FileLock::is_held(lock))
+    }
+
+    /// The repository's folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The commit a branch, tag or commit stands for in this cache.
@@ -137,7 +162,7 @@ impl RepositoryCache {
     /// Puts a blob into a snapshot: a relative link, or the file itself where there are no links.
     ///
     /// # Errors
-    /// The link cannot be made.
+    /// The link cannot be made; [`HubError::Outside`] if another file would be replaced behind a link.
     pub(crate) fn link(&self, commit: &str, file: &str, etag: &str) -> Result<PathBuf, HubError> {
         let pointer = self.pointer(commit, file);
         if self.blob_of(&pointer).as_deref() == Some(etag) && pointer.exists() {
@@ -146,6 +171,7 @@ impl RepositoryCache {
         let folder = pointer.parent().unwrap_or(&self.folder).to_owned();
         std::fs::create_dir_all(&folder).map_err(HubError::folder(&folder))?;
         if pointer.symlink_metadata().is_ok() {
+            self.require_own(&pointer)?;
             std::fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
         }
         let mut target = PathBuf::from("../../");
@@ -167,17 +193,31 @@ impl RepositoryCache {
         if folder == ours { Some(target.file_name()?.to_str()?.to_owned()) } else { None }
     }
 
+    /// Refuses a file of a snapshot that lies behind a link: a folder that is one may lead anywhere.
+    fn require_own(&self, pointer: &Path) -> Result<(), HubError> {
+        let above = pointer.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.folder));
+        let beside = [self.blobs(), self.folder.join("refs")];
+        above.chain(beside.iter().map(PathBuf::as_path)).try_for_each(require_no_link)
+    }
+
     /// Removes a file of a snapshot, and its blob with what belongs to it if nothing else links there; returns the
-    /// bytes that became free.
+    /// bytes that became free. A repository without any file goes too.
     ///
     /// # Errors
-    /// It cannot be removed.
+    /// It cannot be removed; [`HubError::Outside`] if a folder of the repository is a link.
     pub(crate) fn remove(&self, commit: &str, file: &str) -> Result<u64, HubError> {
         let pointer = self.pointer(commit, file);
-        let blob = self.blob_of(&pointer);
-        let own = pointer.symlink_metadata().map_err(HubError::io(&pointer))?;
-        std::fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
-        self.remove_empty_folders(&pointer, commit);
+        self.require_own(&pointer)?;
+        let bytes = self.remove_file(&pointer, commit)?;
+        self.remove_if_empty();
+        Ok(bytes)
+    }
+
+    fn remove_file(&self, pointer: &Path, commit: &str) -> Result<u64, HubError> {
+        let blob = self.blob_of(pointer);
+        let own = pointer.symlink_metadata().map_err(HubError::io(pointer))?;
+        std::fs::remove_file(pointer).map_err(HubError::io(pointer))?;
+        self.remove_empty_folders(pointer, commit);
         let Some(etag) = blob else {
             return Ok(if own.is_symlink() { 0 } else { own.len() });
         };
@@ -188,31 +228,38 @@ impl RepositoryCache {
         }
         let blob = self.blob(&etag);
         let bytes = blob.symlink_metadata().map_or(0, |own| if own.is_symlink() { 0 } else { own.len() });
-        for path in [blob, self.part(&etag), self.aside(&etag)] {
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(HubError::io(path)(error));
-                }
-                _ => {}
-            }
+        remove_if_there(&blob)?;
+        // What another process fetches stays with it.
+        let left = [self.part(&etag), self.aside(&etag)];
+        if left.iter().any(|path| path.symlink_metadata().is_ok())
+            && let Some(_lock) = FileLock::try_acquire(&self.lock_file(&etag))?
+        {
+            left.iter().try_for_each(|path| remove_if_there(path))?;
         }
         Ok(bytes)
     }
 
+    /// Whether the repository has a folder of its own and no file in it but names of commits and HF's marks of absent files.
+    pub(crate) fn is_empty(&self) -> bool {
+        let notes = NOTES.map(|name| self.folder.join(name));
+        is_folder(&self.folder)
+            && below(&self.folder).1.iter().all(|file| notes.iter().any(|note| file.starts_with(note)))
+    }
+
+    /// Removes the folder of a repository that [`Self::is_empty`], unless another process fetches a file of it.
+    pub(crate) fn remove_if_empty(&self) {
+        if !self.is_empty() || self.is_fetched() {
+            return;
+        }
+        let (folders, files) = below(&self.folder);
+        // Best effort, and one by one: whatever appears meanwhile stays.
+        files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+        folders.iter().rev().for_each(|folder| drop(std::fs::remove_dir(folder)));
+    }
+
     /// Everything in a snapshot, links that lead nowhere included.
     fn links(&self, commit: &str) -> Vec<PathBuf> {
-        let mut folders = vec![self.folder.join("snapshots").join(commit)];
-        let mut links = Vec::new();
-        while let Some(folder) = folders.pop() {
-            for path in entries(&folder).unwrap_or_default() {
-                if path.symlink_metadata().is_ok_and(|own| own.is_dir()) {
-                    folders.push(path);
-                } else {
-                    links.push(path);
-                }
-            }
-        }
-        links
+        below(&self.folder.join("snapshots").join(commit)).1
     }
 
     /// Folders that became empty, the snapshot's own and what names it included.
@@ -231,8 +278,48 @@ impl RepositoryCache {
     }
 }
 
+/// Parts of a repository that hold no file of a model: names of commits, and HF's marks of files that the hub lacks.
+const NOTES: [&str; 2] = ["refs", ".no_exist"];
+
+/// A folder with all folders below it, each after the one it is in, and everything else in them; links are not followed.
+pub(crate) fn below(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
+    let mut next = 0;
+    while let Some(folder) = folders.get(next) {
+        for path in entries(folder).unwrap_or_default() {
+            if is_folder(&path) { folders.push(path) } else { files.push(path) }
+        }
+        next += 1;
+    }
+    (folders, files)
+}
+
+/// Whether a folder lies there, and not a link to one.
+pub(crate) fn is_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|own| own.is_dir())
+}
+
+/// Refuses to go on behind a link.
+///
+/// # Errors
+/// [`HubError::Outside`].
+pub(crate) fn require_no_link(path: &Path) -> Result<(), HubError> {
+    match std::fs::read_link(path) {
+        Ok(target) => Err(HubError::Outside { link: path.to_owned(), target }),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Removes a file; one that is not there is no error.
+pub(crate) fn remove_if_there(path: &Path) -> Result<(), HubError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(HubError::io(path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// What a folder holds, sorted; nothing if it is not there.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, HubError> {
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, HubError> {
     let listed = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(HubError::io(folder))?,
@@ -248,7 +335,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, HubError> {
 /// Files below a folder with their names, links that lead somewhere included.
 fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, PathBuf)>) {
     for path in entries(folder).unwrap_or_default() {
-        if path.symlink_metadata().is_ok_and(|own| own.is_dir()) {
+        if is_folder(&path) {
             collect(root, &path, found);
         } else if path.is_file()
             && let Ok(name) = path.strip_prefix(root)

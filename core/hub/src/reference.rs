@@ -3,6 +3,8 @@
 use crate::HubError;
 use crate::catalog::{Catalog, Listed};
 use crate::repository::file_name;
+use gguf_file::path_text;
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -38,15 +40,16 @@ impl ModelReference {
     /// # Errors
     /// [`HubError::Reference`] with what was expected.
     pub fn parse(text: &str) -> Result<Self, HubError> {
-        Self::parse_in(text, Catalog::built_in()?)
+        Self::parse_at(text, Catalog::built_in()?, "")
     }
 
-    /// [`Self::parse`], short names being those of `catalog`.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
-    pub fn parse_in(text: &str, catalog: &Catalog) -> Result<Self, HubError> {
-        Self::read(text, catalog).map_err(|reason| {
+    /// [`Self::parse`], short names being those of `catalog`, and addresses also those of the hub at `endpoint`.
+    pub(crate) fn parse_at(text: &str, catalog: &Catalog, endpoint: &str) -> Result<Self, HubError> {
+        let read = match page_at(text, endpoint) {
+            Some(page) => Self::page_path(page),
+            None => Self::read(text, catalog),
+        };
+        read.map_err(|reason| {
             let names: Vec<&str> = catalog.models.iter().map(|model| model.name.as_str()).collect();
             let mut shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
             if names.len() > SHOWN {
@@ -56,9 +59,10 @@ impl ModelReference {
         })
     }
 
-    /// What a text names if it is a path: it exists on disk, ends in `.gguf`, or begins like a path.
-    pub fn path(text: &str) -> Option<PathBuf> {
-        let path = Path::new(text);
+    /// What a text names if it is a path: it is not UTF-8, exists on disk, ends in `.gguf`, or begins like a path.
+    pub fn path(text: impl AsRef<OsStr>) -> Option<PathBuf> {
+        let path = Path::new(text.as_ref());
+        let Some(text) = path.to_str() else { return Some(path.to_owned()) };
         let like_path = text.ends_with(".gguf") || text.starts_with(['.', '/', '~']) || path.is_absolute();
         let elsewhere =
             ["hf:", "https://", "http://"].iter().chain(&HOSTS).any(|prefix| text.starts_with(prefix));
@@ -158,6 +162,14 @@ impl ModelReference {
     }
 }
 
+/// What follows the address of the hub at `endpoint`, with or without encryption.
+fn page_at<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
+    let bare =
+        |address: &'a str| address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+    let hub = endpoint.split_once("://").map(|(_, hub)| hub).filter(|hub| !hub.is_empty())?;
+    bare(text)?.strip_prefix(hub)?.strip_prefix('/')
+}
+
 /// How many short names an error lists.
 const SHOWN: usize = 4;
 
@@ -188,7 +200,7 @@ pub(crate) fn is_safe_file(file: &str) -> bool {
 impl fmt::Display for ModelReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Path(path) => f.write_str(&path_text(path)),
             Self::Listed(listed) => f.write_str(&listed.name()),
             Self::Repository { id, revision, file: Some(file), .. } => {
                 f.write_str(&file_name(id, revision, file))

@@ -1,12 +1,15 @@
 //! What is on this machine: our own models and the GGUF files of the shared hub cache.
 
-use crate::cache::RepositoryCache;
+use crate::cache::{RepositoryCache, entries, remove_if_there, require_no_link};
 use crate::catalog::Catalog;
 use crate::folder::Folder;
+use crate::leftover::State;
+use crate::lock::FileLock;
 use crate::package::{Package, aside};
 use crate::repository::{file_name, read_index};
 use crate::{Checksum, Environment, HubError, Progress, quantisation};
-use serde::Serialize;
+use gguf_file::path_text;
+use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
 /// A model on this machine.
@@ -15,15 +18,19 @@ pub struct Installed {
     /// What to type to run it; no other model on this machine has this name.
     pub name: String,
     /// Its (first) file, or its folder.
+    #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
     /// Bytes of its files.
     pub bytes: u64,
     /// `package` or `hub`.
     pub source: &'static str,
     /// Every file of it that is here.
+    #[serde(serialize_with = "as_texts")]
     pub files: Vec<PathBuf>,
     /// Parts of a split model that are not here, by their names.
     pub missing: Vec<String>,
+    /// [`State::Incomplete`] where parts are missing.
+    pub state: State,
     #[serde(skip)]
     place: Place,
 }
@@ -35,6 +42,15 @@ enum Place {
     Package { sha256: String },
     /// Files of a snapshot of a repository.
     Hub { id: String, commit: String, names: Vec<String> },
+}
+
+/// A path in JSON.
+pub(crate) fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path_text(path))
+}
+
+fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path_text(path)))
 }
 
 /// Outcome of a verification.
@@ -85,7 +101,7 @@ pub(crate) fn installed(environment: &Environment, catalog: &Catalog) -> Result<
                 let missing: Vec<String> =
                     quantisation::parts(&first).into_iter().filter(|part| !parts.contains(part)).collect();
                 let place = Place::Hub { id: id.clone(), commit: commit.clone(), names: parts };
-                models.push(Installed { missing, ..Installed::new(name, "hub", paths, place) });
+                models.push(Installed::new(name, "hub", paths, place).without(missing));
             }
             models.extend(snapshot_folder(&cache, &id, (&commit, revision)));
         }
@@ -116,7 +132,7 @@ fn snapshot_folder(cache: &RepositoryCache, id: &str, (commit, revision): (&str,
     let name = if revision == "main" { id.to_owned() } else { format!("{id}@{revision}") };
     let place = Place::Hub { id: id.to_owned(), commit: commit.to_owned(), names };
     let model = Installed::new(name, "hub", paths, place);
-    Some(Installed { missing, path: cache.snapshot(commit), ..model })
+    Some(Installed { path: cache.snapshot(commit), ..model.without(missing) })
 }
 
 /// How a commit is named in a reference: the main branch, another name, or itself.
@@ -131,7 +147,12 @@ impl Installed {
     fn new(name: String, source: &'static str, files: Vec<PathBuf>, place: Place) -> Self {
         let bytes = files.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
         let path = files.first().cloned().unwrap_or_default();
-        Self { name, path, bytes, source, files, missing: Vec::new(), place }
+        Self { name, path, bytes, source, files, missing: Vec::new(), state: State::Complete, place }
+    }
+
+    fn without(self, missing: Vec<String>) -> Self {
+        let state = if missing.is_empty() { State::Complete } else { State::Incomplete };
+        Self { missing, state, ..self }
     }
 
     /// Whether a text is its name, the path of one of its files, or the name of one.
@@ -190,13 +211,22 @@ fn checksums(
 /// Removes every file of a model, and the blobs that nothing else uses; nothing outside the cache.
 ///
 /// # Errors
-/// A file cannot be removed.
+/// A file cannot be removed; [`HubError::Outside`] if it lies behind a link.
 pub(crate) fn remove(environment: &Environment, model: &Installed) -> Result<Removed, HubError> {
     match &model.place {
         Place::Package { .. } => {
             let own = model.path.symlink_metadata().map_err(HubError::io(&model.path))?;
+            let folder = model.path.parent().unwrap_or(&model.path);
+            require_no_link(folder)?;
             std::fs::remove_file(&model.path).map_err(HubError::io(&model.path))?;
-            let _ = std::fs::remove_file(aside(&model.path));
+            let lock = folder.join(".lock");
+            if let Some(_held) = FileLock::try_acquire(&lock)? {
+                remove_if_there(&aside(&model.path))?;
+                // Best effort: the folder stays if another file of the model is in it.
+                if entries(folder)?.iter().all(|path| *path == lock) {
+                    let _ = std::fs::remove_file(&lock).and_then(|()| std::fs::remove_dir(folder));
+                }
+            }
             Ok(Removed { files: 1, bytes: if own.is_symlink() { 0 } else { own.len() } })
         }
         Place::Hub { id, commit, names } => {

@@ -165,6 +165,9 @@ impl Transfer<'_> {
     /// The part, cut to what is kept of it.
     fn open(&self, part: &Path, start: u64) -> Result<File, HubError> {
         use std::io::{Seek, SeekFrom};
+        // Somebody may have removed the folder while it was empty.
+        let folder = part.parent().unwrap_or(part);
+        std::fs::create_dir_all(folder).map_err(HubError::folder(folder))?;
         let opened = File::options().create(true).truncate(false).write(true).open(part);
         let mut file = opened.map_err(HubError::folder(part))?;
         if length(part) > start {

@@ -11,7 +11,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use gguf_file::{GgufFile, OpenOptions, Value};
+use gguf_file::{GgufFile, OpenOptions, Value, path_text};
 
 pub use canonical_keys::CanonicalKeys;
 pub use error::LoadError;
@@ -185,7 +185,7 @@ impl GgufLoader {
     }
 
     fn name(&self) -> String {
-        self.file.paths().first().map_or_else(|| "the file".to_owned(), |path| path.display().to_string())
+        self.file.paths().first().map_or_else(|| "the file".to_owned(), |path| path_text(path))
     }
 
     fn bad_key(&self, key: &str, problem: &str) -> LoadError {

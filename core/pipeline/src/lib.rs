@@ -81,7 +81,7 @@ pub use hooks::{
 pub use importance::ImportanceCollector;
 pub use init::{
     LoadError, LoadProgress, LoadQuantisation, MemoryEstimate, ModelFingerprint, Notice, OpenedFile,
-    ResolvedFile, available as available_memory, registry, tokenizer_tables,
+    ResolvedFile, available as available_memory, registry, tokenizer_tables, total as total_memory,
 };
 pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
 pub use menagerie_kernels::HalfPrompts;

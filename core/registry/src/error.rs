@@ -1,5 +1,6 @@
 //! [`RegistryError`]: an architecture that cannot be looked up, and why.
 
+use gguf_file::path_text;
 use menagerie_spec::kind::KindsError;
 use std::path::PathBuf;
 
@@ -46,7 +47,7 @@ pub enum RegistryError {
         faults: String,
     },
     /// A file's spec lists a name in files that a spec of another id has.
-    #[error("{}: [architecture] gguf lists `{name}`, which {by} has; take it out", .path.display())]
+    #[error("{}: [architecture] gguf lists `{name}`, which {by} has; take it out", path_text(.path))]
     NameTaken {
         /// The file.
         path: PathBuf,
@@ -93,7 +94,7 @@ pub enum RegistryError {
     #[error(transparent)]
     Kinds(#[from] KindsError),
     /// A file that was named as a spec is none.
-    #[error("{}: {reason}; give a file ID.toml with --spec, a folder of them with --spec-dir", .path.display())]
+    #[error("{}: {reason}; give a file ID.toml with --spec, a folder of them with --spec-dir", path_text(.path))]
     NotASpec {
         /// What was named.
         path: PathBuf,
@@ -101,7 +102,7 @@ pub enum RegistryError {
         reason: String,
     },
     /// A recipe's file cannot be read.
-    #[error("recipe {}: {reason}", .path.display())]
+    #[error("recipe {}: {reason}", path_text(.path))]
     Recipe {
         /// The file.
         path: PathBuf,
@@ -109,12 +110,14 @@ pub enum RegistryError {
         reason: String,
     },
     /// A spec folder that was asked for cannot be read.
-    #[error("spec folder {}: {reason}", .path.display())]
+    #[error("spec folder {}: {reason} (from {from})", path_text(.path))]
     Folder {
         /// The folder.
         path: PathBuf,
         /// Why.
         reason: String,
+        /// Who named it.
+        from: &'static str,
     },
 }
 

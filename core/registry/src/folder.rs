@@ -148,10 +148,7 @@ impl SpecFolder {
     }
 
     fn error(&self, folder: &Path, error: &std::io::Error) -> RegistryError {
-        RegistryError::Folder {
-            path: folder.to_owned(),
-            reason: format!("{error} (from {})", self.kind.name()),
-        }
+        RegistryError::Folder { path: folder.to_owned(), reason: error.to_string(), from: self.kind.name() }
     }
 }
 

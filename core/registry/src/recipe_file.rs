@@ -4,6 +4,7 @@ use crate::error::RegistryError;
 use crate::folder::{FolderKind, SpecFolder};
 use crate::registry::Origin;
 use crate::text_file::read_text;
+use gguf_file::path_text;
 use menagerie_spec::{RECIPE_SUFFIX, Recipe, SpecFaults, SpecSource};
 use std::path::Path;
 
@@ -45,7 +46,7 @@ impl RecipeEntry {
             reason: none.words(),
         };
         let text = read_text(path).map_err(unreadable)?;
-        Ok(Self::new(&path.display().to_string(), text, Origin::File { path: path.to_owned(), folder }))
+        Ok(Self::new(&path_text(path), text, Origin::File { path: path.to_owned(), folder }))
     }
 
     fn new(name: &str, text: String, origin: Origin) -> Self {

@@ -8,6 +8,7 @@ use crate::folder::{FolderKind, SpecFolder};
 use crate::recipe_file::{self, RecipeEntry};
 use crate::sources::{Sources, built_in_texts, place, read};
 use crate::table_file::TableFile;
+use gguf_file::path_text;
 use menagerie_spec::{ArchSpec, Heading, wrapping_classes};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,12 +56,30 @@ pub enum Origin {
     },
 }
 
+impl Origin {
+    /// The spec that comes from there, in a sentence.
+    pub fn noun(&self) -> String {
+        match self {
+            Self::BuiltIn(_) => "the built-in one".to_owned(),
+            Self::Plugin(_) | Self::File { .. } => self.to_string(),
+        }
+    }
+
+    /// Where it comes from, for programs: with the crate of what is built in.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::BuiltIn(by) => format!("built-in ({by})"),
+            Self::Plugin(_) | Self::File { .. } => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BuiltIn(by) => write!(f, "built-in ({by})"),
+            Self::BuiltIn(_) => f.write_str("built in"),
             Self::Plugin(by) => f.write_str(by),
-            Self::File { path, folder } => write!(f, "{} ({})", path.display(), folder.name()),
+            Self::File { path, folder } => write!(f, "{} ({})", path_text(path), folder.name()),
         }
     }
 }

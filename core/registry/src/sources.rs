@@ -6,6 +6,7 @@ use crate::extension::Extension;
 use crate::folder::FolderKind;
 use crate::registry::Origin;
 use crate::text_file::read_text;
+use gguf_file::path_text;
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, SpecLookup, SpecSource};
 use std::path::Path;
@@ -114,7 +115,7 @@ pub(crate) fn read(path: &Path, folder: FolderKind) -> Text {
     };
     Text {
         id,
-        source: SpecSource { name: path.display().to_string(), text },
+        source: SpecSource { name: path_text(path), text },
         origin: Origin::File { path: path.to_owned(), folder },
         shadows: None,
         passed_over: Vec::new(),

@@ -1,5 +1,6 @@
 //! Reading a file of a spec folder, whatever lies under its name: folders are read unasked.
 
+use gguf_file::path_text;
 use std::io::Read;
 use std::path::Path;
 
@@ -51,10 +52,10 @@ impl NoText {
     /// As a fault of the file, with its place where there is one.
     pub(crate) fn fault(&self, path: &Path) -> String {
         match self {
-            Self::Unreadable(reason) => format!("error: {}\n  {reason}", path.display()),
+            Self::Unreadable(reason) => format!("error: {}\n  {reason}", path_text(path)),
             Self::NotUtf8 { line, column } => format!(
                 "error: {}:{line}:{column}\n  a byte here is not UTF-8, which TOML must be; convert the file, e.g. with iconv",
-                path.display()
+                path_text(path)
             ),
         }
     }

@@ -3,6 +3,7 @@
 use crate::comparison::{self, Compared};
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
+use crate::name_or_path::NameOrPath;
 use crate::output;
 use crate::spec_reference::spec_needed;
 use menagerie::pipeline::{ResolvedFile, TextPipeline};
@@ -41,7 +42,7 @@ impl Against {
     pub(crate) fn of(
         pipeline: &TextPipeline,
         arguments: &ModelArguments,
-        other: &str,
+        other: &NameOrPath,
         tokens: Vec<u32>,
     ) -> Result<Self, Failure> {
         let resolved = pipeline.resolved().ok_or_else(|| Failure::about(other, "the model has no spec"))?;
@@ -62,7 +63,7 @@ impl Against {
         let tokens = if tokens.is_empty() { made_up() } else { tokens };
         let logits = comparison::between(pipeline, &second, &tokens)?;
         let values = second.resolved().map(|theirs| otherwise(resolved, theirs)).unwrap_or_default();
-        Ok(Self { spec: other.to_owned(), values, logits })
+        Ok(Self { spec: other.to_string(), values, logits })
     }
 
     /// Whether the two make the same of the file.

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::plugin_arguments::PluginArguments;
 use crate::stage_arguments::VARIABLE;
 use crate::style::{self, Stream};
-use crate::{option_defaults, output, report, version};
+use crate::{option_defaults, output, report, variables, version};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use menagerie::pipeline::StageStart;
@@ -148,7 +148,10 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
         Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     });
     let mut error = match parsed {
-        Ok(arguments) => return Ok(Some(arguments)),
+        Ok(arguments) => {
+            variables::note_unknown(&command);
+            return Ok(Some(arguments));
+        }
         Err(error) => error,
     };
     drop_far_suggestions(&mut error);
@@ -162,7 +165,70 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
     }
     let origin = option_defaults::origin(&command, &file, &error);
     let origin = origin.map(|origin| format!("note: {origin}\n")).unwrap_or_default();
-    Err(Failure::Arguments(text(Stream::Err) + &origin))
+    let commands = other_command(&command, &error, std::env::args_os());
+    let commands = commands.map(|help| format!("help: {help}\n")).unwrap_or_default();
+    Err(Failure::Arguments(text(Stream::Err) + &origin + &commands))
+}
+
+/// Words of other programs, and the command here that does what they do.
+const ELSEWHERE: [(&str, &str); 13] = [
+    ("add", "pull"),
+    ("cat", "inspect"),
+    ("complete", "run"),
+    ("delete", "models remove"),
+    ("download", "pull"),
+    ("fetch", "pull"),
+    ("generate", "run"),
+    ("get", "pull"),
+    ("info", "show"),
+    ("install", "pull"),
+    ("ppl", "perplexity"),
+    ("prompt", "run"),
+    ("rm", "models remove"),
+];
+
+/// What to type in place of a command that there is not, where clap has found nothing near: the command of another word, or
+/// which commands there are.
+fn other_command(
+    root: &clap::Command,
+    error: &clap::Error,
+    arguments: impl Iterator<Item = std::ffi::OsString>,
+) -> Option<String> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return None;
+    }
+    let mut above = root;
+    for word in arguments.skip(1).filter(|word| !word.to_string_lossy().starts_with('-')) {
+        match word.to_str().and_then(|word| above.find_subcommand(word)) {
+            Some(command) => above = command,
+            None => break,
+        }
+    }
+    let is_root = above.get_name() == root.get_name();
+    if let Some((_, here)) = ELSEWHERE.iter().find(|(word, _)| is_root && word.eq_ignore_ascii_case(typed)) {
+        return Some(format!("`menagerie {here}` does this"));
+    }
+    let names: Vec<&str> = above
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .map(clap::Command::get_name)
+        .collect();
+    // A part of a name, or a slip of few letters.
+    let slip = |name: &&&str| strsim::osa_distance(name, typed) <= 1.max(typed.len() / 3);
+    let part = |name: &&&str| typed.len() > 2 && name.contains(typed.as_str());
+    let nearest = || names.iter().filter(slip).min_by_key(|name| strsim::osa_distance(name, typed));
+    match names.iter().find(part).or_else(nearest) {
+        Some(near) => Some(format!("the nearest command is `{near}`")),
+        None => Some(format!("the commands are {}", names.join(", "))),
+    }
+}
+
+/// The name that is most like another one, if one is.
+pub(crate) fn nearest<T: AsRef<str>>(name: &str, known: impl Iterator<Item = T>) -> Option<T> {
+    let scored = known.map(|other| (strsim::jaro_winkler(name, other.as_ref()), other));
+    let near = scored.filter(|(score, _)| *score >= LIKENESS);
+    near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
 }
 
 /// What helps to mend a configuration must not be stopped by its faults: they are only said.
@@ -176,7 +242,7 @@ fn goes_without_configuration(arguments: impl Iterator<Item = std::ffi::OsString
 }
 
 /// Least likeness of a name that is offered instead of what was typed.
-pub(crate) const LIKENESS: f64 = 0.8;
+const LIKENESS: f64 = 0.8;
 
 /// Takes suggestions away that do not help: a name that only shares letters, and one of several values that are all
 /// listed anyway (`q8_0` for `q4_0` is another value, not another spelling).

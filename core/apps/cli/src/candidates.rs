@@ -8,7 +8,7 @@ use crate::recipe_listing::is_form;
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::CompleteEnv;
-use menagerie::pipeline::is_recipe;
+use menagerie::pipeline::{is_recipe, tokenizer_tables};
 use std::ffi::OsStr;
 
 /// Variable by which the scripts of `completions` ask.
@@ -28,25 +28,41 @@ pub(crate) fn answer_shell() -> Result<bool, Failure> {
 /// The commands with what may stand for their arguments. A faulty configuration must not take completions away.
 fn command() -> Command {
     let command = arguments::command(&ConfigFile::default()).unwrap_or_else(|_| Command::new("menagerie"));
-    command.mut_subcommands(|subcommand| {
-        let pulls = subcommand.get_name() == "pull";
-        subcommand.mut_args(|arg| {
-            let completer = match arg.get_id().as_str() {
-                "model" => ArgValueCompleter::new(Models),
-                "name" if pulls => ArgValueCompleter::new(Names),
-                "what" => ArgValueCompleter::new(ModelsAndArchitectures),
-                "spec" => ArgValueCompleter::new(Architectures),
-                "quant" => ArgValueCompleter::new(Quantisations),
-                "shape" => ArgValueCompleter::new(Shapes),
-                _ => return arg,
-            };
-            arg.add(completer)
-        })
-    })
+    with_completers(command, "")
+}
+
+/// A command and all below it with what may stand for their arguments; `above` is the command that it belongs to.
+fn with_completers(command: Command, above: &str) -> Command {
+    let name = command.get_name().to_owned();
+    let command = command.mut_args(|arg| {
+        let completer = match arg.get_id().as_str() {
+            "model" => ArgValueCompleter::new(Models),
+            "other" | "input" if matches!(name.as_str(), "compare" | "quantize") => {
+                ArgValueCompleter::new(Models)
+            }
+            "name" if name == "pull" => ArgValueCompleter::new(Names),
+            "name" if above == "models" => ArgValueCompleter::new(Installed { leftovers: name == "remove" }),
+            "what" => ArgValueCompleter::new(ModelsAndArchitectures),
+            "spec" => ArgValueCompleter::new(Architectures),
+            "quant" if name == "synth" => ArgValueCompleter::new(Quantisations),
+            "quant" | "file_type" => ArgValueCompleter::new(FileTypes),
+            "shape" => ArgValueCompleter::new(Shapes),
+            "chat_template" => ArgValueCompleter::new(ChatTemplates),
+            _ => return arg,
+        };
+        arg.add(completer)
+    });
+    command.mut_subcommands(|subcommand| with_completers(subcommand, &name))
 }
 
 struct Models;
 struct Names;
+struct Installed {
+    /// Also what downloads left.
+    leftovers: bool,
+}
+struct FileTypes;
+struct ChatTemplates;
 struct Architectures;
 struct ModelsAndArchitectures;
 struct Quantisations;
@@ -74,6 +90,26 @@ impl ValueCompleter for Names {
     }
 }
 
+impl ValueCompleter for Installed {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let mut names = installed_names();
+        if self.leftovers {
+            names.extend(leftover_names());
+        }
+        names.sort();
+        names.dedup();
+        offered(current, names)
+    }
+}
+
+impl ValueCompleter for ChatTemplates {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let mut found = offered(current, chat_template_names());
+        found.extend(PathCompleter::file().complete(current));
+        found
+    }
+}
+
 impl ValueCompleter for Architectures {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         offered(current, architecture_names())
@@ -90,8 +126,13 @@ impl ValueCompleter for ModelsAndArchitectures {
 
 impl ValueCompleter for Quantisations {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        let names = menagerie::synth::Quantisation::labels().map(str::to_owned).collect();
-        offered(current, names)
+        in_any_case(current, menagerie::synth::Quantisation::labels())
+    }
+}
+
+impl ValueCompleter for FileTypes {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        in_any_case(current, menagerie::quantise::Policy::names())
     }
 }
 
@@ -106,6 +147,21 @@ fn offered(current: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let fitting = names.into_iter().filter(|name| name.starts_with(current.as_ref()));
     fitting.map(CompletionCandidate::new).collect()
+}
+
+/// Names whose case does not matter, in the case that is being typed.
+fn in_any_case<'a>(current: &OsStr, names: impl Iterator<Item = &'a str>) -> Vec<CompletionCandidate> {
+    let lower = current.to_string_lossy().contains(|c: char| c.is_ascii_lowercase());
+    let cased = |name: &str| if lower { name.to_ascii_lowercase() } else { name.to_owned() };
+    offered(current, names.map(cased).collect())
+}
+
+/// Chat templates of the tables of vocabularies and chats.
+fn chat_template_names() -> Vec<String> {
+    let registry = SpecArguments::default().registry();
+    let tables = registry.ok().and_then(|registry| tokenizer_tables(&registry).ok());
+    let names = tables.map(|(tables, _)| tables.chat_templates().map(str::to_owned).collect());
+    names.unwrap_or_default()
 }
 
 /// Architectures that can be run now.
@@ -134,6 +190,14 @@ fn installed_names() -> Vec<String> {
     installed.into_iter().map(|model| model.name).collect()
 }
 
+/// What downloads left on this machine.
+#[cfg(feature = "hub")]
+fn leftover_names() -> Vec<String> {
+    let names = crate::model_names::ModelNames::read(&SpecArguments::default());
+    let left = names.ok().and_then(|names| names.hub().leftovers().ok()).unwrap_or_default();
+    left.into_iter().map(|leftover| leftover.name).collect()
+}
+
 /// Models that can be fetched by a short name.
 #[cfg(feature = "hub")]
 fn short_names() -> Vec<String> {
@@ -144,6 +208,11 @@ fn short_names() -> Vec<String> {
 
 #[cfg(not(feature = "hub"))]
 fn installed_names() -> Vec<String> {
+    Vec::new()
+}
+
+#[cfg(not(feature = "hub"))]
+fn leftover_names() -> Vec<String> {
     Vec::new()
 }
 

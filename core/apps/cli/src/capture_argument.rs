@@ -6,6 +6,7 @@ use crate::output_file::{self, OutputFile};
 use crate::report;
 use menagerie::model::{Checkpoint, LayerHook, Phases};
 use menagerie::pipeline::{Capture, CaptureOptions, PipelineHooks, TextPipeline};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,9 +19,14 @@ pub(crate) struct Capturing {
 
 impl Capturing {
     /// Reads what is asked for, refuses what may not be written.
-    pub(crate) fn ask(given: &[String], force: bool, model: &Path) -> Result<Option<CaptureAsked>, Failure> {
+    pub(crate) fn ask(
+        given: &[OsString],
+        force: bool,
+        model: &Path,
+    ) -> Result<Option<CaptureAsked>, Failure> {
         let [what, file] = given else { return Ok(None) };
-        let options = options(what).map_err(|fault| Failure::Usage(format!("--capture {what}: {fault}")))?;
+        let what = what.to_string_lossy();
+        let options = options(&what).map_err(|fault| Failure::Usage(format!("--capture {what}: {fault}")))?;
         let target = PathBuf::from(file);
         output_file::may_write(&target, force, &[model])?;
         Ok(Some(CaptureAsked { options, target, force }))

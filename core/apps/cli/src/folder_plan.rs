@@ -7,6 +7,7 @@ use crate::{interrupt, output, report};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::assembly::{WeightSource, open_model};
 use menagerie::convert::{Conversion, ConvertError, Plan, Types};
+use menagerie::gguf::path_text;
 use menagerie::kernels::Cpu;
 use menagerie::loaders::HfTexts;
 use menagerie::model::Compute;
@@ -144,6 +145,6 @@ pub(crate) fn write(plan: &Plan<'_>, out: &Path, threads: Option<usize>) -> Resu
 
 /// Says what a file that was written takes.
 pub(crate) fn say_written(out: &Path) -> Result<(), Failure> {
-    let bytes = std::fs::metadata(out).map_err(|error| Failure::about(out.display(), error))?.len();
-    output::line(&format!("{}: {}", out.display(), output::bytes(bytes)))
+    let bytes = std::fs::metadata(out).map_err(|error| Failure::about(path_text(out), error))?.len();
+    output::line(&format!("{}: {}", path_text(out), output::bytes(bytes)))
 }

@@ -2,17 +2,19 @@
 
 use crate::failure::Failure;
 use crate::layer_range::layer_range;
+use crate::name_or_path::path_and_number;
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use menagerie::pipeline::{GivenControlVector, NamedHook, Steering, SteeringOptions, TextPipeline};
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What acts between the layers.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HookArguments {
     /// Add a control vector to the stream (repeatable: they add up), times SCALE [default: 1]; `control-vector make` makes one
-    #[arg(long, value_name = "FILE[=SCALE]", value_parser = control_vector, help_heading = "Model")]
+    #[arg(long, value_name = "FILE[=SCALE]", value_parser = OsStringValueParser::new().try_map(control_vector), help_heading = "Model")]
     control_vector: Vec<GivenControlVector>,
     /// Layers after which control vectors act, both ends meant, counted from 0 [default: all they have]
     #[arg(long, value_name = "A-B", value_parser = layer_range, requires = "control_vector", help_heading = "Model")]
@@ -54,15 +56,15 @@ impl HookArguments {
 }
 
 /// A file and its scale; a path that has `=` in its name is one where there is such a file.
-fn control_vector(text: &str) -> Result<GivenControlVector, String> {
-    let Some((path, scale)) = text.rsplit_once('=').filter(|_| !Path::new(text).exists()) else {
-        return Ok(GivenControlVector { path: PathBuf::from(text), scale: 1.0 });
+fn control_vector(typed: OsString) -> Result<GivenControlVector, String> {
+    let Some((path, scale)) = path_and_number(&typed) else {
+        return Ok(GivenControlVector { path: typed.into(), scale: 1.0 });
     };
     let value: f32 = scale.parse().map_err(|_| format!("scale `{scale}` is not a number"))?;
     if !value.is_finite() {
         return Err(format!("scale `{scale}` is not finite"));
     }
-    Ok(GivenControlVector { path: PathBuf::from(path), scale: value })
+    Ok(GivenControlVector { path, scale: value })
 }
 
 #[cfg(test)]
@@ -71,6 +73,7 @@ mod tests {
 
     #[test]
     fn a_scale_follows_the_last_equals_sign() {
+        let control_vector = |text: &str| control_vector(text.into());
         let found = control_vector("some/happy.gguf=-0.5").unwrap();
         assert_eq!((found.path.to_str().unwrap(), found.scale), ("some/happy.gguf", -0.5));
         assert_eq!(control_vector("happy.gguf").unwrap().scale, 1.0);

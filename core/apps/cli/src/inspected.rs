@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use crate::{inspected_folder, inspected_gguf};
+use menagerie::gguf::path_text;
 use menagerie::loaders::SafetensorsFile;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -36,9 +37,14 @@ pub(crate) struct Inspected {
     pub(crate) tensors: Vec<Tensor>,
 }
 
+fn path_as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path_text(path))
+}
+
 /// A file.
 #[derive(Debug, Serialize)]
 pub(crate) struct InspectedFile {
+    #[serde(serialize_with = "path_as_text")]
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
 }

@@ -59,6 +59,7 @@ mod model_meant;
 #[cfg(feature = "hub")]
 mod model_names;
 mod model_summary;
+mod name_or_path;
 mod observe_arguments;
 mod option_defaults;
 mod output;
@@ -83,6 +84,7 @@ mod template_arguments;
 mod template_fault;
 mod tiny_run;
 mod truncation_argument;
+mod variables;
 mod version;
 
 // Without this line no architecture is linked in.

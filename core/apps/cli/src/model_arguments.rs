@@ -5,12 +5,15 @@ use crate::failure::Failure;
 use crate::key_setting::key_setting;
 pub(crate) use crate::model_file::locate;
 use crate::model_meant::ModelMeant;
+use crate::name_or_path::NameOrPath;
 use crate::stage_arguments::StageArguments;
 use crate::template_arguments::TemplateArguments;
 use crate::{interrupt, progress, report};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use menagerie::assembly::open_model;
+use menagerie::gguf::path_text;
 use menagerie::pipeline::{
     Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, GivenGate,
     GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantisation, LoadWrapper,
@@ -84,7 +87,7 @@ pub(crate) enum HalfPromptsArgument {
 pub(crate) struct ModelArguments {
     /// A .gguf file, a folder with config.json, a recipe (.recipe.toml), smollm2, org/repo, org/repo:QUANT, org/repo@revision or
     /// hf:org/repo/file.gguf
-    pub(crate) model: String,
+    pub(crate) model: NameOrPath,
     #[command(flatten)]
     pub(crate) specs: SpecArguments,
     /// Context in tokens; 0 = all the model was trained with [default: that, at most 8192 and what memory allows]
@@ -140,7 +143,7 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "FOLDER", help_heading = "Model")]
     xlora: Option<PathBuf>,
     /// An adapter: a PEFT folder or a GGUF adapter (repeatable: they act together); with a weight, 1 as it was trained
-    #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = lora, help_heading = "Model")]
+    #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = OsStringValueParser::new().try_map(lora), help_heading = "Model")]
     lora: Vec<GivenAdapter>,
     /// How the model is split; given by commands that can.
     #[arg(skip)]
@@ -203,7 +206,7 @@ impl ModelArguments {
         let policy = Policy::named(name)?;
         let importance = self.imatrix.as_deref().map(|path| {
             let importance = Importance::open(path)?;
-            Ok::<_, QuantiseError>((path.display().to_string(), Arc::new(importance)))
+            Ok::<_, QuantiseError>((path_text(path), Arc::new(importance)))
         });
         let progress = bar.cloned().map(|bar| {
             LoadProgress(Arc::new(move |done, all| {
@@ -306,7 +309,7 @@ impl ModelArguments {
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
-        let spinner = progress::spinner(&format!("loading {}", path.display()));
+        let spinner = progress::spinner(&format!("loading {}", path_text(path)));
         let options = self.load_options().with_quantisation(self.quantisation(Some(&spinner))?);
         let mut options = meant.options(options, &registry)?;
         if !options.adapters.is_empty() {
@@ -379,7 +382,7 @@ impl ModelArguments {
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
-        let spinner = progress::spinner(&format!("loading {}", path.display()));
+        let spinner = progress::spinner(&format!("loading {}", path_text(path)));
         let options = self
             .load_options()
             .with_chat_template(template.given(&registry)?)
@@ -416,7 +419,7 @@ fn trained_context(path: &Path, registry: &Registry, options: &LoadOptions) -> R
     let resolved = ResolvedFile::new(open_model(path, true)?, registry, options.keys())?;
     let stated = resolved.config().context_length;
     stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
-        Failure::about(path.display(), "the file does not say what it was trained with")
+        Failure::about(path_text(path), "the file does not say what it was trained with")
             .with_help("give -c TOKENS")
     })
 }

@@ -2,18 +2,20 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
 use std::path::PathBuf;
 
 /// The file of a reference, short names being also those of the spec folders' tables; fetched if it is not on this machine.
 #[cfg(feature = "hub")]
-pub(crate) fn locate(model: &str, specs: &SpecArguments) -> Result<PathBuf, Failure> {
+pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBuf, Failure> {
     use crate::model_names::ModelNames;
     use crate::{interrupt, progress, report};
+    use menagerie::gguf::path_text;
     use menagerie::hub::{Environment, Hub, ModelReference};
 
     let hub = Hub::new(Environment::of_process());
     // A path needs no table, and so no fault of one stands in its way.
-    let reference = match ModelReference::path(model) {
+    let reference = match ModelReference::path(model.path()) {
         Some(path) => ModelReference::Path(path),
         None => ModelNames::read(specs)?.reference(model)?,
     };
@@ -22,14 +24,14 @@ pub(crate) fn locate(model: &str, specs: &SpecArguments) -> Result<PathBuf, Fail
     }
     let _at_once = interrupt::at_once()?;
     let path = hub.pull(&reference, &mut progress::Bar::default())?;
-    report::line(&format!("{model} is {}", path.display()));
+    report::line(&format!("{model} is {}", path_text(&path)));
     Ok(path)
 }
 
 /// The file of a path: this build fetches nothing.
 #[cfg(not(feature = "hub"))]
-pub(crate) fn locate(model: &str, _specs: &SpecArguments) -> Result<PathBuf, Failure> {
-    let path = PathBuf::from(model);
+pub(crate) fn locate(model: &NameOrPath, _specs: &SpecArguments) -> Result<PathBuf, Failure> {
+    let path = model.path().to_owned();
     match std::fs::metadata(&path) {
         Ok(_) => Ok(path),
         Err(error) => {

@@ -3,9 +3,10 @@
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::model_file::locate;
+use crate::name_or_path::NameOrPath;
 use menagerie::pipeline::{Ingredients, KeyOptions, LoadOptions, Locate, is_recipe};
 use menagerie::registry::{FolderKind, RecipeEntry, Registry};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The files of a model.
 pub(crate) struct ModelMeant {
@@ -17,7 +18,7 @@ pub(crate) struct ModelMeant {
 
 impl ModelMeant {
     /// The files of a model or of what a recipe is made over; fetched if they are not on this machine.
-    pub(crate) fn of(model: &str, specs: &SpecArguments) -> Result<Self, Failure> {
+    pub(crate) fn of(model: &NameOrPath, specs: &SpecArguments) -> Result<Self, Failure> {
         let Some(entry) = recipe_meant(model, specs)? else {
             return Ok(Self { path: locate(model, specs)?, ingredients: None });
         };
@@ -44,11 +45,15 @@ impl ModelMeant {
 
 /// The recipe of a file `NAME.recipe.toml` or of a name in a spec folder; `None` where something else is meant. Files and
 /// short names of the table of models come first.
-pub(crate) fn recipe_meant(name: &str, specs: &SpecArguments) -> Result<Option<RecipeEntry>, Failure> {
-    let path = Path::new(name);
+pub(crate) fn recipe_meant(
+    typed: &NameOrPath,
+    specs: &SpecArguments,
+) -> Result<Option<RecipeEntry>, Failure> {
+    let path = typed.path();
     if is_recipe(path) {
         return Ok(Some(RecipeEntry::read(path, FolderKind::File)?));
     }
+    let Some(name) = typed.name() else { return Ok(None) };
     if name.contains(['/', '\\']) || path.exists() || is_listed(name, specs) {
         return Ok(None);
     }
@@ -58,9 +63,8 @@ pub(crate) fn recipe_meant(name: &str, specs: &SpecArguments) -> Result<Option<R
 /// Whether a table of models has the short name.
 #[cfg(feature = "hub")]
 fn is_listed(name: &str, specs: &SpecArguments) -> bool {
-    use menagerie::hub::ModelReference;
     let names = crate::model_names::ModelNames::read(specs);
-    names.is_ok_and(|names| ModelReference::parse_in(name, &names.catalog).is_ok())
+    names.is_ok_and(|names| names.hub().reference(name).is_ok())
 }
 
 #[cfg(not(feature = "hub"))]
@@ -73,7 +77,7 @@ struct Fetching<'a>(&'a SpecArguments);
 
 impl Locate for Fetching<'_> {
     fn locate(&self, reference: &str) -> Result<PathBuf, String> {
-        locate(reference, self.0).map_err(|failure| match failure {
+        locate(&NameOrPath::from(reference), self.0).map_err(|failure| match failure {
             Failure::Failed(message) | Failure::Usage(message) => message,
             _ => "interrupted".to_owned(),
         })

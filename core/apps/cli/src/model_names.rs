@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
 use crate::report;
 use menagerie::hub::{Catalog, Environment, Hub, ModelReference, Shadowing};
 use menagerie::registry::FolderKind;
@@ -45,8 +46,9 @@ impl ModelNames {
     }
 
     /// What a text means; says where a name comes from that is not the program's, and what was passed over for it.
-    pub(crate) fn reference(&self, text: &str) -> Result<ModelReference, Failure> {
-        let reference = ModelReference::parse_in(text, &self.catalog)?;
+    pub(crate) fn reference(&self, typed: &NameOrPath) -> Result<ModelReference, Failure> {
+        let Some(text) = typed.name() else { return Ok(ModelReference::Path(typed.path().to_owned())) };
+        let reference = self.hub().reference(text)?;
         if let ModelReference::Listed(listed) = &reference {
             if let Some(table) = &listed.model.table {
                 let repository = listed.model.repository.as_deref().unwrap_or("no repository");

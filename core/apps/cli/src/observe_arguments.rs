@@ -3,8 +3,9 @@
 use crate::capture_argument::Capturing;
 use crate::failure::Failure;
 use crate::profile::Profiling;
-use clap::Args;
+use clap::{ArgAction, Args};
 use menagerie::pipeline::TextPipeline;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Where the time goes.
@@ -36,8 +37,8 @@ impl ProfileArguments {
 pub(crate) struct ObserveArguments {
     /// Write activations to a .safetensors file that `check --reference` reads: layers=A-B or layers=all, at=PLACE (l_out,
     /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
-    #[arg(long, num_args = 2, value_names = ["WHAT", "FILE"])]
-    capture: Vec<String>,
+    #[arg(long, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
+    capture: Vec<OsString>,
     #[command(flatten)]
     profile: ProfileArguments,
 }

@@ -1,6 +1,6 @@
 //! Defaults of options: the environment's, the configuration file's, and in the help those of sampling.
 
-use crate::arguments::LIKENESS;
+use crate::arguments;
 use crate::config_file::{ConfigFile, Setting};
 use crate::failure::Failure;
 use clap::{Arg, ArgAction, Command};
@@ -122,10 +122,8 @@ fn check(command: &Command, setting: &Setting) -> Result<(), String> {
 
 /// `; the nearest is x`, or nothing.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let scored =
-        known.map(|other| (strsim::jaro_winkler(name, other), other)).filter(|(score, _)| *score >= LIKENESS);
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map(|(_, other)| format!("; the nearest is `{other}`")).unwrap_or_default()
+    let near = arguments::nearest(name, known);
+    near.map(|other| format!("; the nearest is `{other}`")).unwrap_or_default()
 }
 
 /// Where a value that clap refused came from, if it was not typed.

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output;
-use menagerie::gguf::AtomicFile;
+use menagerie::gguf::{AtomicFile, path_text};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ pub(crate) fn is_device(target: &Path) -> bool {
 /// Refuses a target that is one of the `inputs` or a folder, and a file that exists unless `force` is given.
 pub(crate) fn may_write(target: &Path, force: bool, inputs: &[&Path]) -> Result<(), Failure> {
     if target.is_dir() {
-        return Err(Failure::about(target.display(), "is a folder; name a file in it"));
+        return Err(Failure::about(path_text(target), "is a folder; name a file in it"));
     }
     if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
     {
-        let reason = format!("there is no folder {}; name another one", folder.display());
-        return Err(Failure::about(target.display(), reason));
+        let reason = format!("there is no folder {}; name another one", path_text(folder));
+        return Err(Failure::about(path_text(target), reason));
     }
     if let Some(input) = inputs.iter().find(|input| is_same_file(input, target)) {
-        let reason = format!("is {}, which is being read; name another file to write", input.display());
-        return Err(Failure::about(target.display(), reason));
+        let reason = format!("is {}, which is being read; name another file to write", path_text(input));
+        return Err(Failure::about(path_text(target), reason));
     }
     if !force && !is_device(target) && target.symlink_metadata().is_ok() {
-        return Err(Failure::about(target.display(), "exists; --force replaces it, or name another file"));
+        return Err(Failure::about(path_text(target), "exists; --force replaces it, or name another file"));
     }
     Ok(())
 }
@@ -39,7 +39,7 @@ pub(crate) fn has_room(out: &Path, bytes: u64) -> Result<(), Failure> {
         Ok(free) if free < bytes => {
             let reason =
                 format!("{} are wanted, and {} are free there", output::bytes(bytes), output::bytes(free));
-            Err(Failure::about(out.display(), reason).with_help("free some, or name a file on another disk"))
+            Err(Failure::about(path_text(out), reason).with_help("free some, or name a file on another disk"))
         }
         _ => Ok(()),
     }
@@ -67,7 +67,7 @@ impl OutputFile {
         may_write(target, force, inputs)?;
         let sink = if is_device(target) {
             let opened = File::options().write(true).open(target);
-            Sink::Device(opened.map_err(|error| Failure::about(target.display(), error))?)
+            Sink::Device(opened.map_err(|error| Failure::about(path_text(target), error))?)
         } else {
             Sink::File(AtomicFile::create(target)?)
         };

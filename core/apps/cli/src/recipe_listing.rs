@@ -67,7 +67,7 @@ pub(crate) fn as_json(entry: &RecipeEntry) -> Value {
         "mixture": recipe.map(|recipe| &recipe.mixture),
         "set": recipe.map(|recipe| &recipe.set),
         "chat_template": recipe.map(|recipe| &recipe.chat_template),
-        "origin": entry.origin.to_string(),
+        "origin": entry.origin.detail(),
         "notes": entry.notes(),
         "error": error,
     })

@@ -2,6 +2,8 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
+use menagerie::gguf::path_text;
 use menagerie::pipeline::is_recipe;
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
 use menagerie::spec::{ArchSpec, nearest};
@@ -24,11 +26,12 @@ impl SpecMeant {
 }
 
 /// The spec of a file `ID.toml` or of an id; `None` where something else is meant: another file, or an unknown word.
-pub(crate) fn spec_meant(name: &str, specs: &SpecArguments) -> Result<Option<SpecMeant>, Failure> {
-    let path = Path::new(name);
-    if name.ends_with(".toml") && !is_recipe(path) {
+pub(crate) fn spec_meant(typed: &NameOrPath, specs: &SpecArguments) -> Result<Option<SpecMeant>, Failure> {
+    let path = typed.path();
+    if path.as_os_str().as_encoded_bytes().ends_with(b".toml") && !is_recipe(path) {
         return of_file(path, specs).map(Some);
     }
+    let Some(name) = typed.name() else { return Ok(None) };
     if path.exists() || name.contains('/') {
         return Ok(None);
     }
@@ -38,11 +41,12 @@ pub(crate) fn spec_meant(name: &str, specs: &SpecArguments) -> Result<Option<Spe
 }
 
 /// The spec that must be meant: the id of an architecture or a file.
-pub(crate) fn spec_needed(name: &str, specs: &SpecArguments) -> Result<SpecMeant, Failure> {
-    if let Some(meant) = spec_meant(name, specs)? {
+pub(crate) fn spec_needed(typed: &NameOrPath, specs: &SpecArguments) -> Result<SpecMeant, Failure> {
+    if let Some(meant) = spec_meant(typed, specs)? {
         return Ok(meant);
     }
-    if Path::new(name).exists() {
+    let name = &typed.to_string();
+    if typed.path().exists() {
         let reason = "is no spec: those are called ID.toml";
         return Err(
             Failure::about(name, reason).with_help("give the id of an architecture, or a spec's file")
@@ -69,7 +73,7 @@ fn of_file(file: &Path, specs: &SpecArguments) -> Result<SpecMeant, Failure> {
     let is_it = |entry: &&Entry| matches!(&entry.origin, Origin::File { path, .. } if path == file);
     let entry = registry.entries().iter().find(is_it).cloned();
     let entry = entry.ok_or_else(|| {
-        Failure::about(file.display(), "another spec of its name comes first (see `menagerie list`)")
+        Failure::about(path_text(file), "another spec of its name comes first (see `menagerie list`)")
     })?;
     Ok(SpecMeant { registry, entry })
 }

@@ -4,6 +4,8 @@
 
 mod causes;
 mod folders;
+#[cfg(unix)]
+mod leftovers;
 mod names;
 mod server;
 #[cfg(unix)]

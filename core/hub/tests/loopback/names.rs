@@ -1,7 +1,7 @@
 //! A36: a name means one file, whatever happens to be on this machine.
 
 use super::{HELLO, MODEL, Place, WORLD};
-use menagerie_hub::{HubError, ModelReference};
+use menagerie_hub::{Environment, Hub, HubError, ModelReference};
 
 fn two() -> Place {
     Place::with(&[(MODEL, b"hello", HELLO), ("m-F16.gguf", b"world", WORLD)])
@@ -66,6 +66,30 @@ fn every_installed_model_has_a_name_of_its_own() {
     }
     let error = place.hub().find(MODEL).unwrap_err();
     assert!(matches!(error, HubError::Unclear { .. }), "{error}");
+}
+
+/// U20: what people copy from the pages of the hub that they use.
+#[test]
+fn addresses_of_the_configured_hub_are_repositories() {
+    let place = two();
+    let address = format!("{}/org/repo/blob/main/m-F16.gguf", place.server.address);
+    for address in [address.clone(), address.replace("http://", "https://"), address + "?download=true"] {
+        let reference = place.hub().reference(&address).unwrap();
+        assert_eq!(reference.to_string(), "hf:org/repo/m-F16.gguf");
+    }
+    let page = place.hub().reference(&place.server.address.replace("http", "https")).unwrap_err();
+    assert!(page.to_string().contains("only addresses on the hub"), "{page}");
+    // A hub below a path, and an address that only begins like one.
+    let hub =
+        |endpoint: &str| Hub::new(Environment { endpoint: endpoint.to_owned(), ..place.environment.clone() });
+    let below = hub("https://example.com/hub").reference("https://example.com/hub/a/b").unwrap();
+    assert_eq!(below.to_string(), "a/b");
+    for other in ["https://example.com/hubs/a/b", "https://example.com/a/b"] {
+        assert!(hub("https://example.com/hub").reference(other).is_err(), "{other}");
+    }
+    assert!(hub("").reference("https:///a/b").is_err());
+    // Wherever models come from, a page of the public hub means the same repository.
+    assert_eq!(place.hub().reference("https://huggingface.co/a/b").unwrap().to_string(), "a/b");
 }
 
 /// P12, P15: a path is no name.

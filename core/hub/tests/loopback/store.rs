@@ -2,7 +2,7 @@
 
 use super::server::COMMIT;
 use super::{HELLO, MODEL, Place, WORLD, tree};
-use menagerie_hub::{Removed, Silent, Verdict};
+use menagerie_hub::{HubError, Removed, Silent, Verdict};
 use std::os::unix::fs::symlink;
 
 const SECOND: &str = "c0ffee0000000000000000000000000000000002";
@@ -69,7 +69,7 @@ fn removing_takes_blob_snapshot_and_reference() {
     place.leave(&format!("{HELLO}.bad"), b"x");
     let removed = place.hub().remove(&place.hub().find("org/repo").unwrap()).unwrap();
     assert_eq!(removed, Removed { files: 1, bytes: 5 });
-    assert_eq!(tree(&place.cache()), []);
+    assert!(!place.cache().exists(), "an empty folder is left");
     assert!(place.hub().installed().unwrap().is_empty());
 }
 
@@ -91,6 +91,70 @@ fn removing_deletes_nothing_outside_the_cache() {
         assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
     }
     assert!(place.hub().installed().unwrap().is_empty());
+}
+
+/// F5: a folder of the cache that is a link leads anywhere: what lies there is nobody's to remove.
+#[test]
+fn removing_goes_through_no_linked_folder() {
+    for linked in ["snapshots/s", "snapshots", "blobs", "refs", ""] {
+        let place = Place::hello();
+        // A repository elsewhere, as it could be a person's own folder.
+        let elsewhere = place.folder.path().join("precious");
+        for folder in ["snapshots/s", "blobs", "refs"] {
+            std::fs::create_dir_all(elsewhere.join(folder)).unwrap();
+            std::fs::create_dir_all(place.cache().join(folder)).unwrap();
+        }
+        for repository in [&elsewhere, &place.cache()] {
+            std::fs::write(repository.join("blobs").join(HELLO), "hello").unwrap();
+            std::fs::write(repository.join("blobs/x.bad"), "bad").unwrap();
+            std::fs::write(repository.join("refs/main"), "s").unwrap();
+            symlink(format!("../../blobs/{HELLO}"), repository.join("snapshots/s/m.gguf")).unwrap();
+        }
+        let before = tree(&elsewhere);
+        let link = if linked.is_empty() { place.cache() } else { place.cache().join(linked) };
+        std::fs::remove_dir_all(&link).unwrap();
+        symlink(elsewhere.join(linked), &link).unwrap();
+        let model = place.hub().find("m.gguf").unwrap();
+        let error = place.hub().remove(&model).unwrap_err();
+        assert!(
+            matches!(&error, HubError::Outside { link: named, .. } if *named == link),
+            "{linked}: {error}"
+        );
+        for leftover in place.hub().leftovers().unwrap() {
+            place.hub().remove_leftover(&leftover).unwrap();
+        }
+        assert_eq!(tree(&elsewhere), before, "{linked}");
+    }
+}
+
+/// The same of a pull: a file behind a link is not replaced.
+#[test]
+fn pulling_replaces_nothing_behind_a_link() {
+    let place = Place::hello();
+    let precious = place.folder.path().join("precious");
+    std::fs::create_dir_all(&precious).unwrap();
+    std::fs::write(precious.join(MODEL), "precious").unwrap();
+    std::fs::create_dir_all(place.cache().join("snapshots")).unwrap();
+    symlink(&precious, place.cache().join("snapshots").join(COMMIT)).unwrap();
+    assert!(matches!(place.pull("org/repo"), Err(HubError::Outside { .. })));
+    assert_eq!(std::fs::read(precious.join(MODEL)).unwrap(), b"precious");
+}
+
+/// The same of our own store: a model's folder that is a link.
+#[test]
+fn removing_a_package_goes_through_no_linked_folder() {
+    let place = Place::hello();
+    let elsewhere = place.folder.path().join("precious");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    std::fs::create_dir_all(place.folder.path().join("own/models")).unwrap();
+    let name = "SmolLM2-135M-Instruct.Q4_1.gguf";
+    std::fs::write(elsewhere.join(name), "mine").unwrap();
+    std::fs::write(elsewhere.join("mine.bad"), "mine").unwrap();
+    symlink(&elsewhere, place.folder.path().join("own/models/smollm2")).unwrap();
+    let model = place.hub().find("smollm2").unwrap();
+    assert!(matches!(place.hub().remove(&model), Err(HubError::Outside { .. })));
+    assert_eq!(place.hub().leftovers().unwrap(), []);
+    assert_eq!(tree(&elsewhere).len(), 2);
 }
 
 /// Truth 1: two snapshots share a blob; removing from one leaves the other whole.
@@ -127,7 +191,7 @@ fn a_split_model_is_one_model() {
     place.pull("org/repo").unwrap();
     let removed = place.hub().remove(&models[0]).unwrap();
     assert_eq!(removed, Removed { files: 2, bytes: 10 });
-    assert_eq!(tree(&place.cache()), []);
+    assert!(!place.cache().exists(), "an empty folder is left");
 }
 
 #[test]

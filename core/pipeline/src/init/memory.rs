@@ -73,17 +73,22 @@ pub(crate) fn size(bytes: u64) -> String {
 /// The smaller of `MemAvailable` in `/proc/meminfo` and what the control group's limit leaves (file pages count as
 /// free: the system drops them first). `None` where neither can be read.
 pub fn available() -> Option<u64> {
-    let system = read("/proc/meminfo").and_then(|text| meminfo_available(&text));
+    let system = read("/proc/meminfo").and_then(|text| meminfo(&text, "MemAvailable:"));
     [system, group_available()].into_iter().flatten().min()
+}
+
+/// Bytes of memory that the machine has (`MemTotal` in `/proc/meminfo`); `None` where that cannot be read.
+pub fn total() -> Option<u64> {
+    read("/proc/meminfo").and_then(|text| meminfo(&text, "MemTotal:"))
 }
 
 fn read(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// `MemAvailable:   123456 kB`, in bytes.
-fn meminfo_available(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+/// A number of `/proc/meminfo`, `MemAvailable:   123456 kB`, in bytes.
+fn meminfo(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -157,7 +162,8 @@ mod tests {
     #[test]
     fn the_systems_files_are_read() {
         let text = "MemTotal:       16384 kB\nMemFree:  1 kB\nMemAvailable:    8192 kB\n";
-        assert_eq!(meminfo_available(text), Some(8192 * 1024));
+        assert_eq!(meminfo(text, "MemAvailable:"), Some(8192 * 1024));
+        assert_eq!(meminfo(text, "MemTotal:"), Some(16384 * 1024));
         assert_eq!(statistic("anon 5\nfile_dirty 9\nfile 7\n", "file"), Some(7));
     }
 

@@ -20,7 +20,7 @@ pub use load::registry;
 pub(crate) use load::{ContextLimits, Loaded, Text, check_fits, fitting, load, quantised};
 pub use load_error::LoadError;
 pub(crate) use memory::size;
-pub use memory::{MemoryEstimate, available};
+pub use memory::{MemoryEstimate, available, total};
 pub use notice::Notice;
 pub(crate) use notices::notices;
 pub use opened::OpenedFile;

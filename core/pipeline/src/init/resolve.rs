@@ -235,7 +235,7 @@ impl ResolvedFile {
         let id = self.spec.id().to_owned();
         let dropped_in = match (&self.shadows, &self.origin) {
             (Some(replaced), used) => {
-                Some(Notice::Shadowed { id, used: used.to_string(), replaced: replaced.to_string() })
+                Some(Notice::Shadowed { id, used: used.to_string(), replaced: replaced.noun() })
             }
             (None, origin @ Origin::File { .. }) => {
                 Some(Notice::DroppedIn { id, origin: origin.to_string() })

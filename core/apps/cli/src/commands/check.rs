@@ -7,6 +7,7 @@ use crate::commands::spec;
 use crate::comparison::{self, Comparison, LeftOut};
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
+use crate::name_or_path::NameOrPath;
 use crate::report::{self, Finding};
 use crate::spec_reference::spec_meant;
 use crate::template_arguments::TemplateArguments;
@@ -16,7 +17,7 @@ use menagerie::pipeline::{ResolvedFile, TextPipeline};
 use menagerie::registry::Origin;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Largest difference that passes where nothing else is asked for: twice the noise between two f32 implementations.
 const TOLERANCE: f32 = 1e-4;
@@ -38,7 +39,7 @@ pub(crate) struct CheckCommand {
     reference: Option<PathBuf>,
     /// Another spec to hold against the model's on this file: an id, or a spec's file
     #[arg(long, value_name = "ID|FILE")]
-    against: Option<String>,
+    against: Option<NameOrPath>,
     /// Largest difference of a logit that passes
     #[arg(long, value_name = "X", default_value_t = TOLERANCE, requires = "reference", value_parser = tolerance)]
     tolerance: f32,
@@ -69,11 +70,11 @@ fn tolerance(text: &str) -> Result<f32, String> {
 impl CheckCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let name = self.model.model.clone();
-        if adapter_listing::printed(Path::new(&name), self.json)? {
+        if adapter_listing::printed(name.path(), self.json)? {
             return Ok(());
         }
         if let Some(meant) = spec_meant(&name, &self.model.specs)? {
-            return spec::check(&name, &meant, &BTreeMap::new(), self.json);
+            return spec::check(&name.to_string(), &meant, &BTreeMap::new(), self.json);
         }
         let found = self.model_found()?;
         let compared = found.comparison.as_ref().is_none_or(Comparison::passed);
@@ -88,7 +89,7 @@ impl CheckCommand {
 
     /// A model that cannot be opened has faults like any other.
     fn model_found(&self) -> Result<Found, Failure> {
-        let mut found = Found { what: self.model.model.clone(), ..Found::default() };
+        let mut found = Found { what: self.model.model.to_string(), ..Found::default() };
         let template = TemplateArguments::default();
         let mut pipeline = match self.model.open_silently(&template) {
             Ok(pipeline) => pipeline,

@@ -3,6 +3,7 @@
 use crate::commands::perplexity::{bits_per_byte, divergence_rows, lines};
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
+use crate::name_or_path::NameOrPath;
 use crate::scored_text::{self, ScoredText};
 use crate::{interrupt, output, progress, report};
 use clap::Args;
@@ -23,7 +24,7 @@ pub(crate) struct CompareCommand {
     #[command(flatten)]
     model: ModelArguments,
     /// The other model
-    other: String,
+    other: NameOrPath,
     #[command(flatten)]
     text: ScoredText,
     /// Tokens of the prompt whose speed is measured; 0 = not measured
@@ -98,7 +99,7 @@ impl CompareCommand {
             let pipeline = model.open()?;
             let name = match model.quant_name() {
                 Some(quant) => format!("{} as {quant}", model.model),
-                None => model.model.clone(),
+                None => model.model.to_string(),
             };
             Ok(Opened { name, pipeline, seconds: begun.elapsed().as_secs_f64() })
         };

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::folder_plan::{FolderPlan, Texts};
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
+use crate::name_or_path::NameOrPath;
 use crate::{folder_plan, output, output_file};
 use clap::Args;
 use menagerie::convert::{Plan, Types};
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(crate) struct ConvertCommand {
     /// A folder with config.json and .safetensors files, or a reference to one
-    model: String,
+    model: NameOrPath,
     /// The GGUF file to write
     out: PathBuf,
     /// Type of the matrices: f32, f16, bf16 or q8_0 [default: as most of the folder's are stored]

@@ -5,9 +5,13 @@ use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::output;
 use clap::Args;
+use menagerie::gguf::path_text;
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::pipeline::{DeviceLine, devices};
+use menagerie::registry::RegistryError;
 use serde_json::{Value, json};
+#[cfg(feature = "hub")]
+use std::path::Path;
 
 /// Show CPU features, kernels chosen, threads and folders
 #[derive(Args)]
@@ -25,21 +29,11 @@ impl DoctorCommand {
         if self.json {
             return output::json(&report);
         }
-        let Value::Object(sections) = report else { return Ok(()) };
+        let Value::Object(sections) = &report else { return Ok(()) };
         for (name, value) in sections {
-            let text = match value {
-                Value::Array(items) if items.is_empty() => "none".to_owned(),
-                Value::Array(items) if items.iter().all(Value::is_string) => {
-                    items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-                }
-                Value::Array(items) => items.iter().map(|item| format!("\n  {}", list_line(item))).collect(),
-                Value::String(text) => text,
-                Value::Bool(yes) => if yes { "yes" } else { "no" }.to_owned(),
-                Value::Null => continue,
-                Value::Number(bytes) if name == "memory_free" => output::bytes(bytes.as_u64().unwrap_or(0)),
-                other => other.to_string(),
-            };
-            output::line(&format!("{}: {text}", name.replace('_', " ")))?;
+            if let Some(text) = section_text(name, value, &report) {
+                output::line(&format!("{}: {text}", name.replace('_', " ")))?;
+            }
         }
         Ok(())
     }
@@ -54,9 +48,9 @@ impl DoctorCommand {
             .map(|folder| {
                 let files = folder.files();
                 json!({
-                    "path": folder.path, "from": folder.kind.name(), "exists": folder.path.exists(),
+                    "path": path_text(&folder.path), "from": folder.kind.name(), "exists": folder.path.exists(),
                     "specs": files.as_ref().map(Vec::len).unwrap_or_default(),
-                    "error": files.err().map(|error| error.to_string()),
+                    "error": files.err().map(reason),
                 })
             })
             .collect();
@@ -72,10 +66,11 @@ impl DoctorCommand {
             "kernels_available": Isa::available().into_iter().map(Isa::name).collect::<Vec<_>>(),
             "kernels_chosen": cpu.isa().name(),
             "threads": cpu.pool().threads(),
-            "caches": format!("{} KiB first level, {} KiB second", cpu.caches().l1d >> 10, cpu.caches().l2 >> 10),
+            "caches": { "level_1_data": cpu.caches().l1d, "level_2": cpu.caches().l2 },
             "devices": devices().into_iter().map(device_line).collect::<Vec<_>>(),
             "memory_free": menagerie::pipeline::available_memory(),
-            "config_file": ConfigFile::location(),
+            "memory_total": menagerie::pipeline::total_memory(),
+            "config_file": ConfigFile::location().as_deref().map(path_text),
             "architectures": registry.entries().len() - faulty.len(),
             "faulty_specs": faulty,
             "spec_folders": folders,
@@ -87,6 +82,50 @@ impl DoctorCommand {
     }
 }
 
+/// A section as people read it; `None` where it is said with another one, or is not known.
+fn section_text(name: &str, value: &Value, report: &Value) -> Option<String> {
+    let bytes = |name: &str| report[name].as_u64().map(output::bytes);
+    Some(match (name, value) {
+        (_, Value::Null) | ("memory_total" | "hub_cache_free" | "own_cache_free", _) => return None,
+        ("memory_free", _) => match bytes("memory_total") {
+            Some(total) => format!("{} of {total}", bytes(name)?),
+            None => bytes(name)?,
+        },
+        ("hub_cache" | "own_cache", Value::String(path)) => match bytes(&format!("{name}_free")) {
+            Some(free) => format!("{path} ({free} free there)"),
+            None => path.clone(),
+        },
+        ("caches", caches) => {
+            let size = |name: &str| caches[name].as_u64().unwrap_or(0) >> 10;
+            format!("{} KiB first level, {} KiB second", size("level_1_data"), size("level_2"))
+        }
+        (_, Value::Array(items)) if items.is_empty() => "none".to_owned(),
+        (_, Value::Array(items)) if items.iter().all(Value::is_string) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        (_, Value::Array(items)) => items.iter().map(|item| format!("\n  {}", list_line(item))).collect(),
+        (_, Value::String(text)) => text.clone(),
+        (_, Value::Bool(yes)) => if *yes { "yes" } else { "no" }.to_owned(),
+        (_, other) => other.to_string(),
+    })
+}
+
+/// Why a spec folder cannot be read, without its name, which stands beside it.
+fn reason(error: RegistryError) -> String {
+    match error {
+        RegistryError::Folder { reason, .. } | RegistryError::NotASpec { reason, .. } => {
+            format!("cannot be read: {reason}")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Bytes that are free where a folder is, or would be made.
+#[cfg(feature = "hub")]
+fn free_space(folder: &Path) -> Option<u64> {
+    folder.ancestors().find(|folder| folder.is_dir()).and_then(|folder| fs4::available_space(folder).ok())
+}
+
 /// Where models come from and lie; `models` is null where they cannot be listed.
 #[cfg(feature = "hub")]
 fn hub_report() -> Value {
@@ -95,11 +134,13 @@ fn hub_report() -> Value {
     let environment = hub.environment();
     let models = hub.installed();
     json!({
-        "hub_cache": environment.hub_cache,
+        "hub_cache": environment.hub_cache.as_deref().map(path_text),
+        "hub_cache_free": environment.hub_cache.as_deref().and_then(free_space),
         "hub_endpoint": environment.endpoint,
         "hub_token": environment.token.is_some(),
         "hub_offline": environment.offline,
-        "own_cache": environment.own_cache,
+        "own_cache": environment.own_cache.as_deref().map(path_text),
+        "own_cache_free": environment.own_cache.as_deref().and_then(free_space),
         "models": models.as_ref().ok().map(Vec::len),
         "models_fault": models.err().map(|error| error.to_string()),
     })

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::inspected::{Inspected, Key, Tensor};
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
+use crate::name_or_path::NameOrPath;
 use crate::{output, report};
 use clap::Args;
 use menagerie::pipeline::is_recipe;
@@ -18,7 +19,7 @@ use serde_json::json;
 #[derive(Args)]
 pub(crate) struct InspectCommand {
     /// A .gguf or .safetensors file, a folder with config.json, or a model as `run` takes it
-    file: String,
+    file: NameOrPath,
     /// Only keys that match, `*` stands for any text (repeatable)
     #[arg(long, value_name = "GLOB")]
     keys: Vec<String>,
@@ -37,7 +38,7 @@ pub(crate) struct InspectCommand {
 
 impl InspectCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let path = std::path::Path::new(&self.file);
+        let path = self.file.path();
         let path = match path.exists() && !is_recipe(path) {
             true => path.to_owned(),
             false => ModelMeant::of(&self.file, &self.specs)?.path,
@@ -115,7 +116,7 @@ impl InspectCommand {
             .map(|text| format!("{} characters (--template)", text.chars().count()));
         lines.push(("chat template", template.unwrap_or_else(|| "none".to_owned())));
         lines.extend(inspected.license.clone().map(|license| ("license", license)));
-        output::line(&self.file)?;
+        output::line(&self.file.to_string())?;
         for (name, value) in lines {
             output::line(&format!("  {name:<14} {value}"))?;
         }

@@ -7,7 +7,7 @@ use crate::{output, recipe_listing, report};
 use clap::{Args, ValueEnum};
 use menagerie::registry::{Entry, Origin, RecipeEntry, Registry};
 use menagerie::spec::{Heading, nearest};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -69,12 +69,22 @@ struct Listed {
     /// What a reference is of: `hf`, `llama.cpp` or `paper`.
     proved_by: Option<String>,
     reference: Option<String>,
-    origin: String,
-    shadows: Option<String>,
+    #[serde(serialize_with = "detail")]
+    origin: Origin,
+    #[serde(serialize_with = "detail_if_any")]
+    shadows: Option<Origin>,
     notes: Vec<String>,
     error: Option<String>,
     #[serde(skip)]
     from: OriginArgument,
+}
+
+fn detail<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&origin.detail())
+}
+
+fn detail_if_any<S: Serializer>(origin: &Option<Origin>, serializer: S) -> Result<S::Ok, S::Error> {
+    origin.as_ref().map(Origin::detail).serialize(serializer)
 }
 
 /// Everything about an architecture; its whole spec is read for it.
@@ -102,8 +112,8 @@ impl Listed {
             summary: heading.summary,
             proved_by,
             reference,
-            origin: entry.origin.to_string(),
-            shadows: entry.shadows.as_ref().map(ToString::to_string),
+            origin: entry.origin.clone(),
+            shadows: entry.shadows.clone(),
             notes: entry.notes(),
             error,
             from,
@@ -173,7 +183,7 @@ impl ListCommand {
         }
         let coloured = Stream::Out.is_coloured();
         for one in good.iter().filter(|one| one.shadows.is_some()) {
-            let replaced = one.shadows.as_deref().unwrap_or_default();
+            let replaced = one.shadows.as_ref().map(Origin::noun).unwrap_or_default();
             let note = format!("{} replaces {replaced}", one.origin);
             output::line(&report::note_text(&note, coloured))?;
         }
@@ -273,7 +283,7 @@ fn print_wide(listed: &[&Listed], registry: &Registry) -> Result<(), Failure> {
             one.family.clone(),
             wide(one, registry).supports.join(", "),
             one.reference.clone().unwrap_or_default(),
-            one.origin.clone(),
+            one.origin.to_string(),
         ]
     };
     let rows: Vec<Vec<String>> = listed.iter().map(row).collect();

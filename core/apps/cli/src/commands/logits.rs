@@ -7,10 +7,11 @@ use crate::model_arguments::ModelArguments;
 use crate::output_file::{OutputFile, may_write};
 use crate::stage_arguments::StageArguments;
 use crate::{interrupt, output, report};
-use clap::Args;
+use clap::{ArgAction, Args};
 use menagerie::model::LayerHook;
 use menagerie::pipeline::{GenerateError, LogitsOptions, ScalingLog, TextPipeline, logits_by_step};
 use serde_json::json;
+use std::ffi::OsString;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,8 +40,8 @@ pub(crate) struct LogitsCommand {
     out: PathBuf,
     /// Write activations to a .safetensors file that `check --reference` reads: layers=A-B or layers=all, at=PLACE (l_out,
     /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
-    #[arg(long, num_args = 2, value_names = ["WHAT", "FILE"])]
-    capture: Vec<String>,
+    #[arg(long, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
+    capture: Vec<OsString>,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,

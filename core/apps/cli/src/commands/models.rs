@@ -5,7 +5,10 @@ use crate::model_arguments::SpecArguments;
 use crate::model_names::ModelNames;
 use crate::{interrupt, output, progress, report};
 use clap::{Args, Subcommand};
-use menagerie::hub::{CatalogFile, CatalogModel, Hub, Installed, Verdict};
+use menagerie::gguf::path_text;
+use menagerie::hub::{
+    CatalogFile, CatalogModel, Hub, HubError, Installed, Leftover, Removed, State, Verdict,
+};
 use serde_json::{Value, json};
 
 /// List, locate, remove and verify the models on this machine
@@ -20,7 +23,7 @@ pub(crate) struct ModelsCommand {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List models with name, size and source
+    /// List models with name, size and source, and what interrupted or damaged downloads left
     List,
     /// List the models that `run` and `pull` know by a short name, with size, license and quantizations
     ///
@@ -34,10 +37,20 @@ enum Action {
         /// Its name as listed
         name: String,
     },
-    /// Remove a model: every part of it, and what nothing else in the cache uses
+    /// Remove a model: every part of it, and what nothing else in the cache uses; or what a download of it left
+    ///
+    /// Nothing outside the cache is removed: where a folder of the cache is a link, the command says so and stops.
     Remove {
         /// Its name as listed
         name: String,
+    },
+    /// Remove what interrupted and damaged downloads left, and folders of repositories without any file
+    ///
+    /// An interrupted download goes on where it stopped if it is kept. What another process is fetching is kept.
+    Prune {
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Compare a model's bytes with the checksum it was published with (all models without a name)
     Verify {
@@ -60,21 +73,22 @@ impl ModelsCommand {
             None | Some(Action::List | Action::Available { .. }) => list(&hub, json),
             Some(Action::Path { name }) => {
                 let model = hub.find(&name)?;
-                if json { output::json(&model) } else { output::line(&model.path.display().to_string()) }
+                if json { output::json(&model) } else { output::line(&path_text(&model.path)) }
             }
             Some(Action::Remove { name }) => remove(&hub, &name, json),
+            Some(Action::Prune { dry_run }) => prune(&hub, dry_run, json),
             Some(Action::Verify { name }) => verify(&hub, name.as_deref(), json),
         }
     }
 }
 
 fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
-    let models = hub.installed()?;
+    let (models, leftovers) = (hub.installed()?, hub.leftovers()?);
     if json {
-        return output::json(&json!({ "models": models }));
+        return output::json(&json!({ "models": models, "leftovers": leftovers }));
     }
     if models.is_empty() {
-        return output::line(NONE);
+        output::line(NONE)?;
     }
     let row = |model: &Installed| {
         let source = match model.missing.len() {
@@ -83,7 +97,19 @@ fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
         };
         vec![model.name.clone(), output::bytes(model.bytes), source]
     };
-    output::table(&["name", "size", "source"], &models.iter().map(row).collect::<Vec<_>>())
+    let left = |leftover: &Leftover| {
+        let source = format!("{}, {}", leftover.source, leftover.state.name());
+        vec![leftover.name.clone(), output::bytes(leftover.bytes), source]
+    };
+    let rows: Vec<_> = models.iter().map(row).chain(leftovers.iter().map(left)).collect();
+    if !rows.is_empty() {
+        output::table(&["name", "size", "source"], &rows)?;
+    }
+    if !leftovers.is_empty() {
+        let note = "`menagerie pull` goes on with what is incomplete; `menagerie models prune` removes what downloads left";
+        report::note(note);
+    }
+    Ok(())
 }
 
 /// The tables of names.
@@ -111,21 +137,70 @@ fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
             model.name.clone(),
             output::bytes(default.map_or(0, |file| file.bytes)),
             labels.join(" "),
-            model.license.clone(),
+            model.license.strip_prefix("LicenseRef-").unwrap_or(&model.license).to_owned(),
         ]
     };
     output::table(&["name", "size", "quantizations", "license"], &models.iter().map(row).collect::<Vec<_>>())
 }
 
 fn remove(hub: &Hub, name: &str, json: bool) -> Result<(), Failure> {
-    let model = hub.find(name)?;
-    let removed = hub.remove(&model)?;
+    let model = match hub.find(name) {
+        Ok(model) => Some(model),
+        Err(HubError::NotInstalled { .. }) if !hub.leftovers_of(name)?.is_empty() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let mut removed = Removed { files: 0, bytes: 0 };
+    if let Some(model) = &model {
+        removed = hub.remove(model)?;
+    }
+    let own = removed.bytes;
+    for leftover in hub.leftovers_of(name)? {
+        if hub.remove_leftover(&leftover)? {
+            removed.files += usize::from(leftover.state != State::Empty);
+            removed.bytes += leftover.bytes;
+        } else if model.is_none() {
+            return Err(HubError::InUse { name: name.to_owned() }.into());
+        }
+    }
     if json {
         return output::json(&json!({ "model": model, "removed": removed }));
     }
-    let files = if removed.files == 1 { "1 file".to_owned() } else { format!("{} files", removed.files) };
-    let shared = if removed.bytes < model.bytes { "; the rest is used elsewhere" } else { "" };
-    output::line(&format!("removed {} ({files}, {} freed{shared})", model.name, output::bytes(removed.bytes)))
+    let files = output::counted(removed.files, "file");
+    let shared = match &model {
+        Some(model) if own < model.bytes => "; the rest is used elsewhere",
+        _ => "",
+    };
+    let name = model.map_or(name.to_owned(), |model| model.name);
+    output::line(&format!("removed {name} ({files}, {} freed{shared})", output::bytes(removed.bytes)))
+}
+
+fn prune(hub: &Hub, dry_run: bool, json: bool) -> Result<(), Failure> {
+    let (mut rows, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for leftover in hub.leftovers()? {
+        let taken = if dry_run { !hub.is_fetched(&leftover)? } else { hub.remove_leftover(&leftover)? };
+        let what = match (taken, dry_run) {
+            (true, false) => "removed",
+            (true, true) => "would remove",
+            (false, _) => "kept",
+        };
+        let (name, state, size) = (&leftover.name, leftover.state.name(), output::bytes(leftover.bytes));
+        let why = if taken { "" } else { ": another process is fetching it" };
+        lines.push(format!("{what} {name} ({state}, {size}){why}"));
+        bytes += if taken { leftover.bytes } else { 0 };
+        let mut row = json!(leftover);
+        row["removed"] = (taken && !dry_run).into();
+        row["in_use"] = (!taken).into();
+        rows.push(row);
+    }
+    if json {
+        return output::json(&json!({ "dry_run": dry_run, "bytes": bytes, "leftovers": rows }));
+    }
+    if lines.is_empty() {
+        return output::line("nothing is left of interrupted or damaged downloads");
+    }
+    lines.iter().try_for_each(|line| output::line(line))?;
+    let freed = if dry_run { "would be freed" } else { "freed" };
+    output::line(&format!("{} {freed}", output::bytes(bytes)))
 }
 
 fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {

@@ -3,8 +3,10 @@
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::model_names::ModelNames;
+use crate::name_or_path::NameOrPath;
 use crate::{interrupt, output, progress};
 use clap::Args;
+use menagerie::gguf::path_text;
 
 /// Fetch a model, or a newer one of the same name, check it, and print where it lies
 ///
@@ -16,7 +18,7 @@ use clap::Args;
 #[derive(Args)]
 pub(crate) struct PullCommand {
     /// smollm2, org/repo, org/repo:QUANT, org/repo@revision, hf:org/repo/file.gguf or an address of the hub
-    name: String,
+    name: NameOrPath,
     #[command(flatten)]
     specs: SpecArguments,
     /// Print JSON
@@ -34,9 +36,9 @@ impl PullCommand {
         if self.json {
             let installed = hub.installed()?.into_iter().find(|model| model.path == path);
             let none =
-                || Failure::about(path.display(), "was fetched, but is not among the installed models");
+                || Failure::about(path_text(&path), "was fetched, but is not among the installed models");
             return output::json(&installed.ok_or_else(none)?);
         }
-        output::line(&path.display().to_string())
+        output::line(&path_text(&path))
     }
 }

@@ -4,11 +4,12 @@ use crate::failure::Failure;
 use crate::folder_plan::{FolderPlan, Texts};
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
+use crate::name_or_path::NameOrPath;
 use crate::{folder_plan, interrupt, output, output_file, report};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::convert::Types;
-use menagerie::gguf::{GgmlType, GgufFile, OpenOptions};
+use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, path_text};
 use menagerie::kernels::Cpu;
 use menagerie::quantise::{FileQuantiser, Importance, PlannedTensor, Policy};
 use serde_json::json;
@@ -26,7 +27,7 @@ use std::sync::atomic::Ordering;
 pub(crate) struct QuantizeCommand {
     /// The model: a .gguf file (of several parts: the first), a folder with config.json and .safetensors files, or a name
     /// as elsewhere
-    input: String,
+    input: NameOrPath,
     /// The file to write
     out: PathBuf,
     /// The file type, in any case
@@ -90,7 +91,7 @@ impl QuantizeCommand {
                 parts.iter().map(PathBuf::as_path).chain(self.imatrix.as_deref()).collect();
             output_file::may_write(&self.out, self.force, &inputs)?;
             if output_file::is_device(&self.out) {
-                return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
+                return Err(Failure::about(path_text(&self.out), "is not a file; name one to write"));
             }
         }
         if input.is_dir() || input.extension().is_some_and(|end| end == "safetensors") {
@@ -130,7 +131,7 @@ impl QuantizeCommand {
 
     /// The matrix that was asked for, and the name of its file.
     fn importance(&self) -> Result<(String, Option<Importance>), Failure> {
-        let name = self.imatrix.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let name = self.imatrix.as_ref().map(|path| path_text(path)).unwrap_or_default();
         Ok((name, self.imatrix.as_deref().map(Importance::open).transpose()?))
     }
 
@@ -176,7 +177,7 @@ impl QuantizeCommand {
                 })
             };
             return output::json(&json!({
-                "input": self.input, "out": (!self.dry_run).then(|| self.out.display().to_string()),
+                "input": self.input, "out": (!self.dry_run).then(|| path_text(&self.out)),
                 "file_type": self.policy()?.file_type().to_string(),
                 "bytes_before": before, "bytes": after,
                 "bits_per_weight_before": bits(before), "bits_per_weight": bits(after),
@@ -201,7 +202,7 @@ impl QuantizeCommand {
         }
         output::line(&format!(
             "{}: {} ({:.2} bits per weight: {}), from {} ({:.2})",
-            if self.dry_run { "would be".to_owned() } else { self.out.display().to_string() },
+            if self.dry_run { "would be".to_owned() } else { path_text(&self.out) },
             output::bytes(after),
             bits(after),
             kinds(planned),

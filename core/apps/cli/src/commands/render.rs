@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
+use crate::name_or_path::NameOrPath;
 use crate::template_arguments::{TemplateArguments, advice, note_without_effect, read_list};
 use crate::{output, report};
 use clap::Args;
@@ -11,7 +12,6 @@ use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOption
 use menagerie::pipeline::{self, GivenTemplate, KeyOptions, LoadOptions, ResolvedFile, tokenizer_tables};
 use menagerie::registry::GGUFArchitecture;
 use serde_json::Value;
-use std::path::Path;
 
 /// Show the prompt that a chat template makes of messages
 ///
@@ -22,7 +22,7 @@ use std::path::Path;
 pub(crate) struct RenderCommand {
     /// [MODEL] MESSAGES.json
     #[arg(required = true, num_args = 1..=2, value_names = ["MODEL", "MESSAGES.json"])]
-    files: Vec<String>,
+    files: Vec<NameOrPath>,
     /// Do not end the prompt where the assistant begins to speak
     #[arg(long)]
     no_generation_prompt: bool,
@@ -44,8 +44,7 @@ impl RenderCommand {
                 return Err(Failure::Usage("expected MODEL MESSAGES.json, or --chat-template".to_owned()));
             }
         };
-        let messages =
-            read_list(Path::new(messages), "messages")?.into_iter().map(joined).collect::<Vec<_>>();
+        let messages = read_list(messages.path(), "messages")?.into_iter().map(joined).collect::<Vec<_>>();
         if let Some(index) = messages.iter().position(says_nothing) {
             return Err(no_content(index));
         }
@@ -69,7 +68,7 @@ impl RenderCommand {
     }
 
     /// The template given by hand, the file's, or that of the spec of its architecture.
-    fn of_model(&self, model: &str, given: Option<GivenTemplate>) -> Result<ChatTemplate, Failure> {
+    fn of_model(&self, model: &NameOrPath, given: Option<GivenTemplate>) -> Result<ChatTemplate, Failure> {
         let meant = ModelMeant::of(model, &self.specs)?;
         let file = open_model(&meant.path, true)?;
         let registry = self.specs.registry()?;

@@ -7,6 +7,7 @@ use crate::key_setting::key_setting;
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::{ModelMeant, recipe_meant};
 use crate::model_summary;
+use crate::name_or_path::NameOrPath;
 use crate::output::{self, bytes as readable_bytes};
 use crate::plugin_parts;
 use crate::recipe_listing;
@@ -23,7 +24,6 @@ use menagerie::registry::{Entry, RecipeEntry, Registry};
 use menagerie::spec::{KeyValue, Provenance, layer_ranges};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// Show an architecture, or what it makes of a model's file
 ///
@@ -33,7 +33,7 @@ use std::path::Path;
 #[derive(Args)]
 pub(crate) struct ShowCommand {
     /// Id of an architecture, a spec's file, a model, a recipe or an adapter
-    what: String,
+    what: NameOrPath,
     /// Load although nothing reads this metadata key (repeatable)
     #[arg(long, value_name = "KEY")]
     accept_unread: Vec<String>,
@@ -64,7 +64,7 @@ pub(crate) struct ShowCommand {
 
 impl ShowCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        if adapter_listing::printed(Path::new(&self.what), self.json)? {
+        if adapter_listing::printed(self.what.path(), self.json)? {
             return Ok(());
         }
         if let Some(meant) = spec_meant(&self.what, &self.specs)? {
@@ -81,16 +81,14 @@ impl ShowCommand {
 
     /// A word that is neither a file nor a model may be an architecture misspelt.
     fn unknown(&self, failure: Failure) -> Failure {
-        if self.what.contains(['/', '.']) {
-            return failure;
-        }
+        let Some(what) = self.what.name().filter(|what| !what.contains(['/', '.'])) else { return failure };
         let names = architecture_names();
-        let scored = names.iter().map(|name| (strsim::jaro_winkler(&self.what, name), name));
+        let scored = names.iter().map(|name| (strsim::jaro_winkler(what, name), name));
         let best = scored.filter(|(score, _)| *score > 0.7).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, nearest)) = best else { return failure };
         Failure::Failed(format!(
             "`{}` is no architecture, no file and no model; the nearest architecture is `{nearest}`",
-            self.what
+            what
         ))
         .with_help("menagerie list shows architectures, menagerie models what is on this machine")
     }
@@ -157,7 +155,7 @@ pub(crate) fn print_architecture(entry: &Entry, merged: bool, as_json: bool) -> 
         let text = if merged { spec.merged() } else { entry.text().to_owned() };
         return output::json(&json!({
             "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
-            "origin": entry.origin.to_string(), "truth": spec.truth(), "supports": spec.features(),
+            "origin": entry.origin.detail(), "truth": spec.truth(), "supports": spec.features(),
             "document": spec.document(), "text": text,
         }));
     }
@@ -265,7 +263,7 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
         "file": resolved.file_name(),
         "name": resolved.file.name(),
         "architecture": resolved.config().architecture,
-        "origin": resolved.origin.to_string(),
+        "origin": resolved.origin.detail(),
         "plugins": plugin_parts::parts_of(resolved.config()),
         "truth": resolved.spec.truth(),
         "parameters": assembly.parameters(),

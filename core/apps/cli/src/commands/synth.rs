@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
 use crate::spec_reference::spec_needed;
 use crate::{interrupt, output, output_file};
 use clap::Args;
@@ -24,7 +25,7 @@ const SHAPES: &str = include_str!("shapes.json");
 #[derive(Args)]
 pub(crate) struct SynthCommand {
     /// Id of the architecture (`list` shows them), or a spec's file
-    spec: String,
+    spec: NameOrPath,
     /// The file to write
     out: Option<PathBuf>,
     /// Name of a shape, or key=value (repeatable)

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
+use crate::name_or_path::NameOrPath;
 use crate::{output, prompt, report};
 use clap::Args;
 use menagerie::assembly::HfModel;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(crate) struct TokenizeCommand {
     /// A .gguf file, a folder with config.json, smollm2, org/repo, org/repo:QUANT or hf:org/repo/file.gguf
-    model: String,
+    model: NameOrPath,
     /// The text, - for standard input [default: standard input]
     text: Option<String>,
     /// Read the text from a file

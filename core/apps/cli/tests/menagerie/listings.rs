@@ -122,7 +122,10 @@ fn doctor_names_what_is_wrong() {
     std::fs::create_dir(home.path().join("menagerie.d")).unwrap();
     std::fs::write(home.path().join("menagerie.d/broken.toml"), "schema = 1\n").unwrap();
     let out = menagerie(home.path(), &["doctor"]).good();
-    assert!(out.contains("(data folder): spec folder "), "{out}");
+    // U28: the folder is named once.
+    let folder = data.join("specs").display().to_string();
+    assert_eq!(out.matches(&folder).count(), 1, "{out}");
+    assert!(out.contains(&format!("  {folder} (data folder): cannot be read: ")), "{out}");
     assert!(out.contains("faulty specs: broken") && out.contains("memory free: "), "{out}");
     assert!(out.contains("(project folder): 1 spec\n"), "{out}");
     let list = menagerie(home.path(), &["list"]).good();
@@ -145,34 +148,60 @@ fn doctor_and_completions() {
     assert!(menagerie(home.path(), &["models"]).good().contains("pull smollm2"));
 }
 
-/// P25: what the scripts of `completions` ask for has names of architectures, models, shapes and quantisations.
+/// U28: numbers are numbers, and people see where there is room.
 #[test]
-fn completions_know_names() {
+fn doctor_measures_memory_and_disks() {
     let home = tempfile::tempdir().unwrap();
-    chat_model(home.path());
-    let offered = |words: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_menagerie"));
-        command.args(["--", "menagerie"]).args(words).current_dir(home.path()).env_clear();
-        command.env("HOME", home.path()).env("COMPLETE", "fish");
-        super::call(command).good()
-    };
-    assert!(offered(&["show", "qwen3m"]).contains("qwen3moe"));
-    assert!(offered(&["run", "chan"]).contains("changed.gguf"));
-    assert!(offered(&["synth", "llama", "--quant", "Q4_K"]).contains("Q4_K_M"));
-    assert!(offered(&["synth", "llama", "--shape", "llama-3"]).contains("llama-3.2-1b"));
-    assert!(offered(&["ru"]).contains("run"));
+    let report: serde_json::Value =
+        serde_json::from_str(&menagerie(home.path(), &["doctor", "--json"]).good()).unwrap();
+    let number = |pointer: &str| report.pointer(pointer).and_then(serde_json::Value::as_u64).unwrap();
+    for pointer in ["/caches/level_1_data", "/caches/level_2"] {
+        assert!(number(pointer) >= 4096, "{pointer}: {report}");
+    }
+    let text = menagerie(home.path(), &["doctor"]).good();
+    assert!(
+        text.contains(&format!("caches: {} KiB first level, ", number("/caches/level_1_data") >> 10)),
+        "{text}"
+    );
+    #[cfg(target_os = "linux")]
+    {
+        let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+        let kilobytes: u64 = total.split_whitespace().next().unwrap().parse().unwrap();
+        assert_eq!(number("/memory_total"), kilobytes * 1024);
+        assert!(number("/memory_free") <= number("/memory_total"), "{report}");
+        assert!(
+            text.lines().any(|line| line.starts_with("memory free: ") && line.contains(" of ")),
+            "{text}"
+        );
+    }
+    #[cfg(feature = "hub")]
+    {
+        assert!(number("/hub_cache_free") > 0 && number("/own_cache_free") > 0, "{report}");
+        assert!(
+            text.lines().any(|line| line.starts_with("hub cache: ") && line.ends_with(" free there)")),
+            "{text}"
+        );
+    }
 }
 
+/// U25: the crate that a spec was built from means nothing to whoever runs models.
 #[test]
-fn the_manual_is_a_page_for_man() {
+fn what_is_built_in_is_called_so() {
     let home = tempfile::tempdir().unwrap();
-    let page = menagerie(home.path(), &["man"]).good();
-    assert!(page.contains(".TH") && page.contains("MENAGERIE_CONFIG"), "{page}");
-    let page = menagerie(home.path(), &["man", "run"]).good();
-    assert!(page.contains(".TH menagerie\\-run") || page.contains(".TH menagerie-run"), "{page}");
-    assert!(page.contains("top\\-p"), "{page}");
-    menagerie(home.path(), &["man", "nosuch"]).refused_with(&["nosuch"]);
-    assert!(menagerie(home.path(), &["version"]).good().contains("kernels here"));
+    let model = fixture("base/llama/model-f32.gguf");
+    for arguments in [
+        &["show", "qwen3"][..],
+        &["show", model.to_str().unwrap()],
+        &["list", "--wide"],
+        &["list", "--search", "qwen3"],
+    ] {
+        let out = menagerie(home.path(), arguments).good();
+        assert!(!out.contains("menagerie-"), "{arguments:?}: {out}");
+    }
+    assert!(menagerie(home.path(), &["show", "qwen3"]).good().contains("\nfrom built in\n"));
+    // Programs that ask for JSON may want to know.
+    assert!(menagerie(home.path(), &["show", "qwen3", "--json"]).good().contains("menagerie-qwen3"));
 }
 
 /// P1: a spec is shown with all that it extends, and where each line is from.

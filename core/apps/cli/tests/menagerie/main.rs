@@ -9,6 +9,7 @@ mod batch_vectors;
 mod batches;
 mod captures;
 mod chat;
+mod completions;
 mod control_vectors;
 mod defaults;
 mod embed;
@@ -18,7 +19,10 @@ mod hooks;
 #[cfg(feature = "hub")]
 mod hub;
 mod inspects;
+#[cfg(feature = "hub")]
+mod leftovers;
 mod listings;
+mod manual;
 mod messages;
 mod metrics;
 mod mixtures;
@@ -30,6 +34,8 @@ mod outputs;
 mod plugins;
 mod prompts;
 mod quality;
+#[cfg(target_os = "linux")]
+mod raw_paths;
 mod recipe_files;
 mod recipes;
 mod signals;
@@ -44,6 +50,7 @@ mod states;
 mod templates;
 #[cfg(target_os = "linux")]
 mod terminals;
+mod unknown_names;
 mod written_folders;
 
 use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedValue};

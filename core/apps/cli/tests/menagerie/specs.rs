@@ -55,7 +55,7 @@ fn a_named_file_may_extend_what_it_replaces() {
     let model = fixture("base/llama/model-f32.gguf");
     let run = ["run", model.to_str().unwrap(), "a", "--raw", "-n", "1"];
     let call = menagerie(home.path(), &[&run[..], &["--spec", "llama.toml"]].concat());
-    assert!(call.err.contains("llama.toml (--spec), which replaces built-in"), "{}", call.err);
+    assert!(call.err.contains("llama.toml (--spec), which replaces the built-in one"), "{}", call.err);
     call.good();
     // In a folder it is passed over with a note, and nothing is switched off.
     let call = menagerie(home.path(), &[&run[..], &["--spec-dir", "."]].concat());

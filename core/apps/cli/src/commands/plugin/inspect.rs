@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::plugin_arguments::lock;
 use clap::Args;
-use menagerie::plugin_host::{inspect, sha256_of};
+use menagerie::gguf::path_text;
+use menagerie::plugin_host::{Panics, inspect, sha256_of};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -29,26 +30,28 @@ impl InspectCommand {
         let trust = locked(&lock, &found.id, &sha256);
         if self.json {
             let mut value = json!(found);
-            value["file"] = json!(self.file);
+            value["file"] = json!(path_text(&self.file));
             value["sha256"] = json!(sha256);
             value["lock"] = json!(trust);
             return output::json(&value);
         }
         let listed =
             |names: &[String]| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        let panics = json!(found.panics);
+        let aborts = if found.panics == Panics::Abort { "end the process" } else { "" };
         let rows = [
+            // Of what a plugin leaves empty there is nothing to say: one in C has no SDK, and no panics.
             ("plugin", format!("{} {}", found.id, found.version)),
             ("plugin ABI", found.abi.clone()),
-            ("SDK", if found.sdk.is_empty() { "none".to_owned() } else { found.sdk.clone() }),
+            ("SDK", found.sdk.clone()),
             ("built with", found.toolchain.clone()),
             ("built for", found.target.clone()),
             ("needs", listed(&found.capabilities)),
             ("instructions", listed(&found.cpu_features)),
-            ("panics", panics.as_str().unwrap_or_default().to_owned()),
+            ("panics", aborts.to_owned()),
             ("SHA-256", sha256),
             ("plugins.lock", trust.to_owned()),
         ];
-        rows.iter().try_for_each(|(name, value)| output::line(format!("{name:<13} {value}").trim_end()))
+        let said = rows.iter().filter(|(_, value)| !value.is_empty());
+        said.map(|(name, value)| output::line(&format!("{name:<13} {value}"))).collect()
     }
 }

@@ -5,6 +5,7 @@ use crate::plugin_arguments::{PluginArguments, lock};
 use crate::report;
 use crate::{output, style::Stream};
 use clap::Args;
+use menagerie::gguf::path_text;
 use menagerie::plugin_host::{Location, Lock, Plugin, PluginError, plugins};
 use serde_json::{Value, json};
 
@@ -76,7 +77,7 @@ fn as_json(plugin: &Plugin, lock: &Lock) -> Value {
     };
     let components: Vec<Value> = components.iter().map(component).collect();
     let mut value = json!(inspected);
-    value["file"] = json!(file);
+    value["file"] = json!(file.map(|file| path_text(file)));
     value["sha256"] = json!(file.map(|_| sha256));
     value["lock"] = json!(file.map(|_| locked(lock, &inspected.id, sha256)));
     value["components"] = json!(components);
@@ -86,5 +87,5 @@ fn as_json(plugin: &Plugin, lock: &Lock) -> Value {
 }
 
 fn refused_json(error: &PluginError) -> Value {
-    json!({ "file": error.source, "reason": error.fault.to_string() })
+    json!({ "file": path_text(&error.source), "reason": error.fault.to_string() })
 }

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use clap::{Args, ValueEnum};
+use menagerie::gguf::path_text;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -156,7 +157,7 @@ impl NewCommand {
     fn said(&self, folder: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
         if self.json {
             let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
-            return output::json(&json!({ "id": self.id, "folder": folder, "files": names }));
+            return output::json(&json!({ "id": self.id, "folder": path_text(folder), "files": names }));
         }
         output::line(&format!("wrote {} ({})", folder.display(), output::counted(files.len(), "file")))?;
         output::line(&format!(

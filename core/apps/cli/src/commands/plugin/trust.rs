@@ -5,6 +5,7 @@ use crate::output;
 use crate::plugin_arguments::lock;
 use clap::Args;
 use menagerie::gguf::AtomicFile;
+use menagerie::gguf::path_text;
 use menagerie::plugin_host::{Lock, inspect, sha256_of};
 use serde_json::json;
 use std::io::Write;
@@ -30,7 +31,8 @@ impl TrustCommand {
         let before = lock.set(&found.id, &sha256);
         write(&lock, &path)?;
         if self.json {
-            let value = json!({ "id": found.id, "sha256": sha256, "before": before, "lock": path });
+            let value =
+                json!({ "id": found.id, "sha256": sha256, "before": before, "lock": path_text(&path) });
             return output::json(&value);
         }
         let replaced = match before {

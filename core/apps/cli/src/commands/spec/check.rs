@@ -3,6 +3,7 @@
 use crate::commands::synth::parse_value;
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
 use crate::report::{self, Finding};
 use crate::spec_reference::{SpecMeant, spec_needed};
 use crate::style::Stream;
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 #[derive(Args)]
 pub(crate) struct SpecCheckCommand {
     /// Id of an architecture, or a spec's file
-    spec: String,
+    spec: NameOrPath,
     /// A key of the tiny model, where the spec needs another than is made up (repeatable): KEY=VALUE, KEY=[1,0,1,0]
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     key: Vec<(String, String)>,
@@ -40,7 +41,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 impl SpecCheckCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let keys = self.key.iter().map(|(key, value)| (key.clone(), parse_value(value))).collect();
-        check(&self.spec, &spec_needed(&self.spec, &self.specs)?, &keys, self.json)
+        check(&self.spec.to_string(), &spec_needed(&self.spec, &self.specs)?, &keys, self.json)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
 use crate::output;
 use crate::spec_reference::spec_needed;
 use clap::Args;
@@ -16,9 +17,9 @@ use std::collections::BTreeMap;
 #[derive(Args)]
 pub(crate) struct DiffCommand {
     /// Id of an architecture, or a spec's file
-    first: String,
+    first: NameOrPath,
     /// Id of another, or its file
-    second: String,
+    second: NameOrPath,
     /// Also what is said for Hugging Face directories
     #[arg(long)]
     hf: bool,
@@ -58,7 +59,7 @@ impl DiffCommand {
     }
 
     /// What a spec states, in its order.
-    fn stated(&self, name: &str) -> Result<Vec<Stated>, Failure> {
+    fn stated(&self, name: &NameOrPath) -> Result<Vec<Stated>, Failure> {
         let spec = spec_needed(name, &self.specs)?.spec()?;
         let mut left_out = vec!["architecture.", "truth."];
         if !self.hf {

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::{SpecArguments, locate};
+use crate::name_or_path::NameOrPath;
 use crate::output_file::OutputFile;
 use crate::{interrupt, output, report};
 use clap::Args;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 #[derive(Args)]
 pub(crate) struct NewCommand {
     /// A GGUF file, or any name of one that `run` takes
-    model: String,
+    model: NameOrPath,
     /// Write the draft to this file instead of standard output; it must be called ID.toml
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,

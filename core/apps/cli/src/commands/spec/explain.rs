@@ -4,6 +4,7 @@ use crate::block_outline::{Outline, Step, bare};
 use crate::block_svg::svg;
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
 use crate::output;
 use crate::output_file::OutputFile;
 use crate::spec_reference::spec_needed;
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub(crate) struct ExplainCommand {
     /// Id of an architecture, or a spec's file
-    spec: String,
+    spec: NameOrPath,
     /// Write a diagram of one block
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,

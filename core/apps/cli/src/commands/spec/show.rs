@@ -3,6 +3,7 @@
 use crate::commands::show::print_architecture;
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
+use crate::name_or_path::NameOrPath;
 use crate::spec_reference::spec_needed;
 use clap::Args;
 
@@ -10,7 +11,7 @@ use clap::Args;
 #[derive(Args)]
 pub(crate) struct SpecShowCommand {
     /// Id of an architecture, or a spec's file
-    spec: String,
+    spec: NameOrPath,
     /// With all that it extends laid under it, and where each line is from
     #[arg(long)]
     merged: bool,

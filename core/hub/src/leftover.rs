@@ -1,0 +1,163 @@
+//! [`Leftover`]: what downloads that were interrupted or damaged left on this machine.
+
+use crate::cache::{RepositoryCache, below, entries, is_folder, remove_if_there};
+use crate::lock::FileLock;
+use crate::store::as_text;
+use crate::{Environment, HubError};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Whether a model, or what was fetched of one, can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Everything of it is here.
+    Complete,
+    /// Something of it is missing; a pull fetches it.
+    Incomplete,
+    /// Its bytes are not those that were promised.
+    Damaged,
+    /// A folder without any file of a model.
+    Empty,
+}
+
+impl State {
+    /// The state in one word, as JSON has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Incomplete => "incomplete",
+            Self::Damaged => "damaged",
+            Self::Empty => "empty",
+        }
+    }
+}
+
+/// A file or folder that a download left and that is no model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leftover {
+    /// What to type to remove it: `org/repo`, or a short name. Several leftovers may share it.
+    pub name: String,
+    /// Where it lies.
+    #[serde(serialize_with = "as_text")]
+    pub path: PathBuf,
+    /// Bytes of it.
+    pub bytes: u64,
+    /// `package` or `hub`.
+    pub source: &'static str,
+    /// What is wrong with it; never [`State::Complete`].
+    pub state: State,
+    #[serde(skip)]
+    place: Place,
+}
+
+/// What it is part of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Beside the blob of this ETag in a repository of the hub cache.
+    Blob { id: String, etag: String },
+    /// The folder of a repository of the hub cache.
+    Repository { id: String },
+    /// In the folder of a package's model.
+    Package,
+}
+
+/// Endings of files beside blobs: ours, and those of HF's tools.
+const ENDINGS: [(&str, State); 3] =
+    [(".part", State::Incomplete), (".incomplete", State::Incomplete), (".bad", State::Damaged)];
+
+/// Every leftover, by name.
+///
+/// # Errors
+/// The cache is there and cannot be read.
+pub(crate) fn leftovers(environment: &Environment) -> Result<Vec<Leftover>, HubError> {
+    let mut found = Vec::new();
+    for (id, cache) in RepositoryCache::all(environment)? {
+        for path in cache.fetched()? {
+            let Some((etag, state)) = unfinished(&path) else { continue };
+            let place = Place::Blob { id: id.clone(), etag };
+            found.push(Leftover::new(id.clone(), path, "hub", state, place));
+        }
+        if cache.is_empty() {
+            let place = Place::Repository { id: id.clone() };
+            found.push(Leftover::new(id, cache.folder().to_owned(), "hub", State::Empty, place));
+        }
+    }
+    if let Some(own) = &environment.own_cache {
+        for folder in entries(&own.join("models"))?.into_iter().filter(|path| is_folder(path)) {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            for path in entries(&folder)? {
+                let state = match path.file_name().and_then(|name| name.to_str()) {
+                    Some(".pull") => State::Incomplete,
+                    Some(file) if file.ends_with(".bad") => State::Damaged,
+                    _ => continue,
+                };
+                found.push(Leftover::new(name.clone(), path, "package", state, Place::Package));
+            }
+        }
+    }
+    found.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    Ok(found)
+}
+
+/// The ETag and state of a file beside blobs that is not whole.
+fn unfinished(path: &Path) -> Option<(String, State)> {
+    let name = path.file_name()?.to_str()?;
+    let (etag, state) =
+        ENDINGS.iter().find_map(|(ending, state)| Some((name.strip_suffix(ending)?, *state)))?;
+    // HF's tools may put a name of their own between both: `ETAG.NAME.incomplete`.
+    let etag = if name.ends_with(".incomplete") { etag.split('.').next().unwrap_or(etag) } else { etag };
+    Some((etag.to_owned(), state))
+}
+
+impl Leftover {
+    fn new(name: String, path: PathBuf, source: &'static str, state: State, place: Place) -> Self {
+        let files = if is_folder(&path) { below(&path).1 } else { vec![path.clone()] };
+        let bytes = files.iter().filter_map(|file| file.symlink_metadata().ok());
+        let bytes = bytes.filter(|own| !own.is_symlink()).map(|own| own.len()).sum();
+        Self { name, path, bytes, source, state, place }
+    }
+
+    /// The file that whoever fetches it has locked; `None` for a repository, which has one for each blob.
+    fn lock(&self, environment: &Environment) -> Result<Option<PathBuf>, HubError> {
+        Ok(match &self.place {
+            Place::Blob { id, etag } => Some(RepositoryCache::of(environment, id)?.lock_file(etag)),
+            Place::Package => Some(self.path.with_file_name(".lock")),
+            Place::Repository { .. } => None,
+        })
+    }
+
+    /// Whether another process fetches it at the moment.
+    ///
+    /// # Errors
+    /// [`HubError::NoHome`].
+    pub(crate) fn is_fetched(&self, environment: &Environment) -> Result<bool, HubError> {
+        match (self.lock(environment)?, &self.place) {
+            (Some(lock), _) => Ok(FileLock::is_held(&lock)),
+            (None, Place::Repository { id }) => Ok(RepositoryCache::of(environment, id)?.is_fetched()),
+            (None, _) => Ok(false),
+        }
+    }
+
+    /// Removes it, and the repository's folder if nothing is left in it; `false` where another process fetches it: then
+    /// nothing is touched.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub(crate) fn remove(&self, environment: &Environment) -> Result<bool, HubError> {
+        if let Some(lock) = self.lock(environment)? {
+            let Some(_held) = FileLock::try_acquire(&lock)? else { return Ok(false) };
+            if is_folder(&self.path) {
+                std::fs::remove_dir_all(&self.path).map_err(HubError::io(&self.path))?;
+            } else {
+                remove_if_there(&self.path)?;
+            }
+        } else if self.is_fetched(environment)? {
+            return Ok(false);
+        }
+        if let Place::Blob { id, .. } | Place::Repository { id } = &self.place {
+            RepositoryCache::of(environment, id)?.remove_if_empty();
+        }
+        Ok(true)
+    }
+}
