@@ -186,6 +186,15 @@ fn a_norm_in_c_computes_what_the_built_in_one_does() {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let checked = json(menagerie(home.path(), &["plugin", "check", "plugins/libc_norm.so", "--json"]));
     assert_eq!((&checked["plugin"]["sdk"], &checked["components"][0]["passed"]), (&"".into(), &true.into()));
+    // U25: nothing is said of what it does not say of itself.
+    let inspected = menagerie(home.path(), &["plugin", "inspect", "plugins/libc_norm.so"]).good();
+    let names: Vec<&str> = inspected.lines().map(|line| line[..13].trim_end()).collect();
+    assert_eq!(
+        names,
+        ["plugin", "plugin ABI", "built with", "needs", "SHA-256", "plugins.lock"],
+        "{inspected}"
+    );
+    assert!(inspected.lines().all(|line| line.len() > 14), "{inspected}");
 
     let spec = "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"llama\"\n\n[truth]\nreference = \"paper\"\n\
                 source = \"this test\"\ncovers = \"this test\"\n\n[norm]\nkind = \"menagerie/c-norm:rms\"\n\

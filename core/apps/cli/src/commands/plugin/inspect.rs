@@ -35,22 +35,26 @@ impl InspectCommand {
             value["lock"] = json!(trust);
             return output::json(&value);
         }
-        let listed =
-            |names: &[String]| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-        let aborts = if found.panics == Panics::Abort { "end the process" } else { "" };
+        // A plugin without the SDK is not in Rust: it has no panics.
+        let panics = match found.panics {
+            Panics::Abort => "end the process",
+            Panics::Unwind if found.sdk.is_empty() => "",
+            Panics::Unwind => "are caught",
+        };
+        let needs = if found.capabilities.is_empty() { "nothing" } else { &found.capabilities.join(", ") };
         let rows = [
-            // Of what a plugin leaves empty there is nothing to say: one in C has no SDK, and no panics.
             ("plugin", format!("{} {}", found.id, found.version)),
             ("plugin ABI", found.abi.clone()),
             ("SDK", found.sdk.clone()),
             ("built with", found.toolchain.clone()),
             ("built for", found.target.clone()),
-            ("needs", listed(&found.capabilities)),
-            ("instructions", listed(&found.cpu_features)),
-            ("panics", aborts.to_owned()),
+            ("needs", needs.to_owned()),
+            ("instructions", found.cpu_features.join(", ")),
+            ("panics", panics.to_owned()),
             ("SHA-256", sha256),
             ("plugins.lock", trust.to_owned()),
         ];
+        // Of what a plugin leaves empty there is nothing to say.
         let said = rows.iter().filter(|(_, value)| !value.is_empty());
         said.map(|(name, value)| output::line(&format!("{name:<13} {value}"))).collect()
     }
