@@ -23,30 +23,46 @@ impl Queue<'_> {
     /// What goes wrong with one task is its result, and the others go on; cancellation is an outcome.
     pub fn step<R: EventResponse>(&mut self, mut sink: impl FnMut(Ticket, Event) -> R) -> Vec<Ended> {
         let mut stopped = std::mem::take(&mut self.stopped);
-        let ended = self.advance(&mut |ticket, event| {
-            if !stopped.contains(&ticket.0) && sink(ticket, event).flow().is_break() {
-                stopped.insert(ticket.0);
-            }
-        });
+        for part in [Self::begin_step, Self::compute_step] {
+            part(self, &mut |ticket, event| {
+                if !stopped.contains(&ticket.0) && sink(ticket, event).flow().is_break() {
+                    stopped.insert(ticket.0);
+                }
+            });
+            self.cancelled.extend(&stopped);
+        }
+        let ended = self.take_ended();
         for (ticket, _) in &ended {
             stopped.remove(&ticket.0);
         }
-        self.cancelled.extend(&stopped);
         self.stopped = stopped;
         ended
     }
 
-    fn advance(&mut self, sink: &mut dyn FnMut(Ticket, Event)) -> Vec<Ended> {
+    /// What comes before the computation: ends what is cancelled, begins what can begin, and gives the first token of prompts
+    /// whose logits are held.
+    pub(crate) fn begin_step(&mut self, sink: &mut dyn FnMut(Ticket, Event)) {
         self.steps += 1;
         self.end_cancelled(sink);
         self.admit();
         while let Some(step) = self.known() {
             self.answer(step, sink);
         }
+    }
+
+    /// The computation, of what was not stopped meanwhile.
+    pub(crate) fn compute_step(&mut self, sink: &mut dyn FnMut(Ticket, Event)) {
+        if !self.cancelled.is_empty() {
+            self.end_cancelled(sink);
+        }
         if let Some(step) = self.compute() {
             self.pick(&step);
             self.answer(step, sink);
         }
+    }
+
+    /// The tasks that ended since the last call.
+    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
         std::mem::take(&mut self.ended)
     }
 }

@@ -83,8 +83,12 @@ impl<'s> Events<'s> {
     }
 
     fn advance(&mut self) {
-        let pending = &mut self.pending;
-        for (_, result) in self.queue.step(|_, event| pending.push_back(event)) {
+        let mut note = |_, event| self.pending.push_back(event);
+        self.queue.begin_step(&mut note);
+        if self.pending.is_empty() {
+            self.queue.compute_step(&mut |_, event| self.pending.push_back(event));
+        }
+        for (_, result) in self.queue.take_ended() {
             self.result = Some(result);
         }
     }

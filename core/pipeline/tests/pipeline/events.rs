@@ -148,6 +148,19 @@ fn a_stopped_session_answers_with_the_same_bits() {
     assert!(outcomes[4] > outcomes[2] && outcomes[4] < whole.len(), "{outcomes:?}");
 }
 
+/// The logits after a prompt that was answered before are held: its first token costs no step.
+#[test]
+fn a_break_at_the_first_token_gives_one_token() {
+    let mut session = session(&saying_abc(), 64);
+    for _ in 0..2 {
+        let outcome = session.generate(&PROMPT, &Request::greedy(20), |event| match event {
+            Event::Token { .. } => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        assert_eq!(outcome.unwrap().tokens, ids("a"));
+    }
+}
+
 #[test]
 fn a_break_ends_that_task_of_a_queue_alone() {
     let model = saying_abc();
