@@ -41,8 +41,9 @@ struct Source {
 }
 
 fn sources() -> Vec<Source> {
-    let files =
-        ["core", "architectures", "tests"].into_iter().flat_map(|folder| rust_files(&root().join(folder)));
+    let files = ["core", "architectures", "plugins", "tests"]
+        .into_iter()
+        .flat_map(|folder| rust_files(&root().join(folder)));
     files.map(read).collect()
 }
 

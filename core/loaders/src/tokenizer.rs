@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod bpe;
+mod budget;
 mod build;
 mod byte_letters;
 mod char_class;
@@ -19,6 +20,7 @@ mod kind;
 mod longest;
 mod merges;
 mod prefixes;
+pub(crate) mod regex_room;
 mod special;
 mod splitter;
 mod spm;
@@ -37,7 +39,7 @@ use std::sync::Arc;
 
 use gguf_file::Metadata;
 
-pub use codec::{CodecKind, CodecToken, CodecVocabulary, TextCodec, add_codec, added_codecs};
+pub use codec::{CodecKind, CodecTaken, CodecToken, CodecVocabulary, TextCodec, add_codec, added_codecs};
 pub use decoder::{TextDecoder, TextDecoderOptions};
 pub use error::TokenizerError;
 pub use kind::TokenKind;
@@ -46,6 +48,7 @@ pub use special::Special;
 use crate::segment::Segment;
 use crate::tables::TokenizerTables;
 use algorithm::{Algorithm, Before, Leading};
+use budget::Budget;
 use build::Build;
 use framing::Framing;
 use special::{Fragment, SpecialTokens, Trust};
@@ -151,20 +154,21 @@ impl Tokenizer {
 
     fn encode_fragments(&self, text: &str, trust: Trust<'_>) -> Result<Vec<u32>, TokenizerError> {
         let vocabulary = &self.parts.vocabulary;
+        let budget = Budget::of(text);
         let mut ids = Vec::with_capacity(text.len() / 3);
         if let Algorithm::Staged(staged) = &self.parts.algorithm {
-            staged.encode(vocabulary, text, trust, &mut ids)?;
+            staged.encode(vocabulary, text, trust, &budget, &mut ids)?;
             return Ok(ids);
         }
         let mut before = Before::Start;
-        for fragment in self.parts.special.partition(vocabulary, text, trust) {
+        for fragment in self.parts.special.partition(vocabulary, text, trust, &budget)? {
             before = match fragment {
                 Fragment::Token(id) => {
                     ids.push(id);
                     Before::Start
                 }
                 Fragment::Text(part) => {
-                    self.parts.algorithm.encode(vocabulary, part, before, &mut ids)?;
+                    self.parts.algorithm.encode(vocabulary, part, before, &budget, &mut ids)?;
                     Before::Text
                 }
             };

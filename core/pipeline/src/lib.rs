@@ -91,6 +91,7 @@ pub use mixture::{
     GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
     GivenMixture, LayerGate,
 };
+pub use named::NameTaken;
 pub use output::{Step, StepOutput};
 pub use perplexity::{
     Against, BaseReader, BaseText, BaseWriter, Divergence, Estimate, PerplexityOptions, PerplexityProgress,

@@ -2,6 +2,20 @@
 
 use menagerie_spec::nearest;
 
+/// A sampler or hook of this name is there already.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} `{name}` is registered twice, by {first} and by {second}; take one of them away")]
+pub struct NameTaken {
+    /// `sampler` or `hook`.
+    pub what: &'static str,
+    /// `author/name:component`.
+    pub name: &'static str,
+    /// Who brought the one that is there.
+    pub first: &'static str,
+    /// Who brings the other.
+    pub second: &'static str,
+}
+
 /// What a text names, `author/name:component` or `author/name:component=key=value,key=value`.
 pub(crate) struct Named<'k, K> {
     /// The kind of this name.

@@ -113,6 +113,9 @@ impl RopeFrequencies for Rope {
                 .instance
                 .error(format!("frequency {at} of {} is no number, or was not written", frequencies.len())));
         }
+        if !magnitude.is_finite() {
+            return Err(self.instance.error(format!("the magnitude is {magnitude}, which is no number")));
+        }
         Ok(ScaledFrequencies { frequencies, magnitude })
     }
 }

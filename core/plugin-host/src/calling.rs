@@ -11,6 +11,7 @@ use menagerie_model::{Activated, Compute, ModelError, Result, Rows, TransformCon
 use menagerie_plugin::abi::{self, Header, Status, Tensor};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::AtomicBool;
 
 /// Most inputs of a family.
 pub(crate) const MOST_INPUTS: usize = 3;
@@ -46,12 +47,15 @@ impl<'m> Step<'_, 'm> {
         }
     }
 
-    /// Ids of the rows' tokens; absent where rows were given in their place.
-    fn tokens(&self) -> Option<&[u32]> {
-        match self {
+    /// Ids of the tokens of so many rows; absent where rows were given in their place. A norm has none: what it is given may be
+    /// heads of rows, or some rows of the step only.
+    fn tokens(&self, rows: usize) -> Option<&[u32]> {
+        let tokens = match self {
             Self::Hooked(_, tokens) => *tokens,
-            Self::Owned(_) | Self::Shared(_) | Self::Alone => self.context()?.input.tokens(),
-        }
+            Self::Owned(context) => context.input.tokens(),
+            Self::Shared(_) | Self::Alone => None,
+        };
+        tokens.filter(|tokens| tokens.len() == rows)
     }
 
     /// Where rows are computed.
@@ -76,6 +80,10 @@ pub(crate) struct Calling<'c, 'm> {
     pub(crate) inputs: [Option<Input<'c>>; MOST_INPUTS],
     pub(crate) frame: Frame,
     pub(crate) thread: usize,
+    /// Whether the thread of the call is in bodies of `parallel_for`, which share this.
+    pub(crate) in_region: AtomicBool,
+    /// Whether a service was asked for where none may be.
+    pub(crate) misused: AtomicBool,
     /// What a service failed with first.
     pub(crate) failed: Option<ModelError>,
 }
@@ -112,7 +120,7 @@ pub(crate) fn forward(
         tensors[at] = Tensor::rows(data.cast_mut(), input.rows(), input.cols(), Tensor::READ_ONLY);
         given[at] = Some(Input { activated: Activated::new(input), data });
     }
-    let mut calling = Calling { instance, step, inputs: given, frame, thread: here(), failed: None };
+    let mut calling = Calling::new(instance, step, given, frame);
     let tensors = &tensors[..inputs.len().min(MOST_INPUTS)];
     let made = backend.written(rows, cols, &mut |out| {
         // SAFETY: the plugin's `forward` of this instance; what the call points to outlives it.
@@ -145,8 +153,7 @@ pub(crate) fn alone(
     }
     let input = Tensor::rows(x.as_ptr().cast_mut(), x.len() / width, width, Tensor::READ_ONLY);
     let inputs = [const { None }; MOST_INPUTS];
-    let mut calling =
-        Calling { instance, step: Step::Alone, inputs, frame: Frame::take(), thread: here(), failed: None };
+    let mut calling = Calling::new(instance, Step::Alone, inputs, Frame::take());
     // SAFETY: as in `forward`.
     let asked: Asked = ("forward", &|handle, call| unsafe { run(handle, call) });
     let done = calling.write(asked, &[input], width, out);
@@ -154,7 +161,18 @@ pub(crate) fn alone(
     done
 }
 
-impl Calling<'_, '_> {
+impl<'c, 'm> Calling<'c, 'm> {
+    /// A call on this thread.
+    pub(crate) fn new(
+        instance: &'c Instance,
+        step: Step<'c, 'm>,
+        inputs: [Option<Input<'c>>; MOST_INPUTS],
+        frame: Frame,
+    ) -> Self {
+        let (in_region, misused) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { instance, step, inputs, frame, thread: here(), in_region, misused, failed: None }
+    }
+
     /// Calls a function that writes rows into `out`.
     ///
     /// # Errors
@@ -190,12 +208,18 @@ impl Calling<'_, '_> {
         let called = self.instance.call(name, |handle| run(handle, &call));
         match self.failed.take() {
             Some(failed) => Err(failed),
+            None if *self.misused.get_mut() => Err(self.instance.error(
+                "it asks the host for something from within a body of `parallel_for`, or from a thread of its own (a defect of \
+                 the plugin)",
+            )),
             None => called,
         }
     }
 
     fn call(&mut self, inputs: &[Tensor], outputs: &[Tensor]) -> abi::Call {
-        let token_ids = self.step.tokens().map_or(null(), <[u32]>::as_ptr);
+        let rows = inputs.first().and_then(|input| usize::try_from(input.shape[0]).ok());
+        let tokens = rows.and_then(|rows| self.step.tokens(rows));
+        let token_ids = tokens.map_or(null(), <[u32]>::as_ptr);
         let threads = self.step.compute().map_or(1, |compute| compute.backend.host_threads());
         abi::Call {
             header: Header::of::<abi::Call>(),

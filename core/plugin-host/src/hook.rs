@@ -1,7 +1,7 @@
 //! Layer hooks of plugins: kinds that people name, and hooks between the layers of a model.
 
 use crate::alone::{self, Alone, Beside, Value, Values};
-use crate::calling::{Asked, Calling, MOST_INPUTS, Step, here};
+use crate::calling::{Asked, Calling, MOST_INPUTS, Step};
 use crate::component::{Around, Described, Handling, Hook, Work};
 use crate::operands;
 use crate::scratch::Frame;
@@ -131,7 +131,7 @@ impl Between {
         let rows = values.len() / cols.max(1);
         let x = [Tensor::rows(values.as_ptr().cast_mut(), rows, cols, Tensor::READ_ONLY)];
         let (instance, inputs) = (&self.alone.instance, [const { None }; MOST_INPUTS]);
-        let mut calling = Calling { instance, step, inputs, frame, thread: here(), failed: None };
+        let mut calling = Calling::new(instance, step, inputs, frame);
         let asked: Asked<'_> = ("hook", &|handle, call| {
             let header = Header::of::<HookCall>();
             let call = HookCall { header, call, layer: layer as u64, point, padding: 0 };

@@ -68,6 +68,21 @@ impl Plugin {
     pub fn is_quarantined(&self) -> bool {
         self.conduct.is_quarantined()
     }
+
+    /// After how many such calls that is.
+    pub fn missteps_allowed(&self) -> u32 {
+        STRIKES
+    }
+
+    /// How many of its calls have panicked or broken the ABI, those that make instances among them.
+    pub fn missteps(&self) -> u32 {
+        self.conduct.missteps.load(Ordering::Relaxed)
+    }
+
+    /// Lets it run again after a quarantine: for trying each of its components out. Instances that broke the rules stay poisoned.
+    pub fn begin_anew(&self) {
+        self.conduct.strikes.store(0, Ordering::Relaxed);
+    }
 }
 
 /// How a plugin has behaved so far.
@@ -78,6 +93,8 @@ pub(crate) struct Conduct {
     /// What tells its code from another plugin's: the sum of its file, or the version of one that is linked in.
     pub(crate) code: String,
     strikes: AtomicU32,
+    /// All calls that broke the rules.
+    missteps: AtomicU32,
 }
 
 /// How a call into a plugin ended, other than well.
@@ -94,7 +111,8 @@ impl Conduct {
         let shown = format!("plugin {} {} ({location})", inspected.id, inspected.version);
         let shown = crate::texts::leaked(&shown);
         let code = if sha256.is_empty() { &inspected.version } else { sha256 }.to_owned();
-        Box::leak(Box::new(Conduct { id: inspected.id.clone(), shown, code, strikes: AtomicU32::new(0) }))
+        let (strikes, missteps) = (AtomicU32::new(0), AtomicU32::new(0));
+        Box::leak(Box::new(Conduct { id: inspected.id.clone(), shown, code, strikes, missteps }))
     }
 
     pub(crate) fn is_quarantined(&self) -> bool {
@@ -117,6 +135,9 @@ impl Conduct {
 
     /// What a status of the plugin means; `forward` names the function.
     pub(crate) fn judge(&self, status: Status, function: &str) -> Result<(), Misstep> {
+        if ![OK, ERROR].contains(&status) {
+            self.missteps.fetch_add(1, Ordering::Relaxed);
+        }
         match status {
             OK => Ok(()),
             ERROR => Err(Misstep::Failed(crate::texts::said())),

@@ -55,8 +55,10 @@ pub(crate) fn register(
         extension.tables.push(AddedTable { file, text, registered_by: conduct.shown });
     }
     let ids = extension.architectures.iter().map(|one| one.name.to_string()).collect();
+    // Before anything of it is registered: it is all of it, or nothing.
+    described.iter().try_for_each(|one| check_free(one))?;
     menagerie_registry::extend(extension).map_err(|error| PluginFault::Register(error.to_string()))?;
-    described.iter().for_each(|one| add_other(one));
+    described.iter().try_for_each(|one| add_other(one))?;
     let tables = tables.into_iter().map(|(file, _)| file).collect();
     Ok(plugin::keep(Plugin { inspected, location, sha256, components, architectures: ids, tables, conduct }))
 }
@@ -118,18 +120,46 @@ fn as_kind(described: &'static Described, to: &mut Extension) -> Result<Register
     Ok(Registered { family: described.work.family(), name: described.name, doc: described.doc })
 }
 
+/// Refuses a component that stands beside models where somebody else's code has registered one of its name.
+fn check_free(described: &Described) -> Result<(), PluginFault> {
+    let name = described.name;
+    let first = match described.work {
+        Work::Sampler(_) => menagerie_pipeline::added_samplers()
+            .into_iter()
+            .find_map(|kind| (kind.name == name).then(|| kind.registered_by.to_owned())),
+        Work::Tokenizer(..) => menagerie_loaders::added_codecs()
+            .into_iter()
+            .find_map(|codec| (codec.name() == name).then(|| codec.registered_by().to_owned())),
+        Work::LayerHook(..) => menagerie_pipeline::added_hook_kinds()
+            .into_iter()
+            .find_map(|kind| (kind.name == name).then(|| kind.registered_by.to_owned())),
+        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => None,
+    };
+    let family = described.work.family();
+    match first {
+        None => Ok(()),
+        Some(first) => Err(PluginFault::Register(format!(
+            "its {family} `{name}` is registered already, by {first}; take one of them away"
+        ))),
+    }
+}
+
 /// Adds a component that stands beside models.
-fn add_other(described: &'static Described) {
-    match described.work {
-        Work::Sampler(run) => menagerie_pipeline::add_sampler(sampler::kind_of(described, run)),
+fn add_other(described: &'static Described) -> Result<(), PluginFault> {
+    let added = match described.work {
+        Work::Sampler(run) => menagerie_pipeline::add_sampler(sampler::kind_of(described, run))
+            .map_err(|taken| taken.to_string()),
         Work::Tokenizer(encode, decode) => {
-            menagerie_loaders::add_codec(Arc::new(Tokenizer { described, encode, decode }));
+            menagerie_loaders::add_codec(Arc::new(Tokenizer { described, encode, decode }))
+                .map_err(|taken| taken.to_string())
         }
         Work::LayerHook(run, around) => {
-            menagerie_pipeline::add_hook_kind(hook::kind_of(described, run, around));
+            menagerie_pipeline::add_hook_kind(hook::kind_of(described, run, around))
+                .map_err(|taken| taken.to_string())
         }
-        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => {}
-    }
+        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => Ok(()),
+    };
+    added.map_err(PluginFault::Register)
 }
 
 /// A spec as an architecture: its file is named by its id.

@@ -4,7 +4,7 @@
 //! already had. When no instance is left, neither are frames.
 
 use menagerie_plugin::abi::{Sequence, Tensor};
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ impl Frame {
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
-    /// Memory for the rest of the call, not cleared; null where there is none.
+    /// Memory for the rest of the call, of any values; null where there is none.
     pub(crate) fn scratch(&mut self, bytes: u64, align: u64) -> *mut c_void {
         let (Ok(bytes), Ok(align)) = (usize::try_from(bytes), usize::try_from(align)) else {
             return null_mut();
@@ -85,8 +85,9 @@ struct Chunk {
 impl Chunk {
     fn new(bytes: usize) -> Option<Chunk> {
         let layout = Layout::from_size_align(bytes, ALIGN).ok()?;
+        // A plugin may read it before it writes: every byte has a value.
         // SAFETY: the layout has a size: at least `SMALLEST`.
-        let memory = NonNull::new(unsafe { alloc(layout) })?;
+        let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         Some(Chunk { memory, layout })
     }
 }
@@ -132,6 +133,20 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Memory that was used before and given back to the allocator, which likes to hand it out again.
+    #[test]
+    fn scratch_has_values_before_it_is_written() {
+        for bytes in [SMALLEST - 64, 300_000] {
+            let used = std::hint::black_box(vec![0xA5u8; bytes + 64]);
+            drop(used);
+            let mut frame = Frame::default();
+            let at = frame.scratch(bytes as u64, 64).cast::<u8>();
+            // SAFETY: so many bytes of the frame's, all of which have values.
+            let found = unsafe { std::slice::from_raw_parts(at, bytes) };
+            assert!(found.iter().all(|byte| *byte == 0), "a piece of {bytes} bytes");
+        }
+    }
 
     #[test]
     fn scratch_is_apart_aligned_and_used_again() {

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
+use std::sync::atomic::Ordering;
 
 /// Rows of f32 of the plugin's, one after the other.
 struct Given {
@@ -36,11 +37,15 @@ unsafe fn serve(
     work: impl FnOnce(&mut Calling<'_, '_>) -> Result<()>,
 ) -> Status {
     let calling = context.cast::<Calling<'_, '_>>();
-    // SAFETY: as this function asks; a field that nobody changes.
-    if unsafe { (*calling).thread } != here() {
+    // SAFETY: as this function asks; a field that nobody changes, and two that may be shared.
+    let (thread, in_region, misused) =
+        unsafe { ((*calling).thread, &(*calling).in_region, &(*calling).misused) };
+    if thread != here() || in_region.load(Ordering::Relaxed) {
+        misused.store(true, Ordering::Relaxed);
         return ERROR;
     }
-    // SAFETY: on the thread of the call, where nothing else uses it while the plugin waits for this.
+    // SAFETY: on the thread of the call and outside of `parallel_for`, which shares it with bodies: nothing else uses it while
+    // the plugin waits for this.
     let calling = unsafe { &mut *calling };
     let done = catch_unwind(AssertUnwindSafe(|| work(calling)));
     let failed = match done {
@@ -250,14 +255,18 @@ pub(crate) unsafe extern "C" fn parallel_for(
     // SAFETY: the plugin's body, with the argument it wants; no panic leaves it, by the ABI.
     let job = |index: usize| unsafe { body(argument.get(), index as u64) };
     let backend = calling.step.compute().map(|compute| &compute.backend);
-    // Within a body, on another thread, the threads are busy with it already.
-    let done = match backend.filter(|_| calling.thread == here()) {
+    // Within a body, on whatever thread, the threads are busy with it already.
+    let outermost = calling.thread == here() && !calling.in_region.swap(true, Ordering::Relaxed);
+    let done = match backend.filter(|_| outermost) {
         Some(backend) => catch_unwind(AssertUnwindSafe(|| backend.parallel(tasks, &job).is_ok())),
         None => {
             (0..tasks).for_each(job);
             Ok(true)
         }
     };
+    if outermost {
+        calling.in_region.store(false, Ordering::Relaxed);
+    }
     if done.unwrap_or(false) { OK } else { ERROR }
 }
 

@@ -29,6 +29,10 @@ impl CodecKind for Tokenizer {
         self.described.name
     }
 
+    fn registered_by(&self) -> &str {
+        self.described.conduct.shown
+    }
+
     fn build(
         &self,
         vocabulary: Arc<CodecVocabulary>,

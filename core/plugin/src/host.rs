@@ -123,7 +123,7 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Memory for this call: `len` elements of any value.
+    /// Memory for this call: `len` elements that have values, but any.
     ///
     /// # Errors
     /// More than there is.

@@ -30,6 +30,7 @@ fn open(author: &str, from: &str, to: &str) -> Result<TextPipeline, String> {
     // Roles that the changed spec does not name.
     let model =
         if to.contains("misbehaving") { Model::default().without(&[".bias"]) } else { Model::default() };
+    let model = if to.contains("without-ids") { model.without(&["_norm"]) } else { model };
     let model = if to.contains("mean") || !from.contains("mean") { model } else { model.without(&["mean_"]) };
     let path = model.save(folder.path(), "changed");
     let options = LoadOptions::default()
@@ -168,4 +169,42 @@ fn threads_that_are_asked_for_within_their_work_are_not_waited_for() {
     for _ in 0..20 {
         assert_eq!(told(&nested, &[1, 2, 3]), "it went well");
     }
+}
+
+/// On the thread of the call the host would lend out what the bodies share: it refuses, and says so even where the plugin does not.
+#[test]
+fn a_service_that_is_asked_for_within_a_body_is_refused() {
+    let (_, _turn) = plugin("entry");
+    let told = told(&mixing("entry", "reentrant").unwrap(), &[1, 2]);
+    assert!(
+        told.contains(
+            "`entry/parts:reentrant`: it asks the host for something from within a body of `parallel_for`"
+        ),
+        "{told}"
+    );
+}
+
+/// What a norm is given may be heads of rows, or only rows that logits are wanted of: no ids stand beside them.
+#[test]
+fn norms_are_shown_no_tokens() {
+    let (_, _turn) = plugin("noids");
+    let norms = open(
+        "noids",
+        "kind  = \"probe/parts:dynamic-tanh\"\nalpha = \"norm_alpha\"",
+        "kind = \"noids/parts:without-ids\"",
+    );
+    assert_eq!(told(&norms.unwrap(), &[1, 2, 3]), "it went well");
+}
+
+#[test]
+fn a_magnitude_of_a_rope_that_is_no_number_is_named() {
+    let (_, _turn) = plugin("ropes");
+    let to = "kind = \"attention\"\nheads = 1\nkv_heads = 1\nkey_dim = 12\nvalue_dim = 12\nrope = { kind = \"rotary\", \
+              pairs = \"halves\", dims = 12, base = 10000, frequencies = { kind = \"ropes/parts:no-magnitude\" } }";
+    let error =
+        open("ropes", "kind  = \"probe/parts:decaying-mean\"\ndecay = 0.25", to).map(drop).unwrap_err();
+    assert!(
+        error.contains("component `ropes/parts:no-magnitude`: the magnitude is NaN, which is no number"),
+        "{error}"
+    );
 }

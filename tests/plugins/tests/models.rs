@@ -113,7 +113,7 @@ fn a_plugin_and_its_parts_are_registered_by_its_name() {
         .filter(|component| component.registered_by == by)
         .map(|component| format!("{} {}", component.kind.family.name(), component.kind.name))
         .collect();
-    assert_eq!(kinds.len(), 12, "{kinds:?}");
+    assert_eq!(kinds.len(), 15, "{kinds:?}");
     for kind in ["norm probe/parts:dynamic-tanh", "rope probe/parts:stretched", "activation probe/parts:mish"]
     {
         assert!(kinds.iter().any(|known| known == kind), "{kinds:?}");

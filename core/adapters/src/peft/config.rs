@@ -148,17 +148,29 @@ impl PeftConfig {
     }
 
     /// Rank of a module.
-    pub(super) fn rank(&self, module: &str) -> usize {
-        self.ranks.get(module).unwrap_or(self.rank) as usize
+    ///
+    /// # Errors
+    /// A pattern that gives up on its name.
+    pub(super) fn rank(&self, module: &str) -> Result<usize, AdapterError> {
+        let rank = self.ranks.get(module).map_err(|reason| self.error("rank_pattern", reason))?;
+        Ok(rank.unwrap_or(self.rank) as usize)
     }
 
     /// What multiplies the product of a module.
-    pub(super) fn scaling(&self, module: &str) -> f32 {
-        let (rank, alpha) = (self.rank(module) as f64, self.alphas.get(module).unwrap_or(self.alpha));
-        match self.scale_by {
+    ///
+    /// # Errors
+    /// As [`Self::rank`].
+    pub(super) fn scaling(&self, module: &str) -> Result<f32, AdapterError> {
+        let alpha = self.alphas.get(module).map_err(|reason| self.error("alpha_pattern", reason))?;
+        let (rank, alpha) = (self.rank(module)? as f64, alpha.unwrap_or(self.alpha));
+        Ok(match self.scale_by {
             ScaleBy::Rank => (alpha / rank) as f32,
             ScaleBy::RootOfRank => (alpha / rank.sqrt()) as f32,
-        }
+        })
+    }
+
+    fn error(&self, key: &str, reason: String) -> AdapterError {
+        AdapterError::Key { file: self.file.clone(), key: key.to_owned(), reason }
     }
 }
 

@@ -113,7 +113,7 @@ impl Module<'_> {
                 ModuleChange::Table(LowRankPair { a: pair.a.turned(), ..pair })
             }
             (None, None, Some(pair)) if parameter.is_some() && magnitude.is_none() && bias.is_none() => {
-                let pair = self.of_experts(pair, self.config.rank(&key))?;
+                let pair = self.of_experts(pair, self.config.rank(&key)?)?;
                 ModuleChange::Parameter { parameter: parameter.unwrap_or_default(), pair }
             }
             (None, None, pair) if pair.is_some() || bias.is_some() => {
@@ -145,7 +145,7 @@ impl Module<'_> {
                 b.written_shape()
             )));
         }
-        let rank = self.config.rank(key);
+        let rank = self.config.rank(key)?;
         let experts = !self.config.target_parameters.is_empty() && rows.is_multiple_of(rank);
         if rows != rank && !experts {
             return Err(self.error(format!(
@@ -153,7 +153,7 @@ impl Module<'_> {
                 self.config.file()
             )));
         }
-        Ok(Some(LowRankPair { a, b, scaling: self.config.scaling(key) }))
+        Ok(Some(LowRankPair { a, b, scaling: self.config.scaling(key)? }))
     }
 
     /// The matrices of all experts, expert after expert. PEFT holds A as `[E * rank, in]`, and B as `[out, rank * E]` with
@@ -183,7 +183,9 @@ impl Module<'_> {
         let inside = self.name.matches(".base_layer").count();
         let targets = self.config.target_parameters.iter().filter_map(|target| target.rsplit_once('.'));
         let mut own: Vec<&str> = targets
-            .filter(|(module, _)| base == *module || base.ends_with(&format!(".{module}")))
+            .filter(|(module, _)| {
+                base.strip_suffix(*module).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+            })
             .map(|(_, parameter)| parameter)
             .collect();
         // Innermost first: in the order in which the module registers them, whatever order the configuration has.

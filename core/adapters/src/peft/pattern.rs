@@ -1,29 +1,107 @@
 //! Patterns of `rank_pattern` and `alpha_pattern`.
 
-use fancy_regex::Regex;
+use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
+
+/// Most patterns of a key that are more than a name with dots: each is compiled, and tried on every module.
+const MOST_REGEXES: usize = 64;
+/// Bytes that such a pattern may have, and that each part of it may take once it is compiled.
+const MOST_BYTES: usize = 1024;
+const COMPILED_BYTES: usize = 256 << 10;
+/// How far a pattern may backtrack over a module's name, which has some fifty letters.
+const BACKTRACK_LIMIT: usize = 10_000;
 
 /// Values by pattern of the module's name, first match wins.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Patterns(Vec<(Regex, f64)>);
+pub(super) struct Patterns(Vec<(Pattern, f64)>);
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    /// Letters, digits, `_`, `-`, and dots, each of which stands for any character.
+    Name(String),
+    Regex(Box<Regex>),
+}
 
 impl Patterns {
     /// Compiles patterns as PEFT matches them: a regular expression for the end of the name, after a dot or all of it.
     ///
     /// # Errors
-    /// The pattern that is no regular expression.
+    /// The pattern that is no regular expression, or too large a one; too many of them.
     pub(super) fn new(entries: &[(String, f64)]) -> Result<Self, String> {
-        let compile = |(pattern, value): &(String, f64)| {
-            let whole = Regex::new(&format!(r"^(.*\.)?({pattern})$"));
-            whole.map(|regex| (regex, *value)).map_err(|error| format!("pattern \"{pattern}\": {error}"))
-        };
+        let regexes = entries.iter().filter(|(pattern, _)| !is_name(pattern)).count();
+        if regexes > MOST_REGEXES {
+            return Err(format!("{regexes} regular expressions; at most {MOST_REGEXES} are supported"));
+        }
+        let compile =
+            |(pattern, value): &(String, f64)| Pattern::new(pattern).map(|pattern| (pattern, *value));
         entries.iter().map(compile).collect::<Result<_, _>>().map(Self)
     }
 
     /// The value for a module.
-    pub(super) fn get(&self, module: &str) -> Option<f64> {
-        let matches = |regex: &Regex| regex.is_match(module).unwrap_or(false);
-        self.0.iter().find(|(regex, _)| matches(regex)).map(|(_, value)| *value)
+    ///
+    /// # Errors
+    /// A pattern that gives up on the name.
+    pub(super) fn get(&self, module: &str) -> Result<Option<f64>, String> {
+        for (pattern, value) in &self.0 {
+            if pattern.matches(module)? {
+                return Ok(Some(*value));
+            }
+        }
+        Ok(None)
     }
+}
+
+impl Pattern {
+    fn new(pattern: &str) -> Result<Self, String> {
+        if is_name(pattern) {
+            return Ok(Self::Name(pattern.to_owned()));
+        }
+        let shown: String = pattern.chars().take(100).collect();
+        if pattern.len() > MOST_BYTES {
+            return Err(format!(
+                "pattern \"{shown}...\" has {} bytes; at most {MOST_BYTES} are supported",
+                pattern.len()
+            ));
+        }
+        let mut builder = RegexBuilder::new(&format!(r"^(.*\.)?({pattern})$"));
+        builder.backtrack_limit(BACKTRACK_LIMIT).delegate_size_limit(COMPILED_BYTES);
+        let built = builder.build();
+        built
+            .map(|regex| Self::Regex(Box::new(regex)))
+            .map_err(|error| match error {
+                Error::CompileError(inner) if is_too_large(&inner) => format!(
+                    "pattern \"{shown}\" takes more than {COMPILED_BYTES} bytes once it is compiled; write a simpler one"
+                ),
+                other => format!("pattern \"{shown}\": {other}"),
+            })
+    }
+
+    fn matches(&self, module: &str) -> Result<bool, String> {
+        match self {
+            Self::Regex(regex) => {
+                regex.is_match(module).map_err(|error| format!("pattern \"{}\": {error}", regex.as_str()))
+            }
+            Self::Name(name) => {
+                let mut rest = module.chars().rev();
+                let own = name.chars().rev();
+                let alike = |(own, other): (char, Option<char>)| match other {
+                    Some(other) => own == other || (own == '.' && other != '\n'),
+                    None => false,
+                };
+                let fits = own.map(|own| (own, rest.next())).all(alike);
+                Ok(fits && rest.next().is_none_or(|before| before == '.') && !rest.any(|it| it == '\n'))
+            }
+        }
+    }
+}
+
+fn is_too_large(error: &CompileError) -> bool {
+    matches!(error, CompileError::InnerError(problem) if problem.size_limit().is_some())
+}
+
+/// Whether a pattern needs no regular expression.
+fn is_name(pattern: &str) -> bool {
+    !pattern.is_empty()
+        && pattern.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
 #[cfg(test)]
@@ -39,14 +117,55 @@ mod tests {
             ("^model.layers.1.mlp.up_proj".to_owned(), 9.0),
         ];
         let patterns = Patterns::new(&entries).unwrap();
-        assert_eq!(patterns.get("model.layers.0.mlp.down_proj"), Some(3.0));
-        assert_eq!(patterns.get("down_proj"), Some(3.0));
-        assert_eq!(patterns.get("model.layers.10.self_attn.q_proj"), Some(5.0));
+        let get = |module: &str| patterns.get(module).unwrap();
+        assert_eq!(get("model.layers.0.mlp.down_proj"), Some(3.0));
+        assert_eq!(get("down_proj"), Some(3.0));
+        assert_eq!(get("model.layers.10.self_attn.q_proj"), Some(5.0));
         // Not after a dot.
-        assert_eq!(patterns.get("model.layers.0.self_attn.k_proj"), None);
+        assert_eq!(get("model.layers.0.self_attn.k_proj"), None);
         // The anchor stands inside the group, where it can only match at the beginning of the name.
-        assert_eq!(patterns.get("model.layers.1.mlp.up_proj"), Some(9.0));
-        assert_eq!(patterns.get("other.model.layers.1.mlp.up_proj"), None);
+        assert_eq!(get("model.layers.1.mlp.up_proj"), Some(9.0));
+        assert_eq!(get("other.model.layers.1.mlp.up_proj"), None);
         assert!(Patterns::new(&[("(".to_owned(), 1.0)]).unwrap_err().contains("pattern \"(\""));
+    }
+
+    #[test]
+    fn patterns_take_no_memory_and_no_time_out_of_proportion() {
+        let refused = |patterns: Vec<String>| {
+            Patterns::new(&patterns.into_iter().map(|it| (it, 1.0)).collect::<Vec<_>>()).unwrap_err()
+        };
+        assert!(refused(vec![r"\w{200}".to_owned()]).contains("once it is compiled"));
+        assert!(refused(vec!["(a)".repeat(500)]).contains("1500 bytes; at most 1024"));
+        let many = refused((0..65).map(|at| format!("a{at}+")).collect());
+        assert!(many.contains("65 regular expressions; at most 64"), "{many}");
+        // Names, of which an adapter has as many as the model has modules, cost nothing.
+        let names: Vec<(String, f64)> = (0..50_000).map(|at| (format!("layers.{at}.q_proj"), 1.0)).collect();
+        assert_eq!(Patterns::new(&names).unwrap().get("model.layers.49999.q_proj"), Ok(Some(1.0)));
+        // One that gives up is an error, not one that does not match.
+        let slow = Patterns::new(&[(r"(?:(?:a|.)*)*(?=b)c".to_owned(), 1.0)]).unwrap();
+        assert!(slow.get("model.layers.0.self_attn.q_proj").unwrap_err().contains("(?=b)c"));
+    }
+
+    /// A name matches what the regular expression of it matches.
+    #[test]
+    fn names_match_as_regular_expressions() {
+        let texts = |longest: usize| {
+            let mut all = vec![String::new()];
+            for length in 0..longest {
+                let last: Vec<String> = all.iter().filter(|text| text.len() == length).cloned().collect();
+                all.extend(last.iter().flat_map(|text| ["a", "b", "."].map(|one| format!("{text}{one}"))));
+            }
+            all
+        };
+        let modules = texts(5);
+        for pattern in texts(3).into_iter().skip(1) {
+            let regex = Regex::new(&format!(r"^(.*\.)?({pattern})$")).unwrap();
+            let own = Pattern::new(&pattern).unwrap();
+            assert!(matches!(own, Pattern::Name(_)));
+            for module in &modules {
+                let expected = regex.is_match(module).unwrap();
+                assert_eq!(own.matches(module), Ok(expected), "{pattern} of {module}");
+            }
+        }
     }
 }

@@ -115,6 +115,16 @@ impl Command {
         model.serve_stage(start)
     }
 
+    /// Whether it tries plugins out, and says itself what they do wrong.
+    pub(crate) fn tries_plugins(&self) -> bool {
+        match self {
+            Self::Plugin(command) => command.tries_plugins(),
+            Self::Spec(command) => command.tries_plugins(),
+            Self::Check(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether plugins are loaded before it; those of `plugin` load what they need, if anything.
     pub(crate) fn uses_plugins(&self) -> bool {
         !matches!(

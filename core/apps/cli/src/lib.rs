@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
         Ok(Some(arguments)) => arguments,
         other => return end(other.map(drop)),
     };
-    log();
+    log(arguments.command.tries_plugins());
     // Without it a model file that shrinks while it is mapped would end the process without a word.
     if let Err(error) = menagerie::gguf::install_fault_guard() {
         report::note(&error.to_string());
@@ -142,8 +142,9 @@ fn end(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// `RUST_LOG`: a level, or `target=level` separated by commas; only errors without it.
-fn log() {
+/// `RUST_LOG`: a level, or `target=level` separated by commas; only errors without it, and those of plugins only where the
+/// command does not try them out and say itself what came of it.
+fn log(tries_plugins: bool) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
@@ -152,7 +153,14 @@ fn log() {
         report::note(&format!("RUST_LOG: {error}; it is a level, or target=level separated by commas"));
         Targets::new()
     });
-    let targets = if wanted.is_empty() { targets.with_default(LevelFilter::ERROR) } else { targets };
+    let targets = match (wanted.is_empty(), tries_plugins) {
+        (true, false) => targets.with_default(LevelFilter::ERROR),
+        (true, true) => {
+            let quiet = ["plugin", "menagerie_plugin_host"].map(|target| (target, LevelFilter::OFF));
+            targets.with_default(LevelFilter::ERROR).with_targets(quiet)
+        }
+        (false, _) => targets,
+    };
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // What is asked for is said when it ends, with the time in it.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::spec_reference::SpecMeant;
 use menagerie::pipeline::{
-    EmbeddingOptions, EmbeddingPipeline, KvType, LoadOptions, LogitsOptions, TextPipeline,
+    EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, LoadOptions, LogitsOptions, TextPipeline,
 };
 use menagerie::spec::KeyValue;
 use menagerie::synth::{Quantisation, SynthError, Synthesis, tiny_keys, tiny_value};
@@ -101,35 +101,47 @@ fn write(
 fn generated(pipeline: &TextPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
     let ways = [(None, None), (Some(7), None), (None, Some(5)), (None, None)];
     let mut given = Vec::new();
-    for (chunk, decode_from) in ways {
-        given.push(
-            pipeline
-                .logits(tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from))?
-                .values,
-        );
+    let names = ["at once", "in chunks of 7", "one at a time from token 5 on", "a second time"];
+    let mut failed = Vec::new();
+    for ((chunk, decode_from), name) in ways.into_iter().zip(names) {
+        let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
+        match pipeline.logits(tokens, &options) {
+            Ok(logits) => given.push((name, logits.values)),
+            // Tokens that see later ones are computed in one step.
+            Err(GenerateError::Chunked { .. } | GenerateError::LooksAhead) => {}
+            Err(error) => {
+                failed.push(format!("computed {name}: {error}"));
+                break;
+            }
+        }
     }
     let (layers, width) =
         pipeline.config().map_or((0, 0), |config| (config.layers.len(), config.embedding_length));
-    let names = ["in chunks of 7", "one at a time from token 5 on", "a second time"];
-    Ok(judged((layers, width, true), &given, &names))
+    let cached = given.len() == ways.len();
+    Ok(judged(TinyRun { layers, width, cached, difference: 0.0, faults: failed }, &given))
 }
 
 fn encoded(pipeline: &EmbeddingPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
-    let mut given = Vec::new();
-    for texts in [&[tokens][..], &[&tokens[..9], tokens]] {
-        let last = pipeline.embed(texts, &EmbeddingOptions::default()).pop();
-        given.push(last.transpose()?.unwrap_or_default());
+    let (mut given, mut failed) = (Vec::new(), Vec::new());
+    let ways = [("alone", &[tokens][..]), ("beside another text", &[&tokens[..9], tokens])];
+    for (name, texts) in ways {
+        match pipeline.embed(texts, &EmbeddingOptions::default()).pop().transpose() {
+            Ok(last) => given.push((name, last.unwrap_or_default())),
+            Err(error) => {
+                failed.push(format!("computed {name}: {error}"));
+                break;
+            }
+        }
     }
-    let width = given[0].len();
-    Ok(judged((pipeline.resolved().config().layers.len(), width, false), &given, &["beside another text"]))
+    let width = given.first().map_or(0, |(_, values)| values.len());
+    let layers = pipeline.resolved().config().layers.len();
+    Ok(judged(TinyRun { layers, width, cached: false, difference: 0.0, faults: failed }, &given))
 }
 
 /// Holds the first way against the others.
-fn judged(size: (usize, usize, bool), given: &[Vec<f32>], names: &[&str]) -> TinyRun {
-    let (layers, width, cached) = size;
-    let first = &given[0];
+fn judged(mut run: TinyRun, given: &[(&str, Vec<f32>)]) -> TinyRun {
+    let Some(((_, first), others)) = given.split_first() else { return run };
     let largest = first.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-    let mut run = TinyRun { layers, width, cached, difference: 0.0, faults: Vec::new() };
     if first.iter().any(|value| !value.is_finite()) {
         run.faults.push("its numbers are not finite".to_owned());
         return run;
@@ -137,7 +149,7 @@ fn judged(size: (usize, usize, bool), given: &[Vec<f32>], names: &[&str]) -> Tin
     if first.windows(2).all(|pair| pair[0] == pair[1]) {
         run.faults.push("all its numbers are the same: something multiplies everything by 0".to_owned());
     }
-    for (other, name) in given[1..].iter().zip(names) {
+    for (name, other) in others {
         let apart =
             first.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / largest.max(1e-30);
         run.difference = run.difference.max(apart);

@@ -23,8 +23,9 @@ fn kda(config: &KdaConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixe
         convolution(&format!("ssm_conv1d_{part}"), channels, *length, parts)
     });
     let decay_bias = vector("ssm_dt", Part::Bias, parts);
-    // One number per head, for every element of its keys.
-    let decay = parts.values("ssm_a", Part::Main).and_then(|decay| {
+    // One number per head, for every element of its keys: as many as the file has biases, or what a key says would make any
+    // number of them.
+    let decay = parts.values("ssm_a", Part::Main).filter(|_| decay_bias.is_some()).and_then(|decay| {
         let by_element = decay.iter().flat_map(|decay| std::iter::repeat_n(*decay, *dim)).collect();
         parts.vector("ssm_a", by_element)
     });

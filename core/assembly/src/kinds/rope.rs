@@ -8,10 +8,18 @@ use menagerie_registry::{Part, Parts, noted};
 use menagerie_spec::config::{RopeConfig, RopePairs, RopeScaling, Rounding};
 use menagerie_spec::kind::Component;
 
+/// Most elements of a head that rotate; published models have up to 256. Frequencies are computed before any tensor says that
+/// the file has heads of that width.
+const MOST_DIMS: usize = 1 << 16;
+
 /// Every frequency of a rope, in both regimes where there are two.
 pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
     let RopeConfig { pairs, dims, base, scaling } = config;
     let (base, dims) = (*base, *dims);
+    if dims > MOST_DIMS {
+        parts.fault(&format!("rope: {dims} elements of a head rotate; at most {MOST_DIMS} are supported"));
+        return None;
+    }
     let plain = |divisors: Option<&[f32]>| base_frequencies(base, dims, divisors);
     let mut long_frequencies = None;
     let mut magnitude = 1.0;

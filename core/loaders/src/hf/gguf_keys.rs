@@ -11,6 +11,7 @@ use crate::tokenizer::json::file::File;
 use crate::tokenizer::json::part::refused as unsupported;
 use crate::tokenizer::json::pre_tokenizer::PreTokenizer;
 use crate::tokenizer::json::{self, Named, frame, model, vocabulary};
+use crate::tokenizer::regex_room::RegexRoom;
 use crate::tokenizer::vocabulary::Vocabulary;
 use crate::tokenizer::{TokenKind, TokenizerError, keys};
 
@@ -202,7 +203,7 @@ fn byte_level(
             ));
         }
     }
-    let reading = PreTokenizer::read(&file.pre_tokenizer)?;
+    let reading = PreTokenizer::read(&file.pre_tokenizer, RegexRoom::of_json(&[&file.pre_tokenizer]))?;
     let Some(regexes) = reading.listed() else {
         return Err(unsupported("pre_tokenizer", "is none that has a name in GGUF files"));
     };

@@ -1,5 +1,7 @@
 //! Special tokens by name and by id: `tokenizer_config.json`, `special_tokens_map.json`, and the ids of the other files.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::document::Document;
@@ -96,7 +98,7 @@ fn added(document: &Document) -> Result<Vec<AddedToken>, LoadError> {
 
 /// The ids of a field of all files, also of the text part of a model of several kinds.
 fn all_ids(documents: &[&Document], field: &str) -> Result<Vec<u32>, LoadError> {
-    let mut ids = Vec::new();
+    let (mut ids, mut known) = (Vec::new(), HashSet::new());
     for document in documents {
         let own = document.get(field);
         let inner = document.get("text_config").and_then(|config| config.get(field));
@@ -105,7 +107,7 @@ fn all_ids(documents: &[&Document], field: &str) -> Result<Vec<u32>, LoadError> 
             for id in list {
                 let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
                 let id = id.ok_or_else(|| document.wrong(field, "a token id, or a list of them,"))?;
-                if !ids.contains(&id) {
+                if known.insert(id) {
                     ids.push(id);
                 }
             }

@@ -2,6 +2,7 @@
 
 mod damaged;
 mod fixtures;
+mod hostile;
 mod ranked;
 mod reference;
 mod stages;

@@ -1,6 +1,7 @@
 //! [`Algorithm`]: the way of cutting that a vocabulary was made for.
 
 use super::bpe::Bpe;
+use super::budget::Budget;
 use super::byte_letters;
 use super::cheapest::Cheapest;
 use super::codec::Codec;
@@ -64,24 +65,24 @@ impl Algorithm {
         vocabulary: &Vocabulary,
         text: &str,
         before: Before,
+        budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
         match self {
-            Self::Bpe(bpe) => return bpe.encode(vocabulary, text, out),
+            Self::Bpe(bpe) => bpe.encode(vocabulary, text, budget, out),
             Self::Spm(spm) => {
                 let prefix = spm.space_prefix && before == Before::Start;
-                return spm.encode(vocabulary, text, prefix, out);
+                spm.encode(vocabulary, text, prefix, out)
             }
-            Self::Longest(longest) => return longest.encode(text, out),
-            Self::Codec(codec) => return codec.encode(vocabulary, text, out),
-            Self::WordPiece(word_piece) => word_piece.encode(text, out),
-            Self::Unigram(unigram) => unigram.encode(text, out),
-            Self::Cheapest(cheapest) => cheapest.encode(text, out),
+            Self::Longest(longest) => longest.encode(text, budget, out),
+            Self::Codec(codec) => codec.encode(vocabulary, text, out),
+            Self::WordPiece(word_piece) => word_piece.encode(text, budget, out),
+            Self::Unigram(unigram) => unigram.encode(text, budget, out),
+            Self::Cheapest(cheapest) => cheapest.encode(text, budget, out),
             Self::Staged(staged) => {
-                return staged.encode(vocabulary, text, Trust::Whole(Special::Plain), out);
+                staged.encode(vocabulary, text, Trust::Whole(Special::Plain), budget, out)
             }
         }
-        Ok(())
     }
 
     /// What happens to spaces that a text begins with, because encoding put one there.

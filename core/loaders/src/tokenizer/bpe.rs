@@ -5,6 +5,7 @@
 
 use gguf_file::Metadata;
 
+use super::budget::Budget;
 use super::byte_letters;
 use super::error::TokenizerError;
 use super::merges::{Merges, takes_part};
@@ -57,12 +58,13 @@ impl Bpe {
         &self,
         vocabulary: &Vocabulary,
         text: &str,
+        budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
         let escaped = if self.text { text.replace(' ', "\u{2581}") } else { String::new() };
         let text = if self.text { escaped.as_str() } else { text };
         let mut ids = Vec::new();
-        for piece in self.splitter.split(text)? {
+        for piece in self.splitter.split(text, budget)? {
             if let Some(id) = self.whole(vocabulary, piece) {
                 out.push(id);
                 continue;

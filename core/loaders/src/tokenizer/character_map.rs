@@ -3,6 +3,9 @@
 //! A double array trie (Kanda, 2018; darts-clone) over prefixes of the input, and the texts that replace them
 //! (sentencepiece, normalizer.cc; llama-vocab.cpp, `xcda_array_view`).
 
+use super::budget::Budget;
+use super::error::TokenizerError;
+
 /// Prefixes and what replaces them.
 #[derive(Debug)]
 pub(crate) struct CharacterMap {
@@ -41,14 +44,20 @@ impl CharacterMap {
     }
 
     /// What stands for the longest prefix of `text` that is replaced: how many bytes that is, and the text.
-    pub(crate) fn replacement(&self, text: &[u8]) -> Option<(usize, &[u8])> {
+    ///
+    /// # Errors
+    /// The budget is used up: a damaged trie can lead in a circle.
+    pub(crate) fn replacement(
+        &self,
+        text: &[u8],
+        budget: &Budget,
+    ) -> Result<Option<(usize, &[u8])>, TokenizerError> {
         let mut longest = None;
-        self.prefixes(text, |length, at| {
+        budget.work(self.prefixes(text, |length, at| {
             longest = Some((length, at));
             Next::Longer
-        });
-        let (length, at) = longest?;
-        Some((length, self.text(at)?))
+        }))?;
+        Ok(longest.and_then(|(length, at)| Some((length, self.text(at)?))))
     }
 
     /// What stands for the shortest prefix of `text` that is replaced.
@@ -67,27 +76,29 @@ impl CharacterMap {
         Some(text.split(|byte| *byte == 0).next().unwrap_or_default())
     }
 
-    /// Every prefix that is replaced, the shortest first: its length, and where its text is.
-    fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, u32) -> Next) {
-        let Some(root) = self.node(0) else { return };
+    /// Every prefix that is replaced, the shortest first: its length, and where its text is. Gives how many bytes were looked
+    /// at.
+    fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, u32) -> Next) -> usize {
+        let Some(root) = self.node(0) else { return 0 };
         let mut node = base(root);
         for (at, byte) in text.iter().enumerate() {
             if *byte == 0 {
-                break;
+                return at + 1;
             }
             node ^= u32::from(*byte);
             let packed = match self.node(node) {
                 Some(packed) if packed & ((1 << 31) | 0xFF) == u32::from(*byte) => packed,
-                _ => break,
+                _ => return at + 1,
             };
             node ^= base(packed);
             if packed & (1 << 8) != 0
                 && let Some(value) = self.node(node)
                 && found(at + 1, value & !(1 << 31)) == Next::Enough
             {
-                break;
+                return at + 1;
             }
         }
+        text.len()
     }
 
     fn node(&self, index: u32) -> Option<u32> {
@@ -97,4 +108,26 @@ impl CharacterMap {
 
 fn base(packed: u32) -> u32 {
     (packed >> 10) << ((packed & (1 << 9)) >> 6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trie of a damaged file that an `a` leads around in a circle.
+    #[test]
+    fn a_circle_ends_when_the_time_is_used_up() {
+        let mut nodes = vec![0u32; 512];
+        nodes[0] = 1 << 10 | 1 << 9;
+        nodes[256 ^ 97] = 97 << 10 | 97;
+        let mut bytes = (4 * nodes.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(nodes.iter().flat_map(|node| node.to_le_bytes()));
+        bytes.push(0);
+        let map = CharacterMap::read(&bytes).unwrap();
+        let text = "a".repeat(1 << 17);
+        let late = Budget::with_patience(0, std::time::Duration::ZERO);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(map.replacement(text.as_bytes(), &late).unwrap_err().to_string().contains("takes too long"));
+        assert_eq!(map.replacement(b"aab", &Budget::of("aab")), Ok(None));
+    }
 }

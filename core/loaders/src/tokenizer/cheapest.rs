@@ -3,6 +3,7 @@
 //! PLaMo 2's tokenizer (tokenization_plamo.py; llama-vocab.cpp, `llm_tokenizer_plamo2`), which walks a table of suffixes
 //! from the end of the text. Here every token that begins at a character is looked up; the sums are the same.
 
+use super::budget::Budget;
 use super::error::TokenizerError;
 use super::keys;
 use super::kind::TokenKind;
@@ -60,9 +61,17 @@ impl Cheapest {
     }
 
     /// Appends the ids of a text without special tokens; a byte-order mark at its start is left out.
-    pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) {
+    ///
+    /// # Errors
+    /// The budget is used up.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        budget: &Budget,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
         let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-        let ways = self.ways(text);
+        let ways = self.ways(text, budget)?;
         let mut at = 0;
         while let Some(way) = ways.get(at).filter(|way| way.length > 0) {
             match way.id {
@@ -74,23 +83,24 @@ impl Cheapest {
             }
             at += way.length;
         }
+        Ok(())
     }
 
     /// For each character's first byte the cheapest way from there, found from the end; of equal ones the one that
     /// begins with the longest token.
-    fn ways(&self, text: &str) -> Vec<Way> {
+    fn ways(&self, text: &str, budget: &Budget) -> Result<Vec<Way>, TokenizerError> {
         let none = Way { cost: 0, length: 0, id: None };
         let mut ways = vec![none; text.len() + 1];
         for (at, character) in text.char_indices().rev() {
             let mut best: Option<Way> = None;
             let cost_after = |length: usize| ways.get(at + length).map_or(0, |way| way.cost);
-            self.tokens.of(text.as_bytes().get(at..).unwrap_or_default(), |length, id| {
+            self.tokens.of(text.as_bytes().get(at..).unwrap_or_default(), budget, |length, id| {
                 let own = self.costs.get(id as usize).copied().unwrap_or(NEVER);
                 let cost = cost_after(length).saturating_add(own);
                 if best.is_none_or(|best| cost <= best.cost) {
                     best = Some(Way { cost, length, id: Some(id) });
                 }
-            });
+            })?;
             let length = character.len_utf8();
             let cost = cost_after(length).saturating_add(UNKNOWN);
             let bytes = Way { cost, length, id: None };
@@ -99,6 +109,6 @@ impl Cheapest {
                 *way = best;
             }
         }
-        ways
+        Ok(ways)
     }
 }

@@ -30,6 +30,9 @@ pub trait CodecKind: Send + Sync {
     /// Its name, `author/name:tokenizer`.
     fn name(&self) -> &str;
 
+    /// Who brings it, for listings and errors.
+    fn registered_by(&self) -> &str;
+
     /// The codec of a vocabulary; `options` are those of the table's entry, names and values as text.
     ///
     /// # Errors
@@ -43,10 +46,33 @@ pub trait CodecKind: Send + Sync {
 
 static ADDED: Mutex<Vec<Arc<dyn CodecKind>>> = Mutex::new(Vec::new());
 
-/// Adds a tokenizer to those that tables may name; it lasts as long as the process. Who adds it sees to it that its name is
-/// its own.
-pub fn add_codec(codec: Arc<dyn CodecKind>) {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(codec);
+/// A tokenizer of this name is there already.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the tokenizer `{name}` is registered twice, by {first} and by {second}; take one of them away")]
+pub struct CodecTaken {
+    /// `author/name:tokenizer`.
+    pub name: String,
+    /// Who brought the one that is there.
+    pub first: String,
+    /// Who brings the other.
+    pub second: String,
+}
+
+/// Adds a tokenizer to those that tables may name; it lasts as long as the process.
+///
+/// # Errors
+/// A tokenizer of its name is there already; then nothing is added.
+pub fn add_codec(codec: Arc<dyn CodecKind>) -> Result<(), CodecTaken> {
+    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(first) = added.iter().find(|known| known.name() == codec.name()) {
+        return Err(CodecTaken {
+            name: codec.name().to_owned(),
+            first: first.registered_by().to_owned(),
+            second: codec.registered_by().to_owned(),
+        });
+    }
+    added.push(codec);
+    Ok(())
 }
 
 /// The tokenizers that were added, in that order.

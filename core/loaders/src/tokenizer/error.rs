@@ -121,6 +121,28 @@ pub enum TokenizerError {
         /// What the engine said.
         problem: String,
     },
+    /// The tokenizer makes far more of a text than any published one.
+    #[error(
+        "`{place}` adds more than {most} bytes to a text of {given}: the file is damaged or made to exhaust memory; get \
+         the model's own files, or give token ids"
+    )]
+    TooLarge {
+        /// What adds them: a place in the file, or a key.
+        place: String,
+        /// How many bytes may be added to such a text.
+        most: usize,
+        /// Length of the text, in bytes.
+        given: usize,
+    },
+    /// The tokenizer takes far longer than any published one.
+    #[error(
+        "encoding a text of {given} bytes takes too long with this tokenizer: the file is damaged or made to exhaust \
+         time; get the model's own files, or split the text"
+    )]
+    TooSlow {
+        /// Length of the text, in bytes.
+        given: usize,
+    },
     /// A regex of a pre-tokenizer cannot be compiled.
     #[error("the pre-tokenizer's regex {regex:?}: {problem}; correct it in the table of pre-tokenizers")]
     PreRegex {

@@ -1,5 +1,6 @@
 //! The longest token first, over bytes (RWKV's "world" vocabulary: trie tokenizer of ChatRWKV).
 
+use super::budget::Budget;
 use super::error::TokenizerError;
 use super::kind::TokenKind;
 use super::prefixes::Prefixes;
@@ -23,11 +24,16 @@ impl Longest {
     /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// No token begins with a byte, and the vocabulary has no unknown token.
-    pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
+    /// No token begins with a byte, and the vocabulary has no unknown token; the budget is used up.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        budget: &Budget,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
         let mut rest = text.as_bytes();
         while let Some(byte) = rest.first() {
-            let (length, id) = match (self.tokens.longest(rest), self.unknown) {
+            let (length, id) = match (self.tokens.longest(rest, budget)?, self.unknown) {
                 (Some(found), _) => found,
                 (None, Some(unknown)) => (1, unknown),
                 (None, None) => {

@@ -1,5 +1,8 @@
 //! [`Prefixes`]: which tokens a text begins with.
 
+use super::budget::Budget;
+use super::error::TokenizerError;
+
 /// Texts of tokens in the order of their bytes; looking a text up narrows a range of them byte by byte.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
@@ -40,15 +43,28 @@ impl Prefixes {
     }
 
     /// Every token that `text` begins with, the shortest first: its length in bytes, and its id.
-    pub(crate) fn of(&self, text: &[u8], mut found: impl FnMut(usize, u32)) {
+    ///
+    /// # Errors
+    /// The budget's time is used up.
+    pub(crate) fn of(
+        &self,
+        text: &[u8],
+        budget: &Budget,
+        found: impl FnMut(usize, u32),
+    ) -> Result<(), TokenizerError> {
+        budget.work(self.walk(text, found))
+    }
+
+    /// Finds them; how many bytes of the text were looked at.
+    fn walk(&self, text: &[u8], mut found: impl FnMut(usize, u32)) -> usize {
         let Some(first) = text.first().map(|first| usize::from(*first)) else {
-            return;
+            return 0;
         };
         let bounds = self.starts.get(first).zip(self.starts.get(first + 1));
         let mut left = bounds.and_then(|(from, to)| self.entries.get(*from..*to)).unwrap_or_default();
         for depth in 1..=text.len() {
             match left.first() {
-                None => return,
+                None => return depth,
                 Some(entry) if entry.length == depth => {
                     found(depth, entry.id);
                     left = left.get(1..).unwrap_or_default();
@@ -56,20 +72,28 @@ impl Prefixes {
                 Some(_) => {}
             }
             let Some(next) = text.get(depth) else {
-                return;
+                return depth;
             };
             let byte = |entry: &Entry| self.bytes.get(entry.start + depth).copied().unwrap_or_default();
             let from = left.partition_point(|entry| byte(entry) < *next);
             let to = left.partition_point(|entry| byte(entry) <= *next);
             left = left.get(from..to).unwrap_or_default();
         }
+        text.len()
     }
 
     /// The longest token that `text` begins with: its length in bytes, and its id.
-    pub(crate) fn longest(&self, text: &[u8]) -> Option<(usize, u32)> {
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn longest(
+        &self,
+        text: &[u8],
+        budget: &Budget,
+    ) -> Result<Option<(usize, u32)>, TokenizerError> {
         let mut longest = None;
-        self.of(text, |length, id| longest = Some((length, id)));
-        longest
+        self.of(text, budget, |length, id| longest = Some((length, id)))?;
+        Ok(longest)
     }
 }
 
@@ -83,6 +107,17 @@ mod tests {
 
     use super::*;
 
+    /// A token that a text nearly has at every place.
+    #[test]
+    fn walks_end_when_the_time_is_used_up() {
+        let prefixes = Prefixes::new([(0, "a".repeat(1 << 17) + "b")].into_iter());
+        let text = "a".repeat(1 << 17);
+        let late = Budget::with_patience(0, std::time::Duration::ZERO);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(prefixes.longest(text.as_bytes(), &late).unwrap_err().to_string().contains("takes too long"));
+        assert_eq!(prefixes.longest(text.as_bytes(), &Budget::of(&text)), Ok(None));
+    }
+
     proptest! {
         #[test]
         fn all_prefixes_are_found(
@@ -91,7 +126,8 @@ mod tests {
         ) {
             let prefixes = Prefixes::new((0u32..).zip(&tokens));
             let mut found = Vec::new();
-            prefixes.of(text.as_bytes(), |length, id| found.push((length, id)));
+            let budget = Budget::of(&text);
+            prefixes.of(text.as_bytes(), &budget, |length, id| found.push((length, id))).unwrap();
             let mut expected: Vec<(usize, u32)> = Vec::new();
             for (id, token) in (0u32..).zip(&tokens) {
                 if !token.is_empty() && text.starts_with(token.as_str()) {
@@ -101,7 +137,8 @@ mod tests {
             }
             expected.sort_unstable();
             prop_assert_eq!(&found, &expected);
-            prop_assert_eq!(prefixes.longest(text.as_bytes()), expected.last().copied());
+            let longest = prefixes.longest(text.as_bytes(), &budget).unwrap();
+            prop_assert_eq!(longest, expected.last().copied());
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
+use super::budget::Budget;
+use super::error::TokenizerError;
 use super::kind::TokenKind;
 use super::vocabulary::Vocabulary;
 use crate::tables::StripAfter;
@@ -73,21 +75,28 @@ impl SpecialTokens {
 
     /// Cuts a text at its special tokens: the leftmost first, of those at one place the longest. User-defined tokens
     /// are found in any text, unless they look like control tokens.
+    ///
+    /// # Errors
+    /// The budget is used up.
     pub(crate) fn partition<'t>(
         &self,
         vocabulary: &Vocabulary,
         text: &'t str,
         trust: Trust<'_>,
-    ) -> Vec<Fragment<'t>> {
+        budget: &Budget,
+    ) -> Result<Vec<Fragment<'t>>, TokenizerError> {
         let mut fragments = Vec::new();
         let mut done = 0;
         let mut at = 0;
         while let Some(first) = text.as_bytes().get(at) {
             let lengths = self.lengths.get(usize::from(*first)).map(Vec::as_slice).unwrap_or_default();
+            let mut looked_at = 0;
             let found = lengths.iter().find_map(|length| {
+                looked_at += length;
                 let id = vocabulary.id(text.get(at..at + length)?)?;
                 self.means(vocabulary, id, at..at + length, trust).then_some((id, at + length))
             });
+            budget.work(looked_at)?;
             let Some((id, end)) = found else {
                 at += 1;
                 continue;
@@ -102,7 +111,7 @@ impl SpecialTokens {
         if let Some(rest) = text.get(done..).filter(|rest| !rest.is_empty()) {
             fragments.push(Fragment::Text(rest));
         }
-        fragments
+        Ok(fragments)
     }
 
     fn means(&self, vocabulary: &Vocabulary, id: u32, range: Range<usize>, trust: Trust<'_>) -> bool {

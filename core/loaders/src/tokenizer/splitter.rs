@@ -2,19 +2,12 @@
 
 use std::ops::Range;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
-use fancy_regex::{Regex, RegexBuilder};
+use fancy_regex::Regex;
 
+use super::budget::Budget;
 use super::error::TokenizerError;
-
-/// How far a look-around regex may backtrack in one search before it is an error.
-pub(crate) const BACKTRACK_LIMIT: usize = 10_000_000;
-
-/// How long a text may take, and how much longer for each byte of it: a regex of a file that anybody wrote can take
-/// seconds for each match. The table's own need a thousandth of it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-pub(crate) const PATIENCE_PER_BYTE: Duration = Duration::from_micros(20);
+use super::regex_room::RegexRoom;
 
 /// How most regexes end: a run of white space, less its last character where something follows.
 const WHITE_TAIL: &str = r"|\s+(?!\S)|\s+";
@@ -33,8 +26,6 @@ const STEPS: [usize; 10] = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1];
 #[derive(Debug)]
 pub(crate) struct Splitter {
     rules: Vec<Rule>,
-    /// How long any text may take.
-    pub(crate) patience: Duration,
 }
 
 #[derive(Debug)]
@@ -74,28 +65,34 @@ const DIGITS: [(&str, &str, Digits); 3] = [
 ];
 
 impl Splitter {
-    /// Compiles the regexes.
+    /// Compiles the regexes, which share the room that a list of regexes has.
     ///
     /// # Errors
     /// The regex that is faulty (its start), and what is wrong with it.
     pub(crate) fn new(regexes: &[String]) -> Result<Self, (String, String)> {
+        Self::within(regexes, RegexRoom::of(regexes.iter().map(String::as_str)))
+    }
+
+    /// Compiles the regexes within a room that they share with others.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn within(regexes: &[String], room: RegexRoom) -> Result<Self, (String, String)> {
         let rules = regexes.iter().map(|regex| {
             // A regex can be as long as a file.
             let start = || regex.chars().take(200).collect();
-            Rule::new(regex).map_err(|error| (start(), error.to_string()))
+            Rule::new(regex, room).map_err(|problem| (start(), problem))
         });
-        Ok(Self { rules: rules.collect::<Result<_, _>>()?, patience: PATIENCE })
+        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
     }
 
     /// The pieces of a text, in order, none empty; together they are the text. An error where a regex gives up.
-    pub(crate) fn split<'t>(&self, text: &'t str) -> Result<Vec<&'t str>, TokenizerError> {
+    pub(crate) fn split<'t>(&self, text: &'t str, budget: &Budget) -> Result<Vec<&'t str>, TokenizerError> {
         let mut pieces = vec![text];
-        let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        let deadline = Instant::now() + self.patience + PATIENCE_PER_BYTE * bytes;
         for (at, rule) in self.rules.iter().enumerate() {
             let mut next = Vec::with_capacity(pieces.len());
             for piece in pieces {
-                rule.cut(piece, deadline, &mut next).map_err(|(place, problem)| TokenizerError::Regex {
+                rule.cut(piece, budget, &mut next).map_err(|(place, problem)| TokenizerError::Regex {
                     regex: at + 1,
                     at: (piece.as_ptr() as usize).saturating_sub(text.as_ptr() as usize) + place,
                     length: text.len(),
@@ -110,29 +107,28 @@ impl Splitter {
 }
 
 impl Rule {
-    fn new(source: &str) -> Result<Self, Box<fancy_regex::Error>> {
+    fn new(source: &str, room: RegexRoom) -> Result<Self, String> {
         let digits = DIGITS.iter().find(|(written, _, _)| *written == source);
         let (source, way) = match (digits, white_tail(source)) {
             (Some((_, run, digits)), _) => ((*run).to_owned(), Way::Digits(*digits)),
             (None, Some((head, steps))) => (format!("{head}{WHITE_RUN}"), Way::White(steps)),
             (None, None) => (source.to_owned(), Way::AsWritten),
         };
-        let regex = RegexBuilder::new(&source).backtrack_limit(BACKTRACK_LIMIT).build().map_err(Box::new)?;
-        Ok(Self { regex, way })
+        Ok(Self { regex: room.compile(&source)?, way })
     }
 
     /// Pushes the matches of a piece and what lies between them; an error is where and why the regex gave up.
     fn cut<'t>(
         &self,
         piece: &'t str,
-        deadline: Instant,
+        budget: &Budget,
         out: &mut Vec<&'t str>,
     ) -> Result<(), (usize, String)> {
         let mut done = 0;
         let mut from = 0;
         while from < piece.len() {
             // Short pieces have one match, and asking the time would take longer than that.
-            if from > 0 && Instant::now() > deadline {
+            if from > 0 && budget.is_late() {
                 return Err((from, "it takes too long".to_owned()));
             }
             let gave_up = |error: fancy_regex::Error| (from, error.to_string());

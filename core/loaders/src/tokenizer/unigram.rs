@@ -3,8 +3,12 @@
 //! sentencepiece/unigram_model.cc and normalizer.cc; llama-vocab.cpp, `llm_tokenizer_ugm_session`.
 
 use std::ops::Range;
+use std::string::FromUtf8Error;
 
+use super::budget::Budget;
 use super::character_map::CharacterMap;
+use super::error::TokenizerError;
+use super::keys;
 use super::kind::TokenKind;
 use super::prefixes::Prefixes;
 use super::spm::SPACE;
@@ -78,44 +82,55 @@ impl Unigram {
     }
 
     /// Appends the ids of a text without special tokens; a run of unknown characters is one unknown token.
-    pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) {
-        let text = self.normalised(text);
-        let parts = self.cut.parts(&text);
+    ///
+    /// # Errors
+    /// The budget is used up.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        budget: &Budget,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
+        let text = self.normalised(text, budget)?;
+        let parts = self.cut.parts(&text, budget)?;
         let again = |at: usize, id: u32| {
             id == self.cut.unknown && at > 0 && parts.get(at - 1).is_some_and(|before| before.0 == id)
         };
         out.extend(parts.iter().enumerate().filter(|(at, part)| !again(*at, part.0)).map(|(_, part)| part.0));
+        Ok(())
     }
 
     /// Characters replaced, spaces merged and written as U+2581, one put first; empty if nothing is left.
-    fn normalised(&self, text: &str) -> String {
-        let replaced = self.replaced(text);
+    fn normalised(&self, text: &str, budget: &Budget) -> Result<String, TokenizerError> {
+        let replaced = self.replaced(text, budget)?;
         let words = match self.spaces {
             Spaces::Kept => replaced.replace(' ', SPACE),
             Spaces::Merged => {
                 replaced.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(SPACE)
             }
         };
-        if self.space_prefix && !words.is_empty() { format!("{SPACE}{words}") } else { words }
+        Ok(if self.space_prefix && !words.is_empty() { format!("{SPACE}{words}") } else { words })
     }
 
-    fn replaced(&self, text: &str) -> String {
+    fn replaced(&self, text: &str, budget: &Budget) -> Result<String, TokenizerError> {
         let Some(characters) = &self.characters else {
-            return text.to_owned();
+            return Ok(text.to_owned());
         };
         let mut bytes = Vec::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             // A damaged table could end inside a character.
-            let found = characters.replacement(rest.as_bytes());
+            let found = characters.replacement(rest.as_bytes(), budget)?;
             let found = found.filter(|(length, _)| rest.is_char_boundary(*length));
             let length = found.map_or(first.len_utf8(), |(length, _)| length);
             let (own, after) = rest.split_at(length);
-            bytes.extend_from_slice(found.map_or(own.as_bytes(), |(_, text)| text));
+            let by = found.map_or(own.as_bytes(), |(_, text)| text);
+            budget.grow(keys::CHARACTERS, by.len().saturating_sub(length))?;
+            bytes.extend_from_slice(by);
             rest = after;
         }
-        String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+        Ok(String::from_utf8(bytes).unwrap_or_else(lossy))
     }
 }
 
@@ -136,8 +151,15 @@ impl BestCut {
     }
 
     /// The tokens of a text and the bytes that each covers, in order; `unknown` for each character without one.
-    pub(crate) fn parts(&self, text: &str) -> Vec<(u32, Range<usize>)> {
-        let ways = self.ways(text);
+    ///
+    /// # Errors
+    /// The budget is used up.
+    pub(crate) fn parts(
+        &self,
+        text: &str,
+        budget: &Budget,
+    ) -> Result<Vec<(u32, Range<usize>)>, TokenizerError> {
+        let ways = self.ways(text, budget)?;
         let mut parts = Vec::new();
         let mut at = text.len();
         while let Some(way) = ways.get(at).copied().flatten().filter(|_| at > 0) {
@@ -145,10 +167,10 @@ impl BestCut {
             at = way.from;
         }
         parts.reverse();
-        parts
+        Ok(parts)
     }
 
-    fn ways(&self, text: &str) -> Vec<Option<Way>> {
+    fn ways(&self, text: &str, budget: &Budget) -> Result<Vec<Option<Way>>, TokenizerError> {
         let mut ways: Vec<Option<Way>> = vec![None; text.len() + 1];
         for (from, character) in text.char_indices() {
             let before = ways.get(from).copied().flatten().map_or(0.0, |way| way.score);
@@ -161,14 +183,14 @@ impl BestCut {
                 }
             };
             let mut whole = false;
-            self.tokens.of(text.as_bytes().get(from..).unwrap_or_default(), |length, id| {
+            self.tokens.of(text.as_bytes().get(from..).unwrap_or_default(), budget, |length, id| {
                 whole |= length == character.len_utf8();
                 better(length, id, self.scores.get(id as usize).copied().unwrap_or_default());
-            });
+            })?;
             if !whole {
                 better(character.len_utf8(), self.unknown, self.unknown_score);
             }
         }
-        ways
+        Ok(ways)
     }
 }

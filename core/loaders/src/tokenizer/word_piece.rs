@@ -5,7 +5,9 @@
 
 use unicode_normalization::UnicodeNormalization;
 
+use super::budget::Budget;
 use super::char_class::CharClass;
+use super::error::TokenizerError;
 use super::kind::TokenKind;
 use super::prefixes::Prefixes;
 use super::spm::SPACE;
@@ -49,48 +51,57 @@ impl WordPiece {
     }
 
     /// Appends the ids of a text without special tokens.
-    pub(crate) fn encode(&self, text: &str, out: &mut Vec<u32>) {
+    ///
+    /// # Errors
+    /// The budget is used up.
+    pub(crate) fn encode(
+        &self,
+        text: &str,
+        budget: &Budget,
+        out: &mut Vec<u32>,
+    ) -> Result<(), TokenizerError> {
         let text = self.normalised(text);
         let mut word = String::from(SPACE);
         for character in text.chars() {
             let alone = stands_alone(character);
             if alone || is_white(character) {
-                self.finish(&mut word, out);
+                self.finish(&mut word, budget, out)?;
             }
             if !is_white(character) {
                 word.push(character);
             }
             if alone {
-                self.finish(&mut word, out);
+                self.finish(&mut word, budget, out)?;
             }
         }
-        self.finish(&mut word, out);
+        self.finish(&mut word, budget, out)
     }
 
     /// Appends the ids of a word, which begins with U+2581, and begins the next one.
-    fn finish(&self, word: &mut String, out: &mut Vec<u32>) {
+    fn finish(&self, word: &mut String, budget: &Budget, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
         if word.len() > SPACE.len() {
             let start = out.len();
             let short = word.chars().count() <= LONGEST_WORD + 1;
-            if !short || !self.cover(word.as_bytes(), out) {
+            if !short || !self.cover(word.as_bytes(), budget, out)? {
                 out.truncate(start);
                 out.push(self.unknown);
             }
         }
         word.truncate(SPACE.len());
+        Ok(())
     }
 
     /// Whether tokens cover the word.
-    fn cover(&self, word: &[u8], out: &mut Vec<u32>) -> bool {
+    fn cover(&self, word: &[u8], budget: &Budget, out: &mut Vec<u32>) -> Result<bool, TokenizerError> {
         let mut rest = word;
         while !rest.is_empty() {
-            let Some((length, id)) = self.tokens.longest(rest) else {
-                return false;
+            let Some((length, id)) = self.tokens.longest(rest, budget)? else {
+                return Ok(false);
             };
             out.push(id);
             rest = rest.get(length..).unwrap_or_default();
         }
-        true
+        Ok(true)
     }
 
     fn normalised(&self, text: &str) -> String {

@@ -1,6 +1,6 @@
 //! [`NamedHook`]: a hook between layers that somebody else's code computes, as people name it.
 
-use crate::named::{Named, only_known};
+use crate::named::{NameTaken, Named, only_known};
 use crate::pipeline::TextPipeline;
 use menagerie_model::{Effect, HookRecipe, LayerHook, Phases};
 use serde::{Deserialize, Serialize};
@@ -49,9 +49,18 @@ pub struct HookKind {
 
 static ADDED: Mutex<Vec<HookKind>> = Mutex::new(Vec::new());
 
-/// Adds a hook to those that can be named; it lasts as long as the process. Who adds it sees to it that its name is its own.
-pub fn add_hook_kind(kind: HookKind) {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(kind);
+/// Adds a hook to those that can be named; it lasts as long as the process.
+///
+/// # Errors
+/// A hook of its name is there already; then nothing is added.
+pub fn add_hook_kind(kind: HookKind) -> Result<(), NameTaken> {
+    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(first) = added.iter().find(|known| known.name == kind.name) {
+        let (name, first, second) = (kind.name, first.registered_by, kind.registered_by);
+        return Err(NameTaken { what: "hook", name, first, second });
+    }
+    added.push(kind);
+    Ok(())
 }
 
 /// The hooks that were added, in that order.
@@ -188,5 +197,27 @@ fn phase(text: &str) -> Result<Phases, String> {
         "prefill" => Ok(Phases::Prefill),
         "decode" => Ok(Phases::Decode),
         _ => Err(format!("phase={text}: prefill, decode or all is wanted")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_hooks_of_one_name_are_refused() {
+        let kind = |registered_by: &'static str| HookKind {
+            name: "test/named:twice",
+            doc: "Nothing.",
+            options: &[],
+            registered_by,
+            with_options: Arc::new(|_| Err("none is made".to_owned())),
+        };
+        add_hook_kind(kind("the first")).unwrap();
+        let taken = add_hook_kind(kind("the second")).unwrap_err().to_string();
+        let said = "the hook `test/named:twice` is registered twice, by the first and by the second;";
+        assert!(taken.starts_with(said), "{taken}");
+        let own = added_hook_kinds().into_iter().filter(|kind| kind.name == "test/named:twice");
+        assert_eq!(own.map(|kind| kind.registered_by).collect::<Vec<_>>(), ["the first"]);
     }
 }

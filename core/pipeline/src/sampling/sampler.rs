@@ -2,7 +2,7 @@
 
 use super::random::mixed;
 use super::{Candidates, Generator, LogitsPart, SamplingError};
-use crate::named::{Named, only_known};
+use crate::named::{NameTaken, Named, only_known};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,10 +80,18 @@ pub struct SamplerKind {
 
 static ADDED: Mutex<Vec<SamplerKind>> = Mutex::new(Vec::new());
 
-/// Adds a sampler to those that can be named; it lasts as long as the process. Who adds it sees to it that its name is its
-/// own.
-pub fn add_sampler(kind: SamplerKind) {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(kind);
+/// Adds a sampler to those that can be named; it lasts as long as the process.
+///
+/// # Errors
+/// A sampler of its name is there already; then nothing is added.
+pub fn add_sampler(kind: SamplerKind) -> Result<(), NameTaken> {
+    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(first) = added.iter().find(|known| known.name == kind.name) {
+        let (name, first, second) = (kind.name, first.registered_by, kind.registered_by);
+        return Err(NameTaken { what: "sampler", name, first, second });
+    }
+    added.push(kind);
+    Ok(())
 }
 
 /// The samplers that were added, in that order.
@@ -249,7 +257,7 @@ mod tests {
     fn a_sampler_is_named_with_its_options() {
         let told = |text: &str| Sampler::parse(text).unwrap_err();
         assert!(told("test/parsed:above").contains("--plugin-dir"));
-        add_sampler(SamplerKind {
+        let kind = SamplerKind {
             name: "test/parsed:above",
             doc: "Drops what is below a limit.",
             options: &[("limit", "The limit.")],
@@ -264,7 +272,13 @@ mod tests {
                 }
                 _ => Err("limit is wanted".to_owned()),
             }),
-        });
+        };
+        add_sampler(kind.clone()).unwrap();
+        let taken = add_sampler(SamplerKind { registered_by: "another", doc: "Other.", ..kind }).unwrap_err();
+        let said = "the sampler `test/parsed:above` is registered twice, by this test and by another;";
+        assert!(taken.to_string().starts_with(said), "{taken}");
+        let own = added_samplers().into_iter().filter(|kind| kind.name == "test/parsed:above");
+        assert_eq!(own.map(|kind| kind.registered_by).collect::<Vec<_>>(), ["this test"]);
         let sampler = Sampler::parse("test/parsed:above=limit=1.5").unwrap();
         let options = SamplingOptions { samplers: vec![sampler], ..SamplingOptions::greedy() };
         let mut chain = Chain::from_options(&options, Arc::default()).unwrap();

@@ -3,8 +3,8 @@
 use super::{Header, Status, Tensor};
 use std::ffi::c_void;
 
-/// Handed to [`super::Component::forward`]; lives for that call. Functions may be called from the thread of the call only,
-/// but for `parallel_for`'s bodies, which may call none.
+/// Handed to [`super::Component::forward`]; lives for that call. Functions may be called from the thread of the call only, and
+/// not from bodies of `parallel_for`, which may call `parallel_for` alone; anything else fails, and the call with it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
@@ -31,7 +31,8 @@ pub struct Call {
     pub slots: *const Tensor,
     /// How many.
     pub n_slots: usize,
-    /// Ids of the rows' tokens, one per row; null where rows were given in their place.
+    /// Ids of the rows' tokens, one per row; null for norms and activations, whose rows may be heads or some rows of the
+    /// step only, and where rows were given in place of tokens.
     pub token_ids: *const u32,
     /// Threads that [`Call::parallel_for`] works on, at least 1.
     pub threads: u64,
@@ -48,7 +49,7 @@ pub struct Call {
         body: unsafe extern "C" fn(argument: *mut c_void, index: u64),
         argument: *mut c_void,
     ) -> Status,
-    /// Memory for this call, not cleared; `align` is a power of two; null if there is none.
+    /// Memory for this call: every byte has a value, and any value; `align` is a power of two; null if there is none.
     pub scratch: unsafe extern "C" fn(context: *mut c_void, bytes: u64, align: u64) -> *mut c_void,
     /// Stores a row for every row of the step in a state per token, `x [T, heads * head_dim]`.
     pub store: unsafe extern "C" fn(context: *mut c_void, state: u32, x: *const Tensor) -> Status,

@@ -140,7 +140,7 @@ impl<'s> Step<'s> {
             n_states: instance.wanted.states.len(),
             slots: slots.as_ptr(),
             n_slots: slots.len(),
-            token_ids: self.ids.as_ptr(),
+            token_ids: if sees_sequences { self.ids.as_ptr() } else { std::ptr::null() },
             threads: instance.threads as u64,
             context: (&raw const calling).cast_mut().cast(),
             linear: calling::linear,

@@ -369,20 +369,30 @@ impl<'a> Translation<'a> {
         let Self { spec, used, keys, origins, faults, config, times, for_files, .. } = self;
         let mut known: BTreeSet<&str> = used.keys().map(String::as_str).collect();
         known.extend(common_names());
-        let use_of = |name: &String| {
+        let mut unknown = 0;
+        let mut use_of = |name: &String| {
             if let Some(keys) = used.get(name) {
                 return NameUse::Read(keys.iter().cloned().collect());
             }
             let own = every_class::ignored_by(&spec.hf.ignore_keys, name);
             match own.or_else(|| every_class::ignored(name)) {
                 Some(reason) => NameUse::Ignored(reason.to_owned()),
-                None => NameUse::Unknown(nearest_help(name, known.iter().copied())),
+                None => {
+                    unknown += 1;
+                    // The first few are named; a broken file can have as many as it is long.
+                    let near = unknown <= MOST_NEAR;
+                    let help = near.then(|| nearest_help(name, known.iter().copied()));
+                    NameUse::Unknown(help.unwrap_or_default())
+                }
             }
         };
         let names = config.keys().map(|name| NamedKey { name: name.clone(), is: use_of(name) }).collect();
         HfKeys { keys, origins, names, faults, config, tied, times, for_files }
     }
 }
+
+/// For how many unknown names the nearest known one is looked for.
+const MOST_NEAR: usize = 200;
 
 /// A count of rows.
 fn whole(number: f64) -> Result<usize, String> {

@@ -2,7 +2,8 @@
 
 use crate::model::{built_in, root, spec};
 use menagerie_spec::{
-    ArchSpec, HfConfig, HfOrigin, HfPart, KeySource, KeyValue, Layout, ResolveInput, RoleSource, SourceFormat,
+    ArchSpec, HfConfig, HfOrigin, HfPart, KeySource, KeyValue, Layout, NameUse, ResolveInput, RoleSource,
+    SourceFormat,
 };
 
 /// Every tensor that is asked for is there, but for experts and biases.
@@ -58,6 +59,25 @@ fn every_name_of_a_config_is_read_ignored_or_refused() {
     );
     let twice = faults("llama", |config| drop(config.insert("n_layer".into(), 7.into())), &[]);
     assert!(twice.contains("n_layer") && twice.contains("which one is meant?"), "{twice}");
+}
+
+/// A broken file can have as many unknown names as it is long, and each search goes through all names.
+#[test]
+fn the_nearest_names_are_looked_for_a_few_times() {
+    let text = std::fs::read_to_string(root().join("tests/fixtures/base/llama/hf/config.json")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for at in 0..300 {
+        config[format!("sliding_win{at:03}")] = 1.into();
+    }
+    let keys = spec(&built_in(), "llama")
+        .hf_keys(&HfConfig::parse("config.json", &config.to_string()).unwrap())
+        .unwrap();
+    let helps = keys.names().unwrap().iter().filter_map(|name| match &name.is {
+        NameUse::Unknown(help) => Some(help.contains("sliding_window")),
+        _ => None,
+    });
+    let helps: Vec<bool> = helps.collect();
+    assert_eq!((helps.len(), helps.iter().filter(|helps| **helps).count()), (300, 200));
 }
 
 /// What is missing is called as the config would call it.

@@ -184,6 +184,63 @@ unsafe extern "C" fn nested(_instance: *mut c_void, call: *const abi::Call) -> S
     if nest.ran.load(Ordering::Relaxed) == 32 { abi::OK } else { abi::ERROR }
 }
 
+/// Memory that was asked for from within a body.
+struct Within {
+    call: *const abi::Call,
+    given: AtomicU64,
+}
+
+unsafe extern "C" fn asking(within: *mut c_void, _index: u64) {
+    // SAFETY: `reentrant` waits for its bodies, and lends them this.
+    let within = unsafe { &*within.cast::<Within>() };
+    // SAFETY: the call's own function with its context: what the ABI forbids is that it is called here.
+    let memory = unsafe { ((*within.call).scratch)((*within.call).context, 64, 64) };
+    within.given.fetch_add(u64::from(!memory.is_null()), Ordering::Relaxed);
+}
+
+/// Asks for memory within its work, and goes on as if nothing had happened.
+unsafe extern "C" fn reentrant(_instance: *mut c_void, call: *const abi::Call) -> Status {
+    let within = Within { call, given: AtomicU64::new(0) };
+    // SAFETY: as in `nested`.
+    unsafe {
+        let call = &*call;
+        (call.parallel_for)(call.context, 8, asking, (&raw const within).cast_mut().cast());
+        let memory = (call.scratch)(call.context, 64, 64);
+        let (x, y) = (&*call.inputs, &*call.outputs);
+        std::ptr::copy_nonoverlapping(x.data.cast::<u8>(), y.data.cast::<u8>(), y.byte_len as usize);
+        match within.given.load(Ordering::Relaxed) {
+            0 if !memory.is_null() => abi::OK,
+            _ => abi::ERROR,
+        }
+    }
+}
+
+/// A norm that leaves rows as they are, and fails if it is shown ids of tokens: its rows may be heads.
+unsafe extern "C" fn without_ids(_instance: *mut c_void, call: *const abi::Call) -> Status {
+    // SAFETY: as in `nested`.
+    unsafe {
+        let call = &*call;
+        if !call.token_ids.is_null() || call.n_sequences != 0 {
+            return abi::ERROR;
+        }
+        let (x, y) = (&*call.inputs, &*call.outputs);
+        std::ptr::copy_nonoverlapping(x.data.cast::<u8>(), y.data.cast::<u8>(), y.byte_len as usize);
+    }
+    abi::OK
+}
+
+/// Frequencies that are all 1, and a magnitude that is no number.
+unsafe extern "C" fn no_magnitude(_instance: *mut c_void, call: *const abi::FrequencyCall) -> Status {
+    // SAFETY: the ABI: the call and what it points to are there, and may be written.
+    unsafe {
+        let frequencies = &*(*call).frequencies;
+        std::slice::from_raw_parts_mut(frequencies.data.cast::<f32>(), frequencies.shape[0] as usize)
+            .fill(1.0);
+        (*call).magnitude.write(f32::NAN);
+    }
+    abi::OK
+}
+
 static HOST: Mutex<usize> = Mutex::new(0);
 
 /// A component without anything.
@@ -255,6 +312,18 @@ pub(crate) unsafe fn init(orders: &str, host: &HostApi, registrar: &Registrar) -
             add(abi::Component { forward: Some(silent), ..bare("silent") }),
             add(abi::Component { forward: Some(latin), ..bare("latin") }),
             add(abi::Component { forward: Some(nested), ..bare("nested") }),
+            add(abi::Component { forward: Some(reentrant), ..bare("reentrant") }),
+            add(abi::Component {
+                family: abi::Component::NORM,
+                forward: Some(without_ids),
+                ..bare("without-ids")
+            }),
+            add(abi::Component {
+                family: abi::Component::ROPE,
+                forward: None,
+                frequencies: Some(no_magnitude),
+                ..bare("no-magnitude")
+            }),
             add(bare_hook("scribbler")),
         ]
         .into_iter()

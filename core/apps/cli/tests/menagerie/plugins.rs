@@ -265,16 +265,60 @@ fn a_plugin_that_aborts_is_warned_of_and_ends_its_process_alone() {
     assert!(ended.code.is_none_or(|code| code != 0) && !ended.out.contains("good"), "{ended:?}");
 }
 
+fn guide() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/write-a-plugin.md")).unwrap()
+}
+
+/// The first block of the guide in a language.
+fn block_of(guide: &str, language: &str) -> String {
+    let after = guide.split(&format!("```{language}\n")).nth(1).unwrap();
+    after.split("```").next().unwrap().to_owned()
+}
+
+/// The norm of the guide, with a panic in its forward and one in its making.
+#[test]
+fn a_plugin_that_panics_fails_its_checks_once_and_clearly() {
+    let (home, guide) = (tempfile::tempdir().unwrap(), guide());
+    let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
+    menagerie(home.path(), &["plugin", "new", "acme/norms", "--kind", "norm", "--sdk-path", sdk]).good();
+    let folder = home.path().join("norms");
+    let source = block_of(&guide, "rust")
+        .replace("let x = x.row(row);", "let x = x.row(row);\n            assert!(row != 30, \"too far\");")
+        .replace("if eps <= 0.0 {", "assert!(g != 9.0, \"nine\");\n        if eps <= 0.0 {");
+    assert_eq!(source.matches("assert!").count(), 2);
+    std::fs::write(folder.join("src/lib.rs"), source).unwrap();
+    build(&folder);
+    let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let file = folder.join(format!("target/debug/{prefix}acme_norms{suffix}"));
+    let file = file.to_str().unwrap();
+
+    let checked = menagerie(home.path(), &["plugin", "check", file]);
+    let said = "3 layers of width 64, embedding times 1, and 2 other cases: ";
+    let stopped = "stopped after 3 panics or breaches of the ABI: 6 of 9 cases were not tried";
+    for text in ["FAILED  norm acme/norms:scale-norm: no model with it ran", said, stopped, "too far"] {
+        assert!(checked.out.contains(text), "{text}: {checked:?}");
+    }
+    let all = format!("{}{}", checked.out, checked.err);
+    assert_eq!(all.matches("panic in plugin").count(), 1, "{checked:?}");
+    assert!(checked.err.starts_with("error: 1 of 1 component"), "{checked:?}");
+    checked.fails_with(&["1 of 1 component"]);
+
+    let scaled = block_of(&guide, "toml");
+    for (g, told) in [("8", "computed at once: "), ("9", "create panicked: ")] {
+        let spec = folder.join("scaled.toml");
+        std::fs::write(&spec, scaled.replace("g    = 8", &format!("g    = {g}"))).unwrap();
+        let call = menagerie(home.path(), &["--plugin-dir", file, "spec", "check", spec.to_str().unwrap()]);
+        assert!(!call.out.contains("good") && !call.err.contains("--key"), "{call:?}");
+        assert!(call.err.starts_with("error: a tiny random model: "), "{call:?}");
+        call.fails_with(&["component `acme/norms:scale-norm`", told, "panic in plugin"]);
+    }
+}
+
 /// "Write a plugin in twenty minutes", done from its text: its source, its spec, its commands.
 #[test]
 fn the_guide_works_from_its_text() {
-    let guide =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/write-a-plugin.md"))
-            .unwrap();
-    let block = |language: &str| {
-        let after = guide.split(&format!("```{language}\n")).nth(1).unwrap();
-        after.split("```").next().unwrap().to_owned()
-    };
+    let guide = guide();
+    let block = |language: &str| block_of(&guide, language);
     let home = tempfile::tempdir().unwrap();
     let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugin");
     let new = "menagerie plugin new acme/norms --kind norm --component scale-norm";

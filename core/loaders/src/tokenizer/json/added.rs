@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::super::budget::Budget;
 use super::super::error::TokenizerError;
 use super::super::prefixes::Prefixes;
 use super::super::special;
@@ -35,12 +36,14 @@ impl AddedSet {
     /// The tokens that are looked for in the text as it is, and those in the normalised one.
     ///
     /// # Errors
-    /// A regex of the normalizer gave up.
+    /// A regex of the normalizer gave up; it makes far too much of the tokens.
     pub(super) fn both(
         tokens: &[AddedToken],
         vocabulary: &Vocabulary,
         normalizer: &Normalizer,
     ) -> Result<[Self; 2], TokenizerError> {
+        let given = tokens.iter().map(|token| token.content.len()).sum();
+        let budget = Budget::for_bytes(given);
         let set = |normalized: bool| -> Result<Self, TokenizerError> {
             let mut texts = Vec::new();
             let mut manners = HashMap::new();
@@ -49,7 +52,7 @@ impl AddedSet {
                     continue;
                 };
                 let text = if normalized {
-                    normalizer.apply(&token.content)?
+                    normalizer.apply(&token.content, &budget)?
                 } else {
                     token.content.as_str().into()
                 };
@@ -81,12 +84,22 @@ impl AddedSet {
 
     /// Cuts a text at its tokens: the leftmost first, of those at one place the longest. One that is not meant there is
     /// text as a whole.
-    pub(super) fn cut(&self, text: &str, trusted: impl Fn(&Range<usize>) -> bool) -> Vec<Found> {
+    ///
+    /// # Errors
+    /// The budget is used up.
+    pub(super) fn cut(
+        &self,
+        text: &str,
+        budget: &Budget,
+        trusted: impl Fn(&Range<usize>) -> bool,
+    ) -> Result<Vec<Found>, TokenizerError> {
         let mut parts = Vec::new();
+        let mut white = White { text, last: 0..0 };
         let mut done = 0;
         let mut at = 0;
         while at < text.len() && !self.is_empty() {
-            let Some((length, id)) = self.texts.longest(text.as_bytes().get(at..).unwrap_or_default()) else {
+            let rest = text.as_bytes().get(at..).unwrap_or_default();
+            let Some((length, id)) = self.texts.longest(rest, budget)? else {
                 at += 1;
                 continue;
             };
@@ -96,13 +109,14 @@ impl AddedSet {
             let Some(manner) = manner.filter(|manner| !manner.single_word || alone(text, &found)) else {
                 continue;
             };
-            let (before, after) = (text.get(..found.start), text.get(found.end..));
             let (mut start, mut end) = (found.start, found.end);
             if manner.lstrip {
-                start = before.map_or(start, |before| before.trim_end().len()).max(done);
+                // What stands before `done` is taken: to look further back for each token would take quadratic time.
+                let before = text.get(done..start).unwrap_or_default();
+                start = done + before.trim_end().len();
             }
             if manner.rstrip {
-                end += after.map_or(0, |after| after.len() - after.trim_start().len());
+                end = white.end_after(end);
             }
             if done < start {
                 parts.push((None, done..start));
@@ -113,7 +127,24 @@ impl AddedSet {
         if done < text.len() {
             parts.push((None, done..text.len()));
         }
-        parts
+        Ok(parts)
+    }
+}
+
+/// White space of a text, of which the run that was found last is remembered.
+struct White<'t> {
+    text: &'t str,
+    last: Range<usize>,
+}
+
+impl White<'_> {
+    /// Where the white space ends that begins at a place.
+    fn end_after(&mut self, at: usize) -> usize {
+        if !self.last.contains(&at) {
+            let rest = self.text.get(at..).unwrap_or_default();
+            self.last = at..at + rest.len() - rest.trim_start().len();
+        }
+        self.last.end.max(at)
     }
 }
 

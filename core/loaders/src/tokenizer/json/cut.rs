@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::super::budget::Budget;
 use super::super::char_class::CharClass;
 use super::super::error::TokenizerError;
 use super::super::finder::Finder;
@@ -91,7 +92,7 @@ impl Cut {
     ///
     /// # Errors
     /// A regex gave up.
-    pub(super) fn ranges(&self, piece: &str) -> Result<Vec<Range<usize>>, TokenizerError> {
+    pub(super) fn ranges(&self, piece: &str, budget: &Budget) -> Result<Vec<Range<usize>>, TokenizerError> {
         let found: Vec<Range<usize>> = match &self.sought {
             Sought::Isolated(splitter) => {
                 let mut end = 0;
@@ -99,11 +100,11 @@ impl Cut {
                     end += part.len();
                     end - part.len()..end
                 };
-                return Ok(splitter.split(piece)?.into_iter().map(range).collect());
+                return Ok(splitter.split(piece, budget)?.into_iter().map(range).collect());
             }
             Sought::Scripts => return Ok(scripts::ranges(piece)),
             Sought::Lengths(length) => return Ok(lengths(piece, *length)),
-            Sought::Regex(finder) => finder.all(piece)?,
+            Sought::Regex(finder) => finder.all(piece, budget)?,
             Sought::Text(text) => {
                 piece.match_indices(text.as_str()).map(|(at, text)| at..at + text.len()).collect()
             }

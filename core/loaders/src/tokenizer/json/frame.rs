@@ -6,6 +6,10 @@ use super::super::error::TokenizerError;
 use super::super::framing::Framing;
 use super::part::{Part, bad};
 
+/// Most tokens in one place beside a text; published files have up to three. Each piece of a template can name as many as the
+/// file is long.
+const MOST_AROUND: usize = 256;
+
 /// Reads the `post_processor` of a file; `size`: how many tokens there are.
 ///
 /// # Errors
@@ -101,6 +105,11 @@ fn pieces(part: &Part<'_>, field: &'static str) -> Result<Vec<Vec<u32>>, Tokeniz
                 let unknown = || piece.bad(format!("`special_tokens` has no ids for {name:?}"));
                 if let Some(last) = parts.last_mut() {
                     last.extend(ids.ok_or_else(unknown)?);
+                    if last.len() > MOST_AROUND {
+                        return Err(
+                            piece.refused(format!("puts more than {MOST_AROUND} tokens beside a text"))
+                        );
+                    }
                 }
             }
             (None, Some(name)) => {

@@ -1,7 +1,9 @@
 //! How a piece becomes tokens (the tokenizers crate, `models/`).
 
 use std::collections::HashSet;
+use std::ops::Range;
 
+use super::super::budget::Budget;
 use super::super::error::TokenizerError;
 use super::super::merges::takes_part;
 use super::super::prefixes::Prefixes;
@@ -97,12 +99,16 @@ impl Pieced {
         &self,
         vocabulary: &Vocabulary,
         piece: &str,
+        budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
         match self {
-            Self::Pairs(pairs) => pairs.encode(vocabulary, piece, out)?,
-            Self::Best { cut, bytes } => best_of(vocabulary, (cut, bytes.as_deref()), piece, out),
-            Self::Words(words) => words.encode(piece, out),
+            Self::Pairs(pairs) => pairs.encode(vocabulary, piece, budget, out)?,
+            Self::Best { cut, bytes } => {
+                let parts = cut.parts(piece, budget)?;
+                best_of(vocabulary, (cut, bytes.as_deref()), (piece, &parts), out);
+            }
+            Self::Words(words) => words.encode(piece, budget, out)?,
             Self::Whole { unknown, only_added } => {
                 let known = |id: &u32| takes_part(vocabulary.kind(*id)) && !only_added.contains(id);
                 let id = vocabulary.id(piece).filter(known).or(*unknown);
@@ -149,11 +155,11 @@ fn best(model: &Model, vocabulary: &Vocabulary) -> Result<Pieced, TokenizerError
 fn best_of(
     vocabulary: &Vocabulary,
     (cut, bytes): (&BestCut, Option<&[u32]>),
-    piece: &str,
+    (piece, parts): (&str, &[(u32, Range<usize>)]),
     out: &mut Vec<u32>,
 ) {
     let unknown = |id: u32| id == cut.unknown;
-    for run in cut.parts(piece).chunk_by(|one, next| unknown(one.0) && unknown(next.0)) {
+    for run in parts.chunk_by(|one, next| unknown(one.0) && unknown(next.0)) {
         let (Some(first), Some(last)) = (run.first(), run.last()) else {
             continue;
         };
@@ -195,25 +201,26 @@ fn words(model: &Model, known: &Known<'_>) -> Result<Pieced, TokenizerError> {
 }
 
 impl Words {
-    fn encode(&self, word: &str, out: &mut Vec<u32>) {
+    fn encode(&self, word: &str, budget: &Budget, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
         let start = out.len();
-        if word.chars().count() > self.longest || !self.cover(word.as_bytes(), out) {
+        if word.chars().count() > self.longest || !self.cover(word.as_bytes(), budget, out)? {
             out.truncate(start);
             out.push(self.unknown);
         }
+        Ok(())
     }
 
     /// Whether tokens cover the word.
-    fn cover(&self, word: &[u8], out: &mut Vec<u32>) -> bool {
+    fn cover(&self, word: &[u8], budget: &Budget, out: &mut Vec<u32>) -> Result<bool, TokenizerError> {
         let mut rest = word;
         while !rest.is_empty() {
             let tokens = if rest.len() == word.len() { &self.begin } else { &self.go_on };
-            let Some((length, id)) = tokens.longest(rest) else {
-                return false;
+            let Some((length, id)) = tokens.longest(rest, budget)? else {
+                return Ok(false);
             };
             out.push(id);
             rest = rest.get(length..).unwrap_or_default();
         }
-        true
+        Ok(true)
     }
 }

@@ -1,27 +1,34 @@
 //! What is done to a text before it is cut (the tokenizers crate, `normalizers/`).
 
 use std::borrow::Cow;
+use std::ops::Range;
+use std::string::FromUtf8Error;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
-use fancy_regex::Regex;
 use serde_json::Value;
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::super::budget::Budget;
 use super::super::byte_letters;
 use super::super::char_class::CharClass;
 use super::super::character_map::CharacterMap;
 use super::super::error::TokenizerError;
+use super::super::finder::Finder;
+use super::super::regex_room::RegexRoom;
 use super::super::word_piece::is_chinese;
 use super::part::Part;
 use super::pattern::translated;
 
-/// Steps, one after the other.
+/// Most steps of a normalizer or a pre-tokenizer: published files have up to a dozen.
+pub(super) const MOST_STEPS: usize = 256;
+
+/// Steps, one after the other, each with its place in the file.
 #[derive(Debug, Default)]
 pub(super) struct Normalizer {
-    steps: Vec<Step>,
+    steps: Vec<(String, Step)>,
 }
 
 #[derive(Debug)]
@@ -46,7 +53,7 @@ enum Step {
         by: String,
     },
     ReplaceRegex {
-        regex: Box<Regex>,
+        finder: Box<Finder>,
         by: String,
     },
     Clean,
@@ -64,12 +71,12 @@ impl Normalizer {
     ///
     /// # Errors
     /// A normalizer that is not done, a damaged one.
-    pub(super) fn read(value: &Value) -> Result<Self, TokenizerError> {
-        let mut steps = Vec::new();
+    pub(super) fn read(value: &Value, room: RegexRoom) -> Result<Self, TokenizerError> {
+        let mut reading = Reading { steps: Vec::new(), room };
         if !value.is_null() {
-            read(&Part::new("normalizer", value)?, &mut steps)?;
+            reading.part(&Part::new("normalizer", value)?)?;
         }
-        Ok(Self { steps })
+        Ok(Self { steps: reading.steps })
     }
 
     /// Whether it changes nothing.
@@ -79,7 +86,7 @@ impl Normalizer {
 
     /// Whether it writes bytes in GPT-2's letters.
     pub(super) fn spells_letters(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Letters))
+        self.steps.iter().any(|(_, step)| matches!(step, Step::Letters))
     }
 
     /// Whether what a text begins with can vanish, so that what is left does not begin where the text began. What a table
@@ -91,17 +98,18 @@ impl Normalizer {
             Step::Accents | Step::Nmt | Step::Clean | Step::BertAccents => true,
             _ => false,
         };
-        self.steps.iter().any(drops)
+        self.steps.iter().any(|(_, step)| drops(step))
     }
 
     /// The text as the model was trained on it.
     ///
     /// # Errors
-    /// A regex gave up.
-    pub(super) fn apply<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, TokenizerError> {
+    /// A regex gave up, the budget is used up.
+    pub(super) fn apply<'t>(&self, text: &'t str, budget: &Budget) -> Result<Cow<'t, str>, TokenizerError> {
         let mut text = Cow::Borrowed(text);
-        for step in &self.steps {
-            if let Some(changed) = step.apply(&text)? {
+        for (place, step) in &self.steps {
+            budget.work(text.len())?;
+            if let Some(changed) = step.apply(&text, place, budget)? {
                 text = Cow::Owned(changed);
             }
         }
@@ -109,70 +117,89 @@ impl Normalizer {
     }
 }
 
-fn read(part: &Part<'_>, steps: &mut Vec<Step>) -> Result<(), TokenizerError> {
-    match part.kind()? {
-        "Sequence" => {
-            for inner in part.parts("normalizers")? {
-                read(&inner, steps)?;
+/// A normalizer that is being read.
+struct Reading {
+    steps: Vec<(String, Step)>,
+    room: RegexRoom,
+}
+
+impl Reading {
+    fn part(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+        let step = match part.kind()? {
+            "Sequence" => {
+                for inner in part.parts("normalizers")? {
+                    self.part(&inner)?;
+                }
+                return part.finish();
             }
-        }
-        "NFC" => steps.push(Step::Nfc),
-        "NFD" => steps.push(Step::Nfd),
-        "NFKC" => steps.push(Step::Nfkc),
-        "NFKD" => steps.push(Step::Nfkd),
-        "Lowercase" => steps.push(Step::Lowercase),
-        "StripAccents" => steps.push(Step::Accents),
-        "Nmt" => steps.push(Step::Nmt),
-        "Strip" => steps.push(Step::Strip {
-            left: part.flag("strip_left")?.unwrap_or(true),
-            right: part.flag("strip_right")?.unwrap_or(true),
-        }),
-        "Prepend" => {
-            let text = part.text("prepend")?.ok_or_else(|| part.bad("it has no `prepend`"))?;
-            steps.push(Step::Prepend(text.to_owned()));
-        }
-        "Replace" => steps.push(replace(part)?),
-        "BertNormalizer" => bert(part, steps)?,
-        "Precompiled" => steps.push(Step::Characters(Box::new(characters(part)?))),
-        "ByteLevel" => steps.push(Step::Letters),
-        other => return Err(part.refused(format!("is a `{other}`"))),
+            "BertNormalizer" => {
+                self.bert(part)?;
+                return part.finish();
+            }
+            "NFC" => Step::Nfc,
+            "NFD" => Step::Nfd,
+            "NFKC" => Step::Nfkc,
+            "NFKD" => Step::Nfkd,
+            "Lowercase" => Step::Lowercase,
+            "StripAccents" => Step::Accents,
+            "Nmt" => Step::Nmt,
+            "Strip" => Step::Strip {
+                left: part.flag("strip_left")?.unwrap_or(true),
+                right: part.flag("strip_right")?.unwrap_or(true),
+            },
+            "Prepend" => {
+                let text = part.text("prepend")?.ok_or_else(|| part.bad("it has no `prepend`"))?;
+                Step::Prepend(text.to_owned())
+            }
+            "Replace" => self.replace(part)?,
+            "Precompiled" => Step::Characters(Box::new(characters(part)?)),
+            "ByteLevel" => Step::Letters,
+            other => return Err(part.refused(format!("is a `{other}`"))),
+        };
+        self.push(part, step)?;
+        part.finish()
     }
-    part.finish()
-}
 
-fn replace(part: &Part<'_>) -> Result<Step, TokenizerError> {
-    let by = part.text("content")?.ok_or_else(|| part.bad("it has no `content`"))?.to_owned();
-    let pattern = Part::new(format!("{}.pattern", part.place), part.value("pattern")?)?;
-    let step = match (pattern.text("String")?, pattern.text("Regex")?) {
-        (Some(text), None) if !text.is_empty() => Step::ReplaceText { text: text.to_owned(), by },
-        (None, Some(source)) => {
-            let refused =
-                |problem: String| pattern.refused(format!("is the regex {source:?} with {problem}"));
-            let regex = translated(source).map_err(refused)?;
-            let regex = Regex::new(&regex).map_err(|error| refused(error.to_string()))?;
-            Step::ReplaceRegex { regex: Box::new(regex), by }
+    fn push(&mut self, part: &Part<'_>, step: Step) -> Result<(), TokenizerError> {
+        if self.steps.len() >= MOST_STEPS {
+            return Err(part.refused(format!("follows {MOST_STEPS} other steps")));
         }
-        _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
-    };
-    pattern.finish()?;
-    Ok(step)
-}
+        self.steps.push((part.place.clone(), step));
+        Ok(())
+    }
 
-fn bert(part: &Part<'_>, steps: &mut Vec<Step>) -> Result<(), TokenizerError> {
-    let lowercase = part.flag("lowercase")?.unwrap_or(true);
-    if part.flag("clean_text")?.unwrap_or(true) {
-        steps.push(Step::Clean);
+    fn replace(&self, part: &Part<'_>) -> Result<Step, TokenizerError> {
+        let by = part.text("content")?.ok_or_else(|| part.bad("it has no `content`"))?.to_owned();
+        let pattern = Part::new(format!("{}.pattern", part.place), part.value("pattern")?)?;
+        let step = match (pattern.text("String")?, pattern.text("Regex")?) {
+            (Some(text), None) if !text.is_empty() => Step::ReplaceText { text: text.to_owned(), by },
+            (None, Some(source)) => {
+                let compiled = translated(source).and_then(|regex| Finder::new(&regex, self.room));
+                let finder = compiled.map_err(|problem| pattern.regex(source, &problem))?;
+                Step::ReplaceRegex { finder: Box::new(finder), by }
+            }
+            _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
+        };
+        pattern.finish()?;
+        Ok(step)
     }
-    if part.flag("handle_chinese_chars")?.unwrap_or(true) {
-        steps.push(Step::Chinese);
+
+    fn bert(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+        let lowercase = part.flag("lowercase")?.unwrap_or(true);
+        if part.flag("clean_text")?.unwrap_or(true) {
+            self.push(part, Step::Clean)?;
+        }
+        if part.flag("handle_chinese_chars")?.unwrap_or(true) {
+            self.push(part, Step::Chinese)?;
+        }
+        if part.flag("strip_accents")?.unwrap_or(lowercase) {
+            self.push(part, Step::BertAccents)?;
+        }
+        if lowercase {
+            self.push(part, Step::Lowercase)?;
+        }
+        Ok(())
     }
-    if part.flag("strip_accents")?.unwrap_or(lowercase) {
-        steps.push(Step::BertAccents);
-    }
-    if lowercase {
-        steps.push(Step::Lowercase);
-    }
-    Ok(())
 }
 
 /// The table of a `precompiled_charsmap`.
@@ -188,73 +215,93 @@ const LONG_GRAPHEME: usize = 6;
 
 /// Replaces short graphemes as a whole by what stands for the shortest prefix of them, else character by character
 /// (the tokenizers crate, `normalizers/precompiled.rs`).
-fn mapped(map: &CharacterMap, text: &str) -> String {
+fn mapped(map: &CharacterMap, text: &str, place: &str, budget: &Budget) -> Result<String, TokenizerError> {
     let mut out = Vec::with_capacity(text.len());
     for grapheme in text.graphemes(true) {
         let whole = (grapheme.len() < LONG_GRAPHEME).then(|| map.of_shortest(grapheme.as_bytes())).flatten();
         if let Some(whole) = whole {
+            budget.grow(place, whole.len().saturating_sub(grapheme.len()))?;
             out.extend_from_slice(whole);
             continue;
         }
         for character in grapheme.chars() {
             let mut buffer = [0; 4];
             let own = character.encode_utf8(&mut buffer).as_bytes();
-            out.extend_from_slice(map.of_shortest(own).unwrap_or(own));
+            let by = map.of_shortest(own).unwrap_or(own);
+            budget.grow(place, by.len().saturating_sub(own.len()))?;
+            out.extend_from_slice(by);
         }
     }
-    String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    let lossy = |error: FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
+    Ok(String::from_utf8(out).unwrap_or_else(lossy))
 }
 
 impl Step {
     /// The changed text, or `None` where nothing changes.
-    fn apply(&self, text: &str) -> Result<Option<String>, TokenizerError> {
-        Ok(Some(match self {
+    fn apply(&self, text: &str, place: &str, budget: &Budget) -> Result<Option<String>, TokenizerError> {
+        match self {
             Self::Nfc if is_nfc_quick(text.chars()) == IsNormalized::Yes => return Ok(None),
-            Self::Nfc => text.nfc().collect(),
-            Self::Nfd => text.nfd().collect(),
-            Self::Nfkc => text.nfkc().collect(),
-            Self::Nfkd => text.nfkd().collect(),
-            Self::Lowercase => text.chars().flat_map(char::to_lowercase).collect(),
-            Self::Accents => text.chars().filter(|character| !is_combining_mark(*character)).collect(),
-            Self::Nmt => text.chars().filter_map(nmt).collect(),
+            Self::Nfc => budget.collect(place, text, text.nfc()),
+            Self::Nfd => budget.collect(place, text, text.nfd()),
+            Self::Nfkc => budget.collect(place, text, text.nfkc()),
+            Self::Nfkd => budget.collect(place, text, text.nfkd()),
+            Self::Lowercase => budget.collect(place, text, text.chars().flat_map(char::to_lowercase)),
+            Self::Accents => {
+                let kept = text.chars().filter(|character| !is_combining_mark(*character));
+                budget.collect(place, text, kept)
+            }
+            Self::Nmt => budget.collect(place, text, text.chars().filter_map(nmt)),
             Self::Strip { left, right } => {
                 let text = if *left { text.trim_start() } else { text };
-                (if *right { text.trim_end() } else { text }).to_owned()
+                Ok((if *right { text.trim_end() } else { text }).to_owned())
             }
             Self::Prepend(_) if text.is_empty() => return Ok(None),
-            Self::Prepend(before) => format!("{before}{text}"),
+            Self::Prepend(before) => {
+                budget.grow(place, before.len())?;
+                Ok(format!("{before}{text}"))
+            }
             Self::ReplaceText { text: from, .. } if !text.contains(from.as_str()) => return Ok(None),
-            Self::ReplaceText { text: from, by } => text.replace(from.as_str(), by),
-            Self::ReplaceRegex { regex, by } => replaced(regex, text, by)?,
-            Self::Clean => text.chars().filter_map(cleaned).collect(),
-            Self::Chinese => text.chars().fold(String::with_capacity(text.len()), |mut out, character| {
-                if is_chinese(character) {
-                    out.extend([' ', character, ' ']);
-                } else {
-                    out.push(character);
-                }
-                out
-            }),
-            Self::Characters(map) => mapped(map, text),
-            Self::Letters => byte_letters::to_letters(text),
-            Self::BertAccents => text.nfd().filter(|character| !CharClass::Mark.has(*character)).collect(),
-        }))
+            Self::ReplaceText { text: from, by } => {
+                let found = text.match_indices(from.as_str()).map(|(at, found)| at..at + found.len());
+                replaced(text, found, by, |bytes| budget.grow(place, bytes))
+            }
+            Self::ReplaceRegex { finder, by } => {
+                let found = finder.all(text, budget)?.into_iter();
+                replaced(text, found, by, |bytes| budget.grow(place, bytes))
+            }
+            Self::Clean => budget.collect(place, text, text.chars().filter_map(cleaned)),
+            Self::Chinese => {
+                let spaced = text.chars().flat_map(|character| match is_chinese(character) {
+                    true => [Some(' '), Some(character), Some(' ')],
+                    false => [Some(character), None, None],
+                });
+                budget.collect(place, text, spaced.flatten())
+            }
+            Self::Characters(map) => mapped(map, text, place, budget),
+            Self::Letters => budget.collect(place, text, text.bytes().map(byte_letters::letter)),
+            Self::BertAccents => {
+                let kept = text.nfd().filter(|character| !CharClass::Mark.has(*character));
+                budget.collect(place, text, kept)
+            }
+        }
+        .map(Some)
     }
 }
 
-fn replaced(regex: &Regex, text: &str, by: &str) -> Result<String, TokenizerError> {
+/// A text with ranges of it replaced; `grow` is asked before each.
+fn replaced(
+    text: &str,
+    found: impl Iterator<Item = Range<usize>>,
+    by: &str,
+    grow: impl Fn(usize) -> Result<(), TokenizerError>,
+) -> Result<String, TokenizerError> {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
-    for found in regex.find_iter(text) {
-        let found = found.map_err(|error| TokenizerError::Regex {
-            regex: 1,
-            at: done,
-            length: text.len(),
-            problem: error.to_string(),
-        })?;
-        out.push_str(text.get(done..found.start()).unwrap_or_default());
+    for range in found {
+        grow(by.len().saturating_sub(range.len()))?;
+        out.push_str(text.get(done..range.start).unwrap_or_default());
         out.push_str(by);
-        done = found.end();
+        done = range.end;
     }
     out.push_str(text.get(done..).unwrap_or_default());
     Ok(out)

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::super::budget::Budget;
 use super::super::error::TokenizerError;
 use super::super::merges::{Merges, takes_part};
 use super::super::vocabulary::Vocabulary;
@@ -92,6 +93,7 @@ impl Pairs {
         &self,
         vocabulary: &Vocabulary,
         piece: &str,
+        budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
         let whole =
@@ -111,6 +113,7 @@ impl Pairs {
                     text.push_str(if at == 0 { "" } else { &affixes.continues });
                     text.push(character);
                     text.push_str(if at + character.len_utf8() == piece.len() { &affixes.ends } else { "" });
+                    budget.work(text.len())?;
                     spelled.push(text_token(vocabulary, &self.only_added, &text), &text)
                 }
             }

@@ -111,6 +111,13 @@ impl<'a> Part<'a> {
         bad(&self.place, problem)
     }
 
+    /// A regex of the part has a problem; a regex can be as long as a file.
+    pub(super) fn regex(&self, source: &str, problem: &str) -> TokenizerError {
+        let start: String = source.chars().take(200).collect();
+        let problem: String = problem.chars().take(200).collect();
+        self.refused(format!("is the regex {start:?} with {problem}"))
+    }
+
     /// The part asks for something that is not done; `what` goes on after the name of the place.
     pub(super) fn refused(&self, what: impl Into<String>) -> TokenizerError {
         refused(&self.place, what)

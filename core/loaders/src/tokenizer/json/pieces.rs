@@ -2,6 +2,12 @@
 
 use std::ops::Range;
 
+use super::super::budget::Budget;
+use super::super::error::TokenizerError;
+
+/// What adds to a text here, for errors.
+const PLACE: &str = "pre_tokenizer";
+
 /// A text and the parts of it that are left, in order.
 #[derive(Debug)]
 pub(super) struct Pieces {
@@ -40,16 +46,26 @@ impl Pieces {
         Ok(())
     }
 
-    /// Writes each piece anew; `write` gets it, whether it begins the whole text, and where it goes.
-    pub(super) fn rewrite(&mut self, write: impl Fn(&str, bool, &mut String)) {
+    /// Writes each piece anew; `write` gets it, whether it begins the whole text, and where it goes. It adds at most a
+    /// character, and makes none longer than four bytes.
+    ///
+    /// # Errors
+    /// The budget is used up.
+    pub(super) fn rewrite(
+        &mut self,
+        budget: &Budget,
+        write: impl Fn(&str, bool, &mut String),
+    ) -> Result<(), TokenizerError> {
         let mut text = String::with_capacity(self.text.len() + self.text.len() / 2);
         let mut ranges = Vec::with_capacity(self.ranges.len());
         for (at, piece) in self.iter().enumerate() {
             let start = text.len();
             write(piece, at == 0 && self.at_start, &mut text);
+            budget.grow(PLACE, (text.len() - start).saturating_sub(piece.len()))?;
             ranges.push(start..text.len());
         }
         self.text = text;
         self.ranges = ranges;
+        Ok(())
     }
 }

@@ -2,11 +2,14 @@
 
 use serde_json::Value;
 
+use super::super::budget::Budget;
 use super::super::byte_letters;
 use super::super::error::TokenizerError;
 use super::super::finder::Finder;
+use super::super::regex_room::RegexRoom;
 use super::super::splitter::Splitter;
 use super::cut::{Behavior, Characters, Counts, Cut, Sought};
+use super::normalizer::MOST_STEPS;
 use super::part::Part;
 use super::pattern::translated;
 use super::pieces::Pieces;
@@ -49,8 +52,8 @@ impl PreTokenizer {
     ///
     /// # Errors
     /// A pre-tokenizer that is not done, a damaged one.
-    pub(crate) fn read(value: &Value) -> Result<Self, TokenizerError> {
-        let mut reading = Reading::default();
+    pub(crate) fn read(value: &Value, room: RegexRoom) -> Result<Self, TokenizerError> {
+        let mut reading = Reading::new(room);
         if !value.is_null() {
             reading.part(&Part::new("pre_tokenizer", value)?)?;
         }
@@ -78,22 +81,28 @@ impl PreTokenizer {
     /// The pieces of a text.
     ///
     /// # Errors
-    /// A regex gave up.
-    pub(super) fn apply(&self, text: &str, at_start: bool) -> Result<Pieces, TokenizerError> {
+    /// A regex gave up, the budget is used up.
+    pub(super) fn apply(
+        &self,
+        text: &str,
+        at_start: bool,
+        budget: &Budget,
+    ) -> Result<Pieces, TokenizerError> {
         let mut pieces = Pieces::new(text, at_start);
         for step in &self.steps {
+            budget.work(pieces.text.len())?;
             match step {
-                Step::Cut(cut) => pieces.cut(|piece| cut.ranges(piece))?,
-                Step::SpaceFirst => pieces.rewrite(|piece, _, out| {
+                Step::Cut(cut) => pieces.cut(|piece| cut.ranges(piece, budget))?,
+                Step::SpaceFirst => pieces.rewrite(budget, |piece, _, out| {
                     if !piece.starts_with(' ') {
                         out.push(' ');
                     }
                     out.push_str(piece);
-                }),
-                Step::Letters => {
-                    pieces.rewrite(|piece, _, out| out.extend(piece.bytes().map(byte_letters::letter)));
-                }
-                Step::Spaces { by, first } => pieces.rewrite(|piece, at_start, out| {
+                })?,
+                Step::Letters => pieces.rewrite(budget, |piece, _, out| {
+                    out.extend(piece.bytes().map(byte_letters::letter));
+                })?,
+                Step::Spaces { by, first } => pieces.rewrite(budget, |piece, at_start, out| {
                     let wanted = match first {
                         First::Never => false,
                         First::Always => true,
@@ -103,7 +112,7 @@ impl PreTokenizer {
                         out.push(*by);
                     }
                     out.extend(piece.chars().map(|it| if it == ' ' { *by } else { it }));
-                }),
+                })?,
             }
         }
         Ok(pieces)
@@ -111,8 +120,8 @@ impl PreTokenizer {
 }
 
 /// A pre-tokenizer that is being read.
-#[derive(Default)]
 struct Reading {
+    room: RegexRoom,
     steps: Vec<Step>,
     /// Isolated ones, which are one splitter.
     regexes: Vec<String>,
@@ -123,7 +132,20 @@ struct Reading {
 }
 
 impl Reading {
+    fn new(room: RegexRoom) -> Self {
+        Self { room, steps: Vec::new(), regexes: Vec::new(), listed: Vec::new(), has_others: false }
+    }
+
+    /// Refuses a part after too many others.
+    fn check_count(&self, part: &Part<'_>) -> Result<(), TokenizerError> {
+        match self.steps.len() + self.regexes.len() < MOST_STEPS {
+            true => Ok(()),
+            false => Err(part.refused(format!("follows {MOST_STEPS} other steps"))),
+        }
+    }
+
     fn part(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+        self.check_count(part)?;
         match part.kind()? {
             "Sequence" => {
                 for inner in part.parts("pretokenizers")? {
@@ -160,7 +182,7 @@ impl Reading {
                 self.push(Step::Cut(Cut::of(Characters::Punctuation, behavior)))?;
             }
             "Whitespace" => {
-                let finder = Finder::new(r"\w+|[^\w\s]+").map_err(|problem| part.bad(problem))?;
+                let finder = Finder::new(r"\w+|[^\w\s]+", self.room).map_err(|problem| part.bad(problem))?;
                 let (sought, counts) = (Sought::Regex(finder), Counts::Between);
                 self.push(Step::Cut(Cut { sought, behavior: Behavior::Removed, counts }))?;
             }
@@ -199,7 +221,7 @@ impl Reading {
     fn end_regexes(&mut self) -> Result<(), TokenizerError> {
         if !self.regexes.is_empty() {
             let regexes = std::mem::take(&mut self.regexes);
-            let splitter = Splitter::new(&regexes)
+            let splitter = Splitter::within(&regexes, self.room)
                 .map_err(|(regex, problem)| TokenizerError::PreRegex { regex, problem })?;
             let sought = Sought::Isolated(splitter);
             let cut = Cut { sought, behavior: Behavior::Isolated, counts: Counts::Found };
@@ -215,15 +237,14 @@ impl Reading {
         let sought = match (pattern.text("String")?, pattern.text("Regex")?) {
             (Some(text), None) if !text.is_empty() => Sought::Text(text.to_owned()),
             (None, Some(source)) => {
-                let refused =
-                    |problem: String| pattern.refused(format!("is the regex {source:?} with {problem}"));
+                let refused = |problem: String| pattern.regex(source, &problem);
                 let regex = translated(source).map_err(refused)?;
                 if behavior == Behavior::Isolated {
                     self.regexes.push(regex);
                     self.listed.push(source.to_owned());
                     return pattern.finish();
                 }
-                Sought::Regex(Finder::new(&regex).map_err(refused)?)
+                Sought::Regex(Finder::new(&regex, self.room).map_err(refused)?)
             }
             _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
         };

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use super::super::algorithm::Leading;
+use super::super::budget::Budget;
 use super::super::error::TokenizerError;
+use super::super::regex_room::RegexRoom;
 use super::super::special::Trust;
 use super::super::vocabulary::Vocabulary;
 use super::added::AddedSet;
@@ -31,8 +33,9 @@ impl Staged {
     /// # Errors
     /// A stage that is not done, a damaged one.
     pub(super) fn read(file: &File, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
-        let normalizer = Normalizer::read(&file.normalizer)?;
-        let pre_tokenizer = PreTokenizer::read(&file.pre_tokenizer)?;
+        let room = RegexRoom::of_json(&[&file.normalizer, &file.pre_tokenizer]);
+        let normalizer = Normalizer::read(&file.normalizer, room)?;
+        let pre_tokenizer = PreTokenizer::read(&file.pre_tokenizer, room)?;
         if pre_tokenizer.asks_for_the_start() && normalizer.may_drop_the_start() {
             return Err(refused(
                 "pre_tokenizer",
@@ -49,18 +52,19 @@ impl Staged {
     /// Appends the ids of a text; `trust` says which of it may name special tokens.
     ///
     /// # Errors
-    /// A character that the vocabulary cannot express, a regex that gives up.
+    /// A character that the vocabulary cannot express, a regex that gives up, a budget that is used up.
     pub(crate) fn encode(
         &self,
         vocabulary: &Vocabulary,
         text: &str,
         trust: Trust<'_>,
+        budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
-        for (token, range) in self.as_written.cut(text, |range| trust.covers(range)) {
+        for (token, range) in self.as_written.cut(text, budget, |range| trust.covers(range))? {
             match token {
                 Some(id) => out.push(id),
-                None => self.part(vocabulary, Within { text, range, trust }, out)?,
+                None => self.part(vocabulary, Within { text, range, trust }, budget, out)?,
             }
         }
         Ok(())
@@ -70,40 +74,42 @@ impl Staged {
         &self,
         vocabulary: &Vocabulary,
         within: Within<'_>,
+        budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
         let own = within.text.get(within.range.clone()).unwrap_or_default();
-        let text = self.normalizer.apply(own)?;
+        let text = self.normalizer.apply(own, budget)?;
         let starts = within.range.start == 0;
         if self.normalised.is_empty() {
-            return self.pieces(vocabulary, &text, starts, out);
+            return self.pieces(vocabulary, (&text, starts), budget, out);
         }
-        let trusted = self.trusted(&within, &text)?;
+        let trusted = self.trusted(&within, &text, budget)?;
         let trust = match &trusted {
             Some(ranges) => Trust::Ranges(ranges),
             None => within.trust,
         };
-        for (token, range) in self.normalised.cut(&text, |range| trust.covers(range)) {
+        for (token, range) in self.normalised.cut(&text, budget, |range| trust.covers(range))? {
             match token {
                 Some(id) => out.push(id),
                 None => {
                     let piece = text.get(range.clone()).unwrap_or_default();
-                    self.pieces(vocabulary, piece, starts && range.start == 0, out)?;
+                    self.pieces(vocabulary, (piece, starts && range.start == 0), budget, out)?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Appends the ids of a text without added tokens, and whether it begins where the whole text does.
     fn pieces(
         &self,
         vocabulary: &Vocabulary,
-        text: &str,
-        at_start: bool,
+        (text, at_start): (&str, bool),
+        budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
-        for piece in self.pre_tokenizer.apply(text, at_start)?.iter() {
-            self.model.encode(vocabulary, piece, out)?;
+        for piece in self.pre_tokenizer.apply(text, at_start, budget)?.iter() {
+            self.model.encode(vocabulary, piece, budget, out)?;
         }
         Ok(())
     }
@@ -115,6 +121,7 @@ impl Staged {
         &self,
         within: &Within<'_>,
         normal: &str,
+        budget: &Budget,
     ) -> Result<Option<Vec<Range<usize>>>, TokenizerError> {
         let Trust::Ranges(ranges) = within.trust else {
             return Ok(None);
@@ -129,9 +136,8 @@ impl Staged {
             if start >= end {
                 continue;
             }
-            if let (Some(start), Some(end)) =
-                (self.place(within, start, normal)?, self.place(within, end, normal)?)
-            {
+            let place = |at: usize| self.place(within, at, normal, &budget.again());
+            if let (Some(start), Some(end)) = (place(start)?, place(end)?) {
                 found.push(start..end);
             }
         }
@@ -139,7 +145,13 @@ impl Staged {
     }
 
     /// The place in the normalised text of a part for a place in the text.
-    fn place(&self, within: &Within<'_>, at: usize, normal: &str) -> Result<Option<usize>, TokenizerError> {
+    fn place(
+        &self,
+        within: &Within<'_>,
+        at: usize,
+        normal: &str,
+        budget: &Budget,
+    ) -> Result<Option<usize>, TokenizerError> {
         if self.normalizer.is_empty() || at == within.range.start {
             return Ok(Some(at - within.range.start));
         }
@@ -147,7 +159,7 @@ impl Staged {
             return Ok(Some(normal.len()));
         }
         let before = within.text.get(within.range.start..at).unwrap_or_default();
-        let before = self.normalizer.apply(before)?;
+        let before = self.normalizer.apply(before, budget)?;
         Ok(normal.starts_with(before.as_ref()).then_some(before.len()))
     }
 

@@ -1,5 +1,7 @@
 //! The tokens of a `tokenizer.json` in the order of their ids.
 
+use std::collections::{HashMap, HashSet};
+
 use super::super::error::TokenizerError;
 use super::super::kind::TokenKind;
 use super::super::vocabulary::Vocabulary;
@@ -15,29 +17,37 @@ const MOST_HOLES: u64 = 1 << 20;
 /// # Errors
 /// The same text under two ids.
 pub(crate) fn add(file: &mut File, settings: &Settings) -> Result<(), TokenizerError> {
-    let tokens = &file.model.vocab;
-    let id_in_model = |text: &str| {
-        let at = (0..tokens.texts.len()).find(|at| tokens.texts.get(*at) == text)?;
-        tokens.ids.get(at).copied()
-    };
+    let mut known: HashMap<String, u64> = HashMap::new();
+    for token in &file.added_tokens {
+        known.entry(token.content.clone()).or_insert(token.id);
+    }
     for token in &settings.added {
-        match file.added_tokens.iter().find(|known| known.content == token.content) {
-            Some(known) if known.id != token.id => {
+        match known.get(&token.content) {
+            Some(id) if *id != token.id => {
                 return Err(bad(
                     "added_tokens",
-                    format!(
-                        "{:?} has the id {}, and {} in tokenizer_config.json",
-                        token.content, known.id, token.id
-                    ),
+                    format!("{:?} has the id {id}, and {} in tokenizer_config.json", token.content, token.id),
                 ));
             }
             Some(_) => {}
-            None => file.added_tokens.push(token.clone()),
+            None => {
+                known.insert(token.content.clone(), token.id);
+                file.added_tokens.push(token.clone());
+            }
+        }
+    }
+    let tokens = &file.model.vocab;
+    let wanted: HashSet<&str> =
+        settings.special.iter().map(String::as_str).filter(|text| !known.contains_key(*text)).collect();
+    let mut in_model: HashMap<&str, u64> = HashMap::new();
+    for (at, id) in tokens.ids.iter().enumerate().filter(|_| !wanted.is_empty()) {
+        let text = tokens.texts.get(at);
+        if wanted.contains(text) {
+            in_model.entry(text).or_insert(*id);
         }
     }
     for text in &settings.special {
-        let known = file.added_tokens.iter().any(|token| token.content == *text);
-        if !known && let Some(id) = id_in_model(text) {
+        if let Some(id) = in_model.remove(text.as_str()) {
             file.added_tokens.push(AddedToken {
                 id,
                 content: text.clone(),

@@ -7,7 +7,10 @@ use gguf_file::OwnedValue;
 use super::gguf::Keys;
 use crate::Special;
 use crate::tables::TokenizerTables;
-use crate::tokenizer::{CodecKind, CodecVocabulary, TextCodec, Tokenizer, TokenizerError, TokenizerOptions};
+use crate::tokenizer::{
+    CodecKind, CodecVocabulary, TextCodec, Tokenizer, TokenizerError, TokenizerOptions, add_codec,
+    added_codecs,
+};
 
 /// Every character is a token whose text is the character turned around a number of places in the alphabet.
 struct Turned;
@@ -20,6 +23,10 @@ struct Turning {
 impl CodecKind for Turned {
     fn name(&self) -> &str {
         "test/codecs:turned"
+    }
+
+    fn registered_by(&self) -> &str {
+        "these tests"
     }
 
     fn build(
@@ -97,4 +104,32 @@ fn a_codec_that_is_not_there_or_refuses_is_named() {
     assert!(error.contains("`test/codecs:turned`: the option `by` is wanted"), "{error}");
     let error = build("options = { by = \"x\" }", true).unwrap_err().to_string();
     assert!(error.contains("by = x"), "{error}");
+}
+
+#[test]
+fn two_tokenizers_of_one_name_are_refused() {
+    struct Named(&'static str);
+    impl CodecKind for Named {
+        fn name(&self) -> &str {
+            "test/codecs:twice"
+        }
+
+        fn registered_by(&self) -> &str {
+            self.0
+        }
+
+        fn build(
+            &self,
+            _: Arc<CodecVocabulary>,
+            _: &[(String, String)],
+        ) -> Result<Box<dyn TextCodec>, String> {
+            Err("none is made".to_owned())
+        }
+    }
+    add_codec(Arc::new(Named("the first"))).unwrap();
+    let taken = add_codec(Arc::new(Named("the second"))).unwrap_err().to_string();
+    let said = "the tokenizer `test/codecs:twice` is registered twice, by the first and by the second;";
+    assert!(taken.starts_with(said), "{taken}");
+    let own = added_codecs().into_iter().filter(|codec| codec.name() == "test/codecs:twice");
+    assert_eq!(own.map(|codec| codec.registered_by().to_owned()).collect::<Vec<_>>(), ["the first"]);
 }

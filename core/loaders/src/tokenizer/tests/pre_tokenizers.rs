@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::long_texts::{LIMIT, cpu_time};
 use crate::tables::TokenizerTables;
 use crate::tokenizer::TokenizerError;
+use crate::tokenizer::budget::Budget;
 use crate::tokenizer::splitter::Splitter;
 
 /// The regexes as written, applied with fancy-regex alone.
@@ -47,7 +48,7 @@ fn all_regexes_compile_and_lose_nothing() {
     assert!(lists.len() >= 28, "{}", lists.len());
     let text = "Hello, I'm 12345 years\r\n\n  old!  naïve 日本語 ١٢٣ \u{85}x\ty   z\u{3000}é 🦙<|x|>  ";
     for list in lists {
-        let pieces = Splitter::new(&list).unwrap().split(text).unwrap().concat();
+        let pieces = Splitter::new(&list).unwrap().split(text, &Budget::of(text)).unwrap().concat();
         assert_eq!(pieces, text);
     }
 }
@@ -68,7 +69,7 @@ fn known_cuts() {
     let table = TokenizerTables::built_in().unwrap();
     for (pre, text, expected) in cases {
         let splitter = Splitter::new(&table.pre(pre).unwrap().regexes).unwrap();
-        assert_eq!(splitter.split(text).unwrap(), expected, "{pre}");
+        assert_eq!(splitter.split(text, &Budget::of(text)).unwrap(), expected, "{pre}");
     }
 }
 
@@ -83,7 +84,11 @@ fn white_space_that_a_regex_finds_before_its_end_stays_whole() {
         r"(?<=a)\s{3}|\s+(?!\S)|\s+",
     ] {
         let list = [list.to_owned()];
-        assert_eq!(Splitter::new(&list).unwrap().split(text).unwrap(), as_written(&list, text), "{list:?}");
+        assert_eq!(
+            Splitter::new(&list).unwrap().split(text, &Budget::of(text)).unwrap(),
+            as_written(&list, text),
+            "{list:?}"
+        );
     }
 }
 
@@ -97,7 +102,11 @@ fn white_space_is_cut_in_steps() {
             [("", " ", ""), ("x", " ", "y"), ("x\n", "\t", "1"), ("", "\u{3000}", "-")]
         {
             let text = [before, &part.repeat(count), after].concat();
-            assert_eq!(splitter.split(&text).unwrap(), as_written(list, &text), "{count} of {part:?}");
+            assert_eq!(
+                splitter.split(&text, &Budget::of(&text)).unwrap(),
+                as_written(list, &text),
+                "{count} of {part:?}"
+            );
         }
     }
 }
@@ -118,7 +127,7 @@ fn cuts_are_llama_cpps() {
             }
             let expected: Vec<&str> =
                 pieces.as_array().unwrap().iter().map(|piece| piece.as_str().unwrap()).collect();
-            assert_eq!(splitter.split(text).unwrap(), expected, "{pre}");
+            assert_eq!(splitter.split(text, &Budget::of(text)).unwrap(), expected, "{pre}");
             compared += 1;
         }
     }
@@ -143,7 +152,8 @@ fn is_approximate(pre: &str, text: &str) -> bool {
 #[test]
 fn a_regex_that_gives_up_is_an_error() {
     let splitter = Splitter::new(&[r"x|(?:a|a)*(?=b)c".to_owned()]).unwrap();
-    let error = splitter.split(&"a".repeat(64)).unwrap_err();
+    let text = "a".repeat(64);
+    let error = splitter.split(&text, &Budget::of(&text)).unwrap_err();
     assert!(matches!(error, TokenizerError::Regex { regex: 1, length: 64, .. }), "{error}");
 }
 
@@ -151,9 +161,9 @@ fn a_regex_that_gives_up_is_an_error() {
 #[test]
 fn a_regex_that_takes_its_time_again_and_again_is_an_error() {
     let slow = "(?:a|a){1,12}(?=b)|a".to_owned();
-    let mut splitter = Splitter::new(&[slow]).unwrap();
-    splitter.patience = std::time::Duration::ZERO;
-    let error = splitter.split(&"a".repeat(20_000)).unwrap_err().to_string();
+    let splitter = Splitter::new(&[slow]).unwrap();
+    let budget = Budget::with_patience(20_000, std::time::Duration::ZERO);
+    let error = splitter.split(&"a".repeat(20_000), &budget).unwrap_err().to_string();
     assert!(error.contains("regex 1 gave up at byte") && error.contains("takes too long"), "{error}");
 }
 
@@ -166,7 +176,7 @@ fn a_megabyte_of_one_thing_is_cut_in_no_time_by_every_list() {
             for end in ["", "x"] {
                 let text = part.repeat((1 << 20) / part.len()) + end;
                 let start = cpu_time();
-                let pieces = splitter.split(&text).map(|pieces| pieces.len());
+                let pieces = splitter.split(&text, &Budget::of(&text)).map(|pieces| pieces.len());
                 let took = cpu_time() - start;
                 if pieces.is_err() || took > LIMIT {
                     slow.push(format!("{part:?} and {end:?}: {took:?}, {pieces:?}; {list:?}"));
@@ -182,7 +192,11 @@ fn a_megabyte_of_white_space_is_cut_at_once() {
     let text = format!("{}x{}", "\t".repeat(1 << 20), " \n".repeat(1 << 18));
     for pre in ["gpt-2", "llama-bpe", "qwen2", "tekken", "deepseek-v3", "gpt-4o", "smollm", "command-r"] {
         let tables = TokenizerTables::built_in().unwrap();
-        let pieces = Splitter::new(&tables.pre(pre).unwrap().regexes).unwrap().split(&text).unwrap().len();
+        let pieces = Splitter::new(&tables.pre(pre).unwrap().regexes)
+            .unwrap()
+            .split(&text, &Budget::of(&text))
+            .unwrap()
+            .len();
         assert!(pieces < 6, "{pre}: {pieces}");
     }
 }
@@ -200,7 +214,7 @@ proptest! {
         }
         LISTS.with(|lists| {
             for (list, splitter) in lists {
-                prop_assert_eq!(splitter.split(&text).unwrap(), as_written(list, &text), "{:?}", list);
+                prop_assert_eq!(splitter.split(&text, &Budget::of(&text)).unwrap(), as_written(list, &text), "{:?}", list);
             }
             Ok(())
         })?;

@@ -1,5 +1,6 @@
 //! `plugin check FILE`: every component of a plugin, tried.
 
+use super::cases::Cases;
 use super::hook_trial::hooked;
 use super::trial::{Trial, trial};
 use crate::failure::Failure;
@@ -65,7 +66,7 @@ impl CheckCommand {
         let plugin = load(&self.file, LoadOptions::default())?;
         let mut outcomes = Vec::new();
         for component in &plugin.components {
-            outcomes.push(self.tried(component)?);
+            outcomes.push(self.tried(plugin, component)?);
         }
         let failed = outcomes.iter().filter(|outcome| !outcome.trial.faults.is_empty()).count();
         self.said(plugin, &outcomes)?;
@@ -79,14 +80,20 @@ impl CheckCommand {
         }
     }
 
-    fn tried<'a>(&self, component: &'a Registered) -> Result<Outcome<'a>, Failure> {
+    fn tried<'a>(&self, plugin: &Plugin, component: &'a Registered) -> Result<Outcome<'a>, Failure> {
         let of = self.set.iter().filter(|set| set.component == component.name);
         let given: BTreeMap<String, String> = of.map(|set| (set.option.clone(), set.value.clone())).collect();
         let (trial, how) = match component.family {
-            "sampler" => (sampled(component, &given), "500 rows of random logits, twice each".to_owned()),
-            "tokenizer" => (tokenized(component, &given), "random texts, there and back".to_owned()),
+            "sampler" => {
+                let cases = Cases::of(plugin, ROWS as usize);
+                (sampled(component, &given, cases), format!("{ROWS} rows of random logits, twice each"))
+            }
+            "tokenizer" => {
+                let cases = Cases::of(plugin, TEXTS as usize);
+                (tokenized(component, &given, cases), "random texts, there and back".to_owned())
+            }
             "layer-hook" => {
-                let trial = hooked(component, &given)?;
+                let trial = hooked(plugin, component, &given)?;
                 let how = in_models(&trial);
                 (trial, how)
             }
@@ -100,7 +107,7 @@ impl CheckCommand {
                         "is registered, but no kind has its name (a defect: please report it)",
                     ));
                 };
-                let trial = trial(kind, &given)?;
+                let trial = trial(plugin, kind, &given)?;
                 let how = in_models(&trial);
                 (trial, how)
             }
@@ -138,6 +145,9 @@ impl CheckCommand {
 /// How a component was tried that stands in models.
 fn in_models(trial: &Trial) -> String {
     let Trial { models, ways, difference, .. } = trial;
+    if *models == 0 {
+        return "no model with it ran".to_owned();
+    }
     format!("{models} random models in {ways} ways each, equal to {difference:.1e} of the largest logit")
 }
 
@@ -151,8 +161,15 @@ impl Random {
     }
 }
 
+/// Rows that a sampler is tried on, and texts that a tokenizer is.
+const ROWS: u32 = 500;
+const TEXTS: u32 = 200;
+
+/// A trial ends after so many cases that went wrong.
+const MOST_FAULTS: usize = 4;
+
 /// A sampler on random rows: a token comes out, and the same one for the same seed and position.
-fn sampled(component: &Registered, given: &BTreeMap<String, String>) -> Trial {
+fn sampled(component: &Registered, given: &BTreeMap<String, String>, mut cases: Cases<'_>) -> Trial {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
     let options: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let named = if options.is_empty() {
@@ -168,7 +185,8 @@ fn sampled(component: &Registered, given: &BTreeMap<String, String>) -> Trial {
         }
     };
     let mut random = Random(1);
-    for turn in 0..500u32 {
+    let mut failed = 0;
+    for turn in 0..ROWS {
         let size = [2, 10, 1000][turn as usize % 3];
         let mut logits: Vec<f32> =
             (0..size).map(|_| (random.next() % 20_000) as f32 / 1000.0 - 10.0).collect();
@@ -182,24 +200,25 @@ fn sampled(component: &Registered, given: &BTreeMap<String, String>) -> Trial {
             Chain::from_options(&options, Arc::default())
                 .and_then(|mut chain| chain.sample(&logits, &history))
         };
-        match (draw(), draw()) {
-            (Ok(one), Ok(other)) if one == other => trial.models += 1,
+        let result = match (draw(), draw()) {
+            (Ok(one), Ok(other)) if one == other => Ok(()),
             (Ok(one), Ok(other)) => {
-                trial.faults.push(format!(
-                    "row {turn}: token {one}, and {other} the second time, of the same seed and position"
-                ));
+                Err(format!("token {one}, and {other} the second time, of the same seed and position"))
             }
-            (Err(error), _) | (_, Err(error)) => trial.faults.push(format!("row {turn}: {error}")),
-        }
-        if trial.faults.len() > 4 {
+            (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+        };
+        trial.models += usize::from(result.is_ok());
+        failed += usize::from(result.is_err());
+        if cases.note(format!("row {turn}"), result).is_break() || failed > MOST_FAULTS {
             break;
         }
     }
+    trial.faults = cases.faults();
     trial
 }
 
 /// A tokenizer over a vocabulary of letters and words: what is cut is put together again.
-fn tokenized(component: &Registered, given: &BTreeMap<String, String>) -> Trial {
+fn tokenized(component: &Registered, given: &BTreeMap<String, String>, mut cases: Cases<'_>) -> Trial {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
     let words = ["the", "and", "ing", "tion", "er", "an", "he", "ou"];
     let letters = (' '..='~').filter(|letter| *letter != '\\').map(String::from);
@@ -225,7 +244,8 @@ fn tokenized(component: &Registered, given: &BTreeMap<String, String>) -> Trial 
         }
     };
     let mut random = Random(2);
-    for _ in 0..200 {
+    let mut failed = 0;
+    for _ in 0..TEXTS {
         let text: String =
             (0..random.next() % 30).map(|_| texts[random.next() as usize % texts.len()].as_str()).collect();
         let mut ids = Vec::new();
@@ -234,16 +254,17 @@ fn tokenized(component: &Registered, given: &BTreeMap<String, String>) -> Trial 
             ids.iter().try_for_each(|id| codec.decode(*id, &mut bytes))?;
             Ok(bytes)
         });
-        match back {
-            Ok(bytes) if bytes == text.as_bytes() => trial.models += 1,
-            Ok(bytes) => {
-                trial.faults.push(format!("{text:?} came back as {:?}", String::from_utf8_lossy(&bytes)))
-            }
-            Err(error) => trial.faults.push(format!("{text:?}: {error}")),
-        }
-        if trial.faults.len() > 4 {
+        let result = match back {
+            Ok(bytes) if bytes == text.as_bytes() => Ok(()),
+            Ok(bytes) => Err(format!("came back as {:?}", String::from_utf8_lossy(&bytes))),
+            Err(error) => Err(error),
+        };
+        trial.models += usize::from(result.is_ok());
+        failed += usize::from(result.is_err());
+        if cases.note(format!("{text:?}"), result).is_break() || failed > MOST_FAULTS {
             break;
         }
     }
+    trial.faults = cases.faults();
     trial
 }

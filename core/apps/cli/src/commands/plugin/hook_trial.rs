@@ -1,16 +1,22 @@
 //! A layer hook of a plugin, tried in tiny random models of several shapes.
 
-use super::trial::{SCALES, SHAPES, Trial, compared, open, said, tokens};
+use super::cases::Cases;
+use super::trial::{Trial, case, compared, grid, open, said, tokens};
 use crate::failure::Failure;
 use menagerie::pipeline::{LogitsOptions, NamedHook, TextPipeline};
-use menagerie::plugin_host::Registered;
+use menagerie::plugin_host::{Plugin, Registered};
 use menagerie::registry::Components;
 use menagerie::spec::kind::{Family, Kind};
 use std::collections::BTreeMap;
 
-/// Tries a layer hook; `given` are values of its options.
-pub(super) fn hooked(component: &Registered, given: &BTreeMap<String, String>) -> Result<Trial, Failure> {
+/// Tries a layer hook of a plugin; `given` are values of its options.
+pub(super) fn hooked(
+    plugin: &Plugin,
+    component: &Registered,
+    given: &BTreeMap<String, String>,
+) -> Result<Trial, Failure> {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
+    let mut cases = Cases::of(plugin, grid().len());
     let pairs: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let hook = match NamedHook::parse(&format!("{}={}", component.name, pairs.join(","))) {
         Ok(hook) => hook,
@@ -23,16 +29,13 @@ pub(super) fn hooked(component: &Registered, given: &BTreeMap<String, String>) -
     let Some(norm) = kinds.find(Family::Norm, "rms") else {
         return Err(Failure::Failed("there is no norm `rms` to make a tiny model of".to_owned()));
     };
-    for shape in SHAPES {
-        for scale in SCALES {
-            if let Err(fault) = run(norm, &hook, &mut trial, shape, scale) {
-                let (width, layers, _) = shape;
-                trial
-                    .faults
-                    .push(format!("{layers} layers of width {width}, embedding times {scale}: {fault}"));
-            }
+    for (shape, scale) in grid() {
+        let result = run(norm, &hook, &mut trial, shape, scale);
+        if cases.note(case(shape, scale), result).is_break() {
+            break;
         }
     }
+    trial.faults = cases.faults();
     Ok(trial)
 }
 

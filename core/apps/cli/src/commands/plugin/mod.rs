@@ -1,5 +1,6 @@
 //! `plugin`: plugins looked at, checked, locked, removed and begun.
 
+mod cases;
 mod check;
 mod hook_trial;
 mod inspect;
@@ -35,6 +36,11 @@ enum Verb {
 }
 
 impl PluginCommand {
+    /// Whether it tries plugins out.
+    pub(crate) fn tries_plugins(&self) -> bool {
+        matches!(self.verb, Verb::Check(_))
+    }
+
     /// Only `list` and `check` load plugins, the latter the one that it names.
     pub(crate) fn run(self, plugins: &PluginArguments) -> Result<(), Failure> {
         match self.verb {

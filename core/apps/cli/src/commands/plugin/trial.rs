@@ -1,11 +1,13 @@
 //! [`Trial`]: a component in tiny random models of several shapes, run in every way that must give the same.
 
+use super::cases::Cases;
 use crate::failure::Failure;
 use menagerie::model::KvType;
 use menagerie::pipeline::{
     Arithmetic, GenerateError, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, StepOutput,
     TextPipeline, Wanted,
 };
+use menagerie::plugin_host::Plugin;
 use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
 use menagerie::spec::KeyValue;
 use menagerie::spec::kind::{Default, Family, FieldType, Kind};
@@ -23,10 +25,10 @@ const ID: &str = "plugin-check";
 const TOLERANCE: f32 = 1e-4;
 
 /// Width, blocks and seed of the models.
-pub(super) const SHAPES: [(i64, i64, u64); 3] = [(64, 3, 1), (96, 2, 2), (160, 1, 3)];
+const SHAPES: [(i64, i64, u64); 3] = [(64, 3, 1), (96, 2, 2), (160, 1, 3)];
 
 /// What the embedding is multiplied by: as usual, nothing but zeros, and a thousand times the usual.
-pub(super) const SCALES: [&str; 3] = ["1", "0", "1000"];
+const SCALES: [&str; 3] = ["1", "0", "1000"];
 
 /// What an option of no default is tried with, one after the other, until one is taken.
 const COUNTS: [&str; 4] = ["16", "8", "4", "1"];
@@ -47,9 +49,24 @@ pub(crate) struct Trial {
     pub(crate) faults: Vec<String>,
 }
 
-/// Tries a component that stands in specs; `given` are values of its options.
-pub(crate) fn trial(kind: &Kind, given: &BTreeMap<String, String>) -> Result<Trial, Failure> {
+/// Every shape with every scale.
+pub(super) fn grid() -> impl ExactSizeIterator<Item = ((i64, i64, u64), &'static str)> {
+    (0..SHAPES.len() * SCALES.len()).map(|at| (SHAPES[at / SCALES.len()], SCALES[at % SCALES.len()]))
+}
+
+/// How a case of the grid is called.
+pub(super) fn case((width, layers, _): (i64, i64, u64), scale: &str) -> String {
+    format!("{layers} layers of width {width}, embedding times {scale}")
+}
+
+/// Tries a component of a plugin that stands in specs; `given` are values of its options.
+pub(crate) fn trial(
+    plugin: &Plugin,
+    kind: &Kind,
+    given: &BTreeMap<String, String>,
+) -> Result<Trial, Failure> {
     let mut trial = Trial::default();
+    let mut cases = Cases::of(plugin, grid().len());
     let mut refused = None;
     for attempt in 0..COUNTS.len() {
         let options = options(kind, given, attempt);
@@ -70,16 +87,13 @@ pub(crate) fn trial(kind: &Kind, given: &BTreeMap<String, String>) -> Result<Tri
         trial.faults.push(format!("no model could be made of it: {why}"));
         return Ok(trial);
     }
-    for shape in SHAPES {
-        for scale in SCALES {
-            if let Err(fault) = run(kind, &mut trial, shape, scale) {
-                let (width, layers, _) = shape;
-                trial
-                    .faults
-                    .push(format!("{layers} layers of width {width}, embedding times {scale}: {fault}"));
-            }
+    for (shape, scale) in grid() {
+        let result = run(kind, &mut trial, shape, scale);
+        if cases.note(case(shape, scale), result).is_break() {
+            break;
         }
     }
+    trial.faults = cases.faults();
     Ok(trial)
 }
 

@@ -10,6 +10,7 @@ use crate::style::Stream;
 use crate::tiny_run::{TinyRun, tiny_run};
 use crate::{interrupt, output};
 use clap::Args;
+use menagerie::plugin_host::plugins;
 use menagerie::spec::KeyValue;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -45,6 +46,11 @@ impl SpecCheckCommand {
     }
 }
 
+/// What is wrong with the tiny model of a spec.
+fn wrong(fault: &str) -> Finding {
+    Finding { message: format!("a tiny random model: {fault}"), ..Finding::default() }
+}
+
 /// Checks a spec and says what was found.
 pub(crate) fn check(
     name: &str,
@@ -58,8 +64,12 @@ pub(crate) fn check(
         Ok(spec) => {
             notes.extend(spec.warnings().iter().map(ToString::to_string));
             let _at_once = interrupt::at_once()?;
+            let missteps = || plugins().iter().map(|plugin| plugin.missteps()).sum::<u32>();
+            let before = missteps();
             match tiny_run(meant, keys)? {
                 Ok(run) => tiny = Some(run),
+                // No key of the file could have helped.
+                Err(why) if missteps() > before => faults.push(wrong(&why)),
                 Err(why) => notes.push(format!(
                     "no tiny model of it was made: {}; give what it needs as --key KEY=VALUE, or check it with a model",
                     why.lines().map(str::trim).collect::<Vec<_>>().join(" ")
@@ -67,9 +77,7 @@ pub(crate) fn check(
             }
         }
     }
-    let wrong =
-        |fault: &String| Finding { message: format!("a tiny random model: {fault}"), ..Finding::default() };
-    faults.extend(tiny.iter().flat_map(|run: &TinyRun| &run.faults).map(wrong));
+    faults.extend(tiny.iter().flat_map(|run: &TinyRun| &run.faults).map(|fault| wrong(fault)));
     if as_json {
         let good = faults.is_empty();
         output::json(&json!({ "spec": name, "good": good, "faults": faults, "notes": notes, "tiny": tiny }))?;

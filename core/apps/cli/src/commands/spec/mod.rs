@@ -43,6 +43,11 @@ enum Verb {
 }
 
 impl SpecCommand {
+    /// Whether it tries plugins out.
+    pub(crate) fn tries_plugins(&self) -> bool {
+        matches!(self.verb, Verb::Check(_))
+    }
+
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.verb {
             Verb::New(command) => command.run(),

@@ -1,0 +1,82 @@
+//! [`RegexRoom`]: how much memory the regexes of a tokenizer may take. A counted repetition of a class (`\w{100}`) takes
+//! megabytes once it is compiled, and a file may have thousands of them.
+
+use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
+use serde_json::Value;
+
+/// Bytes of all regexes of a tokenizer together, compiled. Those of published tokenizers take less than a tenth.
+const ROOM: usize = 64 << 20;
+
+/// How far a look-around regex may backtrack in one search before it is an error.
+const BACKTRACK_LIMIT: usize = 10_000_000;
+
+/// Where a regex is cut into parts that are compiled on their own: look-around, and repetitions without backtracking.
+const CUTS: [&str; 5] = ["(?", "++", "*+", "?+", "}+"];
+
+/// Bytes that each part of a regex may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RegexRoom(usize);
+
+impl RegexRoom {
+    /// What each part of these regexes may take, so that all of them stay within the room.
+    pub(crate) fn of<'r>(regexes: impl Iterator<Item = &'r str>) -> Self {
+        let parts = |regex: &str| 1 + CUTS.iter().map(|cut| regex.matches(cut).count()).sum::<usize>();
+        Self(ROOM / regexes.map(parts).sum::<usize>().max(1))
+    }
+
+    /// The room of all regexes in these parts of a `tokenizer.json`.
+    pub(crate) fn of_json(parts: &[&Value]) -> Self {
+        let mut regexes = Vec::new();
+        parts.iter().for_each(|part| gather(part, &mut regexes));
+        Self::of(regexes.into_iter())
+    }
+
+    /// Compiles a regex.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn compile(self, source: &str) -> Result<Regex, String> {
+        let mut builder = RegexBuilder::new(source);
+        builder.backtrack_limit(BACKTRACK_LIMIT).delegate_size_limit(self.0);
+        builder.build().map_err(|error| match error {
+            Error::CompileError(inner) => match *inner {
+                CompileError::InnerError(problem) if problem.size_limit().is_some() => format!(
+                    "more than {} bytes once it is compiled, its share of the size limit of all regexes, {} MiB",
+                    self.0,
+                    ROOM >> 20
+                ),
+                other => other.to_string(),
+            },
+            other => other.to_string(),
+        })
+    }
+}
+
+/// The texts of every `Regex` in a part; a parser of JSON lets it be 128 deep.
+fn gather<'v>(part: &'v Value, out: &mut Vec<&'v str>) {
+    match part {
+        Value::Array(items) => items.iter().for_each(|item| gather(item, out)),
+        Value::Object(fields) => {
+            out.extend(fields.get("Regex").and_then(Value::as_str));
+            fields.values().for_each(|field| gather(field, out));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_is_for_all_regexes_together() {
+        let large = r"\w{60}";
+        let compiled = |count: usize| RegexRoom::of(std::iter::repeat_n(large, count)).compile(large);
+        assert!(compiled(1).is_ok());
+        let problem = compiled(1000).unwrap_err();
+        assert!(problem.contains("size limit"), "{problem}");
+        // Parts of one regex share it too.
+        let many = r"(?=\w{60})\w".repeat(1000);
+        assert!(RegexRoom::of([many.as_str()].into_iter()).compile(&many).is_err());
+    }
+}
