@@ -58,6 +58,8 @@ fn tokenizer() {
         TokenizerError::UnknownPre { pre: "qwen3".to_owned(), near: vec!["qwen2".to_owned()] },
         TokenizerError::MissingPre,
         TokenizerError::Regex { regex: 1, at: 7, length: 90, problem: "too many steps".to_owned() },
+        TokenizerError::TooLarge { place: "normalizer.normalizers[2]".to_owned(), most: 1_048_640, given: 1 },
+        TokenizerError::TooSlow { given: 90 },
         TokenizerError::PreRegex { regex: "(".to_owned(), problem: BAD.to_owned() },
         TokenizerError::NoToken { what: "'\u{e9}' at byte 3".to_owned() },
         TokenizerError::IdOutOfRange { id: 300, size: 256 },

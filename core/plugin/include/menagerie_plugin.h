@@ -249,8 +249,8 @@ struct MenagerieStateSpec {
 /* One row per token, stored as the host's cache type says. */
 #define MENAGERIE_STATE_SPEC_PER_TOKEN 2
 
-/* Handed to `Component::forward`; lives for that call. Functions may be called from the thread of the call only,
- * but for `parallel_for`'s bodies, which may call none. */
+/* Handed to `Component::forward`; lives for that call. Functions may be called from the thread of the call only, and
+ * not from bodies of `parallel_for`, which may call `parallel_for` alone; anything else fails, and the call with it. */
 struct MenagerieCall {
     /* Size and version. */
     MenagerieHeader header;
@@ -275,7 +275,8 @@ struct MenagerieCall {
     const MenagerieTensor *slots;
     /* How many. */
     size_t n_slots;
-    /* Ids of the rows' tokens, one per row; null where rows were given in their place. */
+    /* Ids of the rows' tokens, one per row; null for norms and activations, whose rows may be heads or some rows of the
+     * step only, and where rows were given in place of tokens. */
     const uint32_t *token_ids;
     /* Threads that `Call::parallel_for` works on, at least 1. */
     uint64_t threads;
@@ -286,7 +287,7 @@ struct MenagerieCall {
     MenagerieStatus (*linear)(void *context, uint32_t number, const MenagerieTensor *x, const MenagerieTensor *y);
     /* Calls `body(argument, i)` for every `i` below `n` on the host's threads; within a body it runs on the same thread. */
     MenagerieStatus (*parallel_for)(void *context, uint64_t n, void (*body)(void *argument, uint64_t index), void *argument);
-    /* Memory for this call, not cleared; `align` is a power of two; null if there is none. */
+    /* Memory for this call: every byte has a value, and any value; `align` is a power of two; null if there is none. */
     void *(*scratch)(void *context, uint64_t bytes, uint64_t align);
     /* Stores a row for every row of the step in a state per token, `x [T, heads * head_dim]`. */
     MenagerieStatus (*store)(void *context, uint32_t state, const MenagerieTensor *x);

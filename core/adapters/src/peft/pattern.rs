@@ -4,6 +4,9 @@ use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
 
 /// Most patterns of a key that are more than a name with dots: each is compiled, and tried on every module.
 const MOST_REGEXES: usize = 64;
+/// Where a pattern may be cut into parts that are compiled on their own, and how often all of them together may be.
+const CUTS: [&str; 5] = ["(?", "++", "*+", "?+", "}+"];
+const MOST_PARTS: usize = 64;
 /// Bytes that such a pattern may have, and that each part of it may take once it is compiled.
 const MOST_BYTES: usize = 1024;
 const COMPILED_BYTES: usize = 256 << 10;
@@ -27,9 +30,16 @@ impl Patterns {
     /// # Errors
     /// The pattern that is no regular expression, or too large a one; too many of them.
     pub(super) fn new(entries: &[(String, f64)]) -> Result<Self, String> {
-        let regexes = entries.iter().filter(|(pattern, _)| !is_name(pattern)).count();
-        if regexes > MOST_REGEXES {
-            return Err(format!("{regexes} regular expressions; at most {MOST_REGEXES} are supported"));
+        let regexes: Vec<&String> =
+            entries.iter().map(|(pattern, _)| pattern).filter(|pattern| !is_name(pattern)).collect();
+        if regexes.len() > MOST_REGEXES {
+            let count = regexes.len();
+            return Err(format!("{count} regular expressions; at most {MOST_REGEXES} are supported"));
+        }
+        let cuts = |pattern: &&String| CUTS.iter().map(|cut| pattern.matches(cut).count()).sum::<usize>();
+        let parts = regexes.iter().map(cuts).sum::<usize>();
+        if parts > MOST_PARTS {
+            return Err(format!("{parts} groups and look-arounds; at most {MOST_PARTS} are supported"));
         }
         let compile =
             |(pattern, value): &(String, f64)| Pattern::new(pattern).map(|pattern| (pattern, *value));
@@ -136,6 +146,7 @@ mod tests {
         };
         assert!(refused(vec![r"\w{200}".to_owned()]).contains("once it is compiled"));
         assert!(refused(vec!["(a)".repeat(500)]).contains("1500 bytes; at most 1024"));
+        assert!(refused(vec![r"(?=a)".repeat(65)]).contains("65 groups"));
         let many = refused((0..65).map(|at| format!("a{at}+")).collect());
         assert!(many.contains("65 regular expressions; at most 64"), "{many}");
         // Names, of which an adapter has as many as the model has modules, cost nothing.

@@ -16,10 +16,7 @@ const MOST_DIMS: usize = 1 << 16;
 pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
     let RopeConfig { pairs, dims, base, scaling } = config;
     let (base, dims) = (*base, *dims);
-    if dims > MOST_DIMS {
-        parts.fault(&format!("rope: {dims} elements of a head rotate; at most {MOST_DIMS} are supported"));
-        return None;
-    }
+    supported(dims, parts)?;
     let plain = |divisors: Option<&[f32]>| base_frequencies(base, dims, divisors);
     let mut long_frequencies = None;
     let mut magnitude = 1.0;
@@ -75,6 +72,15 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
         RopePairs::Halves => model::RopePairs::Halves,
     };
     Some(Rope { pairs, frequencies, long_frequencies, magnitude })
+}
+
+/// Refuses heads that no model has.
+fn supported(dims: usize, parts: &mut dyn Parts) -> Option<()> {
+    if dims <= MOST_DIMS {
+        return Some(());
+    }
+    parts.fault(&format!("rope: {dims} elements of a head rotate; at most {MOST_DIMS} are supported"));
+    None
 }
 
 /// Frequencies of a component for a context of this many tokens.

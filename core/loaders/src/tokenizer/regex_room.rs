@@ -4,24 +4,30 @@
 use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
 use serde_json::Value;
 
-/// Bytes of all regexes of a tokenizer together, compiled. Those of published tokenizers take less than a tenth.
+/// Bytes of the automata of all regexes of a tokenizer together. Those of published tokenizers take less than a tenth.
 const ROOM: usize = 64 << 20;
+
+/// Most parts of all regexes of a tokenizer; published ones have up to some forty. The engine keeps up to a megabyte of its
+/// own for each part, whatever its automaton takes.
+const MOST_PARTS: usize = 256;
 
 /// How far a look-around regex may backtrack in one search before it is an error.
 const BACKTRACK_LIMIT: usize = 10_000_000;
 
-/// Where a regex is cut into parts that are compiled on their own: look-around, and repetitions without backtracking.
+/// Where a regex may be cut into parts that are compiled on their own: look-around, and repetitions without backtracking.
 const CUTS: [&str; 5] = ["(?", "++", "*+", "?+", "}+"];
 
-/// Bytes that each part of a regex may take.
+/// The parts that share the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RegexRoom(usize);
+pub(crate) struct RegexRoom {
+    parts: usize,
+}
 
 impl RegexRoom {
-    /// What each part of these regexes may take, so that all of them stay within the room.
+    /// The room that these regexes share.
     pub(crate) fn of<'r>(regexes: impl Iterator<Item = &'r str>) -> Self {
         let parts = |regex: &str| 1 + CUTS.iter().map(|cut| regex.matches(cut).count()).sum::<usize>();
-        Self(ROOM / regexes.map(parts).sum::<usize>().max(1))
+        Self { parts: regexes.map(parts).sum::<usize>().max(1) }
     }
 
     /// The room of all regexes in these parts of a `tokenizer.json`.
@@ -36,13 +42,19 @@ impl RegexRoom {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn compile(self, source: &str) -> Result<Regex, String> {
+        if self.parts > MOST_PARTS {
+            return Err(format!(
+                "{} parts (regexes, groups, look-around) in all regexes of the tokenizer; at most {MOST_PARTS} are supported",
+                self.parts
+            ));
+        }
+        let room = ROOM / self.parts;
         let mut builder = RegexBuilder::new(source);
-        builder.backtrack_limit(BACKTRACK_LIMIT).delegate_size_limit(self.0);
+        builder.backtrack_limit(BACKTRACK_LIMIT).delegate_size_limit(room);
         builder.build().map_err(|error| match error {
             Error::CompileError(inner) => match *inner {
                 CompileError::InnerError(problem) if problem.size_limit().is_some() => format!(
-                    "more than {} bytes once it is compiled, its share of the size limit of all regexes, {} MiB",
-                    self.0,
+                    "more than {room} bytes once it is compiled, its share of the size limit of all regexes, {} MiB",
                     ROOM >> 20
                 ),
                 other => other.to_string(),
@@ -70,13 +82,13 @@ mod tests {
 
     #[test]
     fn the_room_is_for_all_regexes_together() {
-        let large = r"\w{60}";
+        let large = r"\w{300}";
         let compiled = |count: usize| RegexRoom::of(std::iter::repeat_n(large, count)).compile(large);
         assert!(compiled(1).is_ok());
-        let problem = compiled(1000).unwrap_err();
-        assert!(problem.contains("size limit"), "{problem}");
+        assert!(compiled(200).unwrap_err().contains("its share of the size limit"));
+        assert!(compiled(257).unwrap_err().contains("257 parts"));
         // Parts of one regex share it too.
-        let many = r"(?=\w{60})\w".repeat(1000);
-        assert!(RegexRoom::of([many.as_str()].into_iter()).compile(&many).is_err());
+        let many = r"(?=\w{60})\w".repeat(300);
+        assert!(RegexRoom::of([many.as_str()].into_iter()).compile(&many).unwrap_err().contains("301 parts"));
     }
 }

@@ -136,17 +136,16 @@ impl Reading {
         Self { room, steps: Vec::new(), regexes: Vec::new(), listed: Vec::new(), has_others: false }
     }
 
-    /// Refuses a part after too many others.
-    fn check_count(&self, part: &Part<'_>) -> Result<(), TokenizerError> {
+    /// The kind of a part; one after too many others is refused.
+    fn kind<'p>(&self, part: &Part<'p>) -> Result<&'p str, TokenizerError> {
         match self.steps.len() + self.regexes.len() < MOST_STEPS {
-            true => Ok(()),
+            true => part.kind(),
             false => Err(part.refused(format!("follows {MOST_STEPS} other steps"))),
         }
     }
 
     fn part(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
-        self.check_count(part)?;
-        match part.kind()? {
+        match self.kind(part)? {
             "Sequence" => {
                 for inner in part.parts("pretokenizers")? {
                     self.part(&inner)?;
