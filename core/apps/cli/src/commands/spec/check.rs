@@ -69,7 +69,10 @@ pub(crate) fn check(
             match tiny_run(meant, keys)? {
                 Ok(run) => tiny = Some(run),
                 // No key of the file could have helped.
-                Err(why) if missteps() > before => faults.push(wrong(&why)),
+                Err(why) if missteps() > before => {
+                    let lines = why.lines().map(|line| line.trim().trim_start_matches("error: "));
+                    faults.push(wrong(&lines.collect::<Vec<_>>().join("; ")));
+                }
                 Err(why) => notes.push(format!(
                     "no tiny model of it was made: {}; give what it needs as --key KEY=VALUE, or check it with a model",
                     why.lines().map(str::trim).collect::<Vec<_>>().join(" ")
