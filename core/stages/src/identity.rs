@@ -9,7 +9,7 @@ pub struct Identity {
     pub version: String,
     /// The spec, and the numbers that it comes to for the file.
     pub spec: String,
-    /// The weights: bytes, and a hash of samples of them.
+    /// The weights: bytes, and a hash of the headers and of samples of every tensor.
     pub weights: String,
     /// Arithmetic and the type of caches.
     pub arithmetic: String,

@@ -1,17 +1,14 @@
-//! Fingerprints: what tells the files and the resolved model that something was computed with from others.
+//! Fingerprints: hashes that tell the files and the resolved model of a computation from others.
 
+use crate::init::file_digest::FileDigest;
 use crate::init::{LoadError, ResolvedFile};
 use sha2::{Digest, Sha256};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files up to this many bytes are read whole.
-const WHOLE: u64 = 4 << 20;
-
-/// Samples of a larger file, evenly spread, and their bytes.
-const SAMPLES: u64 = 512;
-const SAMPLE: u64 = 4096;
+/// Which bytes of a file are hashed, as a version. It begins every hash of files, so that one made in another way never
+/// compares equal.
+const SCHEME: &str = "v2";
 
 /// Endings of what is looked at in a folder.
 const ENDINGS: [&str; 4] = ["gguf", "json", "safetensors", "toml"];
@@ -26,7 +23,7 @@ pub struct ModelFingerprint {
     pub architecture: String,
     /// Of the resolved model: spec, keys of the file, `--set`, and the types of the tensors.
     pub config: String,
-    /// Of the model's files, samples of large ones.
+    /// Of the model's files: of large ones their header and samples of every tensor.
     pub weights: String,
     /// Of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
     pub beside: Option<String>,
@@ -58,21 +55,21 @@ impl ResolvedFile {
     }
 }
 
-/// A hash of the sizes of these files and of samples of their bytes: of a folder, of the models, adapters and settings in it.
+/// A hash of these files; of a folder, of the models, adapters and settings in it.
 ///
-/// Files of up to 4 MiB are read whole. Of larger ones 512 samples of 4 KiB are, their beginning and end among them: a model
-/// that was trained further, or quantised otherwise, differs in nearly all of them; a few bytes changed by hand may be missed.
+/// Files of up to 4 MiB are hashed whole. Of a larger GGUF or safetensors file the size, the header and samples of every
+/// tensor are: see [`FileDigest`]. Larger files of other formats are hashed whole.
 ///
 /// # Errors
 /// A file that cannot be read, with its name.
 pub(crate) fn of_files<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
 ) -> Result<String, (PathBuf, io::Error)> {
-    let mut hash = Sha256::new();
+    let mut digest = FileDigest::default();
     for path in paths {
-        add(&mut hash, path, 0).map_err(|error| (path.clone(), error))?;
+        add(&mut digest, path, 0).map_err(|error| (path.clone(), error))?;
     }
-    Ok(in_hex(hash))
+    Ok(format!("{SCHEME}:{}", in_hex(digest.finish())))
 }
 
 /// A hash of the resolved model and the types of its tensors, which `--quant` changes.
@@ -93,9 +90,9 @@ fn in_hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn add(hash: &mut Sha256, path: &Path, depth: usize) -> io::Result<()> {
+fn add(digest: &mut FileDigest, path: &Path, depth: usize) -> io::Result<()> {
     if !path.is_dir() {
-        return add_file(hash, path);
+        return digest.file(path);
     }
     let mut inside: Vec<PathBuf> =
         std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
@@ -103,30 +100,9 @@ fn add(hash: &mut Sha256, path: &Path, depth: usize) -> io::Result<()> {
     for path in inside {
         let wanted = path.extension().is_some_and(|found| ENDINGS.iter().any(|ending| found == *ending));
         if wanted && path.is_file() || path.is_dir() && depth < DEPTH {
-            hash.update(path.file_name().unwrap_or_default().as_encoded_bytes());
-            add(hash, &path, depth + 1)?;
+            digest.name(path.file_name().unwrap_or_default().as_encoded_bytes());
+            add(digest, &path, depth + 1)?;
         }
-    }
-    Ok(())
-}
-
-fn add_file(hash: &mut Sha256, path: &Path) -> io::Result<()> {
-    let mut file = File::open(path)?;
-    let size = file.metadata()?.len();
-    hash.update(size.to_le_bytes());
-    if size <= WHOLE {
-        let mut bytes = Vec::with_capacity(size as usize);
-        file.take(WHOLE).read_to_end(&mut bytes)?;
-        hash.update(bytes);
-        return Ok(());
-    }
-    let mut bytes = [0; SAMPLE as usize];
-    for sample in 0..SAMPLES {
-        // In 128 bits: a size times a number must not overflow.
-        let at = u128::from(size - SAMPLE) * u128::from(sample) / u128::from(SAMPLES - 1);
-        file.seek(SeekFrom::Start(at as u64))?;
-        file.read_exact(&mut bytes)?;
-        hash.update(bytes);
     }
     Ok(())
 }
@@ -140,37 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn small_files_are_told_apart_by_every_byte_and_large_ones_by_size_and_samples() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("a.gguf");
-        let mut bytes = vec![7u8; 1000];
-        std::fs::write(&file, &bytes).unwrap();
-        let first = of(&file);
-        assert_eq!(of(&file), first);
-        bytes[500] ^= 1;
-        std::fs::write(&file, &bytes).unwrap();
-        assert_ne!(of(&file), first);
-        let mut large = vec![7u8; 6 << 20];
-        std::fs::write(&file, &large).unwrap();
-        let first = of(&file);
-        for at in [0, large.len() - 1] {
-            large[at] ^= 1;
-            std::fs::write(&file, &large).unwrap();
-            assert_ne!(of(&file), first, "byte {at}");
-            large[at] ^= 1;
-        }
-        large.push(7);
-        std::fs::write(&file, &large).unwrap();
-        assert_ne!(of(&file), first);
-    }
-
-    #[test]
     fn of_a_folder_the_models_and_settings_count() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("adapter_config.json"), "{}").unwrap();
         std::fs::create_dir(folder.path().join("part")).unwrap();
         std::fs::write(folder.path().join("part/a.safetensors"), "weights").unwrap();
         let first = of(folder.path());
+        assert!(first.starts_with("v2:"), "{first}");
         std::fs::write(folder.path().join("README.md"), "words").unwrap();
         assert_eq!(of(folder.path()), first);
         std::fs::write(folder.path().join("part/a.safetensors"), "Weights").unwrap();

@@ -1,5 +1,6 @@
 //! From a path to what computes: the file, its spec, weights, tokenizer and chat format, and whether memory has room.
 
+mod file_digest;
 mod file_text;
 pub(crate) mod fingerprint;
 mod load;

@@ -15,8 +15,9 @@ use std::io::{self, Read, Write};
 /// How a state file begins; the first byte is no text, and a line end that a text transfer would change is part of it.
 const MAGIC: [u8; 8] = *b"\x8bMNGST\r\n";
 
-/// The version that is written, and read.
-const VERSION: u32 = 1;
+/// The version that is written, and read. Version 1 recognized a model by samples of the whole file, which could miss
+/// tensors.
+const VERSION: u32 = 2;
 
 /// Most bytes of a header: a conversation of a million words is smaller.
 const MOST_HEADER: u64 = 64 << 20;
@@ -260,7 +261,11 @@ mod tests {
         assert!(matches!(read(b"GGUF"), Err(Fault::Foreign)));
         assert!(matches!(read(b"GGUF and more bytes"), Err(Fault::Foreign)));
         let mut newer = written();
-        newer[8] = 2;
-        assert!(matches!(read(&newer), Err(Fault::Version(2))));
+        newer[8] = 3;
+        assert!(matches!(read(&newer), Err(Fault::Version(3))));
+        let mut older = written();
+        older[8] = 1;
+        let said = read(&older).unwrap_err().to_string();
+        assert_eq!(said, "it is a state file of version 1, and this program reads version 2");
     }
 }

@@ -23,7 +23,7 @@ pub struct StateIdentity {
     architecture: String,
     /// Hash of the resolved model: spec, keys of the file, `--set`, and the types of the tensors.
     config: String,
-    /// Hash of the model's files, samples of large ones.
+    /// Hash of the model's files: of large ones their header and samples of every tensor.
     weights: String,
     /// Hash of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
     beside: Option<String>,

@@ -13,6 +13,7 @@ mod completions;
 mod control_vectors;
 mod defaults;
 mod embed;
+mod fingerprints;
 mod guide;
 mod half_prompts;
 mod hooks;

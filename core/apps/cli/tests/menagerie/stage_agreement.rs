@@ -28,9 +28,10 @@ fn processes(words: &str) -> Vec<PathBuf> {
     all.filter(is_own).collect()
 }
 
-/// Opens the base model with stages that `command` starts.
-fn opened(
+/// Opens a model with stages that `command` starts.
+pub(super) fn opened(
     home: &Path,
+    model: &Path,
     command: impl Fn() -> Command + Send + Sync + 'static,
 ) -> Result<TextPipeline, String> {
     let home = home.to_owned();
@@ -43,12 +44,12 @@ fn opened(
     let stages = StageOptions::count(2).with_probe(StageProbe::Never);
     let stages = stages.in_processes(StageLauncher(Arc::new(launcher)));
     let options = LoadOptions::default().with_stages(stages).with_threads(1);
-    let opened = TextPipeline::open(&fixture("base/llama/model-f32.gguf"), &options);
+    let opened = TextPipeline::open(model, &options);
     opened.map_err(|error| error.to_string())
 }
 
 /// The command line of a stage of another model.
-fn stage_of(model: &str, more: &[&str]) -> impl Fn() -> Command + Send + Sync + use<> {
+pub(super) fn stage_of(model: &str, more: &[&str]) -> impl Fn() -> Command + Send + Sync + use<> {
     let usual = ["logits", model, "--tokens", "1", "--out", "x", "-t", "1", "--stage-processes", "2"];
     let arguments: Vec<String> = usual.iter().chain(more).map(|part| (*part).to_owned()).collect();
     move || {
@@ -89,7 +90,7 @@ fn stages_of_another_model_are_refused_by_name_and_nothing_is_left() {
         let error = what.err().unwrap_or_else(|| panic!("opened, instead of {words:?}"));
         assert!(words.iter().all(|word| error.contains(word)), "{error}\ninstead of {words:?}");
     };
-    let good = opened(home.path(), stage_of(&model, &[])).unwrap();
+    let good = opened(home.path(), model.as_ref(), stage_of(&model, &[])).unwrap();
     assert_eq!(processes(&marker).len(), 2);
     drop(good);
     let others: [(&str, &[&str], &[&str]); 6] = [
@@ -105,16 +106,16 @@ fn stages_of_another_model_are_refused_by_name_and_nothing_is_left() {
         (&phi2, &[], &["stage ", "(layer"]),
     ];
     for (other, more, words) in others {
-        refused(words, opened(home.path(), stage_of(other, more)));
+        refused(words, opened(home.path(), model.as_ref(), stage_of(other, more)));
     }
     // What is no stage at all: gone at once, or of other words.
     let gone = ["stage ", "(layer", "is gone"];
-    refused(&gone, opened(home.path(), program("/bin/sh", &["-c", "exit 3"])));
+    refused(&gone, opened(home.path(), model.as_ref(), program("/bin/sh", &["-c", "exit 3"])));
     let babble =
         "i=0; while [ $i -lt 99 ]; do echo words and words and words; i=$((i+1)); done; exec sleep 600";
     let arguments: &'static [&'static str] = Box::leak(Box::new(["-c", babble]));
     let words = ["stage 1 (layer", "does not begin like a frame"];
-    refused(&words, opened(home.path(), program("/bin/sh", arguments)));
+    refused(&words, opened(home.path(), model.as_ref(), program("/bin/sh", arguments)));
     let asked = Instant::now();
     while !processes(&marker).is_empty() || sockets() > before {
         assert!(asked.elapsed() < long, "left: {:?}, {} sockets", processes(&marker), sockets() - before);
