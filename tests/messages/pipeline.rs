@@ -181,6 +181,13 @@ fn sampling() {
         SamplingError::Range { option: "--top-p", value: "1.5".to_owned(), range: "from 0 to 1" },
         SamplingError::BiasToken { id: 9999, vocabulary: 262 },
         SamplingError::NotANumber { id: 3, logit: f32::NAN },
+        SamplingError::Overflow {
+            option: "--repeat-penalty",
+            value: "1e-38".to_owned(),
+            id: 3,
+            logit: f32::INFINITY
+        },
+        SamplingError::BrokenPart { part: "mine", id: 3, logit: f32::NAN },
         SamplingError::Sampler {
             name: "acme/steps:cut".to_owned(),
             message: "dropped every token".to_owned()

@@ -1,6 +1,7 @@
 //! [`LogitBias`]: adds a number to the logits of given tokens.
 
-use super::{Candidates, LogitsPart, SamplingError};
+use super::chain::is_broken;
+use super::{Candidate, Candidates, LogitsPart, SamplingError};
 use std::collections::HashMap;
 
 /// Adds `bias` to the logit of each token named; `-inf` forbids a token. Several biases of one token add up.
@@ -28,8 +29,20 @@ impl LogitsPart for LogitBias {
     }
 
     fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
-        candidates.change(&self.biases, |entry, bias| entry.logit += bias);
-        Ok(())
+        let mut broken: Option<(Candidate, f32)> = None;
+        candidates.change(&self.biases, |entry, bias| {
+            entry.logit += bias;
+            if is_broken(entry.logit) && broken.is_none_or(|(first, _)| entry.id < first.id) {
+                broken = Some((*entry, *bias));
+            }
+        });
+        match broken {
+            None => Ok(()),
+            Some((Candidate { id, logit }, bias)) => {
+                let value = format!("{bias:e}");
+                Err(SamplingError::Overflow { option: "--logit-bias", value, id, logit })
+            }
+        }
     }
 }
 
@@ -50,5 +63,13 @@ mod tests {
             .apply(&mut candidates, &[])
             .unwrap();
         assert_eq!(candidates.entries()[0].logit, f32::NEG_INFINITY);
+    }
+
+    #[test]
+    fn a_logit_past_the_range_of_f32_is_an_error() {
+        let mut candidates = Candidates::from_logits(&[0.0, 1e38, 1e38]);
+        let biases = [(1, f32::MAX), (2, f32::MAX)];
+        let error = LogitBias::new(biases).apply(&mut candidates, &[]).unwrap_err();
+        assert!(matches!(error, SamplingError::Overflow { option: "--logit-bias", id: 1, .. }), "{error}");
     }
 }

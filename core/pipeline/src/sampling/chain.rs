@@ -3,8 +3,8 @@
 use super::options::last;
 use super::random::fresh_seed;
 use super::{
-    Breakers, Candidates, Draws, Dry, Generator, Greedy, LogitBias, LogitsPart, MinP, Penalties, Pick,
-    Random, SamplerPart, SamplingError, SamplingOptions, Temperature, TopK, TopP, Typical, Xtc,
+    Breakers, Candidate, Candidates, Draws, Dry, Generator, Greedy, LogitBias, LogitsPart, MinP, Penalties,
+    Pick, Random, SamplerPart, SamplingError, SamplingOptions, Temperature, TopK, TopP, Typical, Xtc,
 };
 use std::sync::Arc;
 
@@ -80,6 +80,10 @@ impl Chain {
         self.candidates.refill(logits);
         for part in &mut self.parts {
             part.apply(&mut self.candidates, history)?;
+            let broken = self.candidates.entries().iter().find(|entry| is_broken(entry.logit));
+            if let Some(&Candidate { id, logit }) = broken {
+                return Err(SamplingError::BrokenPart { part: part.name(), id, logit });
+            }
         }
         if self.candidates.best().is_none_or(|best| best.logit == f32::NEG_INFINITY) {
             return Err(SamplingError::NothingLeft);
@@ -103,7 +107,7 @@ fn best(logits: &[f32]) -> Result<u32, SamplingError> {
 }
 
 /// Minus infinity forbids a token; its opposite and what is no number come of a computation that went wrong.
-fn is_broken(logit: f32) -> bool {
+pub(super) fn is_broken(logit: f32) -> bool {
     logit.is_nan() || logit == f32::INFINITY
 }
 
@@ -256,6 +260,56 @@ mod tests {
         for _ in 0..50 {
             let logits: Vec<f32> = (0..300).map(|_| generator.below(40) as f32).collect();
             assert_eq!(chain(&SamplingOptions::greedy()).sample(&logits, &[]), biased.sample(&logits, &[]));
+        }
+    }
+
+    /// Numbers at the ends of the range of f32 give the best token or an error, never another token.
+    #[test]
+    fn options_that_overflow_give_the_best_token_or_an_error() {
+        let logits = [0.5f32, 3.0, 9.0, -40.0, 8.9];
+        for temperature in [1e-30, 1e-38, 1e-40, f32::from_bits(1)] {
+            for top_k in [0, 3] {
+                let options = SamplingOptions { temperature, top_k, ..Default::default() };
+                assert_eq!(chain(&options).sample(&logits, &[0, 1]), Ok(2), "{temperature}");
+            }
+        }
+        let usual = SamplingOptions { seed: Some(1), ..Default::default() };
+        let refused = [
+            (SamplingOptions { repeat_penalty: 1e-38, ..usual.clone() }, "--repeat-penalty (1e-38)"),
+            (SamplingOptions { frequency_penalty: f32::MIN, ..usual.clone() }, "--frequency-penalty"),
+            (
+                SamplingOptions { presence_penalty: f32::MIN, frequency_penalty: -1e38, ..usual.clone() },
+                "--presence-penalty",
+            ),
+        ];
+        for (options, words) in refused {
+            let error = chain(&options).sample(&logits, &[2, 2, 2]).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let biased = SamplingOptions { logit_bias: vec![(4, f32::MAX), (4, f32::MAX)], ..usual.clone() };
+        assert_eq!(chain(&biased).sample(&logits, &[]), Ok(4));
+        let forbidden = SamplingOptions { frequency_penalty: f32::MAX, ..usual };
+        assert_eq!(chain(&forbidden).sample(&logits, &[2, 2, 4, 4]).map(|id| id == 2 || id == 4), Ok(false));
+    }
+
+    /// A part made in code that moves a logit past the range of f32 is named.
+    #[test]
+    fn a_broken_part_is_named() {
+        struct Broken(f32);
+        impl LogitsPart for Broken {
+            fn name(&self) -> &'static str {
+                "broken"
+            }
+
+            fn apply(&mut self, candidates: &mut Candidates, _: &[u32]) -> Result<(), SamplingError> {
+                candidates.entries_mut()[1].logit *= self.0;
+                Ok(())
+            }
+        }
+        for factor in [f32::NAN, -f32::NAN, f32::INFINITY] {
+            let mut chain = Chain::new(vec![Box::new(Broken(factor))], Box::new(Greedy), 0);
+            let error = chain.sample(&[1.0, 2.0], &[]).unwrap_err();
+            assert!(matches!(error, SamplingError::BrokenPart { part: "broken", id: 1, .. }), "{error}");
         }
     }
 

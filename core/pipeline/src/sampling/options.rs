@@ -131,6 +131,33 @@ pub enum SamplingError {
         /// NaN or infinity.
         logit: f32,
     },
+    /// An option moved a logit past the range of f32.
+    #[error(
+        "sampling option {option} ({value}) makes the logit of token {id} {logit}, which is past the range of 32-bit numbers; \
+         give a value nearer to the one that switches it off"
+    )]
+    Overflow {
+        /// The option, as a command line names it.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// The first such token.
+        id: u32,
+        /// NaN or infinity.
+        logit: f32,
+    },
+    /// A part of the chain, made in code, gave something that is not a number.
+    #[error(
+        "the part `{part}` of the sampling chain makes the logit of token {id} {logit}, which is not a number"
+    )]
+    BrokenPart {
+        /// Its name.
+        part: &'static str,
+        /// The first such token.
+        id: u32,
+        /// NaN or infinity.
+        logit: f32,
+    },
     /// A registered sampler refused to be made or failed.
     #[error("sampler `{name}`: {message}")]
     Sampler {
@@ -140,7 +167,7 @@ pub enum SamplingError {
         message: String,
     },
     /// Every token is forbidden.
-    #[error("no token may be taken: every logit is -inf (look at the logit biases)")]
+    #[error("no token may be taken: every logit is -inf; look at the logit biases and the penalties")]
     NothingLeft,
 }
 

@@ -1,6 +1,7 @@
 //! [`Penalties`]: repetition, frequency and presence penalties over the last tokens.
 
-use super::{Candidates, LogitsPart, SamplingError};
+use super::chain::is_broken;
+use super::{Candidate, Candidates, LogitsPart, SamplingError};
 use std::collections::HashMap;
 
 /// Lowers the logits of tokens that occur among the last tokens of the sequence, prompt included.
@@ -41,15 +42,39 @@ impl LogitsPart for Penalties {
         for &id in recent {
             *counts.entry(id).or_insert(0.0) += 1.0;
         }
-        candidates.change(&counts, |entry, count| {
+        let mut broken: Option<(Candidate, f32)> = None;
+        candidates.change(&counts, |entry, &count| {
             if entry.logit <= 0.0 {
                 entry.logit *= self.repeat;
             } else {
                 entry.logit /= self.repeat;
             }
             entry.logit -= count * self.frequency + self.presence;
+            if is_broken(entry.logit) && broken.is_none_or(|(first, _)| entry.id < first.id) {
+                broken = Some((*entry, count));
+            }
         });
-        Ok(())
+        broken.map_or(Ok(()), |(Candidate { id, logit }, count)| {
+            let (option, value) = self.strongest(count);
+            Err(SamplingError::Overflow { option, value: format!("{value:e}"), id, logit })
+        })
+    }
+}
+
+impl Penalties {
+    /// The option that moves the logit of a token the furthest that occurred `count` times, and its value.
+    fn strongest(&self, count: f32) -> (&'static str, f32) {
+        let Self { last: _, repeat, frequency, presence } = *self;
+        // A factor moves a logit by orders of magnitude, the others by what is subtracted.
+        let moves = [
+            ("--repeat-penalty", repeat, libm::fabsf(libm::log2f(repeat))),
+            ("--frequency-penalty", frequency, libm::log2f(libm::fabsf(count * frequency))),
+            ("--presence-penalty", presence, libm::log2f(libm::fabsf(presence))),
+        ];
+        let [first, rest @ ..] = moves;
+        let (option, value, _) =
+            rest.into_iter().fold(first, |most, one| if one.2 > most.2 { one } else { most });
+        (option, value)
     }
 }
 
@@ -81,6 +106,32 @@ mod tests {
         // 4 / 2 - (2 * 0.25 + 0.5) = 1
         let all = Penalties { last: None, repeat: 2.0, frequency: 0.25, presence: 0.5 };
         assert_eq!(logits(all, &[0, 0]), [1.0, -4.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn a_logit_past_the_range_of_f32_is_an_error_that_names_the_option() {
+        let error = |penalties: Penalties, history: &[u32]| {
+            let mut candidates = Candidates::from_logits(&[4.0, -4.0, 2.0, 1.0]);
+            { penalties }.apply(&mut candidates, history).unwrap_err().to_string()
+        };
+        let cases = [
+            (Penalties { repeat: 1e-38, ..OFF }, "--repeat-penalty (1e-38)", 0),
+            (Penalties { frequency: -3e38, ..OFF }, "--frequency-penalty (-3e38)", 2),
+            (Penalties { presence: -3e38, frequency: -1e38, ..OFF }, "--presence-penalty (-3e38)", 0),
+        ];
+        for (penalties, option, id) in cases {
+            let said = error(penalties, &[3, 2, 0, 2]);
+            assert!(said.contains(option) && said.contains(&format!("token {id} inf")), "{said}");
+        }
+        // A forbidden token that a penalty would allow again is no number.
+        let mut forbidden = Candidates::from_logits(&[f32::NEG_INFINITY, 0.0]);
+        let mut penalties = Penalties { frequency: -3e38, ..OFF };
+        assert!(penalties.apply(&mut forbidden, &[0, 0]).is_err());
+        // Minus infinity is the limit of a strong penalty: the token is not taken.
+        assert_eq!(
+            logits(Penalties { frequency: 3e38, ..OFF }, &[0, 0]),
+            [f32::NEG_INFINITY, -4.0, 2.0, 1.0]
+        );
     }
 
     #[test]

@@ -3,6 +3,10 @@
 use super::{Candidates, LogitsPart, SamplingError};
 
 /// Divides every logit by the temperature; 0 or less keeps the best candidate alone.
+///
+/// Where a quotient of the best logit is past the range of f32, the best logit is subtracted from all of them first: that changes no
+/// probability, and the best one stays the best at any temperature. Elsewhere it would change the last bits of logits, and
+/// with them what a seed draws.
 #[derive(Clone, Copy, Debug)]
 pub struct Temperature(pub f32);
 
@@ -16,8 +20,11 @@ impl LogitsPart for Temperature {
             candidates.keep_best(1);
             return Ok(());
         }
+        let Some(best) = candidates.best().map(|best| best.logit) else { return Ok(()) };
+        let shift = if (best / self.0).is_finite() { 0.0 } else { best };
         for entry in candidates.entries_mut() {
-            entry.logit /= self.0;
+            // A logit minus 0 keeps its bits.
+            entry.logit = (entry.logit - shift) / self.0;
         }
         Ok(())
     }
@@ -32,6 +39,31 @@ mod tests {
         let mut candidates = Candidates::from_logits(&[1.0, -2.0]);
         Temperature(0.5).apply(&mut candidates, &[]).unwrap();
         assert_eq!(candidates.entries().iter().map(|c| c.logit).collect::<Vec<_>>(), [2.0, -4.0]);
+    }
+
+    /// At the smallest temperatures the quotients are infinite, and the best candidate keeps all of the probability.
+    #[test]
+    fn a_temperature_near_zero_takes_the_best() {
+        for logits in [[3.0, 7.0, 5.0], [-9.0, -2.0, -3.0], [3e38, 3.1e38, -3e38]] {
+            for temperature in [1e-30, 1e-38, 1e-40, f32::from_bits(1)] {
+                let mut candidates = Candidates::from_logits(&logits);
+                Temperature(temperature).apply(&mut candidates, &[]).unwrap();
+                assert_eq!(candidates.best().unwrap().id, 1, "{logits:?} at {temperature}");
+                assert_eq!(candidates.probabilities(), [0.0, 1.0, 0.0], "{logits:?} at {temperature}");
+            }
+        }
+    }
+
+    /// What a seed draws is a promise: ordinary logits are divided and nothing else.
+    #[test]
+    fn ordinary_logits_are_divided_to_the_last_bit() {
+        let logits: Vec<f32> = (0..2000u32).map(|i| (i as f32 * 0.731).sin() * 31.7).collect();
+        for temperature in [0.05, 0.3, 0.7, 0.8, 1.3, 2.0] {
+            let mut candidates = Candidates::from_logits(&logits);
+            Temperature(temperature).apply(&mut candidates, &[]).unwrap();
+            let bits = candidates.entries().iter().map(|entry| entry.logit.to_bits());
+            assert!(bits.eq(logits.iter().map(|logit| (logit / temperature).to_bits())), "{temperature}");
+        }
     }
 
     #[test]

@@ -42,6 +42,13 @@ fn top_p_keeps_the_nucleus() {
     assert_eq!(top_p(1.0), [0, 1, 2, 3]);
 }
 
+/// The probabilities that are kept reach `p`: where they are equal to it, no other candidate is kept.
+#[test]
+fn top_p_stops_where_the_sum_is_equal_to_p() {
+    assert_eq!(kept(TopP { p: 0.5, min_keep: 0 }, &[0.5, 0.5]), [0]);
+    assert_eq!(kept(TopP { p: 0.75, min_keep: 0 }, &[0.25, 0.25, 0.25, 0.25]), [0, 1, 2]);
+}
+
 #[test]
 fn top_p_keeps_at_least_min_keep() {
     assert_eq!(kept(TopP { p: 0.1, min_keep: 2 }, &TENTHS), [2, 3]);

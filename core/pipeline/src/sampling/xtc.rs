@@ -64,6 +64,16 @@ mod tests {
         assert_eq!(kept(1.0, 0.39), [0, 1, 2, 3]);
     }
 
+    /// A probability equal to the threshold counts as a top choice: of two halves at 0.5 one is dropped.
+    #[test]
+    fn a_probability_equal_to_the_threshold_is_a_top_choice() {
+        for (logits, threshold, left) in [(&[0.0, 0.0][..], 0.5, 1), (&[1.0; 4], 0.25, 1)] {
+            let mut candidates = Candidates::from_logits(logits);
+            Xtc::new(1.0, threshold, 0, Generator::new(1)).apply(&mut candidates, &[]).unwrap();
+            assert_eq!(candidates.len(), left, "{threshold}");
+        }
+    }
+
     #[test]
     fn off_and_impossible_thresholds_change_nothing() {
         assert_eq!(kept(0.0, 0.09), [0, 1, 2, 3]);

@@ -368,3 +368,28 @@ fn a_row_that_is_no_number_fails_its_line_alone() {
         }
     }
 }
+
+/// Penalties past the range of 32-bit numbers are errors of their line, by name.
+#[test]
+fn penalties_that_overflow_are_errors_of_their_lines() {
+    let home = tempfile::tempdir().unwrap();
+    let model = fixture("base/llama/model-f32.gguf").to_str().unwrap().to_owned();
+    let line = |id: &str, field: &str, value: f64| json!({ "custom_id": id, "prompt": "the gates, the gates, the gates", field: value });
+    let lines = [
+        line("repeat", "repetition_penalty", 1e-38),
+        line("frequency", "frequency_penalty", -3e38),
+        line("good", "temperature", 1e-40),
+        line("greedy", "temperature", 0.0),
+    ];
+    write(home.path(), "in.jsonl", &lines);
+    batch(home.path(), &model, &["--raw"]).fails_with(&["2 requests could not be answered"]);
+    let results = results(home.path(), "out.jsonl");
+    for (id, option) in [("repeat", "--repeat-penalty (1e-38)"), ("frequency", "--frequency-penalty (-3e38)")]
+    {
+        let response = &results[id]["response"];
+        assert_eq!(response["status_code"], 400, "{response}");
+        assert!(response["body"]["error"]["message"].as_str().unwrap().contains(option), "{response}");
+    }
+    let text = |id: &str| results[id]["response"]["body"]["choices"][0]["message"]["content"].clone();
+    assert_eq!((text("good"), text("good").is_string()), (text("greedy"), true));
+}
