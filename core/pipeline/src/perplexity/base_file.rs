@@ -15,6 +15,8 @@ const MAGIC: &[u8; 8] = b"_logits_";
 const HEAD: u64 = 20;
 /// How far below the best one log-probabilities are told apart.
 const SPAN: f32 = 16.0;
+/// Most tokens of a file, of all chunks together: their rows take half a terabyte with a vocabulary of 32,000.
+const MOST_TOKENS: u64 = 1 << 24;
 /// Log-probabilities of a base file from here on down do not count in a divergence (llama.cpp's rule).
 pub(crate) const LEAST: f32 = -16.0;
 
@@ -112,14 +114,19 @@ pub fn encode_row(log_probabilities: &[f32]) -> Vec<u8> {
 pub struct BaseReader {
     name: String,
     source: BufReader<File>,
-    text: BaseText,
+    context: usize,
+    vocabulary: usize,
+    /// Tokens of all chunks.
+    count: usize,
+    /// Absent: it has not been read.
+    text: Option<BaseText>,
 }
 
 impl BaseReader {
-    /// Opens a file, whose length must be what its head says.
+    /// Opens a file, whose length must be what its head says; nothing after the head is read.
     ///
     /// # Errors
-    /// The file cannot be read, is another one, or is cut off.
+    /// The file cannot be read, is another one, is cut off, or has more than 16,777,216 tokens.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, GenerateError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -145,24 +152,51 @@ impl BaseReader {
                  the file is cut off or damaged; write it again"
             )));
         }
-        let mut ids = vec![0u8; 4 * tokens as usize];
-        source.read_exact(&mut ids).map_err(about)?;
+        if tokens > u128::from(MOST_TOKENS) {
+            return Err(fault(format!(
+                "{name}: {chunks} chunks of {context} tokens are {tokens} tokens, and more than {MOST_TOKENS} are refused; \
+                 write the base of a shorter text"
+            )));
+        }
+        let (context, vocabulary, count) = (context as usize, vocabulary as usize, tokens as usize);
+        Ok(Self { name, source, context, vocabulary, count, text: None })
+    }
+
+    /// Tokens of a chunk.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    /// What the file holds, for a model with a vocabulary of so many tokens; the tokens are read at the first call.
+    ///
+    /// # Errors
+    /// The file is of a model with another vocabulary, which is found out before anything is read, or cannot be read.
+    pub fn text(&mut self, vocabulary: usize) -> Result<&BaseText, GenerateError> {
+        if vocabulary != self.vocabulary {
+            return Err(other_vocabulary(self.vocabulary, vocabulary));
+        }
+        let text = match self.text.take() {
+            Some(text) => text,
+            None => self.read_text()?,
+        };
+        Ok(self.text.insert(text))
+    }
+
+    fn read_text(&mut self) -> Result<BaseText, GenerateError> {
+        let Self { context, vocabulary, count, .. } = *self;
+        let mut ids = vec![0u8; 4 * count];
+        let read = self.source.read_exact(&mut ids);
+        read.map_err(|error| fault(format!("{}: {error}", self.name)))?;
         let tokens = ids.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id)).collect();
-        let text = BaseText { context: context as usize, vocabulary: vocabulary as usize, tokens };
-        Ok(Self { name, source, text })
+        Ok(BaseText { context, vocabulary, tokens })
     }
 
-    /// What the file holds.
-    pub fn text(&self) -> &BaseText {
-        &self.text
-    }
-
-    /// The next `rows` rows as they are stored.
+    /// The next `rows` rows as they are stored; the text comes before the first of them.
     ///
     /// # Errors
     /// The file cannot be read, or has fewer.
     pub fn rows(&mut self, rows: usize) -> Result<Vec<u8>, GenerateError> {
-        let mut bytes = vec![0; rows * row_bytes(self.text.vocabulary)];
+        let mut bytes = vec![0; rows * row_bytes(self.vocabulary)];
         let read = self.source.read_exact(&mut bytes);
         read.map_err(|error| fault(format!("{}: {error}; write it again", self.name)))?;
         Ok(bytes)
@@ -177,6 +211,14 @@ impl BaseReader {
     }
 }
 
+/// Distributions over other tokens are refused.
+pub(super) fn other_vocabulary(base: usize, model: usize) -> GenerateError {
+    fault(format!(
+        "the base has a vocabulary of {base} tokens and the model one of {model}: distributions over other tokens cannot be \
+         held against each other; compare bits per byte instead"
+    ))
+}
+
 fn float(bytes: &[u8], at: usize) -> Option<f32> {
     Some(f32::from_le_bytes(*bytes.get(at..at + 4)?.first_chunk::<4>()?))
 }
@@ -184,6 +226,7 @@ fn float(bytes: &[u8], at: usize) -> Option<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Seek;
 
     #[test]
     fn rows_come_back_within_the_step_of_their_scale() {
@@ -215,12 +258,41 @@ mod tests {
         writer.flush().unwrap();
         std::fs::write(&path, &bytes).unwrap();
         let mut reader = BaseReader::open(&path).unwrap();
-        assert_eq!(reader.text(), &text);
+        assert_eq!(reader.context(), 8);
+        assert_eq!(reader.text(5).unwrap(), &text);
+        assert_eq!(reader.text(5).unwrap(), &text);
         assert!(reader.rows(6).is_ok() && reader.rows(1).is_err());
         for cut in [0, 7, 19, 40, bytes.len() - 1] {
             std::fs::write(&path, &bytes[..cut]).unwrap();
             let error = BaseReader::open(&path).err().unwrap().to_string();
             assert!(error.contains("base"), "{error}");
         }
+    }
+
+    /// A head alone, in a file of the length that it claims, which has holes in the place of data.
+    fn with_head(path: &Path, [context, vocabulary, chunks]: [u32; 3]) {
+        let head = [context, vocabulary, chunks].map(u32::to_le_bytes).concat();
+        std::fs::write(path, [&MAGIC[..], &head].concat()).unwrap();
+        let rows = u64::from(context - 1 - context / 2) * u64::from(chunks);
+        let length =
+            HEAD + 4 * u64::from(context) * u64::from(chunks) + rows * row_bytes(vocabulary as usize) as u64;
+        File::options().write(true).open(path).unwrap().set_len(length).unwrap();
+    }
+
+    /// What a head says is held against the model before anything else is read.
+    #[test]
+    fn a_head_is_checked_before_memory_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("base");
+        with_head(&path, [1 << 31, 2, 1]);
+        let error = BaseReader::open(&path).err().unwrap().to_string();
+        assert!(error.contains("2147483648 tokens") && error.contains("16777216"), "{error}");
+        with_head(&path, [512, 2, 1 << 15]);
+        let mut reader = BaseReader::open(&path).unwrap();
+        let error = reader.text(300).unwrap_err().to_string();
+        assert!(error.contains("a vocabulary of 2 tokens and the model one of 300"), "{error}");
+        assert_eq!(reader.source.stream_position().unwrap(), HEAD, "nothing but the head was read");
+        with_head(&path, [512, 2, (1 << 15) + 1]);
+        assert!(BaseReader::open(&path).is_err());
     }
 }

@@ -19,7 +19,7 @@ use crate::reading::Reading;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::sequence::Wanted;
 use crate::setters::setters;
-use base_file::LEAST;
+use base_file::{LEAST, other_vocabulary};
 use menagerie_kernels::{KernelError, Pool};
 use menagerie_model::ModelError;
 use scoring::{Compared, compare, log_softmax, over_rows, surprise};
@@ -347,12 +347,6 @@ impl<'a, 'c> Held<'a, 'c> {
         options: &'c PerplexityOptions,
     ) -> Result<Self, GenerateError> {
         let vocabulary = engine.vocabulary();
-        let other = |width: usize| {
-            GenerateError::Options(format!(
-                "the base has a vocabulary of {width} tokens and the model one of {vocabulary}: distributions over other \
-                 tokens cannot be held against each other; compare bits per byte instead"
-            ))
-        };
         Ok(match against {
             Against::Nothing => Self::Nothing,
             Against::Save(sink) => {
@@ -362,11 +356,8 @@ impl<'a, 'c> Held<'a, 'c> {
                     &BaseText { context: chunks.context, vocabulary, tokens },
                 )?)
             }
-            Against::Base(reader) if reader.text().vocabulary != vocabulary => {
-                return Err(other(reader.text().vocabulary));
-            }
             Against::Base(reader) => {
-                let BaseText { context, tokens, .. } = reader.text();
+                let BaseText { context, tokens, .. } = reader.text(vocabulary)?;
                 if *context != chunks.context || !tokens.starts_with(&chunks.tokens) {
                     return Err(GenerateError::Options(format!(
                         "the base is of another text, or of chunks of {context} tokens; leave the text out to take its own"
@@ -374,7 +365,9 @@ impl<'a, 'c> Held<'a, 'c> {
                 }
                 Self::Base(reader)
             }
-            Against::Model(base) if base.vocabulary() != vocabulary => return Err(other(base.vocabulary())),
+            Against::Model(base) if base.vocabulary() != vocabulary => {
+                return Err(other_vocabulary(base.vocabulary(), vocabulary));
+            }
             Against::Model(base) => {
                 let (hooks, cancel) = (PipelineHooks::default(), options.cancel.as_deref());
                 Self::Model(Box::new(Feeder::new(base, hooks, chunks, cancel)?), Vec::new())

@@ -97,6 +97,10 @@ mod tests {
         assert!((made.kl - kl).abs() < 1e-6, "{made:?}");
         assert!((made.delta_p - 0.1).abs() < 1e-6 && !made.same_top);
         assert!((made.nll + 0.3f64.ln()).abs() < 1e-6 && (made.base_nll + 0.2f64.ln()).abs() < 1e-6);
+        // Of equal values the first is on top, in the logits as in the base.
+        let ties = |logits: &[f32], base: &[f32]| compare(logits, base, f32::NEG_INFINITY, 0).same_top;
+        assert!(ties(&[1.0, 3.0, 3.0], &[-3.0, -1.0, -2.0]) && ties(&[1.0, 3.0, 2.0], &[-3.0, -1.0, -1.0]));
+        assert!(!ties(&[1.0, 3.0, 3.0], &[-3.0, -2.0, -1.0]) && !ties(&[1.0, 2.0, 3.0], &[-3.0, -1.0, -1.0]));
         let mut same = logits;
         log_softmax(&mut same);
         let none = compare(&logits, &same, f32::NEG_INFINITY, 0);

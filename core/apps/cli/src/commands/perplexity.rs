@@ -53,7 +53,7 @@ impl PerplexityCommand {
             (Some(_), None) => None,
         };
         if let Some(base) = &base {
-            self.text.ctx_size = u32::try_from(base.text().context).unwrap_or(u32::MAX);
+            self.text.ctx_size = u32::try_from(base.context()).unwrap_or(u32::MAX);
         }
         let context = self.text.ctx_size as usize;
         self.model.exactly(context);
@@ -65,10 +65,10 @@ impl PerplexityCommand {
         let mut pipeline = self.model.open()?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let tokenizer = pipeline.tokenizer();
-        let chunks = match (&base, &text) {
+        let chunks = match (&mut base, &text) {
             (Some(base), None) => {
                 let beginning = tokenizer.as_ref().ok().and_then(|tokenizer| tokenizer.beginning());
-                let tokens = base.text().tokens.clone();
+                let tokens = base.text(pipeline.engine().vocabulary())?.tokens.clone();
                 TextChunks::new(tokens, beginning, context, self.text.chunks())?
             }
             (_, text) => {
