@@ -2,7 +2,7 @@
 
 use crate::source::{TensorEntry, WeightSource};
 use gguf_file::{GgufFile, TensorInfo, path_text};
-use menagerie_model::{ModelError, Weight, WeightBytes, WeightGuard, WeightShape};
+use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
 use menagerie_registry::Part;
 use menagerie_spec::{ArchSpec, RoleSource};
 use std::collections::HashMap;
@@ -156,14 +156,6 @@ impl<N: TensorNaming> WeightSource for GgufSource<N> {
 
     fn ignored(&self, index: usize, layers: usize) -> Option<String> {
         self.naming.ignored(&self.entries.get(index)?.name, layers)
-    }
-
-    fn guard(&self) -> Option<WeightGuard> {
-        let file = Arc::clone(&self.file);
-        Some(Box::new(move || match file.poisoned() {
-            false => Ok(()),
-            true => file.check_alive().map_err(|error| ModelError::Weights(error.to_string())),
-        }))
     }
 }
 

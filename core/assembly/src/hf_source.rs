@@ -17,7 +17,7 @@ use float8::Float8;
 use found::{Finder, Made};
 use gguf_file::path_text;
 use menagerie_loaders::Shards;
-use menagerie_model::{Backend, ModelError, Weight, WeightGuard, WeightShape};
+use menagerie_model::{Backend, ModelError, Weight, WeightShape};
 use menagerie_registry::Part;
 use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfMap, HfOrigin, KeySource, KeyValue, RoleSource};
 pub(crate) use numbers::set_numbers;
@@ -440,14 +440,6 @@ impl WeightSource for HfTensors {
             .or_else(|| self.spec.hf_ignored_tensor(written, layers))
             .or_else(|| self.class.beside_text(name));
         reason.map(str::to_owned)
-    }
-
-    fn guard(&self) -> Option<WeightGuard> {
-        let shards = Arc::clone(&self.shards);
-        Some(Box::new(move || match shards.poisoned() {
-            false => Ok(()),
-            true => shards.check_alive().map_err(|error| ModelError::Weights(error.to_string())),
-        }))
     }
 }
 

@@ -183,9 +183,6 @@ impl Assembler<'_> {
         let blocks = blocks.into_iter().collect::<Option<Vec<_>>>()?;
         self.check_slots(position)?;
         let mut stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
-        if let Some(guard) = self.source.guard() {
-            stack = stack.with_guard(guard);
-        }
         if embeds && config.layers.iter().any(|layer| layer.embedding_scale.is_some()) {
             stack = stack.keeping_embedded();
         }

@@ -1,7 +1,7 @@
 //! [`WeightSource`]: the tensors of a model by role.
 
 use gguf_file::GgmlType;
-use menagerie_model::{Backend, Compute, ModelError, Weight, WeightGuard};
+use menagerie_model::{Backend, Compute, ModelError, Weight};
 use menagerie_registry::Part;
 
 /// What the directory says of a tensor.
@@ -152,9 +152,4 @@ pub trait WeightSource {
 
     /// Why a tensor is left out on purpose, if it is; `layers` is the number of blocks that are run.
     fn ignored(&self, index: usize, layers: usize) -> Option<String>;
-
-    /// Says whether the bytes can still be read, for the model to ask after every forward.
-    fn guard(&self) -> Option<WeightGuard> {
-        None
-    }
 }

@@ -57,6 +57,11 @@ impl<N, P> Branch<N, P> {
     }
 }
 
+/// A norm of a block, as [`Part::Norm`] of a trace.
+fn normed<N: Norm>(norm: &N, x: &Rows, context: &TransformContext) -> Result<Rows> {
+    context.timed_shared(Part::Norm, |context| norm.forward(x, context))
+}
+
 impl<N: Norm, P> Branch<N, P> {
     /// The rows it reads, of the stream and the block's input.
     fn read<'a>(&self, stream: &'a Rows, block_input: &'a Rows) -> &'a Rows {
@@ -68,8 +73,7 @@ impl<N: Norm, P> Branch<N, P> {
 
     /// The normed rows; `None` where the part reads them as they are.
     fn enter(&self, x: &Rows, context: &TransformContext) -> Result<Option<Rows>> {
-        let norm = |norm: &N| context.timed_shared(Part::Norm, |context| norm.forward(x, context));
-        self.pre.as_ref().map(norm).transpose()
+        self.pre.as_ref().map(|norm| normed(norm, x, context)).transpose()
     }
 
     /// The stream with the branch added.
@@ -81,7 +85,7 @@ impl<N: Norm, P> Branch<N, P> {
         context: &TransformContext,
     ) -> Result<Rows> {
         if let Some(norm) = &self.post {
-            branch = context.timed_shared(Part::Norm, |context| norm.forward(&branch, context))?;
+            branch = normed(norm, &branch, context)?;
         }
         context.checkpoint(checkpoint, &branch)?;
         let backend = &context.compute.backend;
@@ -90,11 +94,11 @@ impl<N: Norm, P> Branch<N, P> {
         }
         let sum = backend.add(branch, stream)?;
         let sum = match &self.after {
-            Some(norm) => norm.forward(&sum, context)?,
+            Some(norm) => normed(norm, &sum, context)?,
             None => sum,
         };
         match &self.again {
-            Some(norm) => norm.forward(&backend.add(sum, stream)?, context),
+            Some(norm) => normed(norm, &backend.add(sum, stream)?, context),
             None => Ok(sum),
         }
     }
@@ -184,19 +188,21 @@ impl<N: Norm, F: FeedForward> Beside<N, F> {
     /// The output of the first feed-forward with that of the second added.
     fn add(&self, mut first: Rows, inputs: Inputs, context: &mut TransformContext) -> Result<Rows> {
         if let Some(norm) = &self.first_post {
-            first = norm.forward(&first, context)?;
+            first = normed(norm, &first, context)?;
         }
         let read = match self.reads {
             BesideReads::Branch => inputs.branch,
             BesideReads::Stream => inputs.stream,
             BesideReads::BlockInput => inputs.block,
         };
-        let normed = self.pre.as_ref().map(|norm| norm.forward(read, context)).transpose()?;
+        let own = self.pre.as_ref().map(|norm| normed(norm, read, context)).transpose()?;
         let raw = Raw { stream: inputs.stream, block: inputs.block };
-        let mut second = self.part.forward(normed.as_ref().unwrap_or(read), raw, context)?;
-        drop(normed);
+        let input = own.as_ref().unwrap_or(read);
+        let mut second =
+            context.timed(Part::FeedForward, |context| self.part.forward(input, raw, context))?;
+        drop(own);
         if let Some(norm) = &self.post {
-            second = norm.forward(&second, context)?;
+            second = normed(norm, &second, context)?;
         }
         let backend = &context.compute.backend;
         let sum = backend.add(first, &second)?;
@@ -300,7 +306,7 @@ impl<N: Norm, A, F> TransformerBlock<N, A, F> {
             out = backend.scale(out, self.output_scale)?;
         }
         match &self.output_norm {
-            Some(norm) => norm.forward(&out, context),
+            Some(norm) => normed(norm, &out, context),
             None => Ok(out),
         }
     }
@@ -352,13 +358,11 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
             let input = normed.as_ref().unwrap_or(read);
             let raw = Raw { stream: read, block: &hidden };
             let inputs = Inputs { branch: input, stream: now, block: &hidden };
-            let out = context.timed(Part::FeedForward, |context| {
-                let out = branch.part.forward(input, raw, context)?;
-                match &self.beside {
-                    Some(beside) => beside.add(out, inputs, context),
-                    None => Ok(out),
-                }
-            })?;
+            let mut out =
+                context.timed(Part::FeedForward, |context| branch.part.forward(input, raw, context))?;
+            if let Some(beside) = &self.beside {
+                out = beside.add(out, inputs, context)?;
+            }
             drop(normed);
             stream = Some(branch.leave(out, now, Checkpoint::FfnOut, context)?);
         }

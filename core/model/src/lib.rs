@@ -39,6 +39,7 @@ mod error;
 mod executor;
 mod experts;
 mod failure;
+mod guard;
 mod hook;
 mod hooks;
 mod layout;
@@ -83,6 +84,7 @@ pub use error::ModelError;
 pub use executor::{Executor, NormedExecutor, StageTrace};
 pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
 pub use failure::SequenceFailure;
+pub use guard::WeightGuard;
 pub use hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
 pub use hooks::Hooks;
 pub use layout::{Positions, SequenceLayout, SequenceRows};
@@ -98,7 +100,7 @@ pub use router::{
 };
 pub use rows::Rows;
 pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
-pub use stack::{BlockStack, WeightGuard};
+pub use stack::BlockStack;
 pub use stage::{
     EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, Stage, StageBody, StageOutput,
     StagePosition, StepGoal, WholeModel,

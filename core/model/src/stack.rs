@@ -10,9 +10,6 @@ use crate::traits::LayerStack;
 use crate::{ModelError, Result};
 use std::ops::Range;
 
-/// Says whether the weights can still be read; asked once per forward.
-pub type WeightGuard = Box<dyn Fn() -> Result<()> + Send + Sync>;
-
 /// Layers that a span of the trace covers.
 const GROUP: usize = 8;
 
@@ -21,7 +18,6 @@ pub struct BlockStack<L = DynBlock> {
     first: usize,
     layers: Vec<L>,
     states: Vec<StateSpec>,
-    guard: Option<WeightGuard>,
     embedded: Embedded,
 }
 
@@ -37,19 +33,7 @@ enum Embedded {
 impl<L: Layer> BlockStack<L> {
     /// Layers `first..` of a model, with the states they declared.
     pub fn new(first: usize, layers: Vec<L>, declarations: StateDeclarations) -> Self {
-        Self {
-            first,
-            layers,
-            states: declarations.into_specs(),
-            guard: None,
-            embedded: Embedded::ForOwnLayers,
-        }
-    }
-
-    /// Asks `guard` after every forward.
-    pub fn with_guard(mut self, guard: WeightGuard) -> Self {
-        self.guard = Some(guard);
-        self
+        Self { first, layers, states: declarations.into_specs(), embedded: Embedded::ForOwnLayers }
     }
 
     /// Keeps what was embedded for layers of later stages.
@@ -142,9 +126,6 @@ impl<L: Layer> LayerStack for BlockStack<L> {
             hidden = context
                 .timed(Part::Layer, |context| self.run_layer(layer, hidden, context))
                 .map_err(|error| error.in_layer(index))?;
-        }
-        if let Some(guard) = &self.guard {
-            guard()?;
         }
         Ok(hidden)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub enum Part {
     /// Rows of tokens.
     Embedding,
-    /// Norms before and after the branches of a block.
+    /// The norms of a block: before, after and between its branches. Norms within a mixer or a feed-forward are part of those.
     Norm,
     /// Attention, recurrences.
     Mixer,

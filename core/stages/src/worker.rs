@@ -15,7 +15,9 @@ use crate::states::{Access, StatesMessage};
 use crate::step::SetWeights;
 use crate::times;
 use crate::transport::PipelineTransport;
-use menagerie_model::{Adapter, AdapterSet, Compute, KeptBlock, ModelError, Stage, StateId, StatePool};
+use menagerie_model::{
+    Adapter, AdapterSet, Compute, KeptBlock, ModelError, Stage, StateId, StatePool, WeightGuard,
+};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,6 +49,8 @@ pub struct WorkerParts {
     pub credits: usize,
     /// Set from outside when nobody waits for what is being computed.
     pub cancelled: Option<Arc<AtomicBool>>,
+    /// Asked after each step; absent where the chain's owner asks for all stages, which are then in its process.
+    pub guard: Option<WeightGuard>,
 }
 
 /// A request in this stage.

@@ -4,6 +4,7 @@
 
 mod agreement;
 mod cancelled;
+mod guards;
 mod mischief;
 mod requests;
 mod rows;

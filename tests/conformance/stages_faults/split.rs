@@ -4,7 +4,7 @@ use crate::mischief::{Faulty, Mischief, Place};
 use menagerie::assembly::{AssembleOptions, Assembly, StagePlan, assemble_stages};
 use menagerie::model::{
     Compute, InferenceStep, ModelError, RopeRegime, SequenceId, SequenceLayout, SequenceRows, Stage,
-    StatePool, StepInput, TransformContext,
+    StatePool, StepInput, TransformContext, WeightGuard,
 };
 use menagerie::pipeline::{
     Arithmetic, Engine, GenerateError, LogitsOptions, Scheduler, Sequence, Step, StepOutput, TextPipeline,
@@ -32,12 +32,18 @@ pub(crate) struct Making {
     pub(crate) opening: Duration,
     /// What the chain and each stage say of themselves.
     pub(crate) identities: [Identity; 3],
+    /// Whether the weights of a stage can still be read.
+    pub(crate) guard: Option<Arc<StageGuard>>,
 }
+
+/// The answer of a stage, by its index.
+pub(crate) type StageGuard = dyn Fn(usize) -> Result<(), ModelError> + Send + Sync;
 
 impl Default for Making {
     fn default() -> Self {
         let carriage = Carriage::InMemory;
-        Self { mischief: None, carriage, deadline: LONG, opening: LONG, identities: Default::default() }
+        let identities = Default::default();
+        Self { mischief: None, carriage, deadline: LONG, opening: LONG, identities, guard: None }
     }
 }
 
@@ -69,7 +75,9 @@ impl Split {
         let end = Box::new(links.next().unwrap());
         let [own, of_stages @ ..] = making.identities.clone();
         let workers = stages.into_iter().zip(links).enumerate().map(|(index, (stage, link))| {
+            let guard = making.guard.clone();
             let parts = WorkerParts {
+                guard: guard.map(|guard| Box::new(move || guard(index)) as WeightGuard),
                 stage,
                 compute: whole.compute().clone(),
                 identity: of_stages[index].clone(),

@@ -66,7 +66,7 @@ pub struct LayerProfile {
     pub mixer: Duration,
     /// The feed-forward.
     pub feed_forward: Duration,
-    /// Norms before and after both.
+    /// Every norm of the block outside of both.
     pub norm: Duration,
     /// All of it.
     pub whole: SpanSum,

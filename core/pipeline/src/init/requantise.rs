@@ -4,7 +4,7 @@ use crate::init::{LoadError, Notice, ResolvedFile, size};
 use gguf_file::GgmlType;
 use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_kernels::Cpu;
-use menagerie_model::{ModelError, Weight, WeightBytes, WeightGuard, WeightShape};
+use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
 use menagerie_quantise::{
     Choice, Importance, ModelFacts, Policy, PolicyTensor, QuantiseError, TensorSource, is_rounded,
 };
@@ -208,10 +208,6 @@ impl WeightSource for QuantisedTensors {
 
     fn ignored(&self, index: usize, layers: usize) -> Option<String> {
         self.inner.ignored(index, layers)
-    }
-
-    fn guard(&self) -> Option<WeightGuard> {
-        self.inner.guard()
     }
 }
 

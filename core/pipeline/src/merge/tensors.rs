@@ -2,7 +2,7 @@
 
 use super::Merge;
 use menagerie_assembly::{Piece, StoredNumbers, TensorEntry, WeightSource};
-use menagerie_model::{ModelError, Weight, WeightGuard, WeightShape};
+use menagerie_model::{ModelError, Weight, WeightShape};
 use menagerie_registry::Part;
 
 /// The tensors of a model; those that adapters change are made, in f32, when they are asked for.
@@ -72,9 +72,5 @@ impl WeightSource for MergedTensors<'_> {
 
     fn ignored(&self, index: usize, layers: usize) -> Option<String> {
         self.inner().ignored(index, layers)
-    }
-
-    fn guard(&self) -> Option<WeightGuard> {
-        self.inner().guard()
     }
 }

@@ -9,7 +9,7 @@ use crate::config::{DeviceOptions, LoadOptions, applied};
 use crate::init::{Around, InMemory, LoadError, ResolvedFile, quantised};
 use crate::mixture::{LoadedMixture, MixtureBase};
 use menagerie_assembly::{Assembly, open_model};
-use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError};
+use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError, WeightGuard};
 use menagerie_registry::Registry;
 use menagerie_stages::{PipelineTransport, SocketTransport, StageName, StageWorker, WorkerParts};
 use std::path::Path;
@@ -95,6 +95,10 @@ fn parts(
     let around = Around { feed_forwards, ..Around::default() };
     let place = (plan.position(start.index), layers);
     let (assembly, sites) = resolved.assemble_stage(&compute, place, start.declared(), around)?;
+    let mut guards = vec![resolved.file.guard()];
+    guards.extend(mixture.into_iter().flat_map(|mixture| mixture.guards));
+    let guard: WeightGuard = Box::new(move || guards.iter().try_for_each(|guard| guard()));
+    let guard = options.mmap.then_some(guard);
     if !options.mmap {
         // What was read is that of the file as it was opened.
         let changed = |error: ModelError| LoadError::Stages { file: file.clone(), reason: error.to_string() };
@@ -110,6 +114,7 @@ fn parts(
         index: start.index,
         credits: StageOptions::count(plan.stages().len()).chain().credits,
         cancelled: None,
+        guard,
     })
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn chain_of_threads(
             index,
             credits: options.chain().credits,
             cancelled: None,
+            guard: None,
         };
         let mut worker = StageWorker::new(parts, Box::new(channel));
         let thread = std::thread::Builder::new().name(format!("menagerie-stage-{index}"));

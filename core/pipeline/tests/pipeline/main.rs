@@ -15,6 +15,7 @@ mod lifecycles;
 mod measures;
 mod one_file;
 mod opening;
+mod profiles;
 mod queue;
 mod queue_random;
 mod rewinding;

@@ -72,7 +72,11 @@ impl StageWorker {
                 }
             }
         };
-        context.timed(Part::Step, run).map(Some).map_err(computing)
+        let made = context.timed(Part::Step, run);
+        if let Some(guard) = &self.parts.guard {
+            guard().map_err(computing)?;
+        }
+        made.map(Some).map_err(computing)
     }
 
     /// An adapter set, made once.
