@@ -276,3 +276,7 @@ impl Scheduler {
         self.counts.shared += tokens as u64;
     }
 }
+
+#[cfg(test)]
+#[path = "kept_tests.rs"]
+mod tests;

@@ -1,9 +1,14 @@
 //! Hooks around layers.
 
 use crate::opening::{open, options};
+use gguf_file::{GgufFile, OpenOptions};
 use menagerie_model::{Checkpoint, Effect, InferenceStep, LayerHook, Phases, Result, Rows, Shown};
-use menagerie_pipeline::{PipelineHooks, Request, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
+use menagerie_pipeline::{
+    GivenControlVector, LogitsOptions, PipelineHooks, Request, Scheduler, SchedulerOptions, Sequence,
+    Steering, SteeringOptions, StepOutput, Wanted,
+};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 /// What a step of a sequence showed: the layer, whether it was decoding, the first position, the rows.
@@ -250,4 +255,56 @@ fn effects_say_what_state_depends_on() {
     assert!(hooks.layers.effects().is_empty());
     hooks.layers.push(Adding::new(1..3, Phases::Decode, 0.5));
     assert_eq!(hooks.layers.effects(), ["test/adding in layers 1..3, Decode: adds 0.5"]);
+}
+
+/// Notes the rows after every layer.
+#[derive(Default)]
+struct Streams(Mutex<Vec<Vec<f32>>>);
+
+impl LayerHook for Streams {
+    fn name(&self) -> &str {
+        "test/streams"
+    }
+
+    fn layers(&self) -> Range<usize> {
+        0..usize::MAX
+    }
+
+    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+        self.0.lock().unwrap().push(shown.compute.backend.read(shown.rows)?.into_owned());
+        Ok(None)
+    }
+}
+
+/// A control vector adds its direction for layer N to the stream after layer N, not one layer sooner or later.
+#[test]
+fn a_control_vector_acts_after_the_layer_that_its_direction_is_for() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/control/a.gguf");
+    let vector = GgufFile::open(&file, &OpenOptions::default()).unwrap();
+    let streams = |layers: Option<usize>| {
+        let mut pipeline = open("llama", &options()).unwrap();
+        if let Some(layer) = layers {
+            let given = [GivenControlVector { path: file.clone(), scale: 2.0 }];
+            let how = SteeringOptions { layers: Some(layer..=layer), hint: None };
+            pipeline.add_hook(Arc::new(Steering::open(&pipeline, &given, &how).unwrap()));
+        }
+        let noted = Arc::new(Streams::default());
+        pipeline.add_hook(Arc::clone(&noted) as Arc<dyn LayerHook>);
+        pipeline.logits(&[1, 2, 3], &LogitsOptions::default()).unwrap();
+        let noted = std::mem::take(&mut *noted.0.lock().unwrap());
+        assert_eq!(noted.len(), pipeline.config().unwrap().layers.len());
+        noted
+    };
+    let bare = streams(None);
+    for layer in [1, 2] {
+        let direction = vector.data(vector.tensor(&format!("direction.{layer}")).unwrap()).unwrap();
+        let direction: Vec<f32> =
+            direction.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        let steered = streams(Some(layer));
+        assert_eq!(steered[..layer], bare[..layer], "layers before {layer}");
+        for (at, (steered, bare)) in steered[layer].iter().zip(&bare[layer]).enumerate() {
+            let expected = bare + 2.0 * direction[at % direction.len()];
+            assert!((steered - expected).abs() < 1e-4, "layer {layer}, {at}: {steered} for {expected}");
+        }
+    }
 }

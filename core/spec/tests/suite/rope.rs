@@ -80,6 +80,26 @@ fn yarn_has_the_whole_magnitude() {
     assert!(found.contains("key my.rope.scaling.yarn_log_multiplier\n  not read by spec my"), "{found}");
 }
 
+/// Where a spec says nothing about it, the magnitude is llama.cpp's: rope multiplies sine and cosine by
+/// `attn_factor * (1 + 0.1 * ln(1 / freq_scale))`, and freq_scale is 1 / factor. ln 4 = 1.386294, ln 8 = 2.079442.
+#[test]
+fn attn_factor_multiplies_the_default_magnitude_of_yarn() {
+    let spec = accepting("\"yarn\"");
+    for (factor, attention, expected) in [
+        (4.0, None, 1.138_629_4),
+        (4.0, Some(1.3), 1.480_218_3),
+        (8.0, Some(0.5), 0.603_972_1),
+        (1.0, Some(1.3), 1.3),
+    ] {
+        let mut fake = yarn().with("rope.scaling.factor", factor);
+        if let Some(attention) = attention {
+            fake = fake.with("rope.scaling.attn_factor", attention);
+        }
+        let RopeScaling::Yarn { magnitude, .. } = scaling(&fake, &spec) else { panic!() };
+        assert!((magnitude - expected).abs() < 1e-6, "{factor} {attention:?}: {magnitude}");
+    }
+}
+
 #[test]
 fn yarn_without_an_original_context_takes_the_trained_one() {
     let mut fake = yarn().with("context_length", 128i64);
