@@ -89,6 +89,8 @@ pub struct Scheduler {
     /// Sequences so far.
     arrivals: u64,
     pub(crate) counts: SchedulerCounts,
+    /// Of them, what lifecycles have been told.
+    told: SchedulerCounts,
 }
 
 impl Scheduler {
@@ -108,14 +110,17 @@ impl Scheduler {
     }
 
     /// The same keeping so many of its pool's places for sequences that ended and that others may go on from.
-    pub fn with_prefixes(self, prefixes: usize) -> Self {
+    pub fn with_prefixes(mut self, prefixes: usize) -> Self {
         let places = self.pool.options().sequences;
-        Self { sequences: places.saturating_sub(prefixes).max(1), prefixes, ..self }
+        self.sequences = places.saturating_sub(prefixes).max(1);
+        self.prefixes = prefixes;
+        self
     }
 
     /// The same with so many bytes of memory for what sequences held that gave their pages up.
-    pub fn with_aside(self, bytes: usize) -> Self {
-        Self { aside_bytes: bytes, ..self }
+    pub fn with_aside(mut self, bytes: usize) -> Self {
+        self.aside_bytes = bytes;
+        self
     }
 
     /// A scheduler whose pool is laid out as `room` says, apart from the rows of a step.
@@ -156,6 +161,7 @@ impl Scheduler {
             aside_bytes: 0,
             arrivals: 0,
             counts,
+            told: counts,
         })
     }
 
@@ -193,6 +199,15 @@ impl Scheduler {
     /// Whether a token's state is the same as part of a prompt and as one that was generated.
     pub(crate) fn is_uniform(&self) -> bool {
         !self.engine.takes_whole_prompts() && self.hooks.layers.is_uniform()
+    }
+
+    /// Tells lifecycles what it did since they were told last.
+    pub(crate) fn tell_counts(&mut self) {
+        let done = self.counts.since(&self.told);
+        if done != SchedulerCounts::default() {
+            self.told = self.counts;
+            self.hooks.counted(&done);
+        }
     }
 
     /// What it did so far.
@@ -246,5 +261,12 @@ impl Scheduler {
         }
         sequence.adapters = adapters;
         Ok(())
+    }
+}
+
+impl Drop for Scheduler {
+    /// Tells of what it did since its last step.
+    fn drop(&mut self) {
+        self.tell_counts();
     }
 }

@@ -77,15 +77,15 @@ impl Scheduler {
         if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return cancelled(sequences);
         }
-        let watched = (!self.hooks.lifecycles.is_empty()).then(|| (Instant::now(), self.counts));
+        let began = (!self.hooks.lifecycles.is_empty()).then(Instant::now);
         let (plan, failed) = self.plan(sequences);
         let made = self.layers(&plan, sequences, cancel);
         let step = self.commit(plan, sequences, made).after(failed);
-        if let Some((began, before)) = watched {
-            let (done, state_bytes) = (self.counts.since(&before), self.state_bytes());
-            let (pages_used, pages_free) = self.pool.pages();
+        if let Some(began) = began {
+            let ((pages_used, pages_free), state_bytes) = (self.pool.pages(), self.state_bytes());
             let time = began.elapsed();
-            self.hooks.stepped(&StepReport { done, state_bytes, pages_used, pages_free, time });
+            self.hooks.stepped(&StepReport { state_bytes, pages_used, pages_free, time });
+            self.tell_counts();
         }
         step
     }

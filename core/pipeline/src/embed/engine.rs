@@ -203,8 +203,11 @@ impl EmbeddingEngine {
         let rows = through_layers(context, self.guard.as_ref(), model)?;
         let done = SchedulerCounts { steps: 1, rows: tokens.len() as u64, ..SchedulerCounts::default() };
         let (state_bytes, (pages_used, pages_free)) = (pool.bytes(), pool.pages());
-        let report = StepReport { done, state_bytes, pages_used, pages_free, time: began.elapsed() };
-        self.lifecycles.iter().for_each(|one| one.stepped(&report));
+        let report = StepReport { state_bytes, pages_used, pages_free, time: began.elapsed() };
+        self.lifecycles.iter().for_each(|one| {
+            one.stepped(&report);
+            one.counted(&done);
+        });
         let own = |(index, part): (usize, &SequenceRows)| {
             let rows = match pooling {
                 Pooling::None => part.rows.clone(),

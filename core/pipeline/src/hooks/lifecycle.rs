@@ -99,8 +99,6 @@ pub enum RequestEnd<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StepReport {
-    /// What it did.
-    pub done: SchedulerCounts,
     /// Bytes of state that hold tokens now.
     pub state_bytes: usize,
     /// Pages that hold tokens now, those of kept sequences included.
@@ -133,6 +131,12 @@ pub trait PipelineLifecycle: Send + Sync {
     /// A step was computed, in which rows of several requests may have been.
     fn stepped(&self, report: &StepReport) {
         let _ = report;
+    }
+
+    /// What a scheduler did since it told of it last: after each of its steps, and once more when it is dropped. All calls
+    /// together count everything that it did, also between steps.
+    fn counted(&self, done: &SchedulerCounts) {
+        let _ = done;
     }
 
     /// It has ended.

@@ -18,6 +18,7 @@ pub(crate) use relay::Relay;
 pub use relay::{RelayOptions, Relayed, RelayedHead, RelayedSequence};
 pub use scalings::ScalingLog;
 
+use crate::scheduler::SchedulerCounts;
 use menagerie_model::{Hooks, LayerHook, Trace};
 use std::sync::Arc;
 
@@ -36,6 +37,11 @@ impl PipelineHooks {
     /// Tells of a step.
     pub(crate) fn stepped(&self, report: &StepReport) {
         self.lifecycles.iter().for_each(|one| one.stepped(report));
+    }
+
+    /// Tells of what a scheduler did.
+    pub(crate) fn counted(&self, done: &SchedulerCounts) {
+        self.lifecycles.iter().for_each(|one| one.counted(done));
     }
 
     /// Hooks of layers alone.

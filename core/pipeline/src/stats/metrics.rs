@@ -10,6 +10,7 @@ pub use histogram::{Histogram, HistogramCounts};
 
 use crate::generate::Outcome;
 use crate::hooks::{PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport};
+use crate::scheduler::SchedulerCounts;
 use crate::stopping::StopReason;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -166,15 +167,18 @@ impl PipelineLifecycle for Metrics {
     }
 
     fn stepped(&self, report: &StepReport) {
-        self.steps.add(report.done.steps);
-        self.rows.add(report.done.rows);
-        self.preemptions.add(report.done.preemptions);
-        self.set_aside.add(report.done.set_aside);
-        self.evictions.add(report.done.evictions);
         self.state_bytes.set(report.state_bytes as u64);
         self.pages_used.set(report.pages_used as u64);
         self.pages_free.set(report.pages_free as u64);
         self.step_time.observe(report.time);
+    }
+
+    fn counted(&self, done: &SchedulerCounts) {
+        self.steps.add(done.steps);
+        self.rows.add(done.rows);
+        self.preemptions.add(done.preemptions);
+        self.set_aside.add(done.set_aside);
+        self.evictions.add(done.evictions);
     }
 
     fn ends(&self, request: RequestId, end: &RequestEnd) {

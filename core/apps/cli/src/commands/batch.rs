@@ -63,8 +63,9 @@ pub(crate) struct BatchCommand {
     /// --chunk]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     step_tokens: Option<u32>,
-    /// Tokens of all requests together that are held; who finds no room is computed again later [default: a context for
-    /// each, as far as half of the free memory allows]
+    /// Tokens that all requests together hold, in pages of 256. Each request that runs and each beginning that is kept may
+    /// leave its last page partly empty, so memory is taken for 2 x --parallel - 1 pages more. A request that finds no room
+    /// is computed again later [default: a context for each request, as far as half of the free memory allows]
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     cache_tokens: Option<u32>,
     /// Memory in MiB for the state of requests that gave their room up, which is put back; what does not fit there is computed

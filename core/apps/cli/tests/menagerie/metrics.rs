@@ -98,3 +98,29 @@ fn metrics_replace_no_other_file() {
     embed("-").refused_with(&["--metrics -", "standard output", "/dev/stderr"]);
     assert!(!home.join("-").exists());
 }
+
+/// Beginnings are given up between steps too, and after the last one; and the pages are as many as the document says.
+#[test]
+fn all_evictions_and_all_pages_are_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let lines: Vec<serde_json::Value> = (0..9)
+        .map(|line| serde_json::json!({ "prompt": format!("{line} animals were counted before the gates were opened") }))
+        .collect();
+    super::batches::write(home, "in.jsonl", &lines);
+    let llama = model("base/llama/model-f32.gguf");
+    let more =
+        ["--raw", "--parallel", "3", "-c", "600", "--cache-tokens", "600", "--json", "--metrics", "m.txt"];
+    let answer: serde_json::Value =
+        serde_json::from_str(&super::batches::batch(home, &llama, &more).good()).unwrap();
+    // Nine sequences, of which the three places for beginnings keep the last ones.
+    assert_eq!(answer["evictions"], 6);
+    assert_eq!(value(home, "evictions_total"), 6.0);
+    for (name, key) in [("steps_total", "steps"), ("step_rows_total", "rows")] {
+        assert_eq!(Some(value(home, name)), answer[key].as_f64(), "{name}");
+    }
+    // 600 tokens are three pages, and five more for six sequences.
+    assert_eq!(value(home, "pages_used") + value(home, "pages_free"), 8.0);
+    let help = menagerie(home, &["batch", "--help"]).good();
+    assert!(help.contains("pages of 256") && help.contains("2 x --parallel - 1 pages more"), "{help}");
+}
