@@ -38,6 +38,7 @@ mod commands;
 mod comparison;
 mod config_file;
 mod conversation;
+mod delimited;
 mod failure;
 mod folder_plan;
 mod gate_data;

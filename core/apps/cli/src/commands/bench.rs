@@ -1,6 +1,7 @@
 //! `bench MODEL`: speed of the prompt and of the generation, and how much of the machine that is.
 
 use crate::commands::{bench_sequences, kernel_rates};
+use crate::delimited::Delimited;
 use crate::failure::Failure;
 use crate::hook_arguments::HookArguments;
 use crate::metrics_argument::MetricsArgument;
@@ -48,7 +49,7 @@ pub(crate) struct BenchCommand {
     depth: usize,
     /// Measure so many sequences that share steps instead, one number or several with commas: prompts of -p tokens, then -n
     /// tokens of each, all together, as llama-batched-bench does
-    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["depth", "kernels", "format"], value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["depth", "kernels"], value_parser = clap::value_parser!(u32).range(1..=1024))]
     sequences: Vec<u32>,
     /// Also measure the kernels alone: GB/s and GMAC/s per type
     #[arg(long)]
@@ -74,6 +75,14 @@ enum Format {
     Markdown,
     /// Comma-separated values
     Csv,
+}
+
+/// What `--format` and `--json` come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    Columns,
+    Delimited(Delimited),
+    Json,
 }
 
 /// What one token costs in this file.
@@ -131,7 +140,7 @@ impl BenchCommand {
     /// Measures, and prints it.
     fn measured(&self, model: &ModelArguments, pipeline: &TextPipeline) -> Result<(), Failure> {
         if !self.sequences.is_empty() {
-            return bench_sequences::measure(&self.model, pipeline, &self.together(), self.json);
+            return bench_sequences::measure(&self.model, pipeline, &self.together(), self.form());
         }
         // The probes have threads of their own: as many, and idle while the model runs.
         let cpu = Cpu::new(model.load_options().threads)?;
@@ -140,11 +149,19 @@ impl BenchCommand {
         let measured = self.measure(pipeline, &bar);
         bar.finish_and_clear();
         let report = self.report(pipeline, &cpu, &measured?, &limits)?;
+        match self.form() {
+            Form::Json => output::json(&report),
+            Form::Columns => print(&report),
+            Form::Delimited(how) => output::write(&delimited(&report, how)),
+        }
+    }
+
+    fn form(&self) -> Form {
         match (self.json, self.format) {
-            (true, _) => output::json(&report),
-            (false, Format::Table) => print(&report),
-            (false, Format::Markdown) => output::write(&separated(&report, " | ")),
-            (false, Format::Csv) => output::write(&separated(&report, ",")),
+            (true, _) => Form::Json,
+            (false, Format::Table) => Form::Columns,
+            (false, Format::Markdown) => Form::Delimited(Delimited::Markdown),
+            (false, Format::Csv) => Form::Delimited(Delimited::Csv),
         }
     }
 
@@ -402,30 +419,17 @@ fn mean(test: &Value) -> f64 {
     samples.iter().sum::<f64>() / samples.len().max(1) as f64
 }
 
-/// A line per measurement with this between the cells; Markdown has bars at both ends as well.
-fn separated(report: &Value, between: &str) -> String {
-    let markdown = between != ",";
+/// A row per measurement.
+fn delimited(report: &Value, how: Delimited) -> String {
     let heads = ["model", "size", "params", "type", "threads", "arithmetic", "kv", "test", "t/s", "stddev"];
     let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let quoted = |text: String| {
-        let quote = !markdown && text.contains([',', '"', '\n']);
-        if quote { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-    };
-    let line = |cells: Vec<String>| {
-        let cells = cells.into_iter().map(&quoted).collect::<Vec<_>>().join(between);
-        if markdown { format!("| {cells} |\n") } else { format!("{cells}\n") }
-    };
-    let mut text = line(heads.map(str::to_owned).to_vec());
-    if markdown {
-        text.push_str(&line(heads.map(|_| "---".to_owned()).to_vec()));
-    }
-    for test in tests(report) {
+    let row = |test: &Value| {
         let deviation = test["tokens_per_second"]["deviation"].as_f64().unwrap_or_default();
         let mut cells: Vec<String> =
             ["model", "file_bytes", "parameters", "type", "threads"].map(|key| cell(&report[key])).to_vec();
         cells.extend([arithmetic(report), cell(&report["kv_type"])]);
         cells.extend([cell(&test["test"]), format!("{:.2}", mean(test)), format!("{deviation:.2}")]);
-        text.push_str(&line(cells));
-    }
-    text
+        cells
+    };
+    how.table(&heads, &tests(report).iter().map(row).collect::<Vec<_>>())
 }

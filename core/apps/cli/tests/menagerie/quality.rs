@@ -250,3 +250,48 @@ fn what_would_lose_more_than_it_says_is_refused() {
     assert!(dry.contains("no whole blocks of Q4_K") && dry.contains("Q5_0"), "{dry}");
     assert!(!home.path().join("r.gguf").exists());
 }
+
+/// A head that claims much is held against the model before anything else of the file is read.
+#[test]
+fn a_base_with_a_false_head_takes_no_memory() {
+    let home = tempfile::tempdir().unwrap();
+    let llama = fixture("base/llama/model-f32.gguf").to_str().unwrap().to_owned();
+    // Context, vocabulary and chunks; the rest of the file is a hole.
+    let cases: [([u32; 3], &[&str]); 2] = [
+        ([1 << 31, 2, 1], &["1 chunks of 2147483648 tokens", "more than 16777216 are refused"]),
+        ([256, 2, 1 << 16], &["the base has a vocabulary of 2 tokens and the model one of"]),
+    ];
+    for ([context, vocabulary, chunks], words) in cases {
+        let path = home.path().join("base.bin");
+        let head = [context, vocabulary, chunks].map(u32::to_le_bytes).concat();
+        std::fs::write(&path, [&b"_logits_"[..], &head].concat()).unwrap();
+        let rows = u64::from(context - 1 - context / 2) * u64::from(chunks);
+        let length = 20 + 4 * u64::from(context) * u64::from(chunks) + rows * 12;
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(length).unwrap();
+        menagerie(home.path(), &["perplexity", &llama, "--base", "base.bin"]).fails_with(words);
+    }
+}
+
+/// `--sequences` in each format: the same measurements.
+#[test]
+fn sequences_are_measured_in_every_format() {
+    let home = tempfile::tempdir().unwrap();
+    let llama = fixture("base/llama/model-f32.gguf").to_str().unwrap().to_owned();
+    let small = ["bench", &llama, "-p", "4", "-n", "2", "-r", "2", "-t", "1", "--sequences", "1,3"];
+    let bench = |format: &[&str]| menagerie(home.path(), &[&small[..], format].concat()).good();
+    let csv = bench(&["--format", "csv"]);
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(lines[0].join(","), "model,arithmetic,kv,sequences,pp,tg,pp t/s,tg t/s,t/s,stddev");
+    assert_eq!(lines.len(), 3);
+    for (line, sequences) in lines[1..].iter().zip(["1", "3"]) {
+        assert_eq!(line[..6], [&llama, "fast", "f16", sequences, "4", "2"]);
+        assert!(line[6..9].iter().all(|rate| rate.parse::<f64>().unwrap() > 0.0), "{line:?}");
+    }
+    let markdown = bench(&["--format", "markdown"]);
+    let rows: Vec<&str> = markdown.lines().collect();
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row.starts_with("| ") && row.matches('|').count() == 11), "{markdown}");
+    assert!(bench(&["--format", "table"]).starts_with("sequences"));
+    let both = [&small[..], &["--format", "csv", "--json"]].concat();
+    menagerie(home.path(), &both).refused_with(&["--json"]);
+}
