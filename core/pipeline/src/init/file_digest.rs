@@ -139,7 +139,7 @@ impl Layout {
 fn samples(tensor: Range<u64>) -> Vec<Range<u64>> {
     let Range { start, end } = tensor;
     if end - start <= 3 * SAMPLE {
-        return vec![start..end];
+        return std::iter::once(start..end).collect();
     }
     let middle = start + (end - start - SAMPLE) / 2;
     vec![start..start + SAMPLE, middle..middle + SAMPLE, end - SAMPLE..end]

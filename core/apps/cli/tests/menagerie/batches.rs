@@ -390,6 +390,6 @@ fn penalties_that_overflow_are_errors_of_their_lines() {
         assert_eq!(response["status_code"], 400, "{response}");
         assert!(response["body"]["error"]["message"].as_str().unwrap().contains(option), "{response}");
     }
-    let text = |id: &str| results[id]["response"]["body"]["choices"][0]["message"]["content"].clone();
+    let text = |id: &str| results[id]["response"]["body"]["choices"][0]["text"].clone();
     assert_eq!((text("good"), text("good").is_string()), (text("greedy"), true));
 }

@@ -114,13 +114,14 @@ fn all_evictions_and_all_pages_are_counted() {
     let answer: serde_json::Value =
         serde_json::from_str(&super::batches::batch(home, &llama, &more).good()).unwrap();
     // Nine sequences, of which the three places for beginnings keep the last ones.
-    assert_eq!(answer["evictions"], 6);
+    assert_eq!(answer["scheduler"]["evictions"], 6);
     assert_eq!(value(home, "evictions_total"), 6.0);
     for (name, key) in [("steps_total", "steps"), ("step_rows_total", "rows")] {
-        assert_eq!(Some(value(home, name)), answer[key].as_f64(), "{name}");
+        assert_eq!(Some(value(home, name)), answer["scheduler"][key].as_f64(), "{name}");
     }
     // 600 tokens are three pages, and five more for six sequences.
     assert_eq!(value(home, "pages_used") + value(home, "pages_free"), 8.0);
     let help = menagerie(home, &["batch", "--help"]).good();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("pages of 256") && help.contains("2 x --parallel - 1 pages more"), "{help}");
 }

@@ -284,7 +284,7 @@ fn sequences_are_measured_in_every_format() {
     assert_eq!(lines[0].join(","), "model,arithmetic,kv,sequences,pp,tg,pp t/s,tg t/s,t/s,stddev");
     assert_eq!(lines.len(), 3);
     for (line, sequences) in lines[1..].iter().zip(["1", "3"]) {
-        assert_eq!(line[..6], [&llama, "fast", "f16", sequences, "4", "2"]);
+        assert_eq!(line[..6], [&llama, "fast", "f32", sequences, "4", "2"]);
         assert!(line[6..9].iter().all(|rate| rate.parse::<f64>().unwrap() > 0.0), "{line:?}");
     }
     let markdown = bench(&["--format", "markdown"]);
