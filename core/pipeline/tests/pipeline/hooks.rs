@@ -285,7 +285,7 @@ fn a_control_vector_acts_after_the_layer_that_its_direction_is_for() {
         let mut pipeline = open("llama", &options()).unwrap();
         if let Some(layer) = layers {
             let given = [GivenControlVector { path: file.clone(), scale: 2.0 }];
-            let how = SteeringOptions { layers: Some(layer..=layer), hint: None };
+            let how = SteeringOptions::default().with_layers(layer..=layer);
             pipeline.add_hook(Arc::new(Steering::open(&pipeline, &given, &how).unwrap()));
         }
         let noted = Arc::new(Streams::default());
