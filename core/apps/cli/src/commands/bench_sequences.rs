@@ -67,7 +67,7 @@ fn delimited(
     };
     let row = |(options, result): &Measurement| {
         let counts = [options.sequences, options.prompt, options.generate].map(|count| count.to_string());
-        let mut cells = vec![model.model.clone(), model.arithmetic_name().to_owned()];
+        let mut cells = vec![model.model.to_string(), model.arithmetic_name().to_owned()];
         cells.push(pipeline.kv_type().name().to_owned());
         cells.extend(counts);
         cells.extend([&result.prompt, &result.generate, &result.total].map(mean));
