@@ -6,9 +6,11 @@ mod environment;
 mod error;
 mod filters;
 mod json;
+mod literal;
 mod marks;
 mod operations;
 mod program;
+mod slicing;
 mod source;
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value};
 
+use super::literal;
+
 /// Bytes that a rendering may make beside [`PER_BYTE`] for each byte it is given. Text that grows piece by piece is
 /// counted each time it is copied.
 const BYTES: u64 = 64 << 20;
@@ -64,7 +66,12 @@ impl Budget {
         }
         self.size(value)?;
         let mut out = Limited { text: String::new(), left: self.left() };
-        write!(out, "{value}").map_err(|_| refused("a value is too large to be written".to_owned()))?;
+        let written = if literal::holds_float(value) {
+            literal::write(value, &mut out)
+        } else {
+            write!(out, "{value}")
+        };
+        written.map_err(|_| refused("a value is too large to be written".to_owned()))?;
         self.charge(out.text.len() as u64)?;
         Ok(out.text)
     }

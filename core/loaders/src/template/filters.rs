@@ -57,9 +57,22 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     environment.add_test("iterable", |value: &Value| {
         value.is_undefined() || (!value.is_none() && value.try_iter().is_ok())
     });
-    environment.add_test("sequence", |value: &Value| {
-        matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map)
+    // Generators have no length; ranges have one.
+    environment.add_test("sequence", |value: &Value| match value.kind() {
+        ValueKind::Undefined | ValueKind::String | ValueKind::Seq | ValueKind::Map => true,
+        kind => kind == ValueKind::Iterable && value.len().is_some(),
     });
+    for name in ["escape", "e"] {
+        let own = Arc::clone(budget);
+        environment.add_filter(name, move |value: Value| escape(&own, value));
+    }
+    for name in ["length", "count"] {
+        let own = Arc::clone(budget);
+        environment.add_filter(name, move |value: Value| {
+            own.size(&value)?;
+            length(&value)
+        });
+    }
     environment
         .add_test("number", |value: &Value| matches!(value.kind(), ValueKind::Number | ValueKind::Bool));
 }
@@ -70,6 +83,39 @@ fn iterated(value: Value) -> Result<Value, Error> {
         return Err(Error::new(ErrorKind::InvalidOperation, "none is not iterable"));
     }
     Ok(value)
+}
+
+/// Text with the characters of HTML as Jinja2's `escape` writes them; a safe text stays as it is.
+fn escape(budget: &Budget, value: Value) -> Result<Value, Error> {
+    if value.is_safe() {
+        return Ok(value);
+    }
+    let text = budget.text(&value)?;
+    budget.charge(text.len() as u64 * 5)?;
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\'' => out.push_str("&#39;"),
+            '"' => out.push_str("&#34;"),
+            other => out.push(other),
+        }
+    }
+    Ok(Value::from_safe_string(out))
+}
+
+/// Jinja2's `length`, which is 0 for what is not defined.
+fn length(value: &Value) -> Result<usize, Error> {
+    match value.len() {
+        Some(length) => Ok(length),
+        None if value.is_undefined() => Ok(0),
+        None => {
+            let problem = format!("a value of type {} has no length", value.kind());
+            Err(Error::new(ErrorKind::InvalidOperation, problem))
+        }
+    }
 }
 
 /// Jinja2's generators: true even when empty, without length, and not JSON.
@@ -105,7 +151,13 @@ fn indent(budget: &Budget, text: &Value, positional: Rest<Value>, named: Kwargs)
             }
         },
     };
-    let text = budget.text(text)?;
+    let Some(text) = text.as_str() else {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            format!("indent takes a text, not a value of type {}", text.kind()),
+        ));
+    };
+    budget.charge(text.len() as u64)?;
     budget.charge((text.matches('\n').count() as u64 + 1).saturating_mul(indentation.len() as u64))?;
     let mut out = String::with_capacity(text.len() * 2);
     for (at, line) in text.split('\n').enumerate() {

@@ -10,6 +10,8 @@ use minijinja::{Environment, Error, ErrorKind, Expression, State, UndefinedBehav
 use minijinja_contrib::pycompat;
 
 use super::budget::{Budget, refused};
+use super::literal::holds_float;
+use super::slicing::slice;
 
 /// Filters that stand for operators; no template can name them.
 pub(super) const ADD: &str = "operator:+";
@@ -29,17 +31,13 @@ pub(super) const COMPARISONS: [(&str, &str); 6] = [
 ];
 
 /// minijinja's own filters; those that apply a filter or test by name are in `filters`, as is `indent`.
-const FILTERS: [&str; 41] = [
+const FILTERS: [&str; 37] = [
     "safe",
-    "escape",
-    "e",
     "lower",
     "upper",
     "title",
     "capitalize",
     "replace",
-    "length",
-    "count",
     "dictsort",
     "items",
     "reverse",
@@ -111,7 +109,7 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     for name in FILTERS {
         let own = Arc::clone(budget);
         environment.add_filter(name, move |args: Rest<ValueOrKwargs>| {
-            let args = args.into_values();
+            let args = spelled(&own, name, args.into_values())?;
             prepay(&own, name, &args)?;
             afterwards(&own, PLAIN.empty_state().apply_filter(name, &args)?)
         });
@@ -136,8 +134,9 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     let own = Arc::clone(budget);
     environment.set_unknown_method_callback(
         move |state: &mut State, value: &Value, method: &str, args: &[Value]| {
-            let all: Vec<Value> = std::iter::once(value).chain(args).cloned().collect();
+            let all = spelled(&own, method, std::iter::once(value).chain(args).cloned().collect())?;
             prepay(&own, method, &all)?;
+            let args = all.get(1..).unwrap_or_default();
             afterwards(&own, pycompat::unknown_method_callback(state, value, method, args)?)
         },
     );
@@ -175,7 +174,7 @@ fn operators(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     let own = Arc::clone(budget);
     environment.add_filter(SLICE, move |a: Value, start: Value, stop: Value, step: Value| {
         own.charge(shallow(&a))?;
-        evaluate("a[b:c:d]", &[("a", a), ("b", start), ("c", stop), ("d", step)])
+        slice(&a, &start, &stop, &step)
     });
     let own = Arc::clone(budget);
     environment.add_filter(CONTAINS, move |a: Value, b: Value| {
@@ -191,7 +190,15 @@ fn operators(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
             for value in [&a, &b] {
                 own.size(value)?;
             }
-            Ok::<_, Error>(match written {
+            if !["==", "!="].contains(&written) && (order(&a) != order(&b) || order(&a).is_none()) {
+                let problem = format!("`{written}` cannot compare {} with {}", a.kind(), b.kind());
+                return Err(Error::new(ErrorKind::InvalidOperation, problem));
+            }
+            let [a, b] = [a, b].map(|value| match value.kind() {
+                ValueKind::Bool => Value::from(i64::from(value.is_true())),
+                _ => value,
+            });
+            Ok(match written {
                 "==" => a == b,
                 "!=" => a != b,
                 "<" => a < b,
@@ -220,6 +227,16 @@ fn escaped(a: &Value, b: &Value) -> Result<bool, Error> {
     Ok(safe)
 }
 
+/// Which values Python can put in order with this one: those of the same number; `None` where there are none.
+fn order(value: &Value) -> Option<u8> {
+    match value.kind() {
+        ValueKind::Number | ValueKind::Bool => Some(0),
+        ValueKind::String => Some(1),
+        ValueKind::Seq => Some(2),
+        _ => None,
+    }
+}
+
 /// Bytes of a text, or 1 for each item of a list.
 fn shallow(value: &Value) -> u64 {
     value.as_str().map(str::len).or_else(|| value.len()).unwrap_or_default() as u64
@@ -228,7 +245,7 @@ fn shallow(value: &Value) -> u64 {
 /// Evaluates an operator that is paid for. An error has no place, so that it gets that of the template.
 fn evaluate(expression: &'static str, values: &[(&'static str, Value)]) -> Result<Value, Error> {
     static COMPILED: LazyLock<Vec<(&'static str, Expression<'static, 'static>)>> = LazyLock::new(|| {
-        let sources = ["a + b", "a * b", "a[b:c:d]", "a in b"];
+        let sources = ["a + b", "a * b", "a in b"];
         sources.into_iter().filter_map(|text| Some((text, PLAIN.compile_expression(text).ok()?))).collect()
     });
     let compiled = COMPILED.iter().find(|(text, _)| *text == expression);
@@ -240,6 +257,22 @@ fn evaluate(expression: &'static str, values: &[(&'static str, Value)]) -> Resul
         Some(detail) => Error::new(error.kind(), detail.to_owned()),
         None => Error::from(error.kind()),
     })
+}
+
+/// The arguments of a filter or method, floating-point numbers as texts where it makes them into text.
+fn spelled(budget: &Budget, name: &str, args: Vec<Value>) -> Result<Vec<Value>, Error> {
+    if !["string", "join", "format"].contains(&name) {
+        return Ok(args);
+    }
+    let written = |value: Value| {
+        budget.size(&value)?;
+        Ok(if holds_float(&value) { Value::from(budget.text(&value)?) } else { value })
+    };
+    let spell = |value: Value| match (value.kind(), name, value.try_iter()) {
+        (ValueKind::Seq, "join", Ok(items)) => items.map(written).collect::<Result<Value, Error>>(),
+        _ => written(value),
+    };
+    args.into_iter().map(spell).collect()
 }
 
 /// Charges what a filter or method may make many times over, and looks at all it is given.

@@ -1,4 +1,4 @@
-//! Tests of rendering beside the published templates (tests/templates.rs).
+//! Tests of rendering beside those of whole templates (tests/templates).
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -199,7 +199,7 @@ fn a_template_that_never_mentions_messages_is_refused() {
 }
 
 /// Templates that would make endless text, lists or nesting, or never end.
-const GREEDY: [&str; 30] = [
+const GREEDY: [&str; 33] = [
     "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s|length }}",
     "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
@@ -228,6 +228,9 @@ const GREEDY: [&str; 30] = [
     "{{ [[0] * 9999] * 9999 }}",
     "{% set a = [0] * 9999 %}{% set b = [a] * 9999 %}{% set c = [b] * 9999 %}{{ c == [b] * 9999 }}",
     "{% set a = [0] * 9999 %}{% set b = a * 9999 %}{% set c = b + b %}{{ c is eq(b + b) }}",
+    "{% set ns = namespace(s=[1e30]) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s|string }}",
+    "{% set big = 'x' * 999999 %}{{ [1.5] + [big] * 9999 }}",
+    "{% set big = 'x' * 999999 %}{{ [[1.5] + [big] * 9999]|join }}",
     "{{ '%999999999d'|format(1) }}{{ '{:999999999}'.format(1) }}",
     "{% for a in range(9999) %}{% for b in range(9999) %}{{ 'a long text that is written again and again' }}{% endfor %}{% endfor %}",
 ];

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Writes expected.json: every template of this folder rendered with every conversation by Python's Jinja2, set up as
+"""Renders every template (*.jinja) of a folder with every conversation of conversations.json by Python's Jinja2, set up as
 transformers sets it up (utils/chat_template_utils.py: _compile_jinja_template, _render_with_assistant_indices).
 
-Usage: python3 make_expected.py        needs Jinja2 only
+Usage: python3 make_expected.py           the templates of jinja/; writes expected.json here
+       python3 make_expected.py FOLDER    the templates of FOLDER; writes FOLDER/expected.json
+Needs Jinja2 only.
 """
 
+import copy
 import json
 import pathlib
+import sys
 import traceback
 from datetime import datetime, timezone
 
@@ -52,30 +56,33 @@ def compile_template(source):
 
 
 def render(source, conversation):
+    # A copy: Jinja2's `indent` appends a line feed to a list that it is given.
+    conversation = copy.deepcopy(conversation)
     try:
-        text = compile_template(source).render(
-            messages=conversation["messages"],
-            tools=conversation.get("tools"),
-            documents=None,
-            add_generation_prompt=conversation.get("add_generation_prompt", True),
-            bos_token="<s>",
-            eos_token="</s>",
+        variables = {
+            "messages": conversation["messages"],
+            "tools": conversation.get("tools"),
+            "documents": None,
+            "add_generation_prompt": conversation.get("add_generation_prompt", True),
+            "bos_token": "<s>",
+            "eos_token": "</s>",
             **conversation.get("extra", {}),
-        )
-        return {"text": text}
+        }
+        return {"text": compile_template(source).render(variables)}
     except Exception as error:  # whatever Jinja2 or the template raises
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == "<template>"]
         return {"error": f"{type(error).__name__}: {error}", "line": lines[-1] if lines else None}
 
 
 def main():
+    templates, out = (pathlib.Path(sys.argv[1]),) * 2 if len(sys.argv) > 1 else (HERE / "jinja", HERE)
     conversations = json.loads((HERE / "conversations.json").read_text(encoding="utf8"))
     expected = {}
-    for path in sorted(HERE.glob("*.jinja")):
+    for path in sorted(templates.glob("*.jinja")):
         # As from tokenizer_config.json: text with line feeds only.
         source = path.read_text(encoding="utf8")
         expected[path.stem] = {name: render(source, conversation) for name, conversation in conversations.items()}
-    (HERE / "expected.json").write_text(json.dumps(expected, ensure_ascii=False, indent=0) + "\n", encoding="utf8")
+    (out / "expected.json").write_text(json.dumps(expected, ensure_ascii=False, indent=0) + "\n", encoding="utf8")
     renders = [r for of in expected.values() for r in of.values()]
     print(len(expected), "templates,", len(renders), "renders,", sum("error" in r for r in renders), "of them raise")
 
