@@ -324,3 +324,36 @@ fn nobody_counts_tokens_to_know_whether_it_decodes() {
     assert!(seen > 100, "only {seen} files were looked at");
     assert!(found.is_empty(), "a number of tokens or rows is compared with 1:\n{}", found.join("\n"));
 }
+
+/// Whether a line says whose a text is.
+fn names_an_owner(line: &str) -> bool {
+    let line = line.to_lowercase();
+    let year = |after: &str| {
+        let after = after.trim_start_matches([' ', '(', 'c', ')', '©']);
+        ["19", "20"].iter().any(|century| after.starts_with(century))
+    };
+    line.split("copyright").skip(1).any(year)
+        || ["spdx-license-identifier", "free software foundation"].iter().any(|words| line.contains(words))
+}
+
+/// Everything here is this project's own work, data that it made, or in the public domain: no file carries the notice of
+/// another owner, and chat templates are those that were written for the tests.
+#[test]
+fn no_file_belongs_to_others() {
+    // The license itself, a text for tokenizers that looks like a notice, and this file.
+    let exempt = ["LICENSE", "vocabularies.json", "make_vocabularies.py", "tidy.rs"];
+    let mut files = files_below(&root(), &|_| true);
+    files.extend(files_below(&menagerie_conformance::fixtures(), &|_| true));
+    assert!(files.len() > 1000, "only {} files were looked at", files.len());
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| !exempt.iter().any(|name| file.ends_with(name))) {
+        let inside = file.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+        if inside.ends_with(".jinja") && !inside.starts_with("core/loaders/tests/templates/jinja/") {
+            found.push(inside.clone());
+        }
+        let text = String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned();
+        let owners = text.lines().enumerate().filter(|(_, line)| names_an_owner(line));
+        found.extend(owners.map(|(number, _)| format!("{inside}:{}", number + 1)));
+    }
+    assert!(found.is_empty(), "these look like the work of others:\n{}", found.join("\n"));
+}

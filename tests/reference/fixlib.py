@@ -6,6 +6,7 @@ os.environ.setdefault("TQDM_DISABLE", "1")
 import numpy as np, torch
 torch.set_num_threads(int(os.environ.get("FIX_THREADS", "1")))
 warnings.filterwarnings("ignore")
+import corpus
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, AutoConfig
 from safetensors.numpy import save_file, load_file
@@ -28,15 +29,6 @@ GPT2_RE = None
 LLAMA3_RE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN2_RE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
-def corpus():
-    p = os.path.join(ROOT, "tok", "corpus.txt")
-    if not os.path.exists(p):
-        t = ""
-        for f in ("Apache-2.0", "GPL-3", "Artistic"):
-            t += open("/usr/share/common-licenses/" + f).read() + "\n"
-        open(p, "w").write(t)
-    return p
-
 def train_tokenizers():
     from tokenizers import Tokenizer, models, pre_tokenizers, decoders, trainers, normalizers, Regex, processors
     from transformers import PreTrainedTokenizerFast
@@ -53,7 +45,7 @@ def train_tokenizers():
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
         tk.decoder = decoders.ByteLevel()
         tr = trainers.BpeTrainer(vocab_size=V - 4, special_tokens=SPECIALS + (["<|endoftext|>", "[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|user|>", "<|observation|>"] if name == "glm" else []), initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
-        tk.train([corpus()], tr)
+        tk.train([corpus.file()], tr)
         kw = dict(unk_token="<unk>", eos_token="</s>")
         kw["bos_token"] = "<s>"
         if name == "llama3":
@@ -66,14 +58,14 @@ def train_tokenizers():
     if not os.path.exists(d):
         from tokenizers import BertWordPieceTokenizer
         from transformers import BertTokenizer
-        t = BertWordPieceTokenizer(lowercase=True); t.train([corpus()], vocab_size=V - 4, min_frequency=2, show_progress=False)
+        t = BertWordPieceTokenizer(lowercase=True); t.train([corpus.file()], vocab_size=V - 4, min_frequency=2, show_progress=False)
         os.makedirs(d); t.save_model(d)
         vocab = t.get_vocab(); BertTokenizer(vocab=vocab).save_pretrained(d)
     d = os.path.join(ROOT, "tok", "spm")
     if not os.path.exists(d):
         import sentencepiece as spm
         os.makedirs(d)
-        spm.SentencePieceTrainer.train(input=corpus(), model_prefix=d + "/tokenizer", model_type="bpe", vocab_size=V - 4, byte_fallback=True,
+        spm.SentencePieceTrainer.train(input=corpus.file(), model_prefix=d + "/tokenizer", model_type="bpe", vocab_size=V - 4, byte_fallback=True,
             character_coverage=0.995, split_digits=True, allow_whitespace_only_pieces=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
             unk_id=0, bos_id=1, eos_id=2, pad_id=-1, num_threads=1, minloglevel=2)
         os.remove(d + "/tokenizer.vocab")

@@ -4,6 +4,7 @@ reference (the tokenizers crate, sentencepiece, a longest match in Python) and b
 into the text). Variables: LLAMA_CPP_BUILD, FIXTURES as in README.md. Needs pip packages gguf, sentencepiece, tokenizers."""
 import io, json, os, random, subprocess, sys, tempfile
 import gguf, sentencepiece, tokenizers
+import corpus
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.environ.get("FIXTURES", HERE + "/../fixtures")
@@ -68,7 +69,7 @@ def unigram(kind, merged, prefix):
             for a, b in sorted(RULES.items()):
                 f.write(" ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n")
         sentencepiece.SentencePieceTrainer.train(
-            input=ROOT + "/tok/corpus.txt", model_prefix=d + "/m", vocab_size=260, model_type="unigram", normalization_rule_tsv=d + "/rules.tsv",
+            input=corpus.file(), model_prefix=d + "/m", vocab_size=260, model_type="unigram", normalization_rule_tsv=d + "/rules.tsv",
             remove_extra_whitespaces=merged, add_dummy_prefix=prefix, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, num_threads=1, minloglevel=2)
         model = open(d + "/m.model", "rb").read()
     sp = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -92,7 +93,7 @@ def escape(b):
 
 
 def words(count):
-    text = open(ROOT + "/tok/corpus.txt").read()[:20000]
+    text = corpus.text()[:20000]
     r = random.Random(7)
     found = set()
     while len(found) < count:

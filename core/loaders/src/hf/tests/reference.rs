@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::{built, fixture};
+use crate::tokenizer::tests::long_texts::own_pages;
 use crate::{Special, Tokenizer};
 
 pub(super) struct Pair {
@@ -43,9 +44,9 @@ static FIXTURES: LazyLock<Vec<Pair>> = LazyLock::new(|| {
 
 #[test]
 fn a_long_text_has_the_same_ids() {
-    let corpus = std::fs::read_to_string(fixture("tok/corpus.txt")).unwrap();
+    let pages = own_pages();
     for pair in FIXTURES.iter() {
-        pair.check(&corpus);
+        pair.check(&pages);
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::gguf::{fixture, fixture_tokenizer};
+use super::long_texts::own_pages;
 use crate::{Special, Tokenizer};
 
 fn cases() -> Value {
@@ -64,11 +65,11 @@ fn text_comes_back() {
 
 #[test]
 fn a_long_text_comes_back() {
-    let corpus = std::fs::read_to_string(fixture("tok/corpus.txt")).unwrap();
+    let pages = own_pages();
     for model in ["base/llama", "base/phi2", "base/qwen2", "base/mixtral", "base/starcoder2"] {
         let tokenizer = fixture_tokenizer(model);
-        let ids = tokenizer.encode(&corpus, Special::Plain).unwrap();
-        assert_eq!(tokenizer.decode(&ids, false).unwrap(), corpus, "{model}");
+        let ids = tokenizer.encode(&pages, Special::Plain).unwrap();
+        assert_eq!(tokenizer.decode(&ids, false).unwrap(), pages, "{model}");
     }
 }
 

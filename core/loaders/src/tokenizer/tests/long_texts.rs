@@ -18,6 +18,22 @@ pub(crate) fn cpu_time() -> Duration {
     nanoseconds.map_or_else(|| START.elapsed(), Duration::from_nanos)
 }
 
+/// A long text with much markup, code and white space: pages of this project.
+pub(crate) fn own_pages() -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let pages = [
+        "core/ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "specs/README.md",
+        "core/loaders/src/template/operations.rs",
+        "core/loaders/tests/templates/README.md",
+        "core/loaders/tests/templates/expected.json",
+    ];
+    let text: String = pages.map(|page| std::fs::read_to_string(format!("{root}{page}")).unwrap()).concat();
+    assert!(text.len() > 100_000);
+    text
+}
+
 /// Runs of white space, of letters and of digits that are tokens, as Gemma's and phi-2's vocabularies have them.
 fn runs(longest: usize, space: &str) -> Vec<String> {
     let lengths = (2..=longest).chain([64, 128]);

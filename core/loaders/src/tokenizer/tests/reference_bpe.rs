@@ -8,6 +8,7 @@ use tokenizers::Model;
 use tokenizers::models::bpe::{BPE, BpeBuilder};
 
 use super::gguf::{Keys, fixture};
+use super::long_texts::own_pages;
 use crate::tables::TokenizerTables;
 use crate::tokenizer::budget::Budget;
 use crate::tokenizer::byte_letters::to_letters;
@@ -98,9 +99,9 @@ fn trained(model: &str, pre: &str) -> Pair {
 
 #[test]
 fn a_text_is_encoded_alike() {
-    let corpus = std::fs::read_to_string(fixture("tok/corpus.txt")).unwrap();
+    let pages = own_pages();
     for (model, pre) in [("base/llama", "llama-bpe"), ("base/phi2", "gpt-2"), ("base/qwen2", "qwen2")] {
-        trained(model, pre).check(&corpus);
+        trained(model, pre).check(&pages);
     }
     let pair = knotty("gpt-2");
     for count in 0..50 {
