@@ -54,6 +54,11 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
         filters::rejectattr(s, v, name, test, args).map(generator)
     };
     environment.add_filter("rejectattr", reject);
+    values(environment, budget);
+}
+
+/// What Jinja2 says of single values.
+fn values(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     environment.add_test("iterable", |value: &Value| {
         value.is_undefined() || (!value.is_none() && value.try_iter().is_ok())
     });
