@@ -1,7 +1,8 @@
 //! [`AdapterFile`]: an adapter as it lies on disk, whatever its format.
 
 use crate::error::{AdapterError, about};
-use crate::module::AdapterModule;
+use crate::module::{AdapterModule, LowRankPair, ModuleChange};
+use crate::tensor::Tensor;
 use crate::{gguf, peft};
 use std::path::{Path, PathBuf};
 
@@ -78,24 +79,27 @@ impl AdapterFile {
 
     /// Numbers in all its tensors.
     pub fn parameters(&self) -> u64 {
-        self.sum(&crate::Tensor::elements)
+        self.sum(Tensor::elements, Tensor::elements)
     }
 
-    /// Bytes of all its tensors, as the file has them.
-    pub fn bytes(&self) -> u64 {
-        self.sum(&|tensor| tensor.elements().saturating_mul(tensor.block.block_bytes().unwrap_or(1) as u64))
+    /// Bytes of all its tensors in memory once it is fitted to a model: low-rank factors as they are multiplied, the rest
+    /// as stored.
+    pub fn memory_bytes(&self) -> u64 {
+        self.sum(Tensor::factor_bytes, Tensor::stored_bytes)
     }
 
-    fn sum(&self, size: &dyn Fn(&crate::Tensor) -> u64) -> u64 {
-        use crate::module::ModuleChange;
-        let pair = |pair: &crate::LowRankPair| size(&pair.a) + size(&pair.b);
+    /// Adds up the sizes of the low-rank factors and of the other tensors.
+    fn sum(&self, factor: fn(&Tensor) -> u64, other: fn(&Tensor) -> u64) -> u64 {
+        let pair = |pair: &LowRankPair| factor(&pair.a) + factor(&pair.b);
         let of = |module: &AdapterModule| match &module.change {
             ModuleChange::Linear { pair: matrices, magnitude, bias } => {
-                let vectors = [magnitude, bias].into_iter().flatten().map(size).sum::<u64>();
+                let vectors = [magnitude, bias].into_iter().flatten().map(other).sum::<u64>();
                 matrices.as_ref().map_or(0, pair) + vectors
             }
-            ModuleChange::Table(matrices) | ModuleChange::Parameter { pair: matrices, .. } => pair(matrices),
-            ModuleChange::Whole { weight, bias } => size(weight) + bias.as_ref().map_or(0, size),
+            // The rows of a table's A are looked up, not multiplied.
+            ModuleChange::Table(matrices) => other(&matrices.a) + factor(&matrices.b),
+            ModuleChange::Parameter { pair: matrices, .. } => pair(matrices),
+            ModuleChange::Whole { weight, bias } => other(weight) + bias.as_ref().map_or(0, other),
         };
         self.modules.iter().map(of).sum()
     }

@@ -1,7 +1,7 @@
 //! [`Tensor`]: numbers of an adapter, as stored, and their reordering.
 
 use gguf_file::GgmlType;
-use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
+use menagerie_model::{Backend, ModelError, Weight, WeightBytes, WeightShape};
 use std::sync::Arc;
 
 /// A stack of matrices of plain numbers (F32, F16 or BF16), as the file has them; a vector is one matrix of one row.
@@ -65,6 +65,30 @@ impl Tensor {
     /// As [`Self::new`].
     pub fn weight(&self) -> Result<Weight, ModelError> {
         Weight::new(&self.name, self.bytes.clone(), self.block, self.shape)
+    }
+
+    /// As a low-rank factor: a weight whose products with f32 activations are computed in f32. Backends round activations to
+    /// bfloat16 for BF16 weights, so those numbers are widened; F16 is multiplied in f32 and stays as stored.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; numbers that are not finite.
+    pub fn factor(&self, backend: &dyn Backend) -> Result<Weight, ModelError> {
+        let weight = self.weight()?;
+        if self.block != GgmlType::BF16 {
+            return Ok(weight);
+        }
+        Weight::from_f32(&self.name, &backend.values(&weight)?, self.shape)
+    }
+
+    /// Bytes of [`Self::factor`].
+    pub fn factor_bytes(&self) -> u64 {
+        let element = if self.block == GgmlType::BF16 { size_of::<f32>() } else { self.element() };
+        self.elements().saturating_mul(element as u64)
+    }
+
+    /// Bytes as stored.
+    pub fn stored_bytes(&self) -> u64 {
+        self.elements().saturating_mul(self.element() as u64)
     }
 
     /// `[E, rows, cols]` for people, without the parts that are 1.

@@ -200,9 +200,9 @@ impl GivenFiles {
         Ok(Self(read))
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all of them in memory.
     pub(crate) fn bytes(&self) -> u64 {
-        self.0.iter().map(|(_, file, _)| file.bytes()).sum()
+        self.0.iter().map(|(_, file, _)| file.memory_bytes()).sum()
     }
 
     /// Fits them to a stage of the model, whose sites these are; the whole model takes them.
@@ -258,7 +258,7 @@ pub(crate) fn mixed(
 ) -> Result<(XLoraModel, u64), LoadError> {
     let xlora = XLora::open(folder)?;
     let model = with_target(sites, resolved, compute, |target| xlora.fit(model, target))?;
-    Ok((model, xlora.bytes()))
+    Ok((model, xlora.memory_bytes()))
 }
 
 /// The adapters of an X-LoRA for a stage of a model, whose sites these are; and by site the layer of its weights.

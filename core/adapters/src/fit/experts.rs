@@ -244,7 +244,7 @@ impl Fitting<'_> {
                 return Err(self.error(module, reason));
             }
             let b = pair.b.rows(&rows[range]);
-            let (a, b) = (self.param(module, &pair.a)?, self.param(module, &b)?);
+            let (a, b) = (self.factor(module, &pair.a)?, self.factor(module, &b)?);
             let made = LowRank::new(a, b, pair.scaling, shape).map_err(self.failed(module))?;
             self.put(module, site, SitePart::Experts(made))?;
         }

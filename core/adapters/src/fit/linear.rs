@@ -94,7 +94,7 @@ impl Fitting<'_> {
             );
             return Err(self.error(module, reason));
         }
-        let (a, b) = (self.param(module, &pair.a)?, self.param(module, &b)?);
+        let (a, b) = (self.factor(module, &pair.a)?, self.factor(module, &b)?);
         LowRank::new(a, b, pair.scaling, around).map_err(self.failed(module))
     }
 
@@ -116,7 +116,7 @@ impl Fitting<'_> {
             SlotForm::TurnedHeads => (cut.turned(), pair.a.turned().repeated(heads)),
             SlotForm::Rows | SlotForm::Heads => (pair.a.repeated(heads), cut),
         };
-        let (a, b) = (self.param(module, &a)?, self.param(module, &b)?);
+        let (a, b) = (self.factor(module, &a)?, self.factor(module, &b)?);
         LowRank::new(a, b, pair.scaling, shape).map_err(self.failed(module))
     }
 
@@ -235,7 +235,8 @@ impl Fitting<'_> {
             );
             return Err(self.error(module, reason));
         }
-        let (a, b) = (self.param(module, &pair.a)?, self.param(module, &pair.b)?);
+        // Rows of A are looked up, which rounds nothing.
+        let (a, b) = (self.param(module, &pair.a)?, self.factor(module, &pair.b)?);
         let made = LowRank::of_table(a, b, pair.scaling, shape).map_err(self.failed(module))?;
         self.put(module, site, SitePart::Table(TablePart::LowRank(made)))
     }
@@ -263,7 +264,12 @@ impl Fitting<'_> {
         self.put(module, site, SitePart::Table(TablePart::Whole(table)))
     }
 
-    fn table_site(&self, module: &AdapterModule, place: &ModulePlace) -> Result<usize, AdapterError> {
+    /// The number of the table that a module changes.
+    pub(super) fn table_site(
+        &self,
+        module: &AdapterModule,
+        place: &ModulePlace,
+    ) -> Result<usize, AdapterError> {
         let sites = &self.target.sites;
         let is = |site: &&menagerie_model::AdapterSite| {
             matches!(site.shape, SiteShape::Table(_)) && site.place.role == place.role

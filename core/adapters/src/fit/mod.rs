@@ -14,7 +14,9 @@ use crate::place::{ModulePlace, gguf_place, in_block, places};
 use crate::tensor::Tensor;
 use experts::OfExperts;
 use menagerie_assembly::WeightSource;
-use menagerie_model::{Adapter, AdapterSite, Compute, ModelError, Param, SitePart, SiteShape, Weight};
+use menagerie_model::{
+    Adapter, AdapterSite, Arithmetic, Compute, ModelError, Param, SitePart, SiteShape, Weight,
+};
 use menagerie_spec::{ArchSpec, ModelConfig, SourceFormat, nearest};
 use order::RowOrder;
 pub(crate) use sites::{module_sites, stage_sites};
@@ -271,10 +273,17 @@ impl<'a> Fitting<'a> {
         move |error| of_module(&file, &module, error.to_string())
     }
 
-    /// A tensor taken in by the backend.
+    /// A tensor taken in by the backend as stored.
     fn param(&self, module: &AdapterModule, tensor: &Tensor) -> Result<Param, AdapterError> {
         let compute = self.target.compute;
         let made = tensor.weight().and_then(|weight| compute.backend.matrix(&weight, compute.arithmetic));
+        made.map_err(self.failed(module))
+    }
+
+    /// A low-rank factor taken in by the backend, to be multiplied in f32 whatever the model's own weights are multiplied in.
+    fn factor(&self, module: &AdapterModule, tensor: &Tensor) -> Result<Param, AdapterError> {
+        let backend = &*self.target.compute.backend;
+        let made = tensor.factor(backend).and_then(|weight| backend.matrix(&weight, Arithmetic::Exact));
         made.map_err(self.failed(module))
     }
 

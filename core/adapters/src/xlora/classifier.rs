@@ -62,12 +62,12 @@ impl StoredClassifier {
         Ok(stored)
     }
 
-    /// Bytes of all linears, as the file has them.
-    pub(super) fn bytes(&self) -> u64 {
+    /// Bytes of all linears in memory, where they are f32.
+    pub(super) fn memory_bytes(&self) -> u64 {
         let weights = self.linears.iter().flat_map(|linear| [&linear.weight, &linear.bias]).flatten();
         let bytes = |weight: &Weight| {
             let WeightShape { count, rows, cols } = weight.shape();
-            (count * rows * cols * weight.block().block_bytes().unwrap_or(1)) as u64
+            (count * rows * cols * size_of::<f32>()) as u64
         };
         weights.map(bytes).sum()
     }

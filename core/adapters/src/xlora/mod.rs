@@ -105,9 +105,9 @@ impl XLora {
         Ok((fitted.collect::<Result<_, _>>()?, layers.by_site.into()))
     }
 
-    /// Bytes of all adapters and of the classifier.
-    pub fn bytes(&self) -> u64 {
-        self.adapters.iter().map(AdapterFile::bytes).sum::<u64>() + self.classifier.bytes()
+    /// Bytes of all adapters and of the classifier in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        self.adapters.iter().map(AdapterFile::memory_bytes).sum::<u64>() + self.classifier.memory_bytes()
     }
 
     /// The configuration's file, for messages.
