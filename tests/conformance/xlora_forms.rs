@@ -223,6 +223,59 @@ fn what_is_broken_or_does_not_fit_is_named() {
     assert!(error.contains("scalings of X-LoRA: the weight of adapter"), "{error}");
 }
 
+/// A copy of a LoRA adapter with the tensors whose names hold `part`.
+fn part_of(adapter: &str, part: &str, to: &Path) {
+    let from = fixtures().join("lora/llama").join(adapter);
+    std::fs::create_dir_all(to).unwrap();
+    std::fs::copy(from.join(PEFT[0]), to.join(PEFT[0])).unwrap();
+    let bytes = std::fs::read(from.join(PEFT[1])).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let kept = file.tensors().into_iter().filter(|(name, _)| name.contains(part)).collect::<Vec<_>>();
+    assert!(!kept.is_empty());
+    std::fs::write(to.join(PEFT[1]), safetensors::serialize(kept, None).unwrap()).unwrap();
+}
+
+/// An adapter on the embedding is weighted row by row like the others, as layer 0: transformers registers the embedding first.
+/// With a classifier that gives constants, X-LoRA is two LoRA adapters with fixed weights, which are PEFT's in `adapters.rs`.
+#[test]
+fn the_embedding_is_the_first_layer() {
+    const MODULES: usize = 12;
+    let home = tempfile::tempdir().unwrap();
+    let (table, linears) = (home.path().join("table"), home.path().join("linears"));
+    part_of("embed", "embed_tokens", &table);
+    part_of("adapters/a0", "lora", &linears);
+    let folder = changed("depth1_nosoftmax", PEFT, &|tensors, config| {
+        config["adapters"] = json!({ "0": table, "1": linears });
+        let outputs = (MODULES + 1) * 2;
+        // The table's adapter acts at layer 0 alone and the other everywhere else: 9 is a weight that nothing meets.
+        let bias = (0..outputs).map(|at| match (at / 2, at % 2) {
+            (0, 0) => 0.7f32,
+            (0, _) | (_, 0) => 9.0,
+            _ => 0.4,
+        });
+        let bias: Vec<u8> = bias.flat_map(f32::to_le_bytes).collect();
+        tensors.insert(format!("{CLASSIFIER}.0.bias"), (vec![outputs], bias));
+        tensors.insert(format!("{CLASSIFIER}.0.weight"), (vec![outputs, 64], vec![0; outputs * 64 * 4]));
+    });
+    let (_, tokens) = prompt("depth1_nosoftmax");
+    let mixed = open(folder.path()).unwrap_or_else(|error| panic!("{error}"));
+    let model = fixtures().join("base/llama/model-f32.gguf");
+    let mut fixed = TextPipeline::open(&model, &options(Arithmetic::Fast)).unwrap();
+    fixed.load_adapter("table", &table).unwrap();
+    fixed.load_adapter("linears", &linears).unwrap();
+    let bare = rows(&fixed, &tokens, &LogitsOptions::default());
+    for how in [LogitsOptions::default(), LogitsOptions { chunk: Some(7), decode_from: Some(9) }] {
+        fixed.adapt(Some(fixed.adapter_set(&[("table", 0.7), ("linears", 0.4)]).unwrap()));
+        let expected = rows(&fixed, &tokens, &how).concat();
+        let found = distance(&rows(&mixed, &tokens, &how), &expected);
+        assert!(found <= 1e-4, "{found:e}");
+        assert!(distance(&bare, &expected) > 0.1);
+        // Without the table it is another model.
+        fixed.adapt(Some(fixed.adapter_set(&[("linears", 0.4)]).unwrap()));
+        assert!(distance(&rows(&fixed, &tokens, &how), &expected) > 1e-2);
+    }
+}
+
 /// Specs say in which order transformers registers the linears of a block (`reference/adapter_order.py` asked it): an X-LoRA
 /// numbers its layers so.
 #[test]

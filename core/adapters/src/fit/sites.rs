@@ -34,7 +34,10 @@ impl Fitting<'_> {
         let pair = match &module.change {
             ModuleChange::Linear { pair: Some(pair), magnitude: None, bias: None } => pair,
             ModuleChange::Linear { .. } => return refused("adapters with DoRA magnitudes or biases"),
-            ModuleChange::Table(_) => return refused("adapters on the embedding"),
+            ModuleChange::Table(_) => {
+                let places = self.places_of(module)?;
+                return places.iter().map(|place| self.table_site(module, place)).collect();
+            }
             ModuleChange::Parameter { .. } => return refused("adapters on experts"),
             ModuleChange::Whole { .. } => return refused("whole weights (modules_to_save)"),
         };

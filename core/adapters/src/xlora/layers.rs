@@ -24,8 +24,11 @@ pub(super) enum Modules {
     OfStage,
 }
 
-/// Where a module comes in the order in which HF registers modules: block, then place within it.
+/// Where a module comes in the order in which HF registers modules: 0 is the embedding, `n + 1` block `n`; then the place within it.
 type Rank = (usize, usize);
+
+/// The table of tokens, which every class registers before its blocks.
+const EMBEDDING: &str = "token_embd";
 
 impl Layers {
     /// The modules that any adapter changes, numbered in the order of HF's modules, or as a file says.
@@ -83,9 +86,10 @@ fn rank(xlora: &XLora, module: &str, target: &FitTarget) -> Result<Rank, Adapter
     let order = &target.config.adapter_order;
     let error = |reason: String| of_module(&xlora.name(), module, reason);
     let places = places(target.spec, module);
-    let ranks = places
-        .iter()
-        .filter_map(|place| Some((place.layer?, order.iter().position(|role| *role == place.role)?)));
+    let ranks = places.iter().filter_map(|place| match place.layer {
+        None => (place.role == EMBEDDING).then_some((0, 0)),
+        Some(layer) => Some((layer + 1, order.iter().position(|role| *role == place.role)?)),
+    });
     ranks.min().ok_or_else(|| {
         let roles: Vec<&str> = places.iter().map(|place| place.role.as_str()).collect();
         error(format!(

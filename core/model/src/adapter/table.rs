@@ -1,6 +1,6 @@
 //! [`AdaptedTable`]: a table of tokens that adapter sets add to.
 
-use super::chosen::Chosen;
+use super::chosen::{Chosen, Factors};
 use super::low_rank::LowRank;
 use super::part::TablePart;
 use crate::Result;
@@ -24,10 +24,14 @@ impl AdaptedTable {
 }
 
 /// What a low-rank adapter adds to the rows of ids, `[ids, D]`.
-fn low_rank_rows(low_rank: &LowRank, weight: f32, ids: &[u32], context: &TransformContext) -> Result<Rows> {
+fn low_rank_rows(
+    low_rank: &LowRank,
+    factors: &Factors,
+    ids: &[u32],
+    context: &TransformContext,
+) -> Result<Rows> {
     let compute = context.compute;
-    let rank = compute.backend.lookup(&low_rank.a, ids)?;
-    let rank = compute.backend.scale(rank, weight * low_rank.scaling)?;
+    let rank = factors.multiply(compute.backend.lookup(&low_rank.a, ids)?, context)?;
     let up = Product { weight: &low_rank.b, bias: None };
     let made = compute.backend.products(&[up], &Activated::new(&rank), compute.arithmetic)?;
     let [rows] = exactly(made)?;
@@ -49,11 +53,14 @@ impl Table for AdaptedTable {
         for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
             let Some(chosen) = Chosen::of(index, ids.len(), |row| row, context) else { continue };
             let own: Vec<u32> = chosen.rows(ids.len()).map(|row| ids[row]).collect();
-            for member in set.members() {
+            for (at, member) in set.members().iter().enumerate() {
                 let more = match member.adapter.table(self.site) {
                     None => continue,
                     Some(TablePart::LowRank(low_rank)) => {
-                        low_rank_rows(low_rank, member.weight, &own, context)?
+                        let constant = member.weight * low_rank.scaling;
+                        let origins = chosen.rows(ids.len());
+                        let factors = Factors::of(set, (at, self.site), constant, origins, context);
+                        low_rank_rows(low_rank, &factors, &own, context)?
                     }
                     Some(TablePart::Whole(table)) => {
                         let less = backend.scale(chosen.copy(&y, context)?, -1.0)?;
