@@ -6,8 +6,8 @@ use crate::error::QuantiseError;
 use gguf_file::{FileType, GgmlType};
 use std::collections::BTreeMap;
 use tables::{
-    ALIASES, EIGHT, FALLBACKS, GROUPS, Group, KEPT, LARGE, MIXTURES, Mixture, NEED_IMPORTANCE, Rule,
-    SMALLEST, When,
+    ALIASES, EIGHT, FALLBACKS, GROUPS, Group, KEPT, LARGE, MIXTURES, Mixture, REFUSED_WITHOUT_IMPORTANCE,
+    Rule, SMALLEST, When,
 };
 
 /// What a policy asks of a model, beside its tensors; 0 where it does not say.
@@ -207,7 +207,7 @@ impl<'a> Counters<'a> {
         let exempt = matches!(group, Group::Head | Group::Embedding);
         let mut choice = fitting(tensor, kind, true)?;
         let starved = choice.kind == GgmlType::Q2_K && mixture.file == FileType::Q2_K_S;
-        choice.needs_importance = !exempt && (starved || NEED_IMPORTANCE.contains(&choice.kind));
+        choice.needs_importance = !exempt && (starved || REFUSED_WITHOUT_IMPORTANCE.contains(&choice.kind));
         Ok(choice)
     }
 

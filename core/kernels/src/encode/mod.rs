@@ -44,12 +44,12 @@ pub(crate) trait Encode {
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]);
 }
 
-/// The types that are only any good with importance (ggml's `ggml_quantize_requires_imatrix`).
-const NEED_IMPORTANCE: &[QuantType] = &[QuantType::IQ2_XXS, QuantType::IQ2_XS, QuantType::IQ1_S];
+/// The types whose blocks are unusable without importance (ggml's `ggml_quantize_requires_imatrix`).
+const UNUSABLE_WITHOUT_IMPORTANCE: &[QuantType] = &[QuantType::IQ2_XXS, QuantType::IQ2_XS, QuantType::IQ1_S];
 
 /// Whether a type is only any good where it is known which columns matter.
 pub fn needs_importance(block: BlockType) -> bool {
-    matches!(block, BlockType::Quant(quant) if NEED_IMPORTANCE.contains(&quant))
+    matches!(block, BlockType::Quant(quant) if UNUSABLE_WITHOUT_IMPORTANCE.contains(&quant))
 }
 
 /// The largest magnitude that a type can hold whatever its neighbours are.

@@ -108,8 +108,9 @@ pub(super) const FALLBACKS: &[(GgmlType, GgmlType)] = &[
     (GgmlType::Q6_K, GgmlType::Q8_0),
 ];
 
-/// Types with so few bits that a file of them without importance is refused.
-pub(super) const NEED_IMPORTANCE: &[GgmlType] = &[
+/// Types with so few bits that no file gets them without importance (llama-quantize refuses such files). More than the types
+/// that the kernels cannot use without it.
+pub(super) const REFUSED_WITHOUT_IMPORTANCE: &[GgmlType] = &[
     GgmlType::IQ3_XXS,
     GgmlType::IQ2_XXS,
     GgmlType::IQ2_XS,
