@@ -15,7 +15,7 @@ pub enum RegistryError {
     #[error("`{0}` is not a valid architecture name (1 to 64 letters, digits, `-`, `_`, `.`)")]
     InvalidName(String),
     /// No spec has the name.
-    #[error("architecture `{name}` is not known{}; give a spec for it (--spec FILE, or a folder with --spec-dir DIR), or see `menagerie list`", nearest_clause(.nearest))]
+    #[error("architecture `{name}` is not known{}; `menagerie spec new FILE` drafts a spec of a GGUF file; give a spec with --spec FILE or --spec-dir DIR; `menagerie list` shows the known architectures", nearest_clause(.nearest))]
     Unknown {
         /// The name in the file.
         name: String,
@@ -23,7 +23,7 @@ pub enum RegistryError {
         nearest: Vec<String>,
     },
     /// No spec has the class of a config.json.
-    #[error("no spec has the class `{name}` of config.json{}; give a spec that lists it under [architecture] hf (--spec FILE, or a folder with --spec-dir DIR), or see `menagerie list`", nearest_clause(.nearest))]
+    #[error("no spec has the class `{name}` of config.json{}; write a spec that extends the nearest architecture and lists the class under [architecture] hf, and give it with --spec FILE or --spec-dir DIR (`menagerie spec new` drafts one where there is a GGUF file of the model); `menagerie list` shows the known architectures", nearest_clause(.nearest))]
     UnknownClass {
         /// The class.
         name: String,

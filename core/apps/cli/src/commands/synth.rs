@@ -8,7 +8,7 @@ use crate::{interrupt, output, output_file};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::spec::KeyValue;
-use menagerie::synth::{Quantisation, Synthesis};
+use menagerie::synth::{Quantisation, SynthError, Synthesis};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -87,7 +87,13 @@ impl SynthCommand {
             if cancel.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         bar.finish_and_clear();
-        written?;
+        let unnamed = self.shape.iter().all(|part| part.contains('='));
+        written.map_err(|error| match error {
+            SynthError::Spec(_) | SynthError::MissingKey { .. } if unnamed => {
+                Failure::from(error).with_help("give a shape's name too (`--shape list` shows them)")
+            }
+            other => Failure::from(other),
+        })?;
         let bytes = std::fs::metadata(out).map_err(|error| Failure::about(out.display(), error))?.len();
         output::line(&format!("{}: {}", out.display(), output::bytes(bytes)))
     }

@@ -53,6 +53,24 @@ fn unknown_architecture_names_the_nearest() {
     let home = tempfile::tempdir().unwrap();
     let file = Changed::of(LLAMA).set("general.architecture", "lama").write(home.path());
     logits(&file, &["changed.gguf", "lama", "`llama`", "--spec-dir"]);
+    // U5: how a spec comes into being is said where somebody needs one.
+    for command in [&["run", &file, "hello"][..], &["show", &file], &["check", &file]] {
+        menagerie(home.path(), command).fails_with(&["`menagerie spec new FILE` drafts a spec", "`llama`"]);
+    }
+    let folder = home.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::copy(fixture("base/llama/hf/model.safetensors"), folder.join("model.safetensors")).unwrap();
+    let config = std::fs::read_to_string(fixture("base/llama/hf/config.json")).unwrap();
+    std::fs::write(folder.join("config.json"), config.replace("LlamaForCausalLM", "LamaForCausalLM"))
+        .unwrap();
+    for command in ["show", "check"] {
+        menagerie(home.path(), &[command, folder.to_str().unwrap()]).fails_with(&[
+            "`LlamaForCausalLM`",
+            "[architecture] hf",
+            "extends the nearest",
+            "`menagerie spec new`",
+        ]);
+    }
 }
 
 #[test]
