@@ -117,3 +117,41 @@ fn the_config_of_the_hub_says_the_same() {
         Ok(far(&entry.name, [("prompt, config of the hub".to_owned(), opened.prompt(512, None))]))
     });
 }
+
+/// `RobertaModel` and `XLMRobertaModel` are the encoder of a reranker without its head: the same hidden rows.
+#[test]
+fn encoders_of_roberta_without_a_head_agree() {
+    let entry = with_hf().into_iter().find(|entry| entry.name == "xlm-roberta-rank").unwrap();
+    let folder = entry.folder();
+    let made = hf_folder::make(&folder, &model_file(&folder), &folder.join("hf/config.json"));
+    let weights = made.path().join("model.safetensors");
+    let bytes = std::fs::read(&weights).unwrap();
+    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let tensors = file.tensors();
+    let encoder = |prefix: &str| {
+        let own = tensors.iter().filter_map(|(name, view)| Some((name.strip_prefix("roberta.")?, view)));
+        own.map(|(name, view)| (format!("{prefix}{name}"), view.clone())).collect::<Vec<_>>()
+    };
+    let config = std::fs::read_to_string(made.path().join("config.json")).unwrap();
+    for (class, prefix) in [
+        ("RobertaModel", ""),
+        ("XLMRobertaModel", ""),
+        ("RobertaForMaskedLM", "roberta."),
+        ("XLMRobertaForMaskedLM", "roberta."),
+    ] {
+        let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+        config["architectures"] = serde_json::json!([class]);
+        std::fs::write(made.path().join("config.json"), config.to_string()).unwrap();
+        std::fs::write(&weights, safetensors::serialize(encoder(prefix), None).unwrap()).unwrap();
+        let found = encoder_alone(&entry, made.path()).unwrap_or_else(|error| panic!("{class}: {error}"));
+        assert!(found.is_empty(), "{class}: {}", found.join("\n"));
+    }
+}
+
+/// What an encoder without a head has: hidden rows and what is pooled of them.
+fn encoder_alone(entry: &Entry, path: &Path) -> Result<Vec<String>, String> {
+    let opened = encoders::Opened::at(entry, path, &str::to_owned, options(Arithmetic::Fast))?;
+    let distances = opened.distances();
+    assert!(distances.len() >= 16 && !distances.iter().any(|(what, _)| what.starts_with("scores")));
+    Ok(far(&entry.name, distances))
+}

@@ -5,6 +5,7 @@ use super::every_class;
 use super::values::{compute, compute_whole, is_expected, number, of_literal};
 use crate::fault::SpecFaults;
 use crate::nearest::nearest_help;
+use crate::reads::HINTS;
 use crate::source::{KeySource, KeyValue, NameUse, NamedKey};
 use crate::spec::{ArchSpec, HfClass, HfTimes, HfValue};
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,8 +153,10 @@ impl<'a> Translation<'a> {
     /// Keys that have the same names in all configs.
     fn common(&mut self) {
         for (key, candidates) in every_class::names() {
-            let found: Vec<&String> =
-                candidates.iter().filter(|name| self.config.contains_key(*name)).collect();
+            let found: Vec<&String> = candidates
+                .iter()
+                .filter(|name| self.config.contains_key(*name) && !self.is_not_a_key(key, name))
+                .collect();
             let Some(first) = found.first() else { continue };
             let value = self.config[*first].clone();
             if let Some(other) = found.iter().find(|name| !is_expected(&self.config[**name], &value)) {
@@ -164,6 +167,12 @@ impl<'a> Translation<'a> {
             let names = found.into_iter().cloned().collect();
             self.set(key, value, names);
         }
+    }
+
+    /// Whether the spec ignores this very name: its classes do not have it, or mean nothing by it, so that it gives no key.
+    /// Size hints are never trusted, and other programs want them in files.
+    fn is_not_a_key(&self, key: &str, name: &str) -> bool {
+        !HINTS.contains(&key) && self.spec.hf.ignore_keys.iter().any(|(ignored, _)| ignored == name)
     }
 
     /// Keys of the spec's own, which replace those of all configs; one that is undefined is absent.

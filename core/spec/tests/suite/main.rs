@@ -8,6 +8,7 @@ mod generated;
 mod harmless;
 mod hf;
 mod hostile;
+mod hub;
 mod language;
 mod made;
 mod merge;
