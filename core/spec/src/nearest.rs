@@ -41,6 +41,11 @@ fn by_letters(name: &str, candidate: &str) -> f64 {
     if distance > limit { 0.0 } else { (1.0 - distance as f64 / (longer + 1) as f64).max(0.01) }
 }
 
+/// Whether one edit (a letter more, less or another, or two neighbours swapped) makes one name the other.
+pub(crate) fn is_one_edit_apart(name: &str, other: &str) -> bool {
+    name.len().abs_diff(other.len()) <= 4 && strsim::osa_distance(name, other) == 1
+}
+
 /// Share of the words of two names that agree; 0 for names of one word, and where too few agree.
 fn by_words(name: &str, candidate: &str) -> f64 {
     if candidate.len() > 4 * LONGEST {

@@ -1,6 +1,6 @@
 //! [`Resolution`]: a resolved model with where every value came from and what became of every key.
 
-use crate::config::ModelConfig;
+use crate::config::{LayerConfig, ModelConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A resolved model and the account of it.
@@ -18,9 +18,41 @@ pub struct Resolution {
 
 impl Resolution {
     /// Facts that only logits can guard and that this file does not state: activations, renormalisation, pairing,
-    /// offsets, where norms sit, periods of layers.
-    pub fn from_spec_only(&self) -> impl Iterator<Item = &Provenance> {
-        self.provenance.iter().filter(|entry| entry.guarded && entry.origin.is_spec())
+    /// offsets, where norms sit, periods of layers. Only those of parts that the model has, each value once.
+    pub fn from_spec_only(&self) -> Vec<Provenance> {
+        let mut facts: Vec<Provenance> = Vec::new();
+        let guarded = self.provenance.iter().filter(|entry| entry.guarded && entry.origin.is_spec());
+        for entry in guarded {
+            let layers: BTreeSet<usize> =
+                entry.layers.iter().copied().filter(|layer| self.has_part(&entry.path, *layer)).collect();
+            if layers.is_empty() && !entry.layers.is_empty() {
+                continue;
+            }
+            let same = |known: &&mut Provenance| {
+                known.path == entry.path && known.value == entry.value && known.origin == entry.origin
+            };
+            match facts.iter_mut().find(same) {
+                // What holds in the whole model holds in its layers too.
+                Some(known) if known.layers.is_empty() || layers.is_empty() => known.layers.clear(),
+                Some(known) => known.layers.extend(layers),
+                None => facts.push(Provenance { layers, ..entry.clone() }),
+            }
+        }
+        facts
+    }
+
+    /// Whether a layer has the branch of the block that an option is of.
+    fn has_part(&self, path: &str, layer: usize) -> bool {
+        let has = |part: fn(&LayerConfig) -> bool| {
+            self.config.layers.iter().any(|config| config.index == layer && part(config))
+        };
+        match path.strip_prefix("block.").and_then(|path| path.split_once('.')) {
+            Some(("mixer", _)) => has(|layer| layer.mixer.is_some()),
+            Some(("feed_forward", _)) => has(|layer| layer.feed_forward.is_some()),
+            Some(("beside", _)) => has(|layer| layer.beside.is_some()),
+            Some(("last", _)) => has(|layer| layer.last.is_some()),
+            _ => true,
+        }
     }
 }
 
@@ -36,7 +68,8 @@ pub struct KeyCoverage {
     /// Keys the spec reads and nothing that this model has depends on: those of a scaling that the file does not ask
     /// for, or of experts in a dense model.
     pub without_effect: Vec<String>,
-    /// Globs of `[gguf.ignore_keys]` that match no key of the file.
+    /// Globs of `[gguf.ignore_keys]` that match no key of the file; only those that the spec states itself, as those of
+    /// the specs it extends are about the files of others.
     pub unmatched: Vec<String>,
 }
 

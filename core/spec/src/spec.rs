@@ -260,6 +260,35 @@ impl ArchSpec {
         own.map(|(_, reason)| reason.as_str()).or_else(|| crate::harmless::under_prefix(canonical_key))
     }
 
+    /// The globs of `[gguf.ignore_keys]` that it states itself, not what it extends.
+    pub(crate) fn own_ignored_keys(&self) -> Vec<&str> {
+        let section = self.document.table().and_then(|table| table.get("gguf")).and_then(|node| node.table());
+        let section = section.and_then(|table| table.get("ignore_keys")).and_then(|node| node.table());
+        let entries = section.into_iter().flat_map(|table| &table.entries);
+        let own = entries.filter(|entry| entry.node.place.file() == self.source_name);
+        own.map(|entry| entry.key.as_str()).collect()
+    }
+
+    /// The notes of `[truth]` that concern a file: those that name no key, or one that the file has.
+    pub fn notes_about(&self, has: &dyn Fn(&str) -> bool) -> Vec<&str> {
+        let is_key = |word: &&str| self.reads.has(word) || self.ignored_key(word).is_some();
+        let concerns = |note: &&str| {
+            let words = note.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+            let mut named = words.map(|word| word.trim_matches('.')).filter(is_key).peekable();
+            named.peek().is_none() || named.any(has)
+        };
+        let notes = self.truth.iter().flat_map(|truth| &truth.notes).map(String::as_str);
+        notes.filter(concerns).collect()
+    }
+
+    /// Keys that it reads and that are one edit away from a standard key, which is probably meant.
+    pub fn misspelt_keys(&self) -> Vec<(&str, &'static str)> {
+        let near = |key: &str| {
+            crate::reads::STANDARD.into_iter().find(|known| crate::nearest::is_one_edit_apart(key, known))
+        };
+        self.keys().filter_map(|key| Some((key, near(key)?))).collect()
+    }
+
     /// What it uses, in words of the language: `attention`, `qk-norm`, `gated silu`, `yarn`, ... for listings.
     pub fn features(&self) -> Vec<String> {
         crate::features::features(self)

@@ -21,7 +21,7 @@ const CONTEXTS: [usize; 6] = [2048, 8192, 32768, 131_072, 262_144, 1_048_576];
 /// The lines of a model; `tables` are those its tokenizer is read with.
 pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<TokenizerTables>) -> Lines {
     let config = resolved.config();
-    let from_spec = resolved.resolution.from_spec_only().count();
+    let from_spec = resolved.resolution.from_spec_only().len();
     let ignored = assembly.ignored.len() + resolved.resolution.coverage.ignored.len();
     let mut lines = Vec::new();
     if let Some(name) = resolved.file.name() {

@@ -39,9 +39,9 @@ impl Resolver<'_> {
         let facts = &self.values.facts;
         let idle = |key: &&String| !STANDARD.contains(&key.as_str()) && !facts.is_consulted(key);
         coverage.without_effect = coverage.read.iter().filter(idle).cloned().collect();
-        let ignored = self.spec.body.gguf.ignore_keys.iter().map(|(glob, _)| glob);
+        let ignored = self.spec.own_ignored_keys().into_iter();
         let unmatched = ignored.filter(|glob| !keys.iter().any(|key| matches(glob, key)));
-        coverage.unmatched = unmatched.cloned().collect();
+        coverage.unmatched = unmatched.map(str::to_owned).collect();
         coverage
     }
 

@@ -2,7 +2,7 @@
 
 use crate::fixtures::fixture;
 use crate::model::{Fake, PLAIN, built_in, minimal, parse, spec};
-use menagerie_spec::{KeyValue, Provenance, Resolution, ValueOrigin};
+use menagerie_spec::{KeyValue, Provenance, Resolution, SpecLookup, ValueOrigin};
 
 fn entry<'a>(report: &'a Resolution, path: &str) -> &'a Provenance {
     let found: Vec<&Provenance> = report.provenance.iter().filter(|entry| entry.path == path).collect();
@@ -34,7 +34,8 @@ fn values_know_their_origin() {
 #[test]
 fn facts_only_logits_can_guard_are_listed() {
     let report = report("qwen3moe");
-    let paths: Vec<&str> = report.from_spec_only().map(|entry| entry.path.as_str()).collect();
+    let facts = report.from_spec_only();
+    let paths: Vec<&str> = facts.iter().map(|entry| entry.path.as_str()).collect();
     for path in [
         "feed_forward.router.weights",
         "feed_forward.router.score",
@@ -47,6 +48,29 @@ fn facts_only_logits_can_guard_are_listed() {
         assert!(paths.contains(&path), "{path} is not in {paths:?}");
     }
     assert!(!paths.contains(&"mixer.rope.base"), "the file states it");
+}
+
+/// A15: a list that a person goes through has nothing of parts that the model lacks, and nothing twice.
+#[test]
+fn facts_are_of_parts_that_the_model_has_and_each_is_listed_once() {
+    for name in ["qwen3", "qwen3moe", "llama", "gemma3"] {
+        let report = report(name);
+        let facts = report.from_spec_only();
+        let absent = facts
+            .iter()
+            .find(|fact| ["block.beside.", "block.last."].iter().any(|part| fact.path.starts_with(part)));
+        assert!(absent.is_none(), "{name}: {absent:?}");
+        for (at, fact) in facts.iter().enumerate() {
+            let again =
+                facts[..at].iter().find(|known| (&known.path, &known.value) == (&fact.path, &fact.value));
+            assert!(again.is_none(), "{name}: {fact:?}");
+        }
+        assert!(facts.iter().any(|fact| fact.path == "norm.weight"), "{name}");
+    }
+    // Where there is such a part it is listed.
+    let text = format!("{PLAIN}[beside]\nkind = \"gated\"\nactivation = \"silu\"\n");
+    let with = Fake::small(2).report(&parse(&minimal(&text)).unwrap()).unwrap();
+    assert!(with.from_spec_only().iter().any(|fact| fact.path == "block.beside.reads"));
 }
 
 #[test]
@@ -94,7 +118,7 @@ fn constants_and_formulas_are_the_spec_s() {
     assert_eq!(origins(&report, "mixer.rope.base"), base);
     let formula = ValueOrigin::Formula { keys: keys("embedding_length") };
     assert_eq!(origins(&report, "embedding.scale"), [(vec![], formula.clone())]);
-    assert!(report.from_spec_only().any(|entry| entry.path == "embedding.scale"));
+    assert!(report.from_spec_only().iter().any(|entry| entry.path == "embedding.scale"));
     assert_eq!(formula.to_string(), "formula of the spec over embedding_length");
     assert_eq!(origins(&report, "layers.count"), [(vec![], ValueOrigin::File { keys: keys("block_count") })]);
     let asked = ValueOrigin::SpecDefault { keys: vec!["given".into(), "other".into()] };
@@ -141,4 +165,59 @@ fn a_resolution_is_serialisable() {
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["config"]["layers"][0]["mixer"]["kind"], "attention");
     assert_eq!(json["config"]["layers"][0]["mixer"]["rope"]["pairs"], "adjacent");
+}
+
+/// F11: llama.cpp reads YaRN's betas for two architectures only; whoever compares with it is told where a file has them.
+#[test]
+fn specs_that_accept_yarn_say_who_reads_its_betas() {
+    let keys = ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"];
+    let mut told = 0;
+    for id in built_in().ids() {
+        let spec = spec(&built_in(), &id);
+        let accepts = spec.features().iter().any(|feature| feature == "yarn");
+        // mistral3.cpp and grok.cpp of llama.cpp read them.
+        let read = ["mistral3", "grok"].contains(&id.as_str());
+        for key in keys {
+            let notes = spec.notes_about(&|own| own == key);
+            let says = notes.iter().any(|note| note.contains(key) && note.contains("llama.cpp ignores"));
+            assert_eq!(says, accepts && !read, "{id}: {notes:?}");
+            told += usize::from(says);
+        }
+        assert!(!spec.notes_about(&|_| false).iter().any(|note| note.contains(keys[0])), "{id}");
+    }
+    assert!(told > 140, "{told} notes");
+}
+
+/// U7: a note that names keys is about files that have one of them; one that names none is about all.
+#[test]
+fn notes_are_shown_where_the_file_has_what_they_are_about() {
+    let llama = spec(&built_in(), "llama");
+    let window = |notes: &[&str]| notes.iter().any(|note| note.contains("Mistral-7B"));
+    assert!(window(&llama.notes_about(&|key| key == "attention.sliding_window")));
+    assert!(llama.notes_about(&|_| false).is_empty());
+    let gemma = spec(&built_in(), "gemma3");
+    assert_eq!(gemma.notes_about(&|_| false).len(), 2, "what holds for every file");
+}
+
+/// U7: reasons that a spec's base gives for keys are about the files of the base.
+#[test]
+fn only_its_own_reasons_are_looked_for_in_a_file() {
+    let child = |more: &str| {
+        let text = format!("schema = 1\nextends = \"llama\"\n[architecture]\nid = \"my\"\n{more}");
+        Fake::small(2).report(&parse(&text).unwrap()).unwrap().coverage.unmatched
+    };
+    assert_eq!(child(""), Vec::<String>::new());
+    assert_eq!(child("[gguf.ignore_keys]\n\"nothing.*\" = \"a slip\"\n"), ["nothing.*"]);
+}
+
+/// A19: a key that is one letter away from a standard one is a slip, which no file is needed for to see.
+#[test]
+fn keys_one_letter_away_from_standard_ones_are_told() {
+    let with = |scale: &str| parse(&minimal(&format!("{PLAIN}[embedding]\nscale = \"{scale}\"\n"))).unwrap();
+    let misspelt = with("sqrt(embeding_length)");
+    assert_eq!(misspelt.misspelt_keys(), [("embeding_length", "embedding_length")]);
+    assert_eq!(with("sqrt(embedding_length)").misspelt_keys(), []);
+    for id in built_in().ids() {
+        assert_eq!(spec(&built_in(), &id).misspelt_keys(), [], "{id}");
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) struct ShowCommand {
     /// Set a key of the model over the file's (repeatable)
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_setting)]
     set: Vec<(String, KeyValue)>,
-    /// List every resolved value and where it came from, types, and memory by context
+    /// List every resolved value and where it came from, notes on where implementations differ, types, and memory by context
     #[arg(long)]
     values: bool,
     /// List every tensor with its role
@@ -125,9 +125,6 @@ impl ShowCommand {
         for (name, value) in summary {
             output::line(&format!("  {name:<14} {value}"))?;
         }
-        for note in resolved.spec.truth().into_iter().flat_map(|truth| &truth.notes) {
-            output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
-        }
         if !plugin_parts::parts_of(resolved.config()).is_empty() {
             let note = "plugins compute on the CPU: on another --device their rows are read back and taken in again at every step";
             output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
@@ -181,7 +178,12 @@ fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), 
     let all: Vec<&Provenance> = resolved.resolution.provenance.iter().collect();
     values(&all)?;
     output::line("\nfrom the spec, not from the file (only logits can check these)")?;
-    values(&resolved.resolution.from_spec_only().collect::<Vec<_>>())?;
+    let facts = resolved.resolution.from_spec_only();
+    values(&facts.iter().collect::<Vec<_>>())?;
+    let keys = resolved.file.keys(&resolved.spec)?;
+    for note in resolved.spec.notes_about(&|key| keys.get(key).is_some()) {
+        output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
+    }
     output::line("\ntypes")?;
     let row = |(kind, (count, bytes)): (&String, &(usize, u64))| {
         vec![kind.clone(), count.to_string(), readable_bytes(*bytes)]

@@ -61,6 +61,12 @@ fn show_says_what_came_from_where() {
     {
         assert!(out.contains(word), "`{word}` is not in:\n{out}");
     }
+    // U7: notes are listed with the values, and only those about keys of the file.
+    let brief = menagerie(home.path(), &["show", model.to_str().unwrap()]).good();
+    assert!(!brief.contains("llama.cpp ignores"), "{brief}");
+    let plain = fixture("base/llama/model-f32.gguf");
+    let plain = menagerie(home.path(), &["show", plain.to_str().unwrap(), "--values"]).good();
+    assert!(!plain.contains("llama.cpp ignores") && !plain.contains("yarn_log_multiplier"), "{plain}");
     let json = menagerie(home.path(), &["show", model.to_str().unwrap(), "--json"]).good();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["config"]["layers"].as_array().unwrap().len(), 3);
@@ -232,6 +238,8 @@ fn ignore_patterns_that_match_nothing_are_told() {
         out.contains("[gguf.ignore_keys] \"nothing.*\" of spec llama matches no key of this file"),
         "{out}"
     );
+    // U7: what it extends is about other files.
+    assert_eq!(out.matches("matches no key").count(), 1, "{out}");
     let built_in = menagerie(home.path(), &["check", model.to_str().unwrap()]).good();
     assert!(!built_in.contains("matches no key"), "{built_in}");
 }

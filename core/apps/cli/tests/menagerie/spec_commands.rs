@@ -31,6 +31,17 @@ fn a_spec_is_checked_and_run() {
     let out = menagerie(home.path(), &["spec", "check", "talker.toml"]).good();
     assert!(out.contains("4 layers of width 64) runs: 40 tokens at once, in chunks"), "{out}");
     assert!(out.contains("talker.toml: good"), "{out}");
+    // A19: a slip in a standard key is seen without a model.
+    assert!(!out.contains("did you mean"), "{out}");
+    let slip = TALKER.replace("id = \"talker\"", "id = \"slip\"")
+        + "\n[embedding]\nscale = \"sqrt(embeding_length)\"\n";
+    std::fs::write(home.path().join("slip.toml"), slip).unwrap();
+    let out = menagerie(home.path(), &["spec", "check", "slip.toml"]);
+    assert!(
+        format!("{out:?}")
+            .contains("`embeding_length`, which this spec reads; did you mean `embedding_length`?"),
+        "{out:?}"
+    );
     for id in ["gemma3", "qwen3moe", "gpt2", "lfm2"] {
         let report = json(&menagerie(home.path(), &["spec", "check", id, "--json"]).good());
         assert_eq!((&report["good"], &report["tiny"]["layers"]), (&true.into(), &4.into()), "{report}");

@@ -63,6 +63,9 @@ pub(crate) fn check(
         Err(error) => faults = report::findings(&error.to_string()),
         Ok(spec) => {
             notes.extend(spec.warnings().iter().map(ToString::to_string));
+            notes.extend(spec.misspelt_keys().into_iter().map(|(key, known)| {
+                format!("no standard key is called `{key}`, which this spec reads; did you mean `{known}`?")
+            }));
             let _at_once = interrupt::at_once()?;
             let missteps = || plugins().iter().map(|plugin| plugin.missteps()).sum::<u32>();
             let before = missteps();
