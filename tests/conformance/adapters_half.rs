@@ -94,7 +94,7 @@ fn merged(adapted: &TextPipeline, to: &Path, options: &LoadOptions) -> TextPipel
 
 /// Every case with factors of both types: whole prompts and token by token, beside the base and in its weights.
 fn every_case(cases: &[(&str, &str, &str)], options: &LoadOptions) {
-    let options = LoadOptions { kv_type: Some(KvType::F32), ..options.clone() };
+    let options = options.clone().with_kv_type(KvType::F32);
     for &(name, adapter, reference) in cases {
         let home = TempDir::new().unwrap();
         let model = base(name, home.path());
@@ -105,7 +105,7 @@ fn every_case(cases: &[(&str, &str, &str)], options: &LoadOptions) {
             let beside = adapted(&model, &folder, &options);
             let inside = merged(&beside, &home.path().join(format!("{stored:?}.gguf")), &options);
             for decode_from in [None, Some(9)] {
-                let how = LogitsOptions { chunk: None, decode_from };
+                let how = LogitsOptions::default().with_decode_from(decode_from);
                 let found = distance(&rows(&beside, &prompt, &how), &rows(&inside, &prompt, &how).concat());
                 println!("{name} {adapter} {stored:?} {decode_from:?}: {found:e}");
                 assert!(found <= GATE, "{name}, {adapter}, {stored:?}, {decode_from:?}: {found:e}");
@@ -146,7 +146,7 @@ fn an_xlora_of_factors_in_bf16_is_multiplied_in_f32() {
             std::fs::copy(from.join(file), to.join(file)).unwrap();
         }
         let adapters = vec![GivenAdapter { kind: AdapterKind::XLora, path: to, weight: 1.0 }];
-        let options = LoadOptions { adapters, ..options(Arithmetic::Fast) };
+        let options = options(Arithmetic::Fast).with_adapters(adapters);
         let pipeline = TextPipeline::open(&model, &options).unwrap_or_else(|error| panic!("{error}"));
         rows(&pipeline, &prompt, &LogitsOptions::default())
     };

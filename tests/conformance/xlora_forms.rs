@@ -264,7 +264,7 @@ fn the_embedding_is_the_first_layer() {
     fixed.load_adapter("table", &table).unwrap();
     fixed.load_adapter("linears", &linears).unwrap();
     let bare = rows(&fixed, &tokens, &LogitsOptions::default());
-    for how in [LogitsOptions::default(), LogitsOptions { chunk: Some(7), decode_from: Some(9) }] {
+    for how in [LogitsOptions::default(), LogitsOptions::default().with_chunk(7).with_decode_from(9)] {
         fixed.adapt(Some(fixed.adapter_set(&[("table", 0.7), ("linears", 0.4)]).unwrap()));
         let expected = rows(&fixed, &tokens, &how).concat();
         let found = distance(&rows(&mixed, &tokens, &how), &expected);
