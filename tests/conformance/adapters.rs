@@ -130,7 +130,7 @@ fn others_with(
     let mut pipeline = TextPipeline::open(&model, options).unwrap_or_else(|error| panic!("{error}"));
     let folder = fixtures().join("lora").join(base);
     for (name, _) in members {
-        pipeline.load_adapter(name, &folder.join(name)).unwrap_or_else(|error| panic!("{error}"));
+        pipeline.load_adapter(name, folder.join(name)).unwrap_or_else(|error| panic!("{error}"));
     }
     let set = pipeline.adapter_set(members).unwrap_or_else(|error| panic!("{error}"));
     pipeline.adapt(Some(set));
@@ -254,7 +254,7 @@ fn gguf_adapters_are_the_peft_ones() {
     ] {
         for format in ["gguf", "hf"] {
             let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
-            let mut pipeline = TextPipeline::open(&model(base, format), &exact).unwrap();
+            let mut pipeline = TextPipeline::open(model(base, format), &exact).unwrap();
             let folder = fixtures().join("lora").join(base);
             let reference = Reference::open(&folder.join(reference));
             let prompt = reference.ids("tokens_prompt");

@@ -18,7 +18,7 @@ fn adapters_come_and_go_while_others_generate() {
     let model = fixtures().join("base").join("llama").join("model-f32.gguf");
     let folder = fixtures().join("lora").join("llama");
     let pipeline = TextPipeline::open(&model, &options(Arithmetic::Fast)).unwrap();
-    pipeline.load_adapter("a1", &folder.join("adapters").join("a1")).unwrap();
+    pipeline.load_adapter("a1", folder.join("adapters").join("a1")).unwrap();
     let reference = Reference::open(&folder.join("lora_reference.safetensors"));
     let prompt = reference.ids("tokens_prompt");
     let kept = Request::greedy(12).with_adapters(Adapted::Set(pipeline.adapter_set(&[("a1", 1.0)]).unwrap()));

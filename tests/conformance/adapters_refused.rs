@@ -193,15 +193,15 @@ fn mutated_adapters_are_read_or_refused() {
 #[test]
 fn adapters_that_cannot_act_together_are_named() {
     let llama = model("llama");
-    llama.load_adapter("whole", &adapter("llama/whole")).unwrap();
-    llama.load_adapter("embed", &adapter("llama/embed")).unwrap();
+    llama.load_adapter("whole", adapter("llama/whole")).unwrap();
+    llama.load_adapter("embed", adapter("llama/embed")).unwrap();
     let said = llama.adapter_set(&[("whole", 1.0), ("embed", 1.0)]).unwrap_err().to_string();
     expect(&said, &["\"whole\"", "\"embed\"", "cannot act together"]);
     let said = llama.adapter_set(&[("missing", 1.0)]).unwrap_err().to_string();
     expect(&said, &["\"missing\"", "embed, whole"]);
     let qwen2 = model("qwen2");
-    qwen2.load_adapter("bias", &adapter("qwen2/bias")).unwrap();
-    qwen2.load_adapter("dora", &adapter("qwen2/dora")).unwrap();
+    qwen2.load_adapter("bias", adapter("qwen2/bias")).unwrap();
+    qwen2.load_adapter("dora", adapter("qwen2/dora")).unwrap();
     let said = qwen2.adapter_set(&[("dora", 1.0), ("bias", 1.0)]).unwrap_err().to_string();
     expect(&said, &["biases", "\"dora\""]);
 }

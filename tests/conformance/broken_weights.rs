@@ -17,7 +17,7 @@ fn model(name: &str) -> PathBuf {
 }
 
 fn tensors(name: &str) -> Vec<String> {
-    let file = GgufFile::open(&model(name), &OpenOptions::default()).unwrap();
+    let file = GgufFile::open(model(name), &OpenOptions::default()).unwrap();
     file.tensors().iter().map(|tensor| tensor.name().to_owned()).collect()
 }
 

@@ -24,7 +24,7 @@ fn a_cache_of_8_bits_is_near_the_reference() {
         let reference = Reference::open(&fixtures().join(reference));
         let (tokens, wanted) = (reference.ids("tokens_prompt"), reference.values(name));
         let run = |kv_type, arithmetic, decode_from| {
-            let pipeline = TextPipeline::open(&fixtures().join(model), &with(kv_type, arithmetic)).unwrap();
+            let pipeline = TextPipeline::open(fixtures().join(model), &with(kv_type, arithmetic)).unwrap();
             assert_eq!(pipeline.kv_type(), kv_type);
             let found = rows(
                 &pipeline,

@@ -18,7 +18,7 @@ const FLOATS: f32 = 0.0;
 
 fn open(file: &str, arithmetic: Arithmetic) -> TextPipeline {
     let options = options(arithmetic).with_context(256);
-    TextPipeline::open(&fixtures().join(file), &options).unwrap_or_else(|error| panic!("{error}"))
+    TextPipeline::open(fixtures().join(file), &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
@@ -140,7 +140,7 @@ fn thirty_two_sequences_with_adapters_are_too() {
     for arithmetic in [Arithmetic::Fast, Arithmetic::Exact] {
         let pipeline = open("base/llama/model-f32.gguf", arithmetic);
         for name in ["a0", "a1", "a3"] {
-            pipeline.load_adapter(name, &fixtures().join("lora/llama/adapters").join(name)).unwrap();
+            pipeline.load_adapter(name, fixtures().join("lora/llama/adapters").join(name)).unwrap();
         }
         let set = |members: &[(&str, f32)]| Adapted::Set(pipeline.adapter_set(members).unwrap());
         let sets = [Adapted::Bare, set(&[("a0", 1.0)]), set(&[("a1", 1.0), ("a3", 0.5)])];
@@ -162,14 +162,14 @@ fn thirty_two_sequences_of_other_mixers_are_too() {
 fn a_shared_prefix_of_4000_tokens_is_computed_once() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
         let options = options(Arithmetic::Fast).with_context(4200);
-        let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
+        let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
         let prompt = |last: usize| [&prefix[..], &tokens(pipeline.vocabulary(), last, 40)].concat();
         let request = Request::greedy(6).with_logprobs(0).with_ignore_eos(true);
         let alone = [1, 2].map(|last| {
             let mut said = Said::new();
             let mut session = pipeline.session().unwrap();
-            session.generate(&prompt(last), &request, |event| note(&mut said, event)).unwrap();
+            session.generate(prompt(last), &request, |event| note(&mut said, event)).unwrap();
             said
         });
         let room = SchedulerOptions::default()
@@ -201,7 +201,7 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
 fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
         let options = options(Arithmetic::Fast).with_context(4608);
-        let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
+        let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
         let room = SchedulerOptions::default()
             .with_sequences(2)
@@ -252,7 +252,7 @@ fn who_gives_way_says_the_same() {
         ("zoo/deepseek2-v3/model-f16.gguf", KvType::F32),
     ] {
         let options = options(Arithmetic::Fast).with_context(256).with_kv_type(kv_type);
-        let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap();
+        let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap();
         let prompts: Vec<Vec<u32>> =
             (0..6).map(|index| tokens(pipeline.vocabulary(), index, 10 + 3 * index)).collect();
         let request = |index: usize| request(index, Adapted::Bare).with_max_tokens(140 + index);

@@ -88,8 +88,7 @@ fn a_built_in_spec_stays_and_shadowing_needs_leave_and_both_are_said() {
 fn tables_of_a_spec_folder_are_used() {
     let specs = tempfile::tempdir().unwrap();
     let model = specs.path().join("model.gguf");
-    let file =
-        GgufFile::open(&fixtures().join("base/qwen2/model-f32.gguf"), &OpenOptions::default()).unwrap();
+    let file = GgufFile::open(fixtures().join("base/qwen2/model-f32.gguf"), &OpenOptions::default()).unwrap();
     let mut writer = GgufWriter::new();
     for (key, value) in file.metadata().iter() {
         match key {
@@ -116,7 +115,7 @@ fn tables_of_a_spec_folder_are_used() {
     std::fs::write(&table, text).unwrap();
     let pipeline = TextPipeline::open(&model, &options).unwrap();
     let tokenizer = pipeline.tokenizer().unwrap_or_else(|error| panic!("{error}"));
-    let plain = TextPipeline::open(&fixtures().join("base/qwen2/model-f32.gguf"), &options).unwrap();
+    let plain = TextPipeline::open(fixtures().join("base/qwen2/model-f32.gguf"), &options).unwrap();
     let expected = plain.tokenizer().unwrap();
     let prompt = "The License, 12 times";
     assert_eq!(tokenizer.encode_prompt(prompt).unwrap(), expected.encode_prompt(prompt).unwrap());

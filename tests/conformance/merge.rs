@@ -245,7 +245,7 @@ fn a_file_in_8_bits_is_merged_within_the_bar() {
     let prompt = reference.ids("tokens_prompt");
     let home = tempfile::tempdir().unwrap();
     let source =
-        GgufFile::open(&fixtures().join("base/llama/model-f32.gguf"), &OpenOptions::default()).unwrap();
+        GgufFile::open(fixtures().join("base/llama/model-f32.gguf"), &OpenOptions::default()).unwrap();
     let base = home.path().join("q8_0.gguf");
     let policy = Policy::named("q8_0").unwrap();
     let job = FileQuantiser::new(&source, &policy, None, false).unwrap();
@@ -379,7 +379,7 @@ fn what_has_no_place_in_a_merged_model_is_refused() {
         let said = merge.write(target, &mut |_, _| ControlFlow::Continue(())).unwrap_err().to_string();
         assert!(said.contains(words), "{said}");
     }
-    let stopped = merge.write(&home.path().join("new"), &mut |done, _| {
+    let stopped = merge.write(home.path().join("new"), &mut |done, _| {
         if done < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     assert!(stopped.unwrap_err().to_string().contains("nothing was written"));

@@ -62,7 +62,7 @@ fn recipe(home: &Path, (base, model): (&str, &str), case: &str, choose: &str) ->
 
 fn open(model: (&str, &str), case: &str, choose: &str, options: &LoadOptions) -> TextPipeline {
     let home = tempfile::tempdir().unwrap();
-    TextPipeline::open(&recipe(home.path(), model, case, choose), options)
+    TextPipeline::open(recipe(home.path(), model, case, choose), options)
         .unwrap_or_else(|error| panic!("{case}: {error}"))
 }
 
@@ -272,7 +272,7 @@ fn adapters_act_beside_a_mixture_and_not_inside() {
     let tokens = [9, 20, 31, 77, 140, 8];
     let whole = LogitsOptions::default();
     let inside = pipeline();
-    let said = inside.load_adapter("x", &folder("llama").join("adapter-x")).unwrap_err().to_string();
+    let said = inside.load_adapter("x", folder("llama").join("adapter-x")).unwrap_err().to_string();
     assert!(said.contains("layer 0, which is a mixture") && said.contains("[[mixture.experts]]"), "{said}");
     // The same without what touches the mixture's layers: attention alone.
     let source = folder("llama").join("adapter-y");
@@ -323,7 +323,7 @@ fn gate_rows(model: &str, file: &str) -> Vec<GateRows> {
         let choose = MixtureChoice::Prompt;
         let mixture = GivenMixture { layers: Some(vec![0, 2]), experts: models.to_vec(), gate, choose };
         let given = exact().with_mixture(mixture);
-        let pipeline = TextPipeline::open(&folder("llama").join(model), &given).unwrap();
+        let pipeline = TextPipeline::open(folder("llama").join(model), &given).unwrap();
         let tokenizer = pipeline.tokenizer().unwrap();
         let own: Vec<usize> = (0..topics.len()).filter(|at| topics[*at].1 == expert).collect();
         let example = |at: &usize| GateExample { tokens: tokenizer.encode(&topics[*at].0).unwrap(), expert };

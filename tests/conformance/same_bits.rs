@@ -81,7 +81,7 @@ fn answer(session: &mut menagerie::pipeline::Session, prompt: &[u32]) -> Vec<(u3
 fn a_cached_prompt_changes_no_bit() {
     for name in ["quant/Q4_K_M.gguf", "quant/F16.gguf", "base/qwen3moe/model-f32.gguf"] {
         let options = options(Arithmetic::Fast).with_chunk(20);
-        let pipeline = TextPipeline::open(&fixtures().join(name), &options).unwrap();
+        let pipeline = TextPipeline::open(fixtures().join(name), &options).unwrap();
         let prompt: Vec<u32> = tokens(pipeline.vocabulary())[..41].to_vec();
         let mut session = pipeline.session().unwrap();
         let first = answer(&mut session, &prompt);

@@ -32,7 +32,7 @@ fn perplexity_is(arithmetic: Arithmetic, reference: &str, most: f64) {
     let recorded: serde_json::Value = serde_json::from_str(&read("smollm2.json")).unwrap();
     let expected = recorded["models"][reference]["running"][1].as_f64().unwrap();
     let options = LoadOptions::default().with_arithmetic(arithmetic).with_context(512);
-    let pipeline = TextPipeline::open(&located("smollm2").unwrap(), &options).unwrap();
+    let pipeline = TextPipeline::open(located("smollm2").unwrap(), &options).unwrap();
     let text = read("coriolanus.txt");
     let chunks =
         TextChunks::of_text(&**pipeline.tokenizer().unwrap(), text.trim_end_matches('\n'), 512, Some(2));

@@ -168,7 +168,7 @@ fn sequences_with_different_adapters_share_steps_in_stages() {
     let prompts: Vec<Vec<u32>> = (0..4).map(|index| tokens[..tokens.len() - 3 * index].to_vec()).collect();
     let answers = |pipeline: &TextPipeline| {
         for name in ["a0", "a1"] {
-            pipeline.load_adapter(name, &folder.join(name)).unwrap();
+            pipeline.load_adapter(name, folder.join(name)).unwrap();
         }
         let set = |members: &[(&str, f32)]| Adapted::Set(pipeline.adapter_set(members).unwrap());
         let sets =
@@ -219,7 +219,7 @@ fn sessions_go_back_in_stages_as_in_one() {
 #[test]
 fn a_split_model_is_compared_with_the_whole_one_when_it_is_opened() {
     let load = options(Arithmetic::Fast).with_stages(StageOptions::count(2));
-    TextPipeline::open(&base("llama"), &load).unwrap();
+    TextPipeline::open(base("llama"), &load).unwrap();
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn what_cannot_be_split_is_refused_by_name() {
     let layers = |ranges: &[std::ops::Range<usize>]| {
         let stages = StageOptions::layers(ranges.to_vec());
         let load = load.clone().with_stages(stages);
-        TextPipeline::open(&base("llama"), &load).err().map(|error| error.to_string())
+        TextPipeline::open(base("llama"), &load).err().map(|error| error.to_string())
     };
     assert!(layers(&[0..1, 2..3]).unwrap().contains("expected them to begin at 1"));
     assert!(layers(std::slice::from_ref(&(0..1))).unwrap().contains("the stages end with layer 0"));

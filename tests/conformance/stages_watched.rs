@@ -238,7 +238,7 @@ fn traces_have_a_lane_for_each_stage() {
         let trace = Arc::new(Trace::new(10_000));
         pipeline.hooks_mut().trace = Some(Arc::clone(&trace));
         let mut session = pipeline.session().unwrap();
-        session.generate(&tokens(400, &pipeline), &Request::greedy(4), |_| {}).unwrap();
+        session.generate(tokens(400, &pipeline), &Request::greedy(4), |_| {}).unwrap();
         let stages = pipeline.stage_traces(&trace).unwrap();
         (trace, stages)
     };

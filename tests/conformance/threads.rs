@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 fn generate(file: &str, threads: usize) {
     let options = options(Arithmetic::Fast).with_threads(threads);
-    let pipeline = TextPipeline::open(&fixtures().join(file), &options).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap_or_else(|e| panic!("{e}"));
     let mut session = pipeline.session().unwrap();
     let prompt: Vec<u32> = (5..205).collect();
     let request =

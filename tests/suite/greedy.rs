@@ -14,7 +14,7 @@ pub fn located(name: &str) -> Option<PathBuf> {
 
 fn open(name: &str, arithmetic: Arithmetic) -> TextPipeline {
     let options = options(arithmetic).with_context(1024).with_threads(None);
-    TextPipeline::open(&located(name).unwrap(), &options).unwrap_or_else(|e| panic!("{e}"))
+    TextPipeline::open(located(name).unwrap(), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn cases(name: &str) -> Vec<Value> {

@@ -48,7 +48,7 @@ type Compared = (&'static str, Vec<Vec<f32>>, Vec<f32>);
 /// the reference has.
 fn logits(name: &str, options: &LoadOptions) -> [Compared; 2] {
     let folder = fixtures().join("quant");
-    let pipeline = TextPipeline::open(&folder.join(format!("{name}.gguf")), options);
+    let pipeline = TextPipeline::open(folder.join(format!("{name}.gguf")), options);
     let pipeline = pipeline.unwrap_or_else(|e| panic!("{e}"));
     let reference = Reference::open(&folder.join(format!("{name}.reference.safetensors")));
     let mut tokens = reference.ids("tokens_prompt");

@@ -146,7 +146,7 @@ mod tests {
         assert!(file.commit().unwrap_err().to_string().contains("rename"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(AtomicFile::create(Path::new("/")).is_err());
-        let absent = AtomicFile::create(&folder.path().join("absent/c")).unwrap_err().to_string();
+        let absent = AtomicFile::create(folder.path().join("absent/c")).unwrap_err().to_string();
         assert!(absent.contains("absent/c: cannot create the file") && !absent.contains(".part"), "{absent}");
     }
 

@@ -121,6 +121,6 @@ mod tests {
         assert!(said.contains("rename"), "{said}");
         assert_eq!(fs::read(&target).unwrap(), b"file");
         assert_eq!(fs::read_dir(around.path()).unwrap().count(), 1);
-        assert!(AtomicFolder::create(&around.path().join("absent/model")).is_err());
+        assert!(AtomicFolder::create(around.path().join("absent/model")).is_err());
     }
 }

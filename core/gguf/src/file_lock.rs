@@ -117,14 +117,14 @@ mod tests {
         let target = folder.path().join("a.state");
         let first = FileLock::beside(&target).unwrap().unwrap();
         assert!(FileLock::beside(&target).unwrap().is_none());
-        assert!(FileLock::beside(&folder.path().join("b.state")).unwrap().is_some());
+        assert!(FileLock::beside(folder.path().join("b.state")).unwrap().is_some());
         drop(first);
         drop(FileLock::beside(&target).unwrap().unwrap());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         // What a killed process left behind is locked by nobody.
         std::fs::write(folder.path().join(".a.state.lock"), "").unwrap();
         assert!(FileLock::beside(&target).unwrap().is_some());
-        assert!(FileLock::beside(&folder.path().join("absent/a.state")).is_err());
+        assert!(FileLock::beside(folder.path().join("absent/a.state")).is_err());
     }
 
     /// A lock that is held for a moment is waited for, beside a file and on it.

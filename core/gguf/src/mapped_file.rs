@@ -88,7 +88,7 @@ mod tests {
             assert!(file.range(backwards).is_none() && file.range(u64::MAX - 1..u64::MAX).is_none());
             file.check_alive().unwrap();
         }
-        let missing = MappedFile::open(&folder.path().join("b"), &OpenOptions::default(), "safetensors");
+        let missing = MappedFile::open(folder.path().join("b"), &OpenOptions::default(), "safetensors");
         let said = missing.unwrap_err().to_string();
         assert!(said.contains("this folder has a.safetensors"), "{said}");
         std::fs::write(&path, b"").unwrap();

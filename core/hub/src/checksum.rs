@@ -103,7 +103,7 @@ mod tests {
             let checksum = Checksum::of_name(name).unwrap();
             checksum.check(&path, "hello", &mut Silent).unwrap();
             std::fs::write(folder.path().join("other"), "hellO").unwrap();
-            let error = checksum.check(&folder.path().join("other"), "other", &mut Silent).unwrap_err();
+            let error = checksum.check(folder.path().join("other"), "other", &mut Silent).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
         }
     }

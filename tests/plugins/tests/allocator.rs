@@ -57,7 +57,7 @@ static ALLOCATOR: Headed = Headed;
 #[test]
 fn a_plugin_and_a_program_with_another_allocator_run_together() {
     let (folder, model) = (tempfile::tempdir().unwrap(), Model::default());
-    load(&Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
+    load(Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
     let path = model.save(folder.path(), "probe-model");
     let tokens: Vec<u32> = (0..20).collect();
     for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {

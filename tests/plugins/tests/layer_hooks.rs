@@ -43,7 +43,7 @@ fn model() -> std::path::PathBuf {
 
 fn open() -> TextPipeline {
     let options = LoadOptions::default().with_threads(2);
-    TextPipeline::open(&model(), &options).unwrap()
+    TextPipeline::open(model(), &options).unwrap()
 }
 
 /// The model with a plugin's hook.
@@ -435,7 +435,7 @@ fn on_another_device_a_hook_makes_the_same_of_rows() {
     examples();
     let device = Device::Given(Arc::new(CandleBackend::open("candle").unwrap()));
     let options = LoadOptions::default().with_device(device).with_arithmetic(Arithmetic::Exact);
-    let mut pipeline = TextPipeline::open(&model(), &options).unwrap();
+    let mut pipeline = TextPipeline::open(model(), &options).unwrap();
     let hook = NamedHook::parse("menagerie/layer-hooks:norm-clamp=most=0.2").unwrap();
     hook.install(&mut pipeline).unwrap();
     let logits =

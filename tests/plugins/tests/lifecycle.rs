@@ -21,7 +21,7 @@ fn measured() -> (usize, usize) {
 #[test]
 fn a_thousand_models_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    load(&Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
+    load(Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
     let path = Model::default().save(folder.path(), "probe-model");
     let options = LoadOptions::default().with_threads(2);
     let one = || {

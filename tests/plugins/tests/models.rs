@@ -16,7 +16,7 @@ fn plugin() -> &'static Plugin {
     static LOADED: OnceLock<&'static Plugin> = OnceLock::new();
     LOADED.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        load(&Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap()
+        load(Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap()
     })
 }
 

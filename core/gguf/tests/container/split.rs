@@ -24,7 +24,7 @@ fn model(tensors: usize, alignment: Option<u64>) -> GgufWriter {
 }
 
 fn parts(folder: &Path, tensors: usize) -> Vec<PathBuf> {
-    model(tensors, None).write_split(&folder.join("big.gguf"), 2).unwrap()
+    model(tensors, None).write_split(folder.join("big.gguf"), 2).unwrap()
 }
 
 fn open(path: &Path) -> Result<GgufFile, gguf_file::GgufError> {
@@ -41,7 +41,7 @@ fn open(path: &Path) -> Result<GgufFile, gguf_file::GgufError> {
 fn any_part_opens_the_model() {
     let folder = tempfile::tempdir().unwrap();
     for alignment in [None, Some(64)] {
-        let paths = model(5, alignment).write_split(&folder.path().join("big.gguf"), 2).unwrap();
+        let paths = model(5, alignment).write_split(folder.path().join("big.gguf"), 2).unwrap();
         assert_eq!(paths.len(), 3);
         assert!(paths[1].ends_with("big-00002-of-00003.gguf"));
         for path in &paths {

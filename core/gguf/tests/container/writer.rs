@@ -55,7 +55,7 @@ fn files_appear_whole_or_not_at_all() {
     assert_eq!(fs::read(&path).unwrap(), small().to_bytes().unwrap());
     assert_eq!(names(folder.path()), ["m.gguf"]);
     says(
-        &small().write(&folder.path().join("no/m.gguf")).unwrap_err().to_string(),
+        &small().write(folder.path().join("no/m.gguf")).unwrap_err().to_string(),
         &["cannot create the file"],
     );
     says(&small().write(folder.path()).unwrap_err().to_string(), &["cannot rename the finished file"]);

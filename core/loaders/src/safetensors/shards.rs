@@ -76,7 +76,7 @@ impl Shards {
             )));
         }
         let files: Result<Vec<_>, _> =
-            names.iter().map(|name| SafetensorsFile::open(&folder.join(name), mmap)).collect();
+            names.iter().map(|name| SafetensorsFile::open(folder.join(name), mmap)).collect();
         let shards = Self::of_files(folder, files?)?;
         for (tensor, name) in map {
             let file = names.binary_search(&name.as_str()).ok();

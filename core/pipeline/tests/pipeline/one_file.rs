@@ -52,7 +52,7 @@ fn another_file_is_opened_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.gguf");
     std::fs::copy(model(), &other).unwrap();
-    let vectors = EmbeddingPipeline::open(&model(), &options()).unwrap();
+    let vectors = EmbeddingPipeline::open(model(), &options()).unwrap();
     let beside = options().with_opened(vectors.opened().clone());
     assert!(!share(&vectors, &TextPipeline::open(&other, &beside).unwrap()));
 }

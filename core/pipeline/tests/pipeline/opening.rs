@@ -22,7 +22,7 @@ pub(crate) fn options() -> LoadOptions {
 }
 
 pub(crate) fn open(name: &str, options: &LoadOptions) -> Result<TextPipeline, LoadError> {
-    TextPipeline::open(&fixture(name).join("model-f32.gguf"), options)
+    TextPipeline::open(fixture(name).join("model-f32.gguf"), options)
 }
 
 /// Token ids of a reference.
@@ -66,7 +66,7 @@ fn greedy_tokens_are_those_of_the_reference_also_across_the_rope_limit() {
     ] {
         let expected = tokens("phi3", answer);
         let request = Request::greedy(expected.len());
-        let outcome = session.generate(&tokens("phi3", prompt), &request, |_| {}).unwrap();
+        let outcome = session.generate(tokens("phi3", prompt), &request, |_| {}).unwrap();
         assert_eq!(outcome.tokens, expected, "{prompt}");
         assert_eq!(outcome.statistics.reprefills, reprefills, "{prompt}");
     }

@@ -72,7 +72,7 @@ pub(crate) fn plugins() {
         for plugin in load_static() {
             plugin.unwrap_or_else(|error| panic!("{error}"));
         }
-        load(&library(), PluginOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        load(library(), PluginOptions::default()).unwrap_or_else(|error| panic!("{error}"));
     });
 }
 

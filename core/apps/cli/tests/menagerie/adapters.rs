@@ -93,7 +93,7 @@ fn an_importance_matrix_is_measured_with_adapters() {
     let measure = |model: &str, out: &str, extra: &[&str]| {
         let base = ["imatrix", model, "-f", &text, "--ctx-size", "64", "--chunks", "2", "-o", out, "--exact"];
         menagerie(home.path(), &[&base[..], extra].concat()).good();
-        let file = GgufFile::open(&home.path().join(out), &OpenOptions::default().with_mmap(false)).unwrap();
+        let file = GgufFile::open(home.path().join(out), &OpenOptions::default().with_mmap(false)).unwrap();
         let sums = |name: &str| -> Vec<f32> {
             let info = file.tensors().iter().find(|tensor| tensor.name() == name).unwrap();
             let bytes = file.data(info).unwrap();

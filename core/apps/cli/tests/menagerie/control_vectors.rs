@@ -169,7 +169,7 @@ fn vector(home: &Path, name: &str, hint: &str, layer: usize, width: usize) -> St
     writer.metadata("controlvector.model_hint", hint).unwrap();
     let data = (0..width).flat_map(|_| 0.5f32.to_le_bytes()).collect();
     writer.tensor(&format!("direction.{layer}"), &[width as u64], GgmlType::F32, data).unwrap();
-    writer.write(&home.join(name)).unwrap();
+    writer.write(home.join(name)).unwrap();
     name.to_owned()
 }
 

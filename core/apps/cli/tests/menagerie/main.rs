@@ -143,7 +143,7 @@ struct Changed {
 
 impl Changed {
     fn of(name: &str) -> Self {
-        let file = GgufFile::open(&fixture(name), &OpenOptions::default().with_mmap(false)).unwrap();
+        let file = GgufFile::open(fixture(name), &OpenOptions::default().with_mmap(false)).unwrap();
         let keys = file.metadata().iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
         let tensor = |info: &gguf_file::TensorInfo| Tensor {
             name: info.name().to_owned(),

@@ -39,7 +39,7 @@ fn opened(mark: Option<&'static str>, more: &'static [&'static str]) -> TextPipe
         .with_threads(1)
         .with_mmap(!more.contains(&"--no-mmap"))
         .with_stages(mark.map(|mark| StageOptions::count(2).in_processes(launch(mark))));
-    TextPipeline::open(&model(), &load).unwrap_or_else(|error| panic!("{error}"))
+    TextPipeline::open(model(), &load).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Processes whose environment has a mark.

@@ -102,7 +102,7 @@ fn a_quantised_folder_is_its_quantised_file() {
             (tensors(&home.path().join("folder.gguf")), tensors(&home.path().join("file.gguf")));
         assert!(ours == theirs, "{name}: {:?}", ours.keys().collect::<Vec<_>>());
     }
-    let out = GgufFile::open(&home.path().join("folder.gguf"), &OpenOptions::default()).unwrap();
+    let out = GgufFile::open(home.path().join("folder.gguf"), &OpenOptions::default()).unwrap();
     assert!(out.metadata().get("quantize.imatrix.file").is_some());
 }
 

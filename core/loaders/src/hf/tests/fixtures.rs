@@ -6,7 +6,7 @@ use super::fixture;
 use crate::{HfTexts, Special, Tokenizer, TokenizerOptions};
 
 fn open(folder: &str) -> Tokenizer {
-    HfTexts::open(&fixture(folder)).unwrap().tokenizer(&TokenizerOptions::default()).unwrap()
+    HfTexts::open(fixture(folder)).unwrap().tokenizer(&TokenizerOptions::default()).unwrap()
 }
 
 fn ids(value: &Value) -> Vec<u32> {

@@ -6,7 +6,7 @@ use super::{fixture, folder};
 use crate::{HfTexts, Special, Tokenizer, TokenizerOptions, TokenizerTables};
 
 fn open(name: &str) -> Tokenizer {
-    HfTexts::open(&fixture(name)).unwrap().tokenizer(&TokenizerOptions::default()).unwrap()
+    HfTexts::open(fixture(name)).unwrap().tokenizer(&TokenizerOptions::default()).unwrap()
 }
 
 fn cases() -> Value {
@@ -60,7 +60,7 @@ fn special_tokens_are_those_of_the_file_or_the_tables() {
 fn a_file_of_gguf_says_the_same() {
     let tables = TokenizerTables::built_in().unwrap();
     let cases = cases();
-    let folder = HfTexts::open(&fixture("tok/tekken")).unwrap();
+    let folder = HfTexts::open(fixture("tok/tekken")).unwrap();
     let keys = folder.gguf_keys(0, None, &tables).unwrap().keys;
     let mut writer = gguf_file::GgufWriter::new();
     for (key, value) in keys {
@@ -76,7 +76,7 @@ fn a_file_of_gguf_says_the_same() {
         assert_eq!(tokenizer.frame(got), ids(&cases["tekken_framed"][at]), "{text:?}");
     }
     // A token that no merge makes is one only where whole pieces count first, which `qwen2` does not say.
-    let folder = HfTexts::open(&fixture("tok/tiktoken")).unwrap();
+    let folder = HfTexts::open(fixture("tok/tiktoken")).unwrap();
     let error = folder.gguf_keys(0, None, &tables).unwrap_err().to_string();
     assert!(error.contains("have no name"), "{error}");
 }

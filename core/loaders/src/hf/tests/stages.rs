@@ -122,7 +122,7 @@ fn added(id: u32, content: &str, flags: [bool; 4], special: bool) -> Value {
 
 /// Sentencepiece's table of characters of a fixture.
 fn characters() -> Value {
-    let file = GgufFile::open(&fixture("tok/unigram/vocab.gguf"), &OpenOptions::default()).unwrap();
+    let file = GgufFile::open(fixture("tok/unigram/vocab.gguf"), &OpenOptions::default()).unwrap();
     let table = file.metadata().get("tokenizer.ggml.precompiled_charsmap").unwrap();
     let bytes: Vec<u8> = table.as_array().unwrap().integers().unwrap().map(|byte| byte as u8).collect();
     json!({"type": "Precompiled", "precompiled_charsmap": BASE64_STANDARD.encode(bytes)})

@@ -13,7 +13,7 @@ pub(super) fn fixture(path: &str) -> PathBuf {
 
 /// The tokenizer of a fixture model.
 pub(super) fn fixture_tokenizer(model: &str) -> Tokenizer {
-    let file = GgufFile::open(&fixture(&format!("{model}/model-f32.gguf")), &OpenOptions::default()).unwrap();
+    let file = GgufFile::open(fixture(&format!("{model}/model-f32.gguf")), &OpenOptions::default()).unwrap();
     Tokenizer::from_gguf(file.metadata(), &TokenizerOptions::default()).unwrap()
 }
 

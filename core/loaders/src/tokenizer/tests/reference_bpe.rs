@@ -83,7 +83,7 @@ fn knotty(pre: &str) -> Pair {
 }
 
 fn trained(model: &str, pre: &str) -> Pair {
-    let file = GgufFile::open(&fixture(&format!("{model}/model-f32.gguf")), &OpenOptions::default()).unwrap();
+    let file = GgufFile::open(fixture(&format!("{model}/model-f32.gguf")), &OpenOptions::default()).unwrap();
     let list = |key: &str| -> Vec<String> {
         let list = file.metadata().get(key).unwrap().as_array().unwrap();
         list.strings().unwrap().map(str::to_owned).collect()

@@ -72,7 +72,7 @@ fn knotty() -> (Tokenizer, Vec<f32>) {
 fn fixture_scores() -> Vec<f32> {
     use super::gguf::fixture;
     let file =
-        gguf_file::GgufFile::open(&fixture("base/mixtral/model-f32.gguf"), &Default::default()).unwrap();
+        gguf_file::GgufFile::open(fixture("base/mixtral/model-f32.gguf"), &Default::default()).unwrap();
     let scores = file.metadata().get("tokenizer.ggml.scores").unwrap().as_array().unwrap();
     scores.numbers().unwrap().map(|score| score as f32).collect()
 }
