@@ -127,6 +127,8 @@ impl Transfer<'_> {
                 };
                 return Err(self.client.error(self.file.title.clone(), cause, kept));
             }
+            let here = readable_bytes(length(part));
+            self.progress.note(&format!("{}: {cause}; trying again ({here} are here)", self.file.title));
             std::thread::sleep(self.client.pause(fruitless, &cause));
         }
     }

@@ -35,7 +35,7 @@ fn print_xlora(xlora: &XLora, as_json: bool) -> Result<(), Failure> {
     let head = [("format".to_owned(), "X-LoRA".to_owned())];
     let base = xlora.config.base.clone().map(|base| ("trained on".to_owned(), base));
     for (name, value) in head.into_iter().chain(base).chain(facts) {
-        output::line(&format!("  {name:<14} {value}"))?;
+        output::value(&name, &value)?;
     }
     for file in &xlora.adapters {
         output::line("")?;
@@ -51,7 +51,7 @@ fn print(file: &AdapterFile, as_json: bool) -> Result<(), Failure> {
     }
     output::line(&file.name())?;
     for (name, value) in lines(file) {
-        output::line(&format!("  {name:<14} {value}"))?;
+        output::value(&name, &value)?;
     }
     output::line("\nmodules (by the end of their names)")?;
     let rows: Vec<Vec<String>> =

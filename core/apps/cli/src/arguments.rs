@@ -52,7 +52,14 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
     /// When to colour
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Display")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Display"
+    )]
     pub(crate) color: ColorChoice,
     #[command(flatten)]
     pub(crate) plugins: PluginArguments,
@@ -136,7 +143,13 @@ impl Command {
 
 /// What clap sees, with the defaults of the environment and the configuration file.
 pub(crate) fn command(file: &ConfigFile) -> Result<clap::Command, Failure> {
-    option_defaults::apply(Arguments::command(), file)
+    option_defaults::apply(naming_long_help(Arguments::command()), file)
+}
+
+/// `-h` shows the options that most people use: its last line says where the others are.
+fn naming_long_help(command: clap::Command) -> clap::Command {
+    let long = command.get_after_long_help().cloned().unwrap_or_default();
+    command.after_help("--help lists all options").after_long_help(long).mut_subcommands(naming_long_help)
 }
 
 /// The arguments of this process; `None` where help or version was asked for and is shown.
@@ -171,7 +184,7 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
     };
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // Not clap's own way, which says nothing where standard output cannot be written to.
-        return output::write(&text(Stream::Out)).map(|()| None);
+        return output::painted(&text(Stream::Out)).map(|()| None);
     }
     let origin = option_defaults::origin(&command, &file, &error);
     let origin = origin.map(|origin| format!("note: {origin}\n")).unwrap_or_default();

@@ -125,7 +125,7 @@ impl BatchOutput {
         };
         match (&mut self.sink, &mut self.retried) {
             (Sink::File(..), Some(retried)) if self.done.contains_key(&id) => retried.write(&line)?,
-            (Sink::Standard, _) => output::write(&line)?,
+            (Sink::Standard, _) => output::json_text(&line)?,
             (Sink::File(file, name), _) => file.write_all(line.as_bytes()).map_err(|error| {
                 Failure::about(&*name, error)
                     .with_help("make room and run the same command again: it goes on where it was")

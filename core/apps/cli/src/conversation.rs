@@ -1,6 +1,7 @@
 //! [`Conversation`]: what a message or a command of `chat` does.
 
 use crate::commands::chat::{COMMANDS, ChatCommand};
+use crate::echo::EchoOff;
 use crate::failure::Failure;
 use crate::output_file::OutputFile;
 use crate::printer::{DisplayArguments, Printer, Reasoning, Streams};
@@ -120,6 +121,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn answer(&mut self, message: Option<&str>) -> Result<(), Failure> {
+        let _quiet = EchoOff::begin();
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
         let streams = Streams::of_process(&mut out, &mut remarks);
         let mut printer = Printer::new(streams, self.display, Arc::clone(&self.cancel));

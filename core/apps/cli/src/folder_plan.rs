@@ -3,8 +3,7 @@
 use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
-use crate::{interrupt, output, report};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::{interrupt, output, progress, report};
 use menagerie::assembly::{WeightSource, open_model};
 use menagerie::convert::{Conversion, ConvertError, Plan, Types};
 use menagerie::gguf::path_text;
@@ -126,14 +125,10 @@ impl OpenedFolder<'_> {
 /// Writes a planned file, with a bar.
 pub(crate) fn write(plan: &Plan<'_>, out: &Path, threads: Option<usize>) -> Result<(), Failure> {
     let cancel = interrupt::flag()?;
-    let bar = ProgressBar::with_draw_target(Some(plan.bytes()), ProgressDrawTarget::stderr());
-    let form = "{msg}  {wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}";
-    if let Ok(style) = ProgressStyle::with_template(form) {
-        bar.set_style(style);
-    }
-    let written = plan.write(out, &Cpu::new(threads)?, &mut |progress| {
-        bar.set_position(progress.done);
-        bar.set_message(progress.tensor.to_owned());
+    let bar = progress::bytes(Some(plan.bytes()), 0);
+    let written = plan.write(out, &Cpu::new(threads)?, &mut |at| {
+        bar.set_position(at.done);
+        progress::say(&bar, at.tensor);
         if cancel.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     bar.finish_and_clear();

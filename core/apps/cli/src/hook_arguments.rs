@@ -14,17 +14,23 @@ use std::sync::Arc;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HookArguments {
     /// Add a control vector to the stream (repeatable: they add up), times SCALE [default: 1]; `control-vector make` makes one
-    #[arg(long, value_name = "FILE[=SCALE]", value_parser = OsStringValueParser::new().try_map(control_vector), help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "FILE[=SCALE]", value_parser = OsStringValueParser::new().try_map(control_vector), help_heading = "Model")]
     control_vector: Vec<GivenControlVector>,
     /// Layers after which control vectors act, both ends meant, counted from 0 [default: all they have]
-    #[arg(long, value_name = "A-B", value_parser = layer_range, requires = "control_vector", help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "A-B", value_parser = layer_range, requires = "control_vector", help_heading = "Model")]
     control_vector_layers: Option<RangeInclusive<usize>>,
     /// Take control vectors that say they were made for a model of this name
-    #[arg(long, value_name = "NAME", requires = "control_vector", help_heading = "Model")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "NAME",
+        requires = "control_vector",
+        help_heading = "Model"
+    )]
     control_vector_hint: Option<String>,
     /// Let a plugin's hook look at what flows between the layers, or put other rows in its place (repeatable, called in this
     /// order): its own options, layers=A-B and phase=prefill or decode
-    #[arg(long, value_name = "NAME[=KEY=VALUE,..]", help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "NAME[=KEY=VALUE,..]", help_heading = "Model")]
     hook: Vec<String>,
 }
 

@@ -6,6 +6,7 @@
 //! be kept is kept, and then the process ends by the signal. What was asked for with [`at_end`] is done in every case.
 
 use crate::failure::Failure;
+use crate::{echo, progress};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -112,6 +113,7 @@ fn hold(what: Hold) -> Result<Held, Failure> {
     // A signal that came a moment ago must not be waited with.
     if let Some(signal) = holds.ending.filter(|_| matches!(what, Hold::AtOnce | Hold::Typing)) {
         holds.last.iter().for_each(|(_, act)| act());
+        leave_terminal();
         die_of(signal);
     }
     Ok(Held(what))
@@ -150,6 +152,7 @@ pub(crate) fn is_ending() -> bool {
 /// Ends the process by SIGHUP or SIGTERM if the work was ended for one: shells and supervisors see which.
 pub(crate) fn end_by_signal() {
     if let Some(signal) = holds().ending {
+        leave_terminal();
         die_of(signal);
     }
 }
@@ -166,6 +169,12 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
     installed.map(Arc::clone)
 }
 
+/// Puts the terminal back as it was found: no destructor runs where a signal ends the process.
+fn leave_terminal() {
+    progress::clear_all();
+    echo::restore();
+}
+
 fn heard(signal: Signal, flag: &AtomicBool) {
     // Held until the process has ended: nobody begins to save meanwhile.
     let mut holds = holds();
@@ -177,6 +186,7 @@ fn heard(signal: Signal, flag: &AtomicBool) {
         return;
     }
     holds.last.iter().for_each(|(_, act)| act());
+    leave_terminal();
     match signal {
         Signal::Interrupt => std::process::exit(i32::from(INTERRUPTED)),
         Signal::End(number) => die_of(number),

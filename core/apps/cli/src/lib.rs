@@ -17,6 +17,7 @@ mod adapter_argument;
 mod adapter_listing;
 mod against;
 mod answer;
+mod answer_stream;
 mod arguments;
 mod batch_body;
 mod batch_identity;
@@ -39,7 +40,10 @@ mod comparison;
 mod config_file;
 mod conversation;
 mod delimited;
+mod echo;
+mod escape;
 mod failure;
+mod fitted_table;
 mod folder_plan;
 mod gate_data;
 mod hook_arguments;
@@ -62,6 +66,7 @@ mod model_names;
 mod model_summary;
 mod name_or_path;
 mod observe_arguments;
+mod open_line;
 mod option_defaults;
 mod output;
 mod output_file;
@@ -87,6 +92,7 @@ mod tiny_run;
 mod truncation_argument;
 mod variables;
 mod version;
+mod word_wrap;
 
 // Without this line no architecture is linked in.
 use menagerie_all as _;
@@ -163,7 +169,7 @@ fn log(tries_plugins: bool) {
         (false, _) => targets,
     };
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(|| escape::EscapedLog)
         // What is asked for is said when it ends, with the time in it.
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
         .with_ansi(false)

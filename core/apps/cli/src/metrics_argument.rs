@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(3);
 pub(crate) struct MetricsArgument {
     /// Write counters and histograms of what was done to a file, in the text format of Prometheus: every 3 seconds and at the end. An
     /// earlier file of metrics is replaced; any other file is refused
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
 }
 

@@ -29,13 +29,13 @@ use std::sync::Arc;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SpecArguments {
     /// Folder with specs (repeatable; also MENAGERIE_SPEC_DIR, the data folder's menagerie/specs, ./menagerie.d)
-    #[arg(long, value_name = "DIR", help_heading = "Architectures")]
+    #[arg(long, hide_short_help = true, value_name = "DIR", help_heading = "Architectures")]
     pub(crate) spec_dir: Vec<PathBuf>,
     /// One spec, ID.toml, wherever it lies (repeatable); it replaces a built-in one of its name
     #[arg(id = "spec_file", long = "spec", value_name = "FILE", help_heading = "Architectures")]
     pub(crate) spec_file: Vec<PathBuf>,
     /// Let a spec file replace another of the same name
-    #[arg(long, help_heading = "Architectures")]
+    #[arg(long, hide_short_help = true, help_heading = "Architectures")]
     pub(crate) allow_shadow: bool,
 }
 
@@ -94,20 +94,28 @@ pub(crate) struct ModelArguments {
     #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32), help_heading = "Model")]
     context: Option<u32>,
     /// Where to compute: cpu, candle, cuda, cuda:N or metal
-    #[arg(long, value_name = "DEVICE", default_value_t = DeviceName::Cpu, help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "DEVICE", default_value_t = DeviceName::Cpu, help_heading = "Model")]
     device: DeviceName,
     /// Threads [default: the cores this process may use]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Model")]
     threads: Option<u32>,
     /// Element type of the key-value cache [default: f16, f32 for F32 weights and with --exact]
-    #[arg(long, value_enum, ignore_case = true, value_name = "TYPE", help_heading = "Model")]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_enum,
+        ignore_case = true,
+        value_name = "TYPE",
+        help_heading = "Model"
+    )]
     kv_type: Option<KvTypeArgument>,
     /// Dequantise weights and compute in f32 instead of 8-bit activations (slow)
-    #[arg(long, help_heading = "Model")]
+    #[arg(long, hide_short_help = true, help_heading = "Model")]
     exact: bool,
     /// How F16 weights are multiplied. bf16 makes prompts nearly twice as fast where the processor has AVX-512 BF16,
     /// and rounds: a KL divergence of 5e-4 instead of 4e-6 and logits off by up to 0.155, measured on one model
     #[arg(
+        hide_short_help = true,
         long,
         value_enum,
         ignore_case = true,
@@ -117,30 +125,30 @@ pub(crate) struct ModelArguments {
     )]
     half_prompts: HalfPromptsArgument,
     /// Read the file into memory instead of mapping it
-    #[arg(long, help_heading = "Model")]
+    #[arg(long, hide_short_help = true, help_heading = "Model")]
     no_mmap: bool,
     /// Tokens of a prompt computed at once
-    #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     chunk: u32,
     /// Quantise the weights while loading, to a file type of llama-quantize (q4_k_m, q8_0 ...)
-    #[arg(long, value_name = "TYPE", help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "TYPE", help_heading = "Model")]
     quant: Option<String>,
     /// Importance matrix for --quant, as `imatrix` writes it
-    #[arg(long, value_name = "FILE", requires = "quant", help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "quant", help_heading = "Model")]
     imatrix: Option<PathBuf>,
     /// Let --quant round weights again that were rounded before
-    #[arg(long, requires = "quant", help_heading = "Model")]
+    #[arg(long, hide_short_help = true, requires = "quant", help_heading = "Model")]
     allow_requantize: bool,
     /// Load although nothing reads this metadata key (repeatable, no wildcard; printed at every load)
-    #[arg(long, value_name = "KEY", help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "KEY", help_heading = "Model")]
     accept_unread: Vec<String>,
     /// Set a key of the model over the file's (repeatable), e.g. attention.sliding_window=4096: a number, true, false,
     /// a text or a JSON list; printed at every load
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_setting, help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "KEY=VALUE", value_parser = key_setting, help_heading = "Model")]
     set: Vec<(String, KeyValue)>,
     /// Mix the adapters of an X-LoRA (a folder with xlora_config.json or PEFT's adapter_config.json) for every token and
     /// layer; every step is computed twice
-    #[arg(long, value_name = "FOLDER", help_heading = "Model")]
+    #[arg(long, hide_short_help = true, value_name = "FOLDER", help_heading = "Model")]
     xlora: Option<PathBuf>,
     /// An adapter: a PEFT folder or a GGUF adapter (repeatable: they act together); with a weight, 1 as it was trained
     #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = OsStringValueParser::new().try_map(lora), help_heading = "Model")]

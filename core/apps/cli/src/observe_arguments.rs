@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct ProfileArguments {
     /// Print where the time goes, and the bytes of weights that are read, on standard error; with FILE also as a trace that
     /// browsers' viewers open
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    #[arg(long, hide_short_help = true, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     profile: Option<Option<PathBuf>>,
     /// Replace files that are written beside the result (--profile, --capture) if they exist
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     force: bool,
 }
 
@@ -37,7 +37,7 @@ impl ProfileArguments {
 pub(crate) struct ObserveArguments {
     /// Write activations to a .safetensors file that `check --reference` reads: layers=A-B or layers=all, at=PLACE (l_out,
     /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
-    #[arg(long, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
+    #[arg(long, hide_short_help = true, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
     capture: Vec<OsString>,
     #[command(flatten)]
     profile: ProfileArguments,

@@ -1,12 +1,35 @@
-//! Standard output: text, JSON and tables; a reader that goes away ends the command quietly.
+//! Standard output: listings, data, JSON and tables; a reader that goes away ends the command quietly.
 
 use crate::failure::Failure;
+use crate::style::Stream;
+use crate::{escape, report};
 use serde::Serialize;
 use serde_json::Value;
 use std::io::{ErrorKind, Write};
+use unicode_width::UnicodeWidthStr;
 
-/// Writes text as it is and flushes.
+/// Writes a listing: text for people, which may hold words of files. Control characters are escaped.
 pub(crate) fn write(text: &str) -> Result<(), Failure> {
+    painted(&escape::text(text))
+}
+
+/// Writes text for programs: as it is, but on a terminal, where control characters are escaped.
+pub(crate) fn data(text: &str) -> Result<(), Failure> {
+    if Stream::Out.is_terminal() { write(text) } else { painted(text) }
+}
+
+/// Writes a line of [`data`].
+pub(crate) fn data_line(text: &str) -> Result<(), Failure> {
+    data(&format!("{text}\n"))
+}
+
+/// Writes JSON: as it is, but on a terminal, where its strings are escaped as far as they act on one.
+pub(crate) fn json_text(text: &str) -> Result<(), Failure> {
+    if Stream::Out.is_terminal() { painted(&escape::json(text)) } else { painted(text) }
+}
+
+/// Writes text with colors, whose words of files are escaped already.
+pub(crate) fn painted(text: &str) -> Result<(), Failure> {
     write_to(&mut std::io::stdout().lock(), text)
 }
 
@@ -18,7 +41,7 @@ pub(crate) fn write_to(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Writes a line.
+/// Writes a line of a listing.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     write(&format!("{text}\n"))
 }
@@ -38,7 +61,7 @@ struct Document<'a, T> {
 /// hundreds of numbers.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let document = serde_json::to_value(Document { schema: SCHEMA, value })?;
-    line(&indented(&document, 0)?)
+    json_text(&(indented(&document, 0)? + "\n"))
 }
 
 /// JSON with two spaces for each level.
@@ -64,27 +87,45 @@ fn indented(value: &Value, level: usize) -> Result<String, Failure> {
     Ok(format!("{open}\n{inner}{}\n{outer}{close}", items.join(&format!(",\n{inner}"))))
 }
 
-/// Writes rows in columns as wide as their widest cell.
-pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
-    write(&table_text(heads, rows))
+/// Writes a note that belongs to a listing.
+pub(crate) fn note(text: &str) -> Result<(), Failure> {
+    painted(&(report::note_text(text, Stream::Out.is_coloured()) + "\n"))
 }
 
-/// Rows in columns as wide as their widest cell.
+/// Writes an error that belongs to a listing.
+pub(crate) fn error(message: &str) -> Result<(), Failure> {
+    painted(&report::error_text(message, Stream::Out.is_coloured()))
+}
+
+/// Writes rows in columns as wide as their widest cell.
+pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
+    painted(&table_text(heads, rows))
+}
+
+/// Rows in columns as wide as their widest cell; each cell is one line.
 pub(crate) fn table_text(heads: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
-    };
+    let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
+    let cells = |row: &Vec<String>| row.iter().map(|cell| escape::line(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(&heads).chain(rows).map(cells).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let mut text = String::new();
-    let heads: Vec<String> = heads.iter().map(ToString::to_string).collect();
-    for row in std::iter::once(&heads).chain(rows) {
-        let padded: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+    for row in &rows {
+        let padded: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| padded(cell, *width)).collect();
         text.push_str(padded.join("  ").trim_end());
         text.push('\n');
     }
     text
+}
+
+/// A cell filled up with spaces: as many columns of a terminal, not as many characters.
+fn padded(cell: &str, width: usize) -> String {
+    format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
+}
+
+/// Writes a name and its value, which is one line.
+pub(crate) fn value(name: &str, value: &str) -> Result<(), Failure> {
+    line(&format!("  {name:<14} {}", escape::line(value)))
 }
 
 /// `1234567` as `1.23 MB`.

@@ -18,10 +18,10 @@ const LOCK: &str = "plugins.lock";
 pub(crate) struct PluginArguments {
     /// Load the plugins of this folder, or one file (repeatable; also MENAGERIE_PLUGIN_DIR). They are code that may do all
     /// that you may; without this none is loaded
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Plugins")]
+    #[arg(long, hide_short_help = true, global = true, value_name = "DIR", help_heading = "Plugins")]
     plugin_dir: Vec<PathBuf>,
     /// Load only what `plugin trust` has locked, byte for byte, and stop at anything else
-    #[arg(long, global = true, help_heading = "Plugins")]
+    #[arg(long, hide_short_help = true, global = true, help_heading = "Plugins")]
     plugins_locked: bool,
 }
 

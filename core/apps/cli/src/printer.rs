@@ -1,13 +1,14 @@
 //! [`Printer`]: the events of a generation on two streams: the answer on one, all else on the other.
 
+use crate::answer_stream::AnswerStream;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::PromptBar;
 use crate::report;
 use crate::style::{self, Stream, paint};
+use anstyle::Style;
 use clap::{Args, ValueEnum};
 use menagerie::pipeline::{Event, Outcome, StopReason, TokenLogprob};
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +31,7 @@ pub(crate) struct DisplayArguments {
     #[arg(long, value_enum, value_name = "WHERE", default_value = "stderr", help_heading = "Display")]
     pub(crate) reasoning: Reasoning,
     /// Do not keep what is typed in a conversation for the next time
-    #[arg(long, help_heading = "Chat")]
+    #[arg(long, hide_short_help = true, help_heading = "Chat")]
     pub(crate) no_history: bool,
 }
 
@@ -65,16 +66,14 @@ impl Shown {
     }
 }
 
-/// The streams and what they can show.
+/// Where an answer and what is said beside it go.
 pub(crate) struct Streams<'a> {
     /// Where the answer goes.
-    pub(crate) out: &'a mut dyn Write,
+    pub(crate) out: AnswerStream<'a>,
     /// Where all else goes.
-    pub(crate) remarks: &'a mut dyn Write,
+    pub(crate) remarks: AnswerStream<'a>,
     /// Whether a person sees the remarks.
     pub(crate) watched: bool,
-    /// Whether each is coloured.
-    pub(crate) colours: (bool, bool),
 }
 
 impl Streams<'_> {
@@ -84,15 +83,14 @@ impl Streams<'_> {
         remarks: &'a mut std::io::Stderr,
     ) -> Streams<'a> {
         Streams {
-            out,
-            remarks,
+            out: AnswerStream::of_process(out, Stream::Out),
+            remarks: AnswerStream::of_process(remarks, Stream::Err),
             watched: Stream::Err.is_terminal(),
-            colours: (Stream::Out.is_coloured(), Stream::Err.is_coloured()),
         }
     }
 }
 
-/// Prints events as they come.
+/// Prints events as they come. An answer that ends without [`Printer::finish`] is shown as far as it came.
 pub(crate) struct Printer<'a> {
     streams: Streams<'a>,
     display: DisplayArguments,
@@ -121,8 +119,7 @@ impl<'a> Printer<'a> {
             Event::Reasoning(text) => self.separate(true).and_then(|()| self.reason(&text)),
             Event::Notice(text) => {
                 self.bar.clear();
-                let line = report::note_text(&text, self.streams.colours.1);
-                self.remark(&format!("{line}\n"))
+                self.note(&text)
             }
             Event::Token { id, piece, logprob: Some(logprob), top } => {
                 self.probability(Shown { id, piece, logprob: Some(logprob), top })
@@ -146,35 +143,52 @@ impl<'a> Printer<'a> {
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
-        output::write_to(self.streams.out, text)
+        self.streams.out.write(text, Style::new())
     }
 
     /// Nothing fails because nobody listens to remarks.
     fn remark(&mut self, text: &str) -> Result<(), Failure> {
-        output::write_to(self.streams.remarks, text).or(Ok(()))
+        self.streams.remarks.remark(text).or(Ok(()))
+    }
+
+    fn note(&mut self, text: &str) -> Result<(), Failure> {
+        let line = report::note_text(text, self.streams.remarks.is_coloured());
+        self.remark(&format!("{line}\n"))
     }
 
     fn reason(&mut self, text: &str) -> Result<(), Failure> {
-        let (out, remarks) = self.streams.colours;
         match self.display.reasoning {
             Reasoning::Hide => Ok(()),
-            Reasoning::Stdout => self.write(&paint(text, style::DIM, out)),
-            Reasoning::Stderr => self.remark(&paint(text, style::DIM, remarks)),
+            Reasoning::Stdout => self.streams.out.write(text, style::DIM),
+            Reasoning::Stderr => self.streams.remarks.write(text, style::DIM).or(Ok(())),
         }
+    }
+
+    /// Shows the words that are held back until they are whole.
+    fn flush(&mut self) -> Result<(), Failure> {
+        let reasoning = if self.in_reasoning { style::DIM } else { Style::new() };
+        let shown = self.streams.out.flush(reasoning);
+        self.streams.remarks.flush(style::DIM).or(Ok(())).and(shown)
     }
 
     /// What stands between reasoning and answer.
     fn separate(&mut self, reasoning: bool) -> Result<(), Failure> {
         self.bar.clear();
-        let changed = std::mem::replace(&mut self.in_reasoning, reasoning) != reasoning;
-        match (changed, reasoning) {
-            (true, true) => self.reason("[reasoning]\n"),
-            (true, false) => self.reason("\n[answer]\n"),
-            _ => Ok(()),
+        if self.in_reasoning == reasoning {
+            return Ok(());
+        }
+        self.flush()?;
+        self.in_reasoning = reasoning;
+        match reasoning {
+            true if self.display.reasoning == Reasoning::Stderr => {
+                self.remark(&paint("[reasoning]\n", style::DIM, self.streams.remarks.is_coloured()))
+            }
+            true => self.reason("[reasoning]\n"),
+            false => self.reason("\n[answer]\n"),
         }
     }
 
-    /// Ends the answer: its last newline, probabilities, and notes if it was cut.
+    /// Ends the answer: its last newline, probabilities, and notes if it was cut or is empty.
     ///
     /// # Errors
     /// The first failure to write, if any.
@@ -185,9 +199,10 @@ impl<'a> Printer<'a> {
         limit_noted: bool,
     ) -> Result<(), Failure> {
         self.bar.clear();
-        if let Some(failed) = self.failed {
+        if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
+        self.flush()?;
         if self.in_reasoning {
             self.reason("\n")?;
         }
@@ -199,12 +214,34 @@ impl<'a> Printer<'a> {
             let table = output::table_text(&["token", "logprob", "most likely"], &rows);
             self.remark(&table)?;
         }
-        if let Some(note) = cut(&outcome.reason, context, limit_noted) {
-            let line = report::note_text(&note, self.streams.colours.1);
-            self.remark(&format!("{line}\n"))?;
-        }
-        Ok(())
+        let note =
+            empty(outcome, self.display.reasoning).or_else(|| cut(&outcome.reason, context, limit_noted));
+        note.map_or(Ok(()), |note| self.note(&note))
     }
+}
+
+impl Drop for Printer<'_> {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}
+
+/// What must be said of an answer without text: a program that reads it sees nothing, and must learn why.
+fn empty(outcome: &Outcome, reasoning: Reasoning) -> Option<String> {
+    if !outcome.text.trim().is_empty() || outcome.reason == StopReason::Cancelled {
+        return None;
+    }
+    let place = if outcome.reasoning.is_empty() { "before it began" } else { "within the reasoning" };
+    let why = match &outcome.reason {
+        StopReason::MaxTokens => format!("the number of tokens asked for (-n) was reached {place}"),
+        StopReason::ContextFull => format!("the context was full {place}"),
+        StopReason::StopString(text) => format!("the stop text {text:?} came {place}"),
+        StopReason::EndOfGeneration(_) => format!("the model ended it {place}"),
+        other => format!("{other} {place}"),
+    };
+    let hidden = reasoning == Reasoning::Hide && !outcome.reasoning.is_empty();
+    let hint = if hidden { " (--reasoning stderr shows it)" } else { "" };
+    Some(format!("the answer is empty: {why}{hint}"))
 }
 
 /// What must be said where an answer did not end by itself.
@@ -224,6 +261,9 @@ fn cut(reason: &StopReason, context: usize, limit_noted: bool) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open_line::OpenLine;
+    use std::io::Write;
+    use std::sync::Mutex;
 
     fn outcome(reason: StopReason) -> Outcome {
         let mut outcome = Outcome::new(reason);
@@ -234,7 +274,8 @@ mod tests {
     /// What both streams get from these events.
     fn shown(reasoning: Reasoning, watched: bool, events: &[Event], reason: StopReason) -> (String, String) {
         let (mut out, mut remarks) = (Vec::new(), Vec::new());
-        let streams = Streams { out: &mut out, remarks: &mut remarks, watched, colours: (false, false) };
+        let (out_stream, remarks_stream) = (AnswerStream::pipe(&mut out), AnswerStream::pipe(&mut remarks));
+        let streams = Streams { out: out_stream, remarks: remarks_stream, watched };
         let mut printer = Printer::new(
             streams,
             DisplayArguments { reasoning, ..DisplayArguments::default() },
@@ -278,6 +319,97 @@ mod tests {
         assert_eq!((line["id"].as_u64(), line["top"][0]["token"].as_str()), (Some(17), Some("Hi")));
     }
 
+    /// A screen that both streams write to.
+    #[derive(Clone, Default)]
+    struct Screen(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What a terminal of 20 columns shows of these events; `None` where the generation fails after them.
+    fn on_screen(events: &[Event<'_>], reason: Option<StopReason>) -> String {
+        let (screen, line) = (Screen::default(), OpenLine::default());
+        let (mut out, mut remarks) = (screen.clone(), screen.clone());
+        let streams = Streams {
+            out: AnswerStream::terminal(&mut out, || 20, &line),
+            remarks: AnswerStream::terminal(&mut remarks, || 20, &line),
+            watched: true,
+        };
+        let mut printer = Printer::new(streams, DisplayArguments::default(), Arc::default());
+        events.iter().for_each(|event| printer.event(event.clone()));
+        match reason {
+            Some(reason) => printer.finish(&outcome(reason), 64, true).unwrap(),
+            None => {
+                drop(printer);
+                let begin = line.end();
+                writeln!(screen.clone(), "{begin}error: gone").unwrap();
+            }
+        }
+        let bytes = screen.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// U11: the last word that came is shown, and what is said about the answer does not continue its line.
+    #[test]
+    fn notes_and_errors_begin_on_a_line_of_their_own() {
+        let begun = [Event::Text("The Zha"), Event::Text("'th")];
+        assert_eq!(on_screen(&begun, None), "The Zha'th\nerror: gone\n");
+        let noted = [Event::Text("one tw"), Event::Notice("left out"), Event::Text("o three")];
+        let end = Some(StopReason::EndOfGeneration(2));
+        assert_eq!(on_screen(&noted, end), "one\nnote: left out\ntwo three\n");
+    }
+
+    /// P24, F3: whole words and no control characters, wherever tokens end; a column that a note freed is used.
+    #[test]
+    fn a_terminal_gets_whole_words_that_do_not_act_on_it() {
+        let text = [Event::Text("A quick brown fox ju"), Event::Text("mps \u{1b}"), Event::Text("[2J")];
+        let end = Some(StopReason::EndOfGeneration(2));
+        assert_eq!(on_screen(&text, end.clone()), "A quick brown fox\njumps \\u{1b}[2J\n");
+        let pieces =
+            [Event::Reasoning("hm"), Event::Text("yes"), Event::Reasoning("no"), Event::Text("well")];
+        let expected = "[reasoning]\nhm\n[answer]\nyes\n[reasoning]\nno\n[answer]\nwell\n";
+        assert_eq!(on_screen(&pieces, end), expected);
+    }
+
+    #[test]
+    fn a_pipe_gets_the_text_as_it_is() {
+        let text = "a\u{1b}[2J and a line that is longer than any terminal has columns \u{202e}x";
+        let end = StopReason::EndOfGeneration(2);
+        assert_eq!(shown(Reasoning::Hide, false, &[Event::Text(text)], end).0, format!("{text}\n"));
+    }
+
+    /// U34.
+    #[test]
+    fn an_empty_answer_is_explained_to_programs_too() {
+        let note = |reason: StopReason, reasoning: &str, shown: Reasoning| {
+            let mut nothing = Outcome::new(reason);
+            nothing.reasoning = reasoning.to_owned();
+            empty(&nothing, shown).unwrap_or_default()
+        };
+        let hidden = note(StopReason::MaxTokens, "hm", Reasoning::Hide);
+        assert!(
+            hidden.contains("(-n) was reached within the reasoning (--reasoning stderr shows it)"),
+            "{hidden}"
+        );
+        assert!(
+            note(StopReason::ContextFull, "hm", Reasoning::Stderr).ends_with("full within the reasoning")
+        );
+        let ended = note(StopReason::EndOfGeneration(2), "", Reasoning::Hide);
+        assert_eq!(ended, "the answer is empty: the model ended it before it began");
+        assert!(
+            note(StopReason::StopString("x".to_owned()), "", Reasoning::Hide).contains("stop text \"x\"")
+        );
+        assert_eq!(note(StopReason::Cancelled, "", Reasoning::Hide), "");
+        assert_eq!(empty(&outcome(StopReason::MaxTokens), Reasoning::Hide), None);
+    }
+
     /// A stream that nobody reads.
     struct Closed;
 
@@ -294,8 +426,9 @@ mod tests {
     #[test]
     fn a_closed_pipe_ends_the_generation() {
         let (mut remarks, cancel) = (Vec::new(), Arc::new(AtomicBool::new(false)));
-        let streams =
-            Streams { out: &mut Closed, remarks: &mut remarks, watched: false, colours: (false, false) };
+        let mut closed = Closed;
+        let (out, remarks) = (AnswerStream::pipe(&mut closed), AnswerStream::pipe(&mut remarks));
+        let streams = Streams { out, remarks, watched: false };
         let mut printer = Printer::new(streams, DisplayArguments::default(), Arc::clone(&cancel));
         printer.event(Event::Text("x".to_owned()));
         assert!(cancel.load(Ordering::SeqCst));

@@ -1,11 +1,9 @@
 //! Recipes as `list` and `show` tell them.
 
-use crate::commands::list::{WIDTH, shortened};
 use crate::failure::Failure;
+use crate::fitted_table::{FittedTable, shortened};
 use crate::model_summary::Lines;
 use crate::output;
-use crate::report;
-use crate::style::Stream;
 use menagerie::pipeline::{GivenGate, GivenMixture, Ingredients};
 use menagerie::registry::{Origin, RecipeEntry, Registry};
 use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
@@ -85,7 +83,8 @@ pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failu
     if let Some(mixture) = &recipe.mixture {
         output::line(&mixture_line(mixture))?;
     }
-    output::line(&format!("\n{}", entry.text().trim_end()))
+    output::line("")?;
+    output::data_line(entry.text().trim_end())
 }
 
 /// The recipes of a registry as a table, then the faulty ones; nothing where there are none.
@@ -104,31 +103,25 @@ pub(crate) fn table(entries: &[&RecipeEntry], registry: &Registry) -> Result<(),
         let kinds: Vec<&str> =
             recipe.adapters.iter().map(|adapter| adapter.kind.name()).chain(mixture).collect();
         let kinds = if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") };
-        Some([id, shortened(&base(recipe), BASE), shortened(&kinds, KINDS), recipe.summary.clone()])
+        Some(vec![id, shortened(&base(recipe), BASE), shortened(&kinds, KINDS), recipe.summary.clone()])
     };
-    let mut rows: Vec<[String; 4]> = entries.iter().filter_map(row).collect();
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).chain([HEADS[column].len()]).max().unwrap_or(0)
-    };
-    let room = WIDTH.saturating_sub((0..3).map(|column| width(column) + 2).sum());
-    rows.iter_mut().for_each(|row| row[3] = shortened(&row[3], room));
-    output::table(&HEADS, &rows.into_iter().map(Vec::from).collect::<Vec<_>>())?;
-    let coloured = Stream::Out.is_coloured();
+    let rows = entries.iter().filter_map(row).collect();
+    FittedTable { heads: &HEADS, rows, spared: &[2, 1] }.write()?;
     for entry in entries.iter().filter(|entry| matches!(entry.origin, Origin::File { .. })) {
         output::line(&format!("* {}: {}", entry.id, entry.origin))?;
     }
     let hidden = |entry: &&&RecipeEntry| registry.entry(&entry.id).is_some();
     for entry in entries.iter().filter(hidden) {
         let note = format!("{} is also the name of an architecture, which `show` takes it for", entry.id);
-        output::line(&report::note_text(&note, coloured))?;
+        output::note(&note)?;
     }
     for note in entries.iter().flat_map(|entry| entry.notes()) {
-        output::line(&report::note_text(&note, coloured))?;
+        output::note(&note)?;
     }
     for entry in entries {
         if let Err(faults) = entry.recipe() {
             output::line(&format!("\nrecipe {} cannot be used: {}", entry.id, entry.origin))?;
-            output::write(&report::error_text(&faults.to_string(), coloured))?;
+            output::error(&faults.to_string())?;
         }
     }
     Ok(())

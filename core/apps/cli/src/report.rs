@@ -1,6 +1,10 @@
 //! Errors, notes and help on standard error, as compilers write them: what, where, the line with a caret, what to do.
+//!
+//! Words of files come in as they are, and every text is escaped here, where it is laid out: control characters of a
+//! file never reach the terminal. Where an answer stands in a line that is not ended, the text begins on a new one.
 
 use crate::style::{self, Stream, paint};
+use crate::{escape, open_line};
 use std::io::Write;
 use std::path::Path;
 
@@ -19,15 +23,16 @@ pub(crate) struct Finding {
     pub(crate) message: String,
 }
 
-/// Writes to standard error as it is. Nothing fails because nobody listens there.
+/// Writes text whose words of files are escaped to standard error. Nothing fails because nobody listens there.
 pub(crate) fn write(text: &str) {
     let mut remarks = std::io::stderr().lock();
-    let _ = remarks.write_all(text.as_bytes()).and_then(|()| remarks.flush());
+    let begin = open_line::OF_PROCESS.end();
+    let _ = remarks.write_all(format!("{begin}{text}").as_bytes()).and_then(|()| remarks.flush());
 }
 
 /// Writes a line to standard error.
 pub(crate) fn line(text: &str) {
-    write(&format!("{text}\n"));
+    write(&format!("{}\n", escape::text(text)));
 }
 
 /// Writes an error.
@@ -37,7 +42,7 @@ pub(crate) fn error(message: &str) {
 
 /// Writes a note.
 pub(crate) fn note(text: &str) {
-    line(&note_text(text, Stream::Err.is_coloured()));
+    write(&format!("{}\n", note_text(text, Stream::Err.is_coloured())));
 }
 
 /// Writes faults that were taken apart before.
@@ -49,7 +54,7 @@ pub(crate) fn findings_as_errors(findings: &[Finding]) {
 
 /// `note: TEXT`.
 pub(crate) fn note_text(text: &str, coloured: bool) -> String {
-    format!("{} {text}", paint("note:", style::NOTE, coloured))
+    format!("{} {}", paint("note:", style::NOTE, coloured), escape::text(text))
 }
 
 /// The faults of an error's text, in the order of files and lines; a text without faults is one by itself.
@@ -121,13 +126,14 @@ impl Finding {
     fn write(&self, text: &mut String, coloured: bool) {
         let subject = if self.subject.is_empty() { String::new() } else { format!("{}: ", self.subject) };
         let message = split_advice(&self.message);
+        let (subject, message) = (escape::text(&subject), escape::text(&message));
         let mut lines = message.lines();
         let first = lines.next().unwrap_or_default();
         text.push_str(&format!("{} {subject}{first}\n", paint("error:", style::ERROR, coloured)));
         if let (Some(file), Some(line), Some(column)) = (&self.file, self.line, self.column) {
             let margin = " ".repeat(line.to_string().len());
             let arrow = paint("-->", style::PLACE, coloured);
-            text.push_str(&format!("{margin}{arrow} {file}:{line}:{column}\n"));
+            text.push_str(&format!("{margin}{arrow} {}:{line}:{column}\n", escape::line(file)));
             text.push_str(&excerpt(file, line, column, coloured).unwrap_or_default());
         }
         for line in lines {
@@ -155,7 +161,9 @@ fn excerpt(file: &str, line: usize, column: usize, coloured: bool) -> Option<Str
         Some(quote) => from[1..].find(quote).map_or(from.len(), |end| end + 2),
         None => from.chars().take_while(|&c| is_word(c)).count(),
     };
-    let gap: String = before.chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    // Escapes make the line longer than its characters, and the caret stands under what is shown.
+    let gap: String = escape::text(before).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    let source = escape::text(&source);
     let number = paint(&line.to_string(), style::PLACE, coloured);
     let (margin, bar) = (" ".repeat(line.to_string().len()), paint("|", style::PLACE, coloured));
     let caret = paint(&"^".repeat(width.max(1)), style::ERROR, coloured);

@@ -33,72 +33,74 @@ pub(crate) struct SamplingArguments {
     #[arg(short = 'n', long = "max-tokens", value_name = "TOKENS", value_parser = clap::value_parser!(i64).range(-1..), help_heading = "Generation")]
     max_tokens: Option<i64>,
     /// Stop at this text (repeatable)
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Generation")]
+    #[arg(long, hide_short_help = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Generation")]
     stop: Vec<String>,
     /// Go on after end-of-generation tokens
-    #[arg(long, help_heading = "Generation")]
+    #[arg(long, hide_short_help = true, help_heading = "Generation")]
     ignore_eos: bool,
     /// Give the log probability of each token and of K alternatives: with --json in the answer, on a terminal as a
     /// table after it, else as JSON lines on standard error
-    #[arg(long, value_name = "K", num_args = 0..=1, default_missing_value = "0", help_heading = "Generation")]
+    #[arg(long, hide_short_help = true, value_name = "K", num_args = 0..=1, default_missing_value = "0", help_heading = "Generation")]
     logprobs: Option<usize>,
-    /// Seed: with the same model, options and prompt the same text comes again, on every machine and whatever is cached
-    /// [default: -1, a new one; --verbose prints it]
+    /// Seed of the random choices [default: -1, a new one; --verbose prints it]
+    ///
+    /// The same seed with the same model, options and prompt gives the same text, on every machine and whatever is
+    /// cached
     #[arg(long)]
     seed: Option<Seed>,
     /// Temperature; 0 takes the most likely token
     #[arg(long, visible_alias = "temperature", value_name = "T")]
     temp: Option<f32>,
     /// Keep the K most likely tokens; 0 = all
-    #[arg(long, value_name = "K")]
+    #[arg(long, hide_short_help = true, value_name = "K")]
     top_k: Option<usize>,
     /// Keep the most likely tokens that together reach P
-    #[arg(long, value_name = "P")]
+    #[arg(long, hide_short_help = true, value_name = "P")]
     top_p: Option<f32>,
     /// Keep tokens at least P times as likely as the most likely one
-    #[arg(long, value_name = "P")]
+    #[arg(long, hide_short_help = true, value_name = "P")]
     min_p: Option<f32>,
     /// Keep the locally typical tokens that together reach P
-    #[arg(long, visible_alias = "typical", value_name = "P")]
+    #[arg(long, hide_short_help = true, visible_alias = "typical", value_name = "P")]
     typical_p: Option<f32>,
     /// Penalty on tokens of the last --repeat-last-n; 1 = none
-    #[arg(long, value_name = "X")]
+    #[arg(long, hide_short_help = true, value_name = "X")]
     repeat_penalty: Option<f32>,
     /// Tokens the penalties look back; -1 = the whole context
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, hide_short_help = true, value_name = "N", allow_hyphen_values = true)]
     repeat_last_n: Option<i64>,
     /// Subtracted from the logit of tokens that occurred
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    #[arg(long, hide_short_help = true, value_name = "X", allow_hyphen_values = true)]
     presence_penalty: Option<f32>,
     /// Subtracted from the logit of tokens, times how often they occurred
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    #[arg(long, hide_short_help = true, value_name = "X", allow_hyphen_values = true)]
     frequency_penalty: Option<f32>,
     /// Strength of the DRY penalty on repeated sequences; 0 = none
-    #[arg(long, value_name = "X")]
+    #[arg(long, hide_short_help = true, value_name = "X")]
     dry_multiplier: Option<f32>,
     /// Base of the DRY penalty
-    #[arg(long, value_name = "X")]
+    #[arg(long, hide_short_help = true, value_name = "X")]
     dry_base: Option<f32>,
     /// Repeats up to this length are free
-    #[arg(long, value_name = "N")]
+    #[arg(long, hide_short_help = true, value_name = "N")]
     dry_allowed_length: Option<usize>,
     /// Tokens DRY looks back; -1 = the whole context
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, hide_short_help = true, value_name = "N", allow_hyphen_values = true)]
     dry_last_n: Option<i64>,
     /// Text at which DRY sequences end (repeatable) [default: newline : " *]
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, hide_short_help = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     dry_breaker: Vec<String>,
     /// Chance of XTC to remove the most likely tokens
-    #[arg(long, value_name = "P")]
+    #[arg(long, hide_short_help = true, value_name = "P")]
     xtc_probability: Option<f32>,
     /// Tokens at least this likely may be removed by XTC
-    #[arg(long, value_name = "P")]
+    #[arg(long, hide_short_help = true, value_name = "P")]
     xtc_threshold: Option<f32>,
     /// Add BIAS to the logit of token ID (repeatable)
-    #[arg(long, value_name = "ID=BIAS", value_parser = parse_bias, allow_hyphen_values = true)]
+    #[arg(long, hide_short_help = true, value_name = "ID=BIAS", value_parser = parse_bias, allow_hyphen_values = true)]
     logit_bias: Vec<(u32, f32)>,
     /// Let a plugin's sampler act before what drops tokens (repeatable): author/name:sampler, then =KEY=VALUE,KEY=VALUE
-    #[arg(long, value_name = "NAME[=KEY=VALUE,..]")]
+    #[arg(long, hide_short_help = true, value_name = "NAME[=KEY=VALUE,..]")]
     sampler: Vec<String>,
 }
 

@@ -16,19 +16,19 @@ pub(crate) const VARIABLE: &str = "MENAGERIE_STAGE_START";
 pub(crate) struct StageArguments {
     /// Split the model into N stages on threads of this process, each with a part of the layers; the result is the same, bit
     /// for bit
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), conflicts_with = "stage_processes", help_heading = "Stages")]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), conflicts_with = "stage_processes", help_heading = "Stages")]
     stages: Option<u16>,
     /// Split the model into N stages, each a process that reads the weights of its layers only
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Stages")]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Stages")]
     stage_processes: Option<u16>,
     /// The layers of each stage, e.g. 0-7,8-15 [default: such that the largest has as few bytes as can be]
-    #[arg(long, value_name = "FIRST-LAST", value_delimiter = ',', value_parser = layers, help_heading = "Stages")]
+    #[arg(long, hide_short_help = true, value_name = "FIRST-LAST", value_delimiter = ',', value_parser = layers, help_heading = "Stages")]
     stage_layers: Vec<Range<usize>>,
     /// Longest time that a step may take, in seconds: a stage that is stopped is noticed after it
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Stages")]
+    #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Stages")]
     stage_deadline: u64,
     /// Do not compare the stages with the whole model on a few tokens before they are used
-    #[arg(long, help_heading = "Stages")]
+    #[arg(long, hide_short_help = true, help_heading = "Stages")]
     no_stage_probe: bool,
 }
 

@@ -10,9 +10,10 @@ use std::path::PathBuf;
 /// Where a session's state is kept.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StateArgument {
-    /// Keep what the model has read in a file, and go on from there the next time: only what comes after the beginning
-    /// that the prompts have in common is computed. The file is written after each answer. A file of another model, or
-    /// opened otherwise, is refused
+    /// Keep what the model has read in a file, and continue from there the next time
+    ///
+    /// Only what comes after the common beginning of the prompts is computed. The file is written after each answer. The file of another model, or of the
+    /// same one opened with other options, is refused
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 }

@@ -31,6 +31,18 @@ impl Stream {
         }
     }
 
+    /// Columns of the terminal it goes to; `None` where it goes to none, or its width is unknown.
+    pub(crate) fn columns(self) -> Option<usize> {
+        if !self.is_terminal() {
+            return None;
+        }
+        let size = match self {
+            Self::Out => terminal_size::terminal_size_of(std::io::stdout()),
+            Self::Err => terminal_size::terminal_size_of(std::io::stderr()),
+        };
+        size.map(|(terminal_size::Width(columns), _)| usize::from(columns)).filter(|&columns| columns > 0)
+    }
+
     /// Whether colours are wanted there: `--color`, else a terminal without NO_COLOR that is not dumb.
     pub(crate) fn is_coloured(self) -> bool {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());

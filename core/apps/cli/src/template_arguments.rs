@@ -16,10 +16,10 @@ pub(crate) struct TemplateArguments {
     #[arg(long, visible_alias = "template", value_name = "FILE|NAME", help_heading = "Chat")]
     pub(crate) chat_template: Option<PathBuf>,
     /// JSON list of the tools the model may call
-    #[arg(long, value_name = "FILE", help_heading = "Chat")]
+    #[arg(long, hide_short_help = true, value_name = "FILE", help_heading = "Chat")]
     tools: Option<PathBuf>,
     /// Variable of the template (repeatable), e.g. enable_thinking=false
-    #[arg(long, value_name = "NAME=JSON", help_heading = "Chat")]
+    #[arg(long, hide_short_help = true, value_name = "NAME=JSON", help_heading = "Chat")]
     template_var: Vec<String>,
 }
 

@@ -57,23 +57,23 @@ pub(crate) struct BatchCommand {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     parallel: u32,
     /// Answers to each request that does not say, with seeds that follow each other; they share the prompt
-    #[arg(long, visible_alias = "n", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(long, hide_short_help = true, visible_alias = "n", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     answers: u32,
     /// Tokens computed at once for all requests together: no request waits longer than that for its next token [default: as
     /// --chunk]
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, hide_short_help = true, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     step_tokens: Option<u32>,
     /// Tokens that all requests together hold, in pages of 256. Each request that runs and each beginning that is kept may
     /// leave its last page partly empty, so memory is taken for 2 x --parallel - 1 pages more. A request that finds no room
     /// is computed again later [default: a context for each request, as far as half of the free memory allows]
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, hide_short_help = true, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     cache_tokens: Option<u32>,
     /// Memory in MiB for the state of requests that gave their room up, which is put back; what does not fit there is computed
     /// again [default: an eighth of the free memory]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, hide_short_help = true, value_name = "MIB")]
     aside_memory: Option<u32>,
     /// How the rows of a text become one vector, for /v1/embeddings [default: as the file says]
-    #[arg(long, value_enum, value_name = "HOW")]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "HOW")]
     pooling: Option<PoolingArgument>,
     #[command(flatten)]
     truncation: TruncationArgument,

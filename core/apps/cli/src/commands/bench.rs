@@ -45,17 +45,17 @@ pub(crate) struct BenchCommand {
     #[arg(short = 'r', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Tokens in the cache before each measurement
-    #[arg(short = 'd', long, default_value_t = 0)]
+    #[arg(hide_short_help = true, short = 'd', long, default_value_t = 0)]
     depth: usize,
     /// Measure so many sequences that share steps instead, one number or several with commas: prompts of -p tokens, then -n
     /// tokens of each, all together, as llama-batched-bench does
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["depth", "kernels"], value_parser = clap::value_parser!(u32).range(1..=1024))]
     sequences: Vec<u32>,
     /// Also measure the kernels alone: GB/s and GMAC/s per type
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     kernels: bool,
     /// How the measurements are written
-    #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
+    #[arg(long, hide_short_help = true, value_enum, default_value = "table", conflicts_with = "json")]
     format: Format,
     #[command(flatten)]
     profile: ProfileArguments,

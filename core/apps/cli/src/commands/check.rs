@@ -11,7 +11,7 @@ use crate::name_or_path::NameOrPath;
 use crate::report::{self, Finding};
 use crate::spec_reference::spec_meant;
 use crate::template_arguments::TemplateArguments;
-use crate::{interrupt, output, style};
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::pipeline::{ResolvedFile, TextPipeline};
 use menagerie::registry::Origin;
@@ -137,9 +137,8 @@ impl CheckCommand {
     }
 
     fn print(&self, found: &Found) -> Result<(), Failure> {
-        let coloured = style::Stream::Out.is_coloured();
         for note in &found.notes {
-            output::line(&report::note_text(note, coloured))?;
+            output::note(note)?;
         }
         if !found.faults.is_empty() {
             // Faults go where errors go.

@@ -120,7 +120,7 @@ impl CompareCommand {
         let threads = self.model.load_options().threads;
         let options = PerplexityOptions::default().with_threads(threads).with_cancel(interrupt::flag()?);
         let made = opened.pipeline.perplexity(chunks, against, &options, &mut |at| {
-            bar.set_message(format!("{}: {}", opened.name, scored_text::message(&at)));
+            progress::say(bar, &format!("{}: {}", opened.name, scored_text::message(&at)));
         });
         Ok(made?)
     }
@@ -142,8 +142,9 @@ impl CompareCommand {
             .with_cancel(interrupt::flag()?);
         let measured = self.prompt + self.generate > 0;
         let speed = measured.then(|| {
-            pipeline
-                .bench(&options, &mut |_| bar.set_message(format!("{}: measuring the speed", opened.name)))
+            pipeline.bench(&options, &mut |_| {
+                progress::say(bar, &format!("{}: measuring the speed", opened.name))
+            })
         });
         let speed = speed.transpose()?;
         let entries = pipeline.resolved().map(|resolved| resolved.tensors.entries()).unwrap_or_default();

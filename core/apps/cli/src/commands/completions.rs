@@ -28,6 +28,6 @@ impl CompletionsCommand {
             .ok_or_else(|| Failure::Usage(format!("there are no completions for {name}")))?;
         let mut script = Vec::new();
         shell.write_registration(candidates::VARIABLE, "menagerie", "menagerie", "menagerie", &mut script)?;
-        output::write(&String::from_utf8_lossy(&script))
+        output::data(&String::from_utf8_lossy(&script))
     }
 }

@@ -46,7 +46,7 @@ impl InspectCommand {
         let mut inspected = Inspected::open(&path)?;
         if self.template {
             let none = || Failure::about(path.display(), "it has no chat template");
-            return output::line(inspected.template.as_ref().ok_or_else(none)?);
+            return output::data_line(inspected.template.as_ref().ok_or_else(none)?);
         }
         let filtered = !self.keys.is_empty() || !self.tensors.is_empty();
         if filtered {
@@ -118,7 +118,7 @@ impl InspectCommand {
         lines.extend(inspected.license.clone().map(|license| ("license", license)));
         output::line(&self.file.to_string())?;
         for (name, value) in lines {
-            output::line(&format!("  {name:<14} {value}"))?;
+            output::value(name, &value)?;
         }
         Ok(())
     }

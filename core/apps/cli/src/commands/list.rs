@@ -1,9 +1,9 @@
 //! `list`: what can be run.
 
 use crate::failure::Failure;
+use crate::fitted_table::FittedTable;
 use crate::model_arguments::SpecArguments;
-use crate::style::Stream;
-use crate::{output, recipe_listing, report};
+use crate::{output, recipe_listing};
 use clap::{Args, ValueEnum};
 use menagerie::registry::{Entry, Origin, RecipeEntry, Registry};
 use menagerie::spec::{Heading, nearest};
@@ -150,9 +150,6 @@ fn family(id: &str, headings: &BTreeMap<&str, Heading>) -> String {
     family.to_owned()
 }
 
-/// Columns of a terminal that nobody has changed.
-pub(crate) const WIDTH: usize = 80;
-
 impl ListCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let registry = self.specs.registry()?;
@@ -174,26 +171,25 @@ impl ListCommand {
         if self.names {
             let good_recipes = recipes.iter().filter(|entry| entry.recipe().is_ok());
             let ids = good.iter().map(|one| &one.id).chain(good_recipes.map(|entry| &entry.id));
-            return output::write(&ids.map(|id| format!("{id}\n")).collect::<String>());
+            return output::data(&ids.map(|id| format!("{id}\n")).collect::<String>());
         }
         match (self.wide, good.is_empty() && !recipes.is_empty()) {
             (_, true) => {}
             (true, false) => print_wide(&good, &registry)?,
             (false, false) => narrow(&good)?,
         }
-        let coloured = Stream::Out.is_coloured();
         for one in good.iter().filter(|one| one.shadows.is_some()) {
             let replaced = one.shadows.as_ref().map(Origin::noun).unwrap_or_default();
             let note = format!("{} replaces {replaced}", one.origin);
-            output::line(&report::note_text(&note, coloured))?;
+            output::note(&note)?;
         }
         for note in listed.iter().flat_map(|one| &one.notes).chain(registry.notes()) {
-            output::line(&report::note_text(note, coloured))?;
+            output::note(note)?;
         }
         for one in faulty {
             let error = one.error.as_deref().unwrap_or_default();
             output::line(&format!("\n{} cannot be used: {}", one.id, one.origin))?;
-            output::write(&report::error_text(error, coloured))?;
+            output::error(error)?;
         }
         recipe_listing::table(&recipes, &registry)
     }
@@ -239,21 +235,17 @@ impl ListCommand {
     }
 }
 
-/// Names, what they are and what stands behind them, in 80 columns, family by family; those of files are marked.
+/// Names, what they are and what stands behind them, family by family; those of files are marked.
 fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
     let mut sorted = listed.to_vec();
     sorted.sort_by_key(|one| (&one.family, one.id != one.family, &one.id));
-    let width =
-        |text: fn(&Listed) -> &str| listed.iter().map(|one| text(one).chars().count()).max().unwrap_or(0);
     let proof = |one: &Listed| one.proved_by.clone().unwrap_or_else(|| "-".to_owned());
-    let taken = (width(|one| &one.id) + 1).max(2) + width(|one| &one.family).max(6) + 9 + 6;
-    let room = WIDTH.saturating_sub(taken);
     let row = |one: &&Listed| {
         let id = if one.from == OriginArgument::BuiltIn { one.id.clone() } else { format!("{}*", one.id) };
-        vec![id, one.family.clone(), proof(one), shortened(&one.summary, room)]
+        vec![id, one.family.clone(), proof(one), one.summary.clone()]
     };
-    let rows: Vec<Vec<String>> = sorted.iter().map(row).collect();
-    output::table(&["id", "family", "proved by", "what it is"], &rows)?;
+    let rows = sorted.iter().map(row).collect();
+    FittedTable { heads: &["id", "family", "proved by", "what it is"], rows, spared: &[1, 2] }.write()?;
     for one in sorted.iter().filter(|one| one.from != OriginArgument::BuiltIn) {
         output::line(&format!("* {}: {}", one.id, one.origin))?;
     }
@@ -288,20 +280,4 @@ fn print_wide(listed: &[&Listed], registry: &Registry) -> Result<(), Failure> {
     };
     let rows: Vec<Vec<String>> = listed.iter().map(row).collect();
     output::table(&["id", "family", "supports", "reference", "origin"], &rows)
-}
-
-/// At most `room` characters, cut between words.
-pub(crate) fn shortened(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
-        return text.to_owned();
-    }
-    let mut short = String::new();
-    for word in text.split(' ') {
-        if short.chars().count() + word.chars().count() + 4 > room {
-            break;
-        }
-        short.push_str(word);
-        short.push(' ');
-    }
-    short.trim_end().trim_end_matches([',', ':']).to_owned() + " ..."
 }

@@ -40,13 +40,13 @@ pub(crate) struct LogitsCommand {
     out: PathBuf,
     /// Write activations to a .safetensors file that `check --reference` reads: layers=A-B or layers=all, at=PLACE (l_out,
     /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
-    #[arg(long, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
+    #[arg(long, hide_short_help = true, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
     capture: Vec<OsString>,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
     /// Feed tokens from this index on one at a time through the cache
-    #[arg(long, value_name = "INDEX")]
+    #[arg(long, hide_short_help = true, value_name = "INDEX")]
     decode_from: Option<usize>,
 }
 

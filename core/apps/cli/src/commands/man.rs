@@ -5,6 +5,7 @@ use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::output;
 use clap::{Arg, ArgAction, Args, Command};
+use clap::builder::Resettable;
 use clap_mangen::Man;
 
 /// Write the manual page of menagerie or of a command
@@ -30,10 +31,15 @@ impl ManCommand {
             .clone();
         // Built commands are named `menagerie run`; a page is `menagerie-run`.
         let title = wanted.get_bin_name().unwrap_or("menagerie").replace(' ', "-");
+        // What `-h` says below its options is not for a page that has all of them.
+        let wanted = match wanted.get_after_long_help().filter(|text| !text.to_string().is_empty()) {
+            Some(_) => wanted,
+            None => wanted.after_help(Resettable::Reset).after_long_help(Resettable::Reset),
+        };
         let synopsis = synopsis(&wanted);
         let mut page = Vec::new();
         Man::new(wanted.disable_help_subcommand(true)).title(title).render(&mut page)?;
-        output::write(&with_synopsis(&String::from_utf8_lossy(&page), &synopsis))
+        output::data(&with_synopsis(&String::from_utf8_lossy(&page), &synopsis))
     }
 }
 

@@ -3,9 +3,8 @@
 use crate::failure::Failure;
 use crate::folder_plan::{self, OpenedFolder, Texts};
 use crate::model_arguments::ModelArguments;
-use crate::{interrupt, output, output_file};
+use crate::{interrupt, output, output_file, progress};
 use clap::Args;
-use indicatif::ProgressBar;
 use menagerie::assembly::HfModel;
 use menagerie::convert::Types;
 use menagerie::gguf::GgufFile;
@@ -111,7 +110,7 @@ impl MergeCommand {
 
     fn write(&self, merge: &Merge) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
-        let bar = ProgressBar::new(0);
+        let bar = progress::steps(0);
         let written = merge.write(&self.out, &mut |done, total| {
             bar.set_length(total as u64);
             bar.set_position(done as u64);

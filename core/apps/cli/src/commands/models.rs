@@ -73,7 +73,7 @@ impl ModelsCommand {
             None | Some(Action::List | Action::Available { .. }) => list(&hub, json),
             Some(Action::Path { name }) => {
                 let model = hub.find(&name)?;
-                if json { output::json(&model) } else { output::line(&path_text(&model.path)) }
+                if json { output::json(&model) } else { output::data_line(&path_text(&model.path)) }
             }
             Some(Action::Remove { name }) => remove(&hub, &name, json),
             Some(Action::Prune { dry_run }) => prune(&hub, dry_run, json),

@@ -39,6 +39,6 @@ impl PullCommand {
                 || Failure::about(path_text(&path), "was fetched, but is not among the installed models");
             return output::json(&installed.ok_or_else(none)?);
         }
-        output::line(&path_text(&path))
+        output::data_line(&path_text(&path))
     }
 }

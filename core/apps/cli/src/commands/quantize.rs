@@ -5,9 +5,8 @@ use crate::folder_plan::{FolderPlan, Texts};
 use crate::model_arguments::SpecArguments;
 use crate::model_meant::ModelMeant;
 use crate::name_or_path::NameOrPath;
-use crate::{folder_plan, interrupt, output, output_file, report};
+use crate::{folder_plan, interrupt, output, output_file, progress, report};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::convert::Types;
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, path_text};
 use menagerie::kernels::Cpu;
@@ -40,19 +39,19 @@ pub(crate) struct QuantizeCommand {
     #[arg(long)]
     pure: bool,
     /// Type of the head
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
+    #[arg(long, hide_short_help = true, value_name = "TYPE", value_parser = tensor_type)]
     output_tensor_type: Option<GgmlType>,
     /// Type of the token embedding
-    #[arg(long, value_name = "TYPE", value_parser = tensor_type)]
+    #[arg(long, hide_short_help = true, value_name = "TYPE", value_parser = tensor_type)]
     token_embedding_type: Option<GgmlType>,
     /// Type of the tensors of a role (ffn_down) or of one tensor (blk.0.ffn_down.weight); repeatable, the first that fits
-    #[arg(long, value_name = "ROLE=TYPE", value_parser = role_type)]
+    #[arg(long, hide_short_help = true, value_name = "ROLE=TYPE", value_parser = role_type)]
     tensor_type: Vec<(String, GgmlType)>,
     /// Round weights again that were rounded before
     #[arg(long)]
     allow_requantize: bool,
     /// Of a folder: read it although nothing reads this name of config.json (repeatable, no wildcard)
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, hide_short_help = true, value_name = "KEY")]
     accept_unread: Vec<String>,
     /// Only say what each tensor would get
     #[arg(long)]
@@ -148,15 +147,11 @@ impl QuantizeCommand {
     fn write(&self, job: &FileQuantiser) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let cpu = Cpu::new(self.threads.map(|threads| threads as usize))?;
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let form = "{msg}  {wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}";
-        if let Ok(style) = ProgressStyle::with_template(form) {
-            bar.set_style(style);
-        }
+        let bar = progress::bytes(None, 0);
         let written = job.write(&self.out, &cpu, &mut |at| {
             bar.set_length(at.total);
             bar.set_position(at.done);
-            bar.set_message(at.tensor.to_owned());
+            progress::say(&bar, at.tensor);
             if cancel.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         bar.finish_and_clear();

@@ -57,7 +57,7 @@ impl RenderCommand {
         };
         note_without_effect(&given, &|given| template.render(&messages, &options(given)).ok());
         match template.render(&messages, &options(&given)) {
-            Ok(prompt) => output::write(&prompt),
+            Ok(prompt) => output::data(&prompt),
             Err(error) => Err(match messages.iter().position(has_no_content) {
                 Some(index) => {
                     Failure::Failed(format!("{}: the template needs it: {error}", no_content(index).said()))

@@ -2,6 +2,7 @@
 
 use crate::answer;
 use crate::commands::chat::ChatCommand;
+use crate::echo::EchoOff;
 use crate::failure::Failure;
 use crate::hook_arguments::HookArguments;
 use crate::metrics_argument::MetricsArgument;
@@ -132,6 +133,7 @@ impl RunCommand {
         asked: Asked,
         cancel: Arc<AtomicBool>,
     ) -> Result<(Outcome, Result<(), Failure>), Failure> {
+        let _quiet = EchoOff::begin();
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
         let streams = Streams::of_process(&mut out, &mut remarks);
         let limit_noted = streams.watched;

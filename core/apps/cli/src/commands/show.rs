@@ -11,9 +11,7 @@ use crate::name_or_path::NameOrPath;
 use crate::output::{self, bytes as readable_bytes};
 use crate::plugin_parts;
 use crate::recipe_listing;
-use crate::report;
 use crate::spec_reference::spec_meant;
-use crate::style::Stream;
 use clap::Args;
 use menagerie::assembly::{Assembly, open_model};
 use menagerie::model::Compute;
@@ -35,10 +33,10 @@ pub(crate) struct ShowCommand {
     /// Id of an architecture, a spec's file, a model, a recipe or an adapter
     what: NameOrPath,
     /// Load although nothing reads this metadata key (repeatable)
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, hide_short_help = true, value_name = "KEY")]
     accept_unread: Vec<String>,
     /// Set a key of the model over the file's (repeatable)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = key_setting)]
+    #[arg(long, hide_short_help = true, value_name = "KEY=VALUE", value_parser = key_setting)]
     set: Vec<(String, KeyValue)>,
     /// List every resolved value and where it came from, notes on where implementations differ, types, and memory by context
     #[arg(long)]
@@ -123,14 +121,14 @@ impl ShowCommand {
             None => output::line(&resolved.file_name())?,
         }
         for (name, value) in summary {
-            output::line(&format!("  {name:<14} {value}"))?;
+            output::value(name, &value)?;
         }
         if !plugin_parts::parts_of(resolved.config()).is_empty() {
             let note = "plugins compute on the CPU: on another --device their rows are read back and taken in again at every step";
-            output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
+            output::note(note)?;
         }
         for notice in resolved.notices() {
-            output::line(&report::note_text(&notice.to_string(), Stream::Out.is_coloured()))?;
+            output::note(&notice.to_string())?;
         }
         if self.values || self.all {
             values_and_types(&resolved, &assembly)?;
@@ -170,7 +168,8 @@ pub(crate) fn print_architecture(entry: &Entry, merged: bool, as_json: bool) -> 
         }
     }
     let merged = merged.then(|| spec.merged());
-    output::line(&format!("\n{}", merged.as_deref().unwrap_or(entry.text()).trim_end()))
+    output::line("")?;
+    output::data_line(merged.as_deref().unwrap_or(entry.text()).trim_end())
 }
 
 fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {

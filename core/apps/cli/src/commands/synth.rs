@@ -4,9 +4,8 @@ use crate::failure::Failure;
 use crate::model_arguments::SpecArguments;
 use crate::name_or_path::NameOrPath;
 use crate::spec_reference::spec_needed;
-use crate::{interrupt, output, output_file};
+use crate::{interrupt, output, output_file, progress};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use menagerie::spec::KeyValue;
 use menagerie::synth::{Quantisation, SynthError, Synthesis};
 use serde_json::json;
@@ -75,12 +74,7 @@ impl SynthCommand {
         let quantisation = Quantisation::parse(&self.quant)?;
         let synthesis =
             Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantisation, seed: self.seed };
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template(
-            "{wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}",
-        ) {
-            bar.set_style(style);
-        }
+        let bar = progress::bytes(None, 0);
         let written = menagerie::synth::write(&synthesis, out, &mut |done, total| {
             bar.set_length(total);
             bar.set_position(done);

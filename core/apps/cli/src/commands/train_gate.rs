@@ -40,13 +40,13 @@ pub(crate) struct TrainGateCommand {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
     /// Prompts of a step
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
     /// Rate of Adam
-    #[arg(long, value_name = "X", default_value_t = 1e-3)]
+    #[arg(long, hide_short_help = true, value_name = "X", default_value_t = 1e-3)]
     learning_rate: f64,
     /// Order of the prompts: the same one gives the same gates
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 0)]
     gate_seed: u64,
     /// Take prompts as they are, without the chat template
     #[arg(long)]

@@ -128,6 +128,24 @@ fn ctrl_c_ends_a_download_and_keeps_it() {
     }
 }
 
+/// U18: a pipe learns once what is fetched, and of each stall why nothing came.
+#[test]
+fn a_stalled_download_says_why() {
+    let (home, server) = (tempfile::tempdir().unwrap(), hello());
+    server.mishap(Mishap::Stall(2));
+    server.mishap(Mishap::Stall(1));
+    let mut command = command(home.path(), &server.address, &["pull", "org/repo"]);
+    let call = call({
+        command.env("HF_HUB_DOWNLOAD_TIMEOUT", "1");
+        command
+    });
+    assert_eq!(call.code, Some(0), "{call:?}");
+    let count = |words: &str| call.err.matches(words).count();
+    assert_eq!(count("fetching "), 1, "{}", call.err);
+    assert_eq!(count("the server sent nothing for 1 s; trying again"), 2, "{}", call.err);
+    assert!(call.err.contains("(2 B are here)") && call.err.contains("(3 B are here)"), "{}", call.err);
+}
+
 /// A33 between processes.
 #[test]
 fn processes_wait_for_each_other_and_say_so() {

@@ -17,6 +17,7 @@ mod fingerprints;
 mod guide;
 mod half_prompts;
 mod hooks;
+mod hostile;
 #[cfg(feature = "hub")]
 mod hub;
 mod inspects;
@@ -39,6 +40,7 @@ mod quality;
 mod raw_paths;
 mod recipe_files;
 mod recipes;
+mod short_help;
 mod signals;
 mod spec_commands;
 mod specs;

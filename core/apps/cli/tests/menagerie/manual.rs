@@ -21,6 +21,8 @@ fn the_manual_is_a_page_for_man() {
     let run = page(home.path(), &["run"]);
     assert!(run.contains(".TH menagerie\\-run") || run.contains(".TH menagerie-run"), "{run}");
     assert!(run.contains("top\\-p"), "{run}");
+    // What is below the options of `-h` is no part of a page.
+    assert!(!run.contains("EXTRA") && !run.contains("lists all options"), "{run}");
     assert!(menagerie(home.path(), &["version"]).good().contains("kernels here"));
 }
 

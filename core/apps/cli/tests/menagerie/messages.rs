@@ -119,7 +119,7 @@ fn help_of_the_seed_says_what_holds() {
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             help.contains(
-                "with the same model, options and prompt the same text comes again, on every machine"
+                "with the same model, options and prompt gives the same text, on every machine"
             ),
             "{help}"
         );

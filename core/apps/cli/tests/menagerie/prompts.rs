@@ -147,3 +147,26 @@ fn tokens_that_are_parts_of_characters_show_their_bytes() {
     menagerie(home.path(), &["logits", model, "--tokens", "1,2", "--out", "p", "--decode-from", "7"])
         .refused_with(&["--decode-from 7"]);
 }
+
+/// U34: an answer that ends within hidden reasoning is explained, to programs as well.
+#[test]
+fn an_empty_answer_is_explained() {
+    let home = tempfile::tempdir().unwrap();
+    let template = "{{ messages[0].content }}{% if add_generation_prompt %}<think>\n{% endif %}";
+    let model = super::Changed::of("base/llama/model-f32.gguf")
+        .set("tokenizer.chat_template", template)
+        .write(home.path());
+    let options = ["--temp", "0", "--ignore-eos", "-n", "5", "--reasoning", "hide"];
+    let call = menagerie(home.path(), &[&["run", &model, "hi"][..], &options].concat());
+    assert_eq!((call.code, call.out.trim()), (Some(0), ""), "{call:?}");
+    assert!(
+        call.err.contains(
+            "note: the answer is empty: the number of tokens asked for (-n) was reached within the reasoning"
+        ),
+        "{call:?}"
+    );
+    let json = menagerie(home.path(), &[&["run", &model, "hi", "--json"][..], &options].concat()).good();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["text"], &json["stop"]["reason"]), (&"".into(), &"max-tokens".into()), "{json}");
+    assert!(!json["reasoning"].as_str().unwrap().is_empty(), "{json}");
+}

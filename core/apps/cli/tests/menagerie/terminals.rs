@@ -1,7 +1,8 @@
 //! What is typed and seen on a terminal.
 
-use super::chat_model;
+use super::hostile::{acts, escaping};
 use super::signals::{ended, endless};
+use super::{chat_model, menagerie};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,9 +17,18 @@ struct Terminal {
 
 impl Terminal {
     fn start(home: &Path, arguments: &str) -> Self {
-        let line = format!("stty -echo; exec {} {arguments}", env!("CARGO_BIN_EXE_menagerie"));
+        Self::start_line(home, &format!("stty -echo; exec {} {arguments}", env!("CARGO_BIN_EXE_menagerie")))
+    }
+
+    /// A terminal of so many columns that shows what is typed; a word of the shell line stands for the program.
+    fn start_wide(home: &Path, columns: usize, line: &str) -> Self {
+        let line = line.replace("MENAGERIE", env!("CARGO_BIN_EXE_menagerie"));
+        Self::start_line(home, &format!("stty echo cols {columns} rows 24; {line}"))
+    }
+
+    fn start_line(home: &Path, line: &str) -> Self {
         let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        command.args(["--quiet", "--return", "--command", line, "/dev/null"]);
         command.current_dir(home).env("HOME", home).env("SHELL", "/bin/sh").env("TERM", "xterm");
         command.env_remove("NO_COLOR").env("HF_HUB_OFFLINE", "1");
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
@@ -45,6 +55,15 @@ impl Terminal {
                 self.text.push_str(&String::from_utf8_lossy(&bytes));
             }
         }
+    }
+
+    /// Everything that is seen until the program ends, and its exit code.
+    fn read_to_end(&mut self) -> (Option<i32>, &str) {
+        let code = ended(&mut self.child);
+        while let Ok(bytes) = self.seen.recv_timeout(Duration::from_secs(2)) {
+            self.text.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (code, &self.text)
     }
 
     fn type_in(&mut self, text: &str) {
@@ -152,4 +171,157 @@ fn further_lines_have_a_prompt() {
     assert_eq!(said(home.path()), ["one\ntwo", "three \nfour"]);
     terminal.type_in("/exit\r");
     assert_eq!(ended(&mut terminal.child), Some(0));
+}
+
+/// What a terminal shows in the end: lines, carriage returns, and sequences that move up or clear a line.
+fn screen(text: &str) -> Vec<String> {
+    let (mut rows, mut row, mut column) = (vec![String::new()], 0usize, 0usize);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\r' => column = 0,
+            '\n' => row += 1,
+            '\u{1b}' if rest.peek() == Some(&'[') => {
+                let sequence: Vec<char> = rest.by_ref().skip(1).take(1).collect();
+                let mut sequence: String = sequence.into_iter().collect();
+                while !sequence.ends_with(|c: char| c.is_ascii_alphabetic()) {
+                    let Some(next) = rest.next() else { break };
+                    sequence.push(next);
+                }
+                match sequence.split_at(sequence.len().saturating_sub(1)) {
+                    (count, "A") => row = row.saturating_sub(count.parse().unwrap_or(1)),
+                    ("2", "K") => rows[row].clear(),
+                    (_, "K") => rows[row] = rows[row].chars().take(column).collect(),
+                    _ => {}
+                }
+            }
+            c => {
+                let mut cells: Vec<char> = rows[row].chars().collect();
+                cells.resize(cells.len().max(column + 1), ' ');
+                cells[column] = c;
+                rows[row] = cells.into_iter().collect();
+                column += 1;
+            }
+        }
+        rows.resize(rows.len().max(row + 1), String::new());
+    }
+    rows
+}
+
+/// F3: generated text is escaped, and so is a template on its way to a terminal.
+#[test]
+fn a_terminal_is_not_acted_on() {
+    let home = tempfile::tempdir().unwrap();
+    let (model, bias) = escaping(home.path());
+    let line = format!("exec MENAGERIE run {model} hi -n 3 --temp 0 --logit-bias {bias} --color never");
+    let mut terminal = Terminal::start_wide(home.path(), 80, &line);
+    terminal.wait_for("\\u{1b}\\u{1b}\\u{1b}");
+    let (code, text) = terminal.read_to_end();
+    assert_eq!(code, Some(0), "{text}");
+    // The bar that says how much of a prompt is read has sequences of its own, and is not drawn for a short one.
+    let answer = text.split("\\u{1b}").last().unwrap();
+    assert!(!answer.replace('\r', "").contains(acts), "{answer:?}");
+    let template = "{{ messages[0].content }}\u{1b}[2J\u{202e}";
+    let model = super::Changed::of("base/llama/model-f32.gguf")
+        .set("tokenizer.chat_template", template)
+        .write(home.path());
+    let mut terminal =
+        Terminal::start_wide(home.path(), 80, &format!("exec MENAGERIE inspect {model} --template"));
+    let (_, text) = terminal.read_to_end();
+    assert_eq!(text.trim_end(), "{{ messages[0].content }}\\u{1b}[2J\\u{202e}");
+}
+
+/// P24: no generated word is broken at the edge, and a pipe gets the same words.
+#[test]
+fn generated_words_are_whole_on_a_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let tokens = menagerie(home.path(), &["tokenize", &model, "the quick brown fox", "--json"]).good();
+    let tokens: serde_json::Value = serde_json::from_str(&tokens).unwrap();
+    let ids = tokens["tokens"].as_array().unwrap().iter().map(|token| token["id"].as_u64().unwrap());
+    let biases: Vec<String> = ids.map(|id| format!("--logit-bias {id}=1000")).collect();
+    let options = format!("run {model} --raw hi -n 120 --temp 1 --seed 3 -t 1 {}", biases.join(" "));
+    let piped = menagerie(home.path(), &options.split(' ').collect::<Vec<_>>()).good();
+    assert!(
+        piped.lines().next().unwrap().len() > 80 && piped.split_whitespace().all(|word| word.len() < 50),
+        "{piped}"
+    );
+    let mut terminal =
+        Terminal::start_wide(home.path(), 50, &format!("exec MENAGERIE {options} --color never"));
+    let (code, text) = terminal.read_to_end();
+    assert_eq!(code, Some(0), "{text}");
+    let seen = screen(text).join("\n");
+    let seen = seen.split("note: ").next().unwrap();
+    assert!(seen.lines().count() > 3 && seen.lines().all(|line| line.len() <= 50), "{seen}");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(seen), words(&piped));
+}
+
+/// P24: what is typed ahead does not stand in the answer; it is what the next line begins with.
+#[test]
+fn what_is_typed_ahead_is_not_echoed_into_the_answer() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let line = format!("exec MENAGERIE chat {model} -n 14000 -c 16384 --temp 0 -t 1 --ignore-eos");
+    let mut terminal = Terminal::start_wide(home.path(), 80, &line);
+    terminal.wait_for("> ");
+    terminal.type_in("hello\r");
+    std::thread::sleep(Duration::from_millis(400));
+    terminal.type_in("zebra");
+    terminal.wait_for("zebra");
+    // Each line that is read begins with the sequence that brackets pasted text.
+    let (answered, typed) = terminal.text.rsplit_once("\u{1b}[?2004h").unwrap();
+    assert!(!answered.contains("zebra") && typed.contains("zebra"), "{}", terminal.text);
+    terminal.type_in("\x15/exit\r");
+    assert_eq!(ended(&mut terminal.child), Some(0));
+}
+
+/// P24: however the program is left while an answer is written, the terminal shows again what is typed.
+#[test]
+fn the_echo_comes_back() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    for interrupts in ["", "\x03", "\x03\x03"] {
+        let tokens = if interrupts.is_empty() { 50 } else { 50_000 };
+        let line = format!(
+            "trap : INT; MENAGERIE run {model} hi -n {tokens} -c 60000 --temp 0 -t 1 --ignore-eos; stty -a; echo end"
+        );
+        let mut terminal = Terminal::start_wide(home.path(), 80, &line);
+        if !interrupts.is_empty() {
+            std::thread::sleep(Duration::from_millis(1500));
+            terminal.type_in(interrupts);
+        }
+        terminal.wait_for("rows 24");
+        let (_, text) = terminal.read_to_end();
+        let settings = text.rsplit_once("rows 24").unwrap().1;
+        assert!(settings.split_whitespace().any(|word| word == "echo"), "{interrupts:?}: {settings}");
+    }
+}
+
+/// U26: Ctrl-C leaves nothing of a bar.
+#[test]
+fn a_bar_that_is_interrupted_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let line = format!("exec MENAGERIE bench {model} -p 512 -n 4000 -c 8192 -r 100 -t 1");
+    let mut terminal = Terminal::start_wide(home.path(), 60, &line);
+    terminal.wait_for("prompt of 512");
+    terminal.type_in("\x03");
+    let (code, text) = terminal.read_to_end();
+    assert_eq!(code, Some(130), "{text}");
+    let left = screen(text).join("\n");
+    assert!(!left.contains("prompt of") && !left.contains("warming"), "{left}");
+}
+
+/// A41: `list` is as wide as the terminal.
+#[test]
+fn a_list_fits_the_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    for columns in [50, 100, 180] {
+        let mut terminal = Terminal::start_wide(home.path(), columns, "exec MENAGERIE list");
+        let (code, text) = terminal.read_to_end();
+        assert_eq!(code, Some(0), "{text}");
+        let widest = text.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+        assert!(widest <= columns && widest + 15 > columns, "{columns}: {widest}\n{text}");
+    }
 }

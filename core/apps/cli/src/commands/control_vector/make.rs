@@ -2,9 +2,8 @@
 
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
-use crate::{interrupt, output, output_file, prompt};
+use crate::{interrupt, output, output_file, progress, prompt};
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
 use menagerie::pipeline::{
     ChatMessage, DirectionMethod, PromptPair, RenderOptions, TextPipeline, make_control_vector,
 };
@@ -82,7 +81,7 @@ impl MakeCommand {
         };
         let cancel = interrupt::flag()?;
         let layers = pipeline.engine().model.shape().n_layers.saturating_sub(1);
-        let bar = ProgressBar::new((pairs.len() + layers) as u64);
+        let bar = progress::steps((pairs.len() + layers) as u64);
         let made =
             make_control_vector(&pipeline, &pairs, (padding, method), Some(&cancel), &mut || bar.inc(1));
         bar.finish_and_clear();

@@ -1,9 +1,8 @@
 //! `plugin list`: what is loaded, and what is refused.
 
 use crate::failure::Failure;
+use crate::output;
 use crate::plugin_arguments::{PluginArguments, lock};
-use crate::report;
-use crate::{output, style::Stream};
 use clap::Args;
 use menagerie::gguf::path_text;
 use menagerie::plugin_host::{Location, Lock, Plugin, PluginError, plugins};
@@ -32,10 +31,7 @@ impl ListCommand {
         for plugin in plugins() {
             page(plugin, &lock)?;
         }
-        let coloured = Stream::Out.is_coloured();
-        refused.iter().try_for_each(|error| {
-            output::line(&report::note_text(&format!("{error}; it is not loaded"), coloured))
-        })
+        refused.iter().try_for_each(|error| output::note(&format!("{error}; it is not loaded")))
     }
 }
 

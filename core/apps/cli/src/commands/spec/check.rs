@@ -6,7 +6,6 @@ use crate::model_arguments::SpecArguments;
 use crate::name_or_path::NameOrPath;
 use crate::report::{self, Finding};
 use crate::spec_reference::{SpecMeant, spec_needed};
-use crate::style::Stream;
 use crate::tiny_run::{TinyRun, tiny_run};
 use crate::{interrupt, output};
 use clap::Args;
@@ -90,7 +89,7 @@ pub(crate) fn check(
         return if good { Ok(()) } else { Err(Failure::Reported) };
     }
     for note in &notes {
-        output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
+        output::note(note)?;
     }
     if !faults.is_empty() {
         report::findings_as_errors(&faults);

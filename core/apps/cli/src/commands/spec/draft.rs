@@ -68,7 +68,7 @@ impl NewCommand {
         }
         match &self.out {
             Some(out) => self.write(out, &id, &draft, &path)?,
-            None => output::write(&draft.text)?,
+            None => output::data(&draft.text)?,
         }
         summary(&draft);
         Ok(())
