@@ -154,17 +154,17 @@ impl menagerie::hub::Progress for Bar {
 mod tests {
     use super::*;
 
-    /// P10: 40 MB were there, and 1 MB came in a fifth of a second or more: at most 5 MB in a second.
+    /// P10: 40 MB were there, and 1 MB came in half a second or more: at most 2 MB in a second.
     #[test]
     fn what_an_earlier_call_fetched_does_not_count_for_the_rate() {
         for bar in [bytes(Some(50_000_000), 40_000_000), lines(50_000_000, 40_000_000)] {
             for _ in 0..10 {
-                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(Duration::from_millis(60));
                 bar.inc(100_000);
             }
-            std::thread::sleep(Duration::from_millis(20));
-            assert!(bar.per_sec() > 1000.0 && bar.per_sec() < 5_500_000.0, "{}", bar.per_sec());
-            assert!(bar.eta() > Duration::from_millis(1500), "{:?}", bar.eta());
+            std::thread::sleep(Duration::from_millis(60));
+            assert!(bar.per_sec() > 1000.0 && bar.per_sec() < 2_500_000.0, "{}", bar.per_sec());
+            assert!(bar.eta() > Duration::from_millis(3500), "{:?}", bar.eta());
         }
     }
 

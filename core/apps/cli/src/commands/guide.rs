@@ -78,7 +78,7 @@ impl GuideCommand {
             Some(page) if self.json => {
                 output::json(&json!({ "topic": page.topic, "title": page.title(), "text": page.text }))
             }
-            Some(page) => output::write(page.text),
+            Some(page) => output::data(page.text),
             None if self.json => {
                 let pages: Vec<_> =
                     PAGES.iter().map(|page| json!({ "topic": page.topic, "title": page.title() })).collect();

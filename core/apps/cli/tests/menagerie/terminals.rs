@@ -48,9 +48,14 @@ impl Terminal {
 
     /// Waits until this is seen.
     fn wait_for(&mut self, words: &str) {
+        self.wait_until(words, |text| text.contains(words));
+    }
+
+    /// Waits until what is seen is enough.
+    fn wait_until(&mut self, what: &str, is_seen: impl Fn(&str) -> bool) {
         let asked = Instant::now();
-        while !self.text.contains(words) {
-            assert!(asked.elapsed() < Duration::from_secs(60), "`{words}` is not in:\n{}", self.text);
+        while !is_seen(&self.text) {
+            assert!(asked.elapsed() < Duration::from_secs(60), "`{what}` is not in:\n{}", self.text);
             if let Ok(bytes) = self.seen.recv_timeout(Duration::from_millis(100)) {
                 self.text.push_str(&String::from_utf8_lossy(&bytes));
             }
@@ -262,11 +267,13 @@ fn generated_words_are_whole_on_a_terminal() {
 fn what_is_typed_ahead_is_not_echoed_into_the_answer() {
     let home = tempfile::tempdir().unwrap();
     let model = chat_model(home.path());
-    let line = format!("exec MENAGERIE chat {model} -n 14000 -c 16384 --temp 0 -t 1 --ignore-eos");
+    let line = format!("exec MENAGERIE chat {model} -n 1500 -c 4096 --temp 0 -t 1 --ignore-eos");
     let mut terminal = Terminal::start_wide(home.path(), 80, &line);
     terminal.wait_for("> ");
     terminal.type_in("hello\r");
-    std::thread::sleep(Duration::from_millis(400));
+    // The answer has begun, and most of it is still to come.
+    let begun = |text: &str| text.split_once("hello").is_some_and(|(_, answer)| answer.len() > 150);
+    terminal.wait_until("the beginning of an answer", begun);
     terminal.type_in("zebra");
     terminal.wait_for("zebra");
     // Each line that is read begins with the sequence that brackets pasted text.
