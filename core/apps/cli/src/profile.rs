@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output_file::{self, OutputFile};
-use crate::report;
+use crate::{escape, report};
 use menagerie::model::{SpanSum, StageTrace, Trace};
 use menagerie::pipeline::{
     LayerProfile, PhaseProfile, PipelineHooks, PipelineLifecycle, RequestSpans, TextPipeline, trace_lanes,
@@ -51,7 +51,7 @@ impl Profiling {
         for (decodes, what) in [(false, "prompt"), (true, "generation")] {
             let phase = PhaseProfile::of(&self.trace, &stages, layers, decodes);
             if phase.steps > 0 {
-                report::write(&table(&phase, what, &stages));
+                report::write(&escape::text(&table(&phase, what, &stages)));
             }
         }
         let Some(target) = &self.target else { return Ok(()) };

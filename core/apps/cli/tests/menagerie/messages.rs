@@ -118,9 +118,7 @@ fn help_of_the_seed_says_what_holds() {
         let help = menagerie(home.path(), &[command, "--help"]).good();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            help.contains(
-                "with the same model, options and prompt gives the same text, on every machine"
-            ),
+            help.contains("with the same model, options and prompt gives the same text, on every machine"),
             "{help}"
         );
     }
