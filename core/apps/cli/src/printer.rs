@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// What a terminal of 20 columns shows of these events; `None` where the generation fails after them.
-    fn on_screen(events: &[Event<'_>], reason: Option<StopReason>) -> String {
+    fn on_screen(events: &[Event], reason: Option<StopReason>) -> String {
         let (screen, line) = (Screen::default(), OpenLine::default());
         let (mut out, mut remarks) = (screen.clone(), screen.clone());
         let streams = Streams {
@@ -359,9 +359,13 @@ mod tests {
     /// U11: the last word that came is shown, and what is said about the answer does not continue its line.
     #[test]
     fn notes_and_errors_begin_on_a_line_of_their_own() {
-        let begun = [Event::Text("The Zha"), Event::Text("'th")];
+        let begun = [Event::Text("The Zha".to_owned()), Event::Text("'th".to_owned())];
         assert_eq!(on_screen(&begun, None), "The Zha'th\nerror: gone\n");
-        let noted = [Event::Text("one tw"), Event::Notice("left out"), Event::Text("o three")];
+        let noted = [
+            Event::Text("one tw".to_owned()),
+            Event::Notice("left out".to_owned()),
+            Event::Text("o three".to_owned()),
+        ];
         let end = Some(StopReason::EndOfGeneration(2));
         assert_eq!(on_screen(&noted, end), "one\nnote: left out\ntwo three\n");
     }
@@ -369,11 +373,19 @@ mod tests {
     /// P24, F3: whole words and no control characters, wherever tokens end; a column that a note freed is used.
     #[test]
     fn a_terminal_gets_whole_words_that_do_not_act_on_it() {
-        let text = [Event::Text("A quick brown fox ju"), Event::Text("mps \u{1b}"), Event::Text("[2J")];
+        let text = [
+            Event::Text("A quick brown fox ju".to_owned()),
+            Event::Text("mps \u{1b}".to_owned()),
+            Event::Text("[2J".to_owned()),
+        ];
         let end = Some(StopReason::EndOfGeneration(2));
         assert_eq!(on_screen(&text, end.clone()), "A quick brown fox\njumps \\u{1b}[2J\n");
-        let pieces =
-            [Event::Reasoning("hm"), Event::Text("yes"), Event::Reasoning("no"), Event::Text("well")];
+        let pieces = [
+            Event::Reasoning("hm".to_owned()),
+            Event::Text("yes".to_owned()),
+            Event::Reasoning("no".to_owned()),
+            Event::Text("well".to_owned()),
+        ];
         let expected = "[reasoning]\nhm\n[answer]\nyes\n[reasoning]\nno\n[answer]\nwell\n";
         assert_eq!(on_screen(&pieces, end), expected);
     }
@@ -382,7 +394,10 @@ mod tests {
     fn a_pipe_gets_the_text_as_it_is() {
         let text = "a\u{1b}[2J and a line that is longer than any terminal has columns \u{202e}x";
         let end = StopReason::EndOfGeneration(2);
-        assert_eq!(shown(Reasoning::Hide, false, &[Event::Text(text)], end).0, format!("{text}\n"));
+        assert_eq!(
+            shown(Reasoning::Hide, false, &[Event::Text(text.to_owned())], end).0,
+            format!("{text}\n")
+        );
     }
 
     /// U34.

@@ -4,8 +4,8 @@ use crate::arguments;
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::output;
-use clap::{Arg, ArgAction, Args, Command};
 use clap::builder::Resettable;
+use clap::{Arg, ArgAction, Args, Command};
 use clap_mangen::Man;
 
 /// Write the manual page of menagerie or of a command
