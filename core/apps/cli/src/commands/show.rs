@@ -181,7 +181,7 @@ fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), 
     values(&facts.iter().collect::<Vec<_>>())?;
     let keys = resolved.file.keys(&resolved.spec)?;
     for note in resolved.spec.notes_about(&|key| keys.get(key).is_some()) {
-        output::line(&report::note_text(note, Stream::Out.is_coloured()))?;
+        output::note(note)?;
     }
     output::line("\ntypes")?;
     let row = |(kind, (count, bytes)): (&String, &(usize, u64))| {

@@ -25,7 +25,7 @@ fn evenly_sampled(size: u64) -> Vec<Range<u64>> {
 
 /// A copy of a model with every norm that an even sampling misses multiplied by 1.6.
 fn with_other_norms(model: &Path) -> PathBuf {
-    let file = GgufFile::open(model, &OpenOptions { mmap: false }).unwrap();
+    let file = GgufFile::open(model, &OpenOptions::default().with_mmap(false)).unwrap();
     let mut bytes = std::fs::read(model).unwrap();
     let sampled = evenly_sampled(bytes.len() as u64);
     let norms: Vec<Range<u64>> = file
