@@ -119,9 +119,14 @@ fn enums_of_errors_and_events_may_grow() {
 
 /// Functions of a file that are public, with the methods of its types.
 fn functions(items: &[syn::Item]) -> Vec<&syn::Signature> {
-    let of = |item| match item {
-        &syn::Item::Fn(ref function) if is_public(&function.vis) => vec![&function.sig],
-        &syn::Item::Impl(ref block) if block.trait_.is_none() => {
+    items.iter().flat_map(signatures).collect()
+}
+
+/// The public functions of one item.
+fn signatures(item: &syn::Item) -> Vec<&syn::Signature> {
+    match item {
+        syn::Item::Fn(function) if is_public(&function.vis) => vec![&function.sig],
+        syn::Item::Impl(block) if block.trait_.is_none() => {
             let methods = block.items.iter().filter_map(|inner| match inner {
                 syn::ImplItem::Fn(method) if is_public(&method.vis) => Some(&method.sig),
                 _ => None,
@@ -129,8 +134,7 @@ fn functions(items: &[syn::Item]) -> Vec<&syn::Signature> {
             methods.collect()
         }
         _ => Vec::new(),
-    };
-    items.iter().flat_map(of).collect()
+    }
 }
 
 /// Whether a type is a path with this last name.

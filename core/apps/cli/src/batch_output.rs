@@ -229,11 +229,14 @@ fn read_done(file: &mut File, name: &str) -> Result<HashMap<String, LineResult>,
     Ok(done)
 }
 
+/// Takes a line of a file of results with its newline, its id and what it says.
+type TakeResult<'a> = dyn FnMut(&[u8], String, LineResult) -> Result<(), Failure> + 'a;
+
 /// Hands over each whole line of a file of results, its newline included, with its id; gives the bytes of them all.
 pub(crate) fn each_result(
     mut reader: impl BufRead,
     name: &str,
-    take: &mut dyn FnMut(&[u8], String, LineResult) -> Result<(), Failure>,
+    take: &mut TakeResult<'_>,
 ) -> Result<u64, Failure> {
     let (mut whole, mut number, mut line) = (0u64, 0, Vec::new());
     while reader.read_until(b'\n', &mut line).map_err(|error| Failure::about(name, error))? > 0 {

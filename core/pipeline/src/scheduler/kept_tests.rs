@@ -19,6 +19,7 @@ fn keeping() -> Scheduler {
         compute: FakeModel::compute(),
         kv_type: KvType::F32,
         context: 512,
+        learned_positions: None,
         chunk: 64,
         guard: None,
         adapters: None,

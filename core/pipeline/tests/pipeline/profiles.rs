@@ -35,7 +35,7 @@ fn every_norm_of_the_blocks_is_counted() {
     // With norms beside the feed-forward, after a branch, between two runs of the blocks, shared by two branches.
     let (mut beside, mut after, mut between) = (0, 0, 0);
     for name in ["arctic", "command-r", "gemma4-moe", "grok", "grok-2", "hrm_text", "nanbeige", "talkie"] {
-        let mut pipeline = TextPipeline::open(&zoo.join(name).join("model-f16.gguf"), &options()).unwrap();
+        let mut pipeline = TextPipeline::open(zoo.join(name).join("model-f16.gguf"), &options()).unwrap();
         let trace = Arc::new(Trace::new(10_000));
         pipeline.hooks_mut().trace = Some(Arc::clone(&trace));
         pipeline.logits(&[1, 2, 3], &LogitsOptions::default()).unwrap();

@@ -376,7 +376,7 @@ fn a_count_of_key_heads_that_a_class_does_not_have_is_not_believed() {
             continue;
         }
         let (with, without) =
-            (keys(id, class, &[&more[..], &[stray.clone()]].concat()), keys(id, class, &more));
+            (keys(id, class, &[&more[..], std::slice::from_ref(&stray)].concat()), keys(id, class, &more));
         assert_eq!(with.get("attention.head_count_kv"), without.get("attention.head_count_kv"), "{class}");
         let named = with.names().unwrap().iter().find(|name| name.name == "num_key_value_heads").unwrap();
         assert!(matches!(named.is, NameUse::Ignored(_)), "{class}: {:?}", named.is);

@@ -55,7 +55,7 @@ impl InspectCommand {
             ("plugins.lock", trust.to_owned()),
         ];
         // Of what a plugin leaves empty there is nothing to say.
-        let said = rows.iter().filter(|(_, value)| !value.is_empty());
-        said.map(|(name, value)| output::line(&format!("{name:<13} {value}"))).collect()
+        let mut said = rows.iter().filter(|(_, value)| !value.is_empty());
+        said.try_for_each(|(name, value)| output::line(&format!("{name:<13} {value}")))
     }
 }
