@@ -66,7 +66,7 @@ fn a_built_in_spec_stays_and_shadowing_needs_leave_and_both_are_said() {
     let model = fixtures().join("base/llama/model-f32.gguf");
     let reference = Reference::open(&fixtures().join("base/llama/reference.safetensors"));
     let prompt = reference.ids("tokens_prompt");
-    for (allow_shadow, says) in [(false, "is not used"), (true, "which replaces built-in")] {
+    for (allow_shadow, says) in [(false, "is not used"), (true, "which replaces the built-in one")] {
         let options =
             with_specs(specs.path()).with_allow_shadow(allow_shadow).with_accept_unread(if allow_shadow {
                 vec!["llama.attention.layer_norm_rms_epsilon".into()]

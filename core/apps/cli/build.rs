@@ -9,7 +9,7 @@ fn main() {
         output.status.success().then(|| text.trim().to_owned()).filter(|text| !text.is_empty())
     };
     let commit = git(&["rev-parse", "--short=10", "HEAD"]).unwrap_or_else(|| "unknown commit".to_owned());
-    println!("cargo::rustc-env=MENAGERIE_COMMIT={commit}");
+    println!("cargo::rustc-env=COMMIT_OF_THE_BUILD={commit}");
     if let Some(head) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={head}");
     }

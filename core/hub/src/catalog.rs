@@ -302,7 +302,7 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
         ] {
             assert!(MINE.contains(from), "{from}");
             let found = error(&MINE.replacen(from, to, 1));
-            assert!(found.contains(wanted) && found.contains("mend it there"), "{to}: {found}");
+            assert!(found.contains(wanted) && found.contains("correct it there"), "{to}: {found}");
         }
         let twice = format!("{MINE}{}", MINE.strip_prefix("schema = 1\n").unwrap());
         assert!(

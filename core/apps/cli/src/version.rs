@@ -8,7 +8,7 @@ static LONG: LazyLock<String> = LazyLock::new(|| {
     format!(
         "{} ({})\nkernels here: {}; chosen: {}",
         env!("CARGO_PKG_VERSION"),
-        env!("MENAGERIE_COMMIT"),
+        env!("COMMIT_OF_THE_BUILD"),
         available.join(", "),
         Isa::detect().name()
     )
@@ -16,7 +16,7 @@ static LONG: LazyLock<String> = LazyLock::new(|| {
 
 /// Version and commit.
 pub(crate) fn short() -> &'static str {
-    concat!(env!("CARGO_PKG_VERSION"), " (", env!("MENAGERIE_COMMIT"), ")")
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("COMMIT_OF_THE_BUILD"), ")")
 }
 
 /// Version, commit and instruction sets.

@@ -22,6 +22,7 @@ mod hostile;
 mod hub;
 mod inspects;
 #[cfg(feature = "hub")]
+mod json_page;
 mod leftovers;
 mod listings;
 mod manual;

@@ -181,7 +181,7 @@ fn suggestions_are_near() {
         assert_eq!(call.code, Some(2), "{call:?}");
         call.err
     };
-    assert!(!err(&["nosuch"]).contains("bench"));
+    assert!(!err(&["nosuch"]).contains("similar"));
     assert!(err(&["chta"]).contains("'chat'"));
     let other = err(&["run", "m.gguf", "x", "--kv-type", "q4_0"]);
     assert!(other.contains("f32, f16, q8_0") && !other.contains("similar"), "{other}");

@@ -154,7 +154,7 @@ fn mixtures_are_listed() {
     let list = menagerie(home.path(), &["list"]).good();
     assert!(list.contains("fields*") && list.contains("mixture"), "{list}");
     let json: Value = serde_json::from_str(&menagerie(home.path(), &["list", "--json"]).good()).unwrap();
-    let fields = json.as_array().unwrap().iter().find(|one| one["id"] == "fields").unwrap();
+    let fields = json["recipes"].as_array().unwrap().iter().find(|one| one["id"] == "fields").unwrap();
     assert_eq!(fields["mixture"]["experts"][1]["adapter"]["modules"][0], "up_proj");
     assert_eq!(
         (&fields["mixture"]["choose"], &fields["mixture"]["layers"]),

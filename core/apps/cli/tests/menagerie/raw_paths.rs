@@ -83,7 +83,11 @@ fn every_path_can_be_named() {
 fn paths_are_shown_escaped() {
     let (home, _) = home();
     for (line, code, shown) in [
-        (&["run", "@.gguf", "abc", "--raw", "-n", "1", "--json"][..], 0, r#""model": "caf\\xE9.gguf""#),
+        (
+            &["run", "@.gguf", "abc", "--raw", "-n", "1", "--temp", "0", "--json"][..],
+            0,
+            r#""model": "caf\\xE9.gguf""#,
+        ),
         (&["inspect", "@.gguf"], 0, r"caf\xE9.gguf"),
         (&["show", "@.gguf"], 0, r"caf\xE9.gguf"),
         (&["check", "@.gguf"], 0, r"caf\xE9.gguf: keys and tensors fit llama"),

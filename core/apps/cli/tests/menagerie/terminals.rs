@@ -31,6 +31,10 @@ impl Terminal {
         command.args(["--quiet", "--return", "--command", line, "/dev/null"]);
         command.current_dir(home).env("HOME", home).env("SHELL", "/bin/sh").env("TERM", "xterm");
         command.env_remove("NO_COLOR").env("HF_HUB_OFFLINE", "1");
+        // Those of the tests: the program would note that it does not read them.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("MENAGERIE_")) {
+            command.env_remove(name);
+        }
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = spawned.expect("`script` of util-linux is needed for tests of terminals");
         let mut out = child.stdout.take().unwrap();

@@ -27,7 +27,10 @@ fn every_block_type_multiplies_and_is_looked_up() {
     const COLS: usize = 256;
     for block in types() {
         let (weight, values) = weight(11, block, one(ROWS, COLS));
-        for (arithmetic, tolerance) in [(Arithmetic::Exact, 1e-5), (Arithmetic::Fast, 2e-2)] {
+        // Activations are rounded to 8 bits: 1.7e-2 at most where this was measured, but for the ternary type, all of whose
+        // weights are of one size (2.03e-2 on a processor with AVX2 alone).
+        let fast = if block == GgmlType::TQ2_0 { 2.5e-2 } else { 2e-2 };
+        for (arithmetic, tolerance) in [(Arithmetic::Exact, 1e-5), (Arithmetic::Fast, fast)] {
             let backend = backend();
             let param = backend.matrix(&weight, arithmetic).unwrap();
             assert_eq!(backend.values(&weight).unwrap(), values);
