@@ -95,7 +95,7 @@
 //! With the feature `hub`, `menagerie::hub` finds models by the names that the command line takes (`smollm2`, `org/repo`,
 //! `org/repo:Q4_K_M`) and downloads what is missing. The example `open_by_name` is a whole program:
 //!
-//! ```ignore
+//! ```text
 //! let hub = Hub::new(Environment::of_process());
 //! let path = hub.obtain(&ModelReference::parse("smollm2")?, &mut Silent)?;
 //! let pipeline = TextPipeline::open(path, &LoadOptions::default())?;
