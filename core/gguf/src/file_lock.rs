@@ -36,7 +36,7 @@ impl FileLock {
         loop {
             let file = File::options().create(true).append(true).open(&path)?;
             match Self::hold(&file)? {
-                Held::Ours if is_at(&file, &path) => return Ok(Some(Self { path, held: Some(file) })),
+                Held::Ours if Self::is_at(&file, &path) => return Ok(Some(Self { path, held: Some(file) })),
                 // Whoever held it took it away between our opening and our locking.
                 Held::Ours => {}
                 Held::Theirs => return Ok(None),
@@ -55,6 +55,25 @@ impl FileLock {
             Held::Ours | Held::Nobodys => true,
             Held::Theirs => false,
         })
+    }
+
+    /// Whether an open file is still the one that its path names. On systems other than Unix: whether the path exists, since
+    /// an open file cannot be removed there.
+    pub fn is_at(file: &File, path: impl AsRef<Path>) -> bool {
+        let path = path.as_ref();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            if let (Ok(open), Ok(named)) = (file.metadata(), path.metadata()) {
+                return (open.dev(), open.ino()) == (named.dev(), named.ino());
+            }
+            false
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = file;
+            path.exists()
+        }
     }
 
     fn hold(file: &File) -> io::Result<Held> {
@@ -86,24 +105,6 @@ impl Drop for FileLock {
         // First the name, then the lock: who opens the file meanwhile sees that it is no longer there.
         let _ = std::fs::remove_file(&self.path);
         self.held = None;
-    }
-}
-
-/// Whether an open file is still the one of its name.
-fn is_at(file: &File, path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if let (Ok(open), Ok(named)) = (file.metadata(), path.metadata()) {
-            return (open.dev(), open.ino()) == (named.dev(), named.ino());
-        }
-        false
-    }
-    #[cfg(not(unix))]
-    {
-        // An open file cannot be removed there.
-        let _ = file;
-        path.exists()
     }
 }
 

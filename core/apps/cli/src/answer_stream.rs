@@ -61,7 +61,7 @@ impl<'a> AnswerStream<'a> {
         self.write_wrapped(&shown, style)
     }
 
-    /// Writes what is held back, because no more of this text comes for now.
+    /// Writes the text that was held back: no more text follows for now.
     pub(crate) fn flush(&mut self, style: Style) -> Result<(), Failure> {
         let Some(wrap) = &mut self.wrap else { return Ok(()) };
         let shown = wrap.flush();

@@ -164,7 +164,7 @@ fn open_locked(path: &Path) -> Result<File, Failure> {
                 .with_help("wait for it, or name another file"));
         }
         // Another process may have replaced it between our opening and our locking.
-        if output_file::is_at(&file, path) {
+        if FileLock::is_at(&file, path) {
             return Ok(file);
         }
     }

@@ -161,7 +161,7 @@ fn truncation_of(field: Option<Value>, otherwise: Truncation) -> Result<Truncati
         Some(end) if end == "END" => Ok(Truncation::End),
         Some(none) if none == "NONE" => Ok(Truncation::Refuse),
         Some(other) => {
-            Err(LineFault::of("truncate", format!("{other}; true, false, \"END\" or \"NONE\" is wanted")))
+            Err(LineFault::of("truncate", format!("{other}; use true, false, \"END\" or \"NONE\"")))
         }
     }
 }

@@ -72,7 +72,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Keeps what has changed: the file is whole at any time, so that whoever ends the process takes one answer at most.
+    /// Saves the changes. The file is complete at all times: if the process is killed, at most one answer is lost.
     fn keep_changes(&mut self) -> Result<(), Failure> {
         if let (Some(file), None) = (&self.state, self.kept) {
             self.kept = Some(keep(file, |file| self.chat.keep(file))?);

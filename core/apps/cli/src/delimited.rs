@@ -1,6 +1,6 @@
 //! [`Delimited`]: a table for other programs: Markdown or comma-separated values.
 
-/// How the cells of a row are told apart.
+/// The format of a row: what separates its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delimited {
     /// Bars between the cells and at both ends.

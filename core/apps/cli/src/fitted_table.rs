@@ -5,7 +5,7 @@ use crate::output;
 use crate::style::Stream;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns of what is not a terminal: those of a terminal that nobody has changed, but for the last.
+/// Width of output that is not a terminal: one column less than the usual 80 of a terminal.
 const WIDTH: usize = 79;
 
 /// Columns that the last column of a table should have at least.

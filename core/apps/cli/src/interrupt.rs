@@ -28,7 +28,7 @@ enum Signal {
 enum Hold {
     /// Nothing is lost whenever the process ends.
     AtOnce,
-    /// The work ends by itself once it is told to.
+    /// The signal sets a flag, and the work stops when it sees the flag.
     Orderly,
     /// As [`Self::Orderly`], and Ctrl-C never ends the process.
     Conversation,
@@ -176,7 +176,7 @@ fn leave_terminal() {
 }
 
 fn heard(signal: Signal, flag: &AtomicBool) {
-    // Held until the process has ended: nobody begins to save meanwhile.
+    // The lock is held until the process has ended, so that no other thread starts to save.
     let mut holds = holds();
     let again = flag.swap(true, Ordering::SeqCst);
     if let Signal::End(number) = signal {

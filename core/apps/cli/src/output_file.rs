@@ -104,23 +104,6 @@ impl Write for OutputFile {
     }
 }
 
-/// Whether an open file is still the one of its name.
-pub(crate) fn is_at(file: &File, path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        if let (Ok(open), Ok(named)) = (file.metadata(), path.metadata()) {
-            return (open.dev(), open.ino()) == (named.dev(), named.ino());
-        }
-        false
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = file;
-        path.exists()
-    }
-}
-
 /// Whether two paths lead to one file, through links of either kind.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]

@@ -78,7 +78,7 @@ impl WordWrap {
         }
     }
 
-    /// What is held, because no more comes for now.
+    /// Returns the text that was held back: no more text follows for now.
     pub(crate) fn flush(&mut self) -> String {
         let mut out = String::new();
         if std::mem::take(&mut self.returned) {

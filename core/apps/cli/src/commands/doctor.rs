@@ -82,7 +82,7 @@ impl DoctorCommand {
     }
 }
 
-/// A section as people read it; `None` where it is said with another one, or is not known.
+/// A section as it is printed; `None` if another section prints it, or if the value is not known.
 fn section_text(name: &str, value: &Value, report: &Value) -> Option<String> {
     let bytes = |name: &str| report[name].as_u64().map(output::bytes);
     Some(match (name, value) {

@@ -106,7 +106,7 @@ fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
         output::table(&["name", "size", "source"], &rows)?;
     }
     if !leftovers.is_empty() {
-        let note = "`menagerie pull` goes on with what is incomplete; `menagerie models prune` removes what downloads left";
+        let note = "`menagerie pull` resumes incomplete downloads; `menagerie models prune` removes everything that downloads left behind";
         report::note(note);
     }
     Ok(())
