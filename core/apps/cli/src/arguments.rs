@@ -265,7 +265,7 @@ fn goes_without_configuration(arguments: impl Iterator<Item = std::ffi::OsString
 }
 
 /// Least likeness of a name that is offered instead of what was typed.
-pub(crate) const LIKENESS: f64 = 0.8;
+const LIKENESS: f64 = 0.8;
 
 /// Takes suggestions away that do not help: a name that only shares letters, and one of several values that are all
 /// listed anyway (`q8_0` for `q4_0` is another value, not another spelling).

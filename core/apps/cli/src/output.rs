@@ -64,6 +64,11 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     json_text(&(indented(&document, 0)? + "\n"))
 }
 
+/// A number of 32 bits as the shortest decimal number that stands for it, as JSON has it: 0.1, not 0.10000000149011612.
+pub(crate) fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
+}
+
 /// JSON with two spaces for each level.
 fn indented(value: &Value, level: usize) -> Result<String, Failure> {
     let (open, close, items): (_, _, Vec<String>) = match value {
@@ -141,6 +146,16 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_32_bits_are_short_and_the_same() {
+        for value in [0.1f32, -1.0 / 3.0, 1e-30, f32::MAX, f32::MIN_POSITIVE, 0.0, 16_777_217.0] {
+            let text = serde_json::json!(shortest(value)).to_string();
+            assert_eq!(text.parse::<f32>().unwrap(), value, "{text}");
+        }
+        assert_eq!(serde_json::json!(shortest(0.1)).to_string(), "0.1");
+        assert!(serde_json::json!(shortest(f32::NAN)).is_null());
+    }
 
     #[test]
     fn json_is_indented_and_lists_of_numbers_are_not() {

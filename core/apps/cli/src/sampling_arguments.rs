@@ -1,6 +1,6 @@
 //! Arguments of every command that generates.
 
-use crate::arguments::LIKENESS;
+use crate::arguments::nearest;
 use crate::failure::Failure;
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
@@ -213,10 +213,9 @@ impl SamplingArguments {
 /// A name that no option has; the nearest one.
 fn unknown(name: &str) -> String {
     let names = SamplingArguments::names();
-    let scored = names.iter().map(|known| (strsim::jaro_winkler(name, known), known));
-    let best = scored.filter(|(score, _)| *score >= LIKENESS).max_by(|a, b| a.0.total_cmp(&b.0));
-    let nearest = best.map(|(_, known)| format!("; the nearest is {known}")).unwrap_or_default();
-    format!("there is no option {name} to set{nearest}")
+    let near = nearest(name, names.iter());
+    let near = near.map(|known| format!("; the nearest is {known}")).unwrap_or_default();
+    format!("there is no option {name} to set{near}")
 }
 
 /// Every number of the chain in one line, for `--verbose` and `/show`.

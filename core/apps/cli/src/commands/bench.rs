@@ -416,6 +416,11 @@ fn mean(test: &Value) -> f64 {
         .flatten()
         .filter_map(Value::as_f64)
         .collect();
+    mean_of(&samples)
+}
+
+/// The mean of samples; 0 of none.
+pub(super) fn mean_of(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len().max(1) as f64
 }
 

@@ -1,6 +1,6 @@
 //! `bench --sequences N`: how much several sequences that share steps gain over one.
 
-use crate::commands::bench::Form;
+use crate::commands::bench::{Form, mean_of};
 use crate::delimited::Delimited;
 use crate::failure::Failure;
 use crate::model_arguments::ModelArguments;
@@ -62,8 +62,7 @@ fn delimited(
 ) -> String {
     let heads = ["model", "arithmetic", "kv", "sequences", "pp", "tg", "pp t/s", "tg t/s", "t/s", "stddev"];
     let mean = |rate: &Option<Rate>| {
-        let mean = |rate: &Rate| rate.samples.iter().sum::<f64>() / rate.samples.len().max(1) as f64;
-        rate.as_ref().map_or_else(String::new, |rate| format!("{:.2}", mean(rate)))
+        rate.as_ref().map_or_else(String::new, |rate| format!("{:.2}", mean_of(&rate.samples)))
     };
     let row = |(options, result): &Measurement| {
         let counts = [options.sequences, options.prompt, options.generate].map(|count| count.to_string());

@@ -66,7 +66,7 @@ struct Printed {
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated_tokens: Option<Vec<usize>>,
     /// A vector for each text; with pooling `none` one for each token, text after text.
-    embedding: Vec<Vec<f32>>,
+    embedding: Vec<Vec<f64>>,
 }
 
 impl EmbedCommand {
@@ -95,7 +95,10 @@ impl EmbedCommand {
                 tokens: sequences.iter().map(|text| text.tokens.len()).collect(),
                 truncated_tokens: (self.truncation.is_given())
                     .then(|| sequences.iter().map(|text| text.cut).collect()),
-                embedding: rows.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect(),
+                embedding: rows
+                    .chunks_exact(width.max(1))
+                    .map(|row| row.iter().map(|x| output::shortest(*x)).collect())
+                    .collect(),
             }),
         }
     }

@@ -7,7 +7,7 @@ use crate::truncation_argument::{TruncationArgument, advised, note_cut};
 use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::pipeline::DocumentScores;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -41,14 +41,23 @@ pub(crate) struct RerankCommand {
 struct Scored<'d> {
     /// Its place among those given, from 0.
     index: usize,
+    #[serde(serialize_with = "short")]
     score: f32,
     document: &'d str,
     /// All outputs, where the classifier has several.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short_list")]
     scores: Option<Vec<f32>>,
     /// Tokens that were left out (--truncate).
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated_tokens: Option<usize>,
+}
+
+fn short<S: Serializer>(score: &f32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(output::shortest(*score))
+}
+
+fn short_list<S: Serializer>(scores: &Option<Vec<f32>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(scores.iter().flatten().map(|score| output::shortest(*score)))
 }
 
 impl RerankCommand {
