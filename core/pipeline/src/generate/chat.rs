@@ -4,6 +4,7 @@ use crate::capability::ChatCapable;
 use crate::error::GenerateError;
 use crate::generate::{
     ChatEvents, Conversation, Event, EventResponse, Outcome, ReasoningTags, Request, Reversal, Session,
+    listen,
 };
 use crate::setters::setters;
 use crate::state_file::{SavedConversation, StateFile, StateFileError};
@@ -165,7 +166,9 @@ impl ChatSession {
         request: &Request,
         sink: impl FnMut(Event) -> R,
     ) -> Result<Outcome, GenerateError> {
-        listen(self.send_events(content, request)?, sink)
+        let mut events = self.send_events(content, request)?;
+        listen(&mut events, sink)?;
+        events.into_outcome()
     }
 
     /// [`Self::send`] as an iterator.
@@ -190,7 +193,9 @@ impl ChatSession {
         request: &Request,
         sink: impl FnMut(Event) -> R,
     ) -> Result<Outcome, GenerateError> {
-        listen(self.regenerate_events(request)?, sink)
+        let mut events = self.regenerate_events(request)?;
+        listen(&mut events, sink)?;
+        events.into_outcome()
     }
 
     /// [`Self::regenerate`] as an iterator.
@@ -316,17 +321,4 @@ impl ChatSession {
         }
         next.is_some()
     }
-}
-
-/// Hands events to a callback until there are none, or it stops them.
-fn listen<R: EventResponse>(
-    mut events: ChatEvents<'_>,
-    mut sink: impl FnMut(Event) -> R,
-) -> Result<Outcome, GenerateError> {
-    for event in events.by_ref() {
-        if sink(event?).flow().is_break() {
-            break;
-        }
-    }
-    events.into_outcome()
 }

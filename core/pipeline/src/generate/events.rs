@@ -24,6 +24,22 @@ impl EventResponse for ControlFlow<()> {
     }
 }
 
+/// Hands events to a callback until there are none, or the callback stops them.
+///
+/// # Errors
+/// The generation's, which is the last of its events.
+pub(crate) fn listen<R: EventResponse>(
+    events: &mut impl Iterator<Item = Result<Event, GenerateError>>,
+    mut sink: impl FnMut(Event) -> R,
+) -> Result<(), GenerateError> {
+    for event in events {
+        if sink(event?).flow().is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// A generation as an iterator: each call of `next` computes as far as the next [`Event`]. An error is the last item.
 ///
 /// [`Self::into_outcome`] gives the outcome. A generation that is not over then, or when this is dropped, is cancelled, and

@@ -13,6 +13,7 @@ mod text_out;
 pub use chat::{ChatMessage, ChatOptions, ChatSession, RenderOptions, RenderedPrompt};
 pub use chat_events::ChatEvents;
 pub(crate) use chat_events::{Conversation, Reversal};
+pub(crate) use events::listen;
 pub use events::{EventResponse, Events};
 pub(crate) use generation::{Drawing, Generation, Next};
 pub use prompt::Prompt;

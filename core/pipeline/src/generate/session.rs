@@ -4,7 +4,7 @@ use crate::batch::{Batch, Job};
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::generate::{Event, EventResponse, Events, Outcome, Prompt, Request};
+use crate::generate::{Event, EventResponse, Events, Outcome, Prompt, Request, listen};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::Arc;
@@ -53,14 +53,10 @@ impl Session {
         &mut self,
         prompt: impl Into<Prompt<'p>>,
         request: &Request,
-        mut sink: impl FnMut(Event) -> R,
+        sink: impl FnMut(Event) -> R,
     ) -> Result<Outcome, GenerateError> {
         let mut events = self.events(prompt.into(), request);
-        for event in events.by_ref() {
-            if sink(event?).flow().is_break() {
-                break;
-            }
-        }
+        listen(&mut events, sink)?;
         events.into_outcome()
     }
 

@@ -3,6 +3,7 @@
 use crate::capability::{ChatCapable, TextStream, Tokenizing};
 use crate::error::TextError;
 use crate::generate::{ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt};
+use crate::init::fingerprint::in_hex;
 use menagerie_loaders::{
     ChatTemplate, Segment, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer,
 };
@@ -223,8 +224,7 @@ impl ChatCapable for TemplateFormat {
 
     /// The SHA-256 of the template's text, and the tokens that it writes as `bos_token` and `eos_token`.
     fn identity(&self) -> String {
-        let hash = Sha256::digest(self.template.source());
-        let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = in_hex(Sha256::new_with_prefix(self.template.source()));
         let id = |token: Option<u32>| token.map_or("none".to_owned(), |id| id.to_string());
         format!("sha256:{hash} bos {} eos {}", id(self.tokenizer.bos()), id(self.tokenizer.eos()))
     }

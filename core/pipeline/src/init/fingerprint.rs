@@ -86,7 +86,7 @@ pub(crate) fn of_model(resolved: &ResolvedFile) -> Result<String, serde_json::Er
     Ok(in_hex(hash))
 }
 
-fn in_hex(hash: Sha256) -> String {
+pub(super) fn in_hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
