@@ -27,7 +27,7 @@ impl FileLock {
                 progress.note(&format!("{what}: another process is fetching it; waiting for its end"));
                 file.lock().map_err(HubError::io(path))?;
             }
-            if still_named(&file, path) {
+            if gguf_file::FileLock::is_at(&file, path) {
                 return Ok(Self { _file: file });
             }
         }
@@ -45,7 +45,7 @@ impl FileLock {
             if !try_lock(&file, path)? {
                 return Ok(None);
             }
-            if still_named(&file, path) {
+            if gguf_file::FileLock::is_at(&file, path) {
                 return Ok(Some(Self { _file: file }));
             }
         }
@@ -72,19 +72,4 @@ fn try_lock(file: &File, path: &Path) -> Result<bool, HubError> {
         Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => Ok(true),
         Err(TryLockError::Error(error)) => Err(HubError::io(path)(error)),
     }
-}
-
-/// Whether the locked file still has its name: whoever held the lock may have removed it.
-#[cfg(unix)]
-fn still_named(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(ours), Ok(named)) => (ours.dev(), ours.ino()) == (named.dev(), named.ino()),
-        _ => false,
-    }
-}
-
-#[cfg(not(unix))]
-fn still_named(_file: &File, _path: &Path) -> bool {
-    true
 }
