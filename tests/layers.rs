@@ -252,7 +252,7 @@ fn core_names_no_architecture() {
 fn built_in_ids() -> BTreeSet<String> {
     let entries = std::fs::read_dir(root().join("specs")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    // `models.toml` is the catalogue of models, no architecture.
+    // `models.toml` is the catalog of models, no architecture.
     let ids = names.filter_map(|name| name.strip_suffix(".toml").map(str::to_owned));
     ids.filter(|id| id != "models").collect()
 }

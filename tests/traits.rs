@@ -219,13 +219,13 @@ fn what_happens_in_one_place_is_written_once() {
     ] {
         assert_eq!(defined(&sources, name), [place], "`{name}`");
     }
-    // A request is initialised by what takes the place of its beginning: it cannot be twice.
+    // A request is initialized by what takes the place of its beginning: it cannot be twice.
     let lifecycle = sources.iter().find(|source| source.inside.ends_with("hooks/lifecycle.rs")).unwrap();
-    assert!(lifecycle.lines.iter().any(|line| line.contains("pub(crate) fn initialised(self,")));
+    assert!(lifecycle.lines.iter().any(|line| line.contains("pub(crate) fn initialized(self,")));
     let told: Vec<&str> = sources
         .iter()
         .filter_map(|source| {
-            let tells = source.lines.iter().any(|line| line.contains("one.initialised("));
+            let tells = source.lines.iter().any(|line| line.contains("one.initialized("));
             tells.then_some(source.inside.as_str())
         })
         .collect();

@@ -174,7 +174,7 @@ pub use menagerie_model as model;
 pub use menagerie_pipeline as pipeline;
 #[cfg(feature = "plugins")]
 pub use menagerie_plugin_host as plugin_host;
-pub use menagerie_quantise as quantise;
+pub use menagerie_quantize as quantize;
 pub use menagerie_registry as registry;
 pub use menagerie_spec as spec;
 pub use menagerie_stages as stages;

@@ -2,10 +2,10 @@
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
 use menagerie::pipeline::{
-    Adapted, Arithmetic, Job, KvType, LoadOptions, LoadQuantisation, LogitsOptions, Request,
+    Adapted, Arithmetic, Job, KvType, LoadOptions, LoadQuantization, LogitsOptions, Request,
     SchedulerOptions, TextPipeline,
 };
-use menagerie::quantise::Policy;
+use menagerie::quantize::Policy;
 use menagerie_conformance::suite::hf_folder::{self, has_hf};
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options, rows};
 use std::path::{Path, PathBuf};
@@ -222,17 +222,17 @@ fn projections_of_a_delta_net_are_pefts() {
     in_the_zoo("qwen3next", "delta");
 }
 
-/// The base in 8 bits: adapters act on it as on the unquantised one, whose logits PEFT gave.
+/// The base in 8 bits: adapters act on it as on the unquantized one, whose logits PEFT gave.
 #[test]
-fn a_quantised_base_with_adapters_stays_near() {
-    let quantisation = LoadQuantisation {
+fn a_quantized_base_with_adapters_stays_near() {
+    let quantization = LoadQuantization {
         policy: Policy::named("q8_0").unwrap(),
         importance: None,
-        requantise: false,
+        requantize: false,
         progress: None,
     };
-    let quantised = options(Arithmetic::Fast).with_quantisation(quantisation);
-    let (mut pipeline, reference) = with_adapters_on(&model("llama", "gguf"), "llama", &quantised);
+    let quantized = options(Arithmetic::Fast).with_quantization(quantization);
+    let (mut pipeline, reference) = with_adapters_on(&model("llama", "gguf"), "llama", &quantized);
     let prompt = reference.ids("tokens_prompt");
     for (case, members) in CASES {
         pipeline.adapt(Some(pipeline.adapter_set(members).unwrap()));

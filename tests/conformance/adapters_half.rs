@@ -4,7 +4,7 @@
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
 use menagerie::pipeline::{Arithmetic, GivenAdapter, KvType, LoadOptions, LogitsOptions, TextPipeline};
-use menagerie::quantise::{FileQuantiser, Policy};
+use menagerie::quantize::{FileQuantizer, Policy};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, on_candle, options, rows};
 use safetensors::SafeTensors;
@@ -38,7 +38,7 @@ fn base(name: &str, home: &Path) -> PathBuf {
     let half = fixtures().join("zoo").join(name).join("model-f16.gguf");
     let (file, wide) = (GgufFile::open(&half, &OpenOptions::default()).unwrap(), home.join("base.gguf"));
     let policy = Policy::named("f32").unwrap();
-    let job = FileQuantiser::new(&file, &policy, None, true).unwrap();
+    let job = FileQuantizer::new(&file, &policy, None, true).unwrap();
     job.write(&wide, &Cpu::new(None).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap();
     wide
 }

@@ -34,7 +34,7 @@ fn a_cache_of_8_bits_is_near_the_reference() {
             (found, pipeline.memory().state)
         };
         for decode_from in [None, Some(5)] {
-            // With f32 arithmetic all of it is the cache's (2.8e-4 to 1.8e-3 here); else the bar of the quantised files.
+            // With f32 arithmetic all of it is the cache's (2.8e-4 to 1.8e-3 here); else the bar of the quantized files.
             for (arithmetic, bar) in [(Arithmetic::Exact, 5e-3), (Arithmetic::Fast, 0.03)] {
                 let found = divergence(&run(KvType::Q8_0, arithmetic, decode_from).0, &wanted);
                 assert!(found < bar, "{model}, {arithmetic:?}, decoded from {decode_from:?}: KL {found:e}");

@@ -4,7 +4,7 @@
 use menagerie::pipeline::Arithmetic;
 use menagerie::pipeline::{KvType, LoadOptions, TextPipeline};
 use menagerie_conformance::suite::{dropped_in, encoders, zoo};
-use menagerie_conformance::{base_models, fixtures, on_candle, options, quantised_files};
+use menagerie_conformance::{base_models, fixtures, on_candle, options, quantized_files};
 
 fn fast() -> LoadOptions {
     on_candle(options(Arithmetic::Fast))
@@ -17,7 +17,7 @@ fn exact() -> LoadOptions {
 
 base_models!(fast());
 
-quantised_files!(1e-4, exact(), fast());
+quantized_files!(1e-4, exact(), fast());
 
 #[test]
 fn smollm3() {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Tokens with their log probabilities.
 type Said = Vec<(u32, f32)>;
 
-/// How far log probabilities of F32 and F16 weights may be apart: not at all, as those of quantised ones.
+/// How far log probabilities of F32 and F16 weights may be apart: not at all, as those of quantized ones.
 const FLOATS: f32 = 0.0;
 
 fn open(file: &str, arithmetic: Arithmetic) -> TextPipeline {
@@ -128,7 +128,7 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near
 }
 
 #[test]
-fn thirty_two_sequences_of_quantised_models_are_what_they_are_alone() {
+fn thirty_two_sequences_of_quantized_models_are_what_they_are_alone() {
     for file in ["Q4_K_M", "Q8_0", "Q4_0", "IQ4_XS"] {
         let pipeline = open(&format!("quant/{file}.gguf"), Arithmetic::Fast);
         together_is_alone(file, &pipeline, &[Adapted::Bare], 0.0);

@@ -11,7 +11,7 @@ use menagerie::pipeline::{
     Arithmetic, Device, DeviceOptions, KeyOptions, LoadOptions, LogitsOptions, ResolvedFile, TextPipeline,
     registry,
 };
-use menagerie::quantise::Policy;
+use menagerie::quantize::Policy;
 use menagerie_conformance::{distance, options, root, rows};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

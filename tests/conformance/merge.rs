@@ -4,7 +4,7 @@
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
 use menagerie::pipeline::{Arithmetic, KvType, LoadOptions, LogitsOptions, TextPipeline};
-use menagerie::quantise::{FileQuantiser, Policy};
+use menagerie::quantize::{FileQuantizer, Policy};
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, options, rows};
 use safetensors::SafeTensors;
@@ -56,7 +56,7 @@ fn base(name: &str, folder: bool, home: &Path) -> PathBuf {
 fn wide_file(from: &Path, to: &Path) -> PathBuf {
     let file = GgufFile::open(from, &OpenOptions::default()).unwrap();
     let policy = Policy::named("f32").unwrap();
-    let job = FileQuantiser::new(&file, &policy, None, true).unwrap();
+    let job = FileQuantizer::new(&file, &policy, None, true).unwrap();
     job.write(to, &Cpu::new(None).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap();
     to.to_owned()
 }
@@ -237,7 +237,7 @@ fn types(path: &Path) -> Vec<String> {
     file.tensors().iter().map(|tensor| tensor.kind().to_string()).collect()
 }
 
-/// A quantised base: dequantised, changed and quantised again, it gives nearly what it gives with the adapters beside it,
+/// A quantized base: dequantized, changed and quantized again, it gives nearly what it gives with the adapters beside it,
 /// and what PEFT gives in f32.
 #[test]
 fn a_file_in_8_bits_is_merged_within_the_bar() {
@@ -248,7 +248,7 @@ fn a_file_in_8_bits_is_merged_within_the_bar() {
         GgufFile::open(fixtures().join("base/llama/model-f32.gguf"), &OpenOptions::default()).unwrap();
     let base = home.path().join("q8_0.gguf");
     let policy = Policy::named("q8_0").unwrap();
-    let job = FileQuantiser::new(&source, &policy, None, false).unwrap();
+    let job = FileQuantizer::new(&source, &policy, None, false).unwrap();
     job.write(&base, &Cpu::new(None).unwrap(), &mut |_| ControlFlow::Continue(())).unwrap();
     let pipeline = adapted(&base, "llama/adapters", &[("a0", 0.7), ("a1", 0.4)], &exact());
     let to = home.path().join("merged.gguf");
@@ -299,10 +299,10 @@ fn bytes_of(file: &GgufFile, name: &str) -> Vec<u8> {
 }
 
 /// The K types have blocks of 256 values and round twice: what is merged is what `quantize` makes of the model that was
-/// dequantised and merged in f32, bit for bit. (How far that is from base and adapter depends on the model: these random
+/// dequantized and merged in f32, bit for bit. (How far that is from base and adapter depends on the model: these random
 /// ones are moved as far by the rounding as by the adapter.)
 #[test]
-fn files_of_the_k_types_are_merged_as_if_they_were_quantised_then() {
+fn files_of_the_k_types_are_merged_as_if_they_were_quantized_then() {
     let home = tempfile::tempdir().unwrap();
     let linears = [
         ("self_attn.q_proj", 256, 256),
@@ -332,10 +332,10 @@ fn files_of_the_k_types_are_merged_as_if_they_were_quantised_then() {
         let source = GgufFile::open(&base, &OpenOptions::default()).unwrap();
         policy.tensors =
             source.tensors().iter().map(|tensor| (tensor.name().to_owned(), tensor.kind())).collect();
-        let job = FileQuantiser::new(&in_f32, &policy, None, false).unwrap();
-        let quantised = home.path().join("quantised.gguf");
-        job.write(&quantised, &cpu, &mut |_| ControlFlow::Continue(())).unwrap();
-        let quantised = GgufFile::open(&quantised, &OpenOptions::default()).unwrap();
+        let job = FileQuantizer::new(&in_f32, &policy, None, false).unwrap();
+        let quantized = home.path().join("quantized.gguf");
+        job.write(&quantized, &cpu, &mut |_| ControlFlow::Continue(())).unwrap();
+        let quantized = GgufFile::open(&quantized, &OpenOptions::default()).unwrap();
         let mut changed = 0;
         for tensor in source.tensors() {
             let (name, made) = (tensor.name(), bytes_of(&merged, tensor.name()));
@@ -343,7 +343,7 @@ fn files_of_the_k_types_are_merged_as_if_they_were_quantised_then() {
                 .iter()
                 .any(|role| name.contains(role));
             if adapted && name.ends_with(".weight") {
-                assert!(made == bytes_of(&quantised, name), "{kind} {name}");
+                assert!(made == bytes_of(&quantized, name), "{kind} {name}");
                 assert!(made != bytes_of(&source, name), "{kind} {name} was not changed");
                 changed += 1;
             } else {

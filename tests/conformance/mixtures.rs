@@ -5,10 +5,10 @@
 use menagerie::model::{LayerHook, Shown};
 use menagerie::pipeline::{
     Arithmetic, GateExample, GateFile, GateRows, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
-    GivenMixture, Job, KvType, LoadOptions, LoadQuantisation, LogitsOptions, PipelineHooks, Request,
+    GivenMixture, Job, KvType, LoadOptions, LoadQuantization, LogitsOptions, PipelineHooks, Request,
     SchedulerOptions, TextPipeline, logits,
 };
-use menagerie::quantise::Policy;
+use menagerie::quantize::Policy;
 use menagerie::spec::MixtureChoice;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options, rows};
 use std::ops::Range;
@@ -246,13 +246,13 @@ fn a_model_mixed_with_itself_is_itself() {
 
 /// Types asked for while loading reach the experts of every file.
 #[test]
-fn experts_are_quantised_as_the_model_is() {
+fn experts_are_quantized_as_the_model_is() {
     let policy = Policy::named("q8_0").unwrap();
-    let quantisation = LoadQuantisation { policy, importance: None, requantise: false, progress: None };
-    let quantised = exact().with_quantisation(quantisation);
+    let quantization = LoadQuantization { policy, importance: None, requantize: false, progress: None };
+    let quantized = exact().with_quantization(quantization);
     let reference = Reference::open(&folder("llama").join("reference.safetensors"));
     for case in ["dense", "adapters", "both"] {
-        let pipeline = open(("llama", "base.gguf"), case, "prompt", &quantised);
+        let pipeline = open(("llama", "base.gguf"), case, "prompt", &quantized);
         let wide = open(("llama", "base.gguf"), case, "prompt", &exact());
         let made = rows(&pipeline, &reference.ids("tokens_0"), &LogitsOptions::default());
         let made = &made[made.len() - ROWS..];

@@ -86,7 +86,7 @@ fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> V
         .with_step_tokens(step_tokens);
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let mut sequences: Vec<Sequence> = (0..8).map(|_| scheduler.create().unwrap()).collect();
-    // Of an adapted model every third neighbour is bare.
+    // Of an adapted model every third neighbor is bare.
     for sequence in sequences.iter_mut().skip(1).step_by(3) {
         scheduler.adapt(sequence, &Adapted::Bare).unwrap();
     }
@@ -265,7 +265,7 @@ fn base_models() {
 }
 
 #[test]
-fn quantised_files() {
+fn quantized_files() {
     one_answer("quant", 14, 14);
 }
 

@@ -12,7 +12,7 @@ fn tokens(vocabulary: usize) -> Vec<u32> {
     (0..150).map(|i| ((i * i * 7 + i * 13 + 5) % vocabulary) as u32).collect()
 }
 
-/// Every fixture of a folder: the base models, or the quantised files.
+/// Every fixture of a folder: the base models, or the quantized files.
 fn models(folder: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(fixtures().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let file = |path: PathBuf| if path.is_dir() { path.join("model-f32.gguf") } else { path };
@@ -57,11 +57,11 @@ fn base_models() {
 }
 
 #[test]
-fn quantised_files() {
+fn quantized_files() {
     every_way_gives_the_same("quant", 14);
 }
 
-/// Tokens and their log probabilities to the bit; a mixture and quantised weights.
+/// Tokens and their log probabilities to the bit; a mixture and quantized weights.
 fn answer(session: &mut menagerie::pipeline::Session, prompt: &[u32]) -> Vec<(u32, u32)> {
     let sampling = SamplingOptions::default().with_seed(5).with_temperature(1.5);
     let request =

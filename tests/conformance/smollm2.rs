@@ -43,7 +43,7 @@ fn perplexity_is(arithmetic: Arithmetic, reference: &str, most: f64) {
     assert!(off.abs() < most, "{} instead of {expected}", made.perplexity.value);
 }
 
-/// The file's weights dequantised, f32 arithmetic on both sides: within 0.1 %.
+/// The file's weights dequantized, f32 arithmetic on both sides: within 0.1 %.
 fn exact_perplexity_is_that_of_the_f32_reference() {
     perplexity_is(Arithmetic::Exact, "f32", 1e-3);
 }

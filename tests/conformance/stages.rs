@@ -107,7 +107,7 @@ fn every_decoder_of_the_zoo_gives_the_bits_of_one() {
 }
 
 #[test]
-fn quantised_models_give_the_bits_of_one() {
+fn quantized_models_give_the_bits_of_one() {
     let tokens = prompt(&fixtures().join("base/llama"));
     for kind in ["Q4_K_M", "Q8_0", "IQ4_XS", "F16"] {
         let file = fixtures().join("quant").join(format!("{kind}.gguf"));

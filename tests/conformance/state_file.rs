@@ -141,7 +141,7 @@ fn caches_of_every_kind_go_on() {
 }
 
 #[test]
-fn every_cache_type_and_quantised_weights_go_on() {
+fn every_cache_type_and_quantized_weights_go_on() {
     for kv_type in [KvType::F32, KvType::F16, KvType::Q8_0] {
         let options = fast().with_kv_type(kv_type);
         goes_on(&fixture("quant/Q4_K_M.gguf"), &options);

@@ -2,9 +2,9 @@
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
 use menagerie::pipeline::{
-    Arithmetic, GivenAdapter, LoadOptions, LoadQuantisation, LogitsOptions, ScalingLog, TextPipeline, logits,
+    Arithmetic, GivenAdapter, LoadOptions, LoadQuantization, LogitsOptions, ScalingLog, TextPipeline, logits,
 };
-use menagerie::quantise::Policy;
+use menagerie::quantize::Policy;
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options};
 use std::path::{Path, PathBuf};
@@ -126,18 +126,18 @@ fn folders_with_xlora_are_pefts() {
 /// A base in 8 bits with an X-LoRA around it: the classifier reads nearly the same rows, and gives nearly the same weights:
 /// in the mean, as a random classifier makes 8e-2 of the rounding somewhere (measured at depth 1).
 #[test]
-fn a_quantised_base_with_xlora_stays_near() {
-    let quantisation = LoadQuantisation {
+fn a_quantized_base_with_xlora_stays_near() {
+    let quantization = LoadQuantization {
         policy: Policy::named("q8_0").unwrap(),
         importance: None,
-        requantise: false,
+        requantize: false,
         progress: None,
     };
-    let quantised = options(Arithmetic::Fast).with_quantisation(quantisation);
+    let quantized = options(Arithmetic::Fast).with_quantization(quantization);
     for variant in ["depth1_softmax", "depth2_softmax", "depth3_flat_temp"] {
         let folder = folder("llama", variant);
         let reference = Reference::open(&folder.join("reference.safetensors"));
-        let pipeline = open("llama", &folder, &quantised);
+        let pipeline = open("llama", &folder, &quantized);
         let (logits, scalings) =
             computed(&pipeline, &reference.ids("tokens_prompt"), &LogitsOptions::default());
         let wanted = reference.values("scalings_prompt");

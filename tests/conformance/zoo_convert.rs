@@ -9,7 +9,7 @@ use menagerie::loaders::TokenizerTables;
 use menagerie::model::{Compute, Pooling};
 use menagerie::pipeline::{
     Arithmetic, Device, DeviceOptions, EmbeddingOptions, EmbeddingPipeline, KeyOptions, LoadOptions,
-    LogitsOptions, Normalisation, ResolvedFile, TextPipeline, registry,
+    LogitsOptions, Normalization, ResolvedFile, TextPipeline, registry,
 };
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::suite::zoo::{ENCODERS, Entry, entries, model_file};
@@ -257,11 +257,11 @@ fn rows_of(entry: &Entry, path: &Path) -> Result<Vec<Vec<f32>>, String> {
         return Ok(rows(&pipeline, &tokens, &LogitsOptions::default()));
     }
     let pipeline = EmbeddingPipeline::open(path, &load).map_err(|error| error.to_string())?;
-    let normalisation = Normalisation::None;
+    let normalization = Normalization::None;
     let embed = |pooling| {
         let found = pipeline.embed(
             &[&tokens],
-            &EmbeddingOptions::default().with_pooling(pooling).with_normalisation(normalisation),
+            &EmbeddingOptions::default().with_pooling(pooling).with_normalization(normalization),
         );
         found.into_iter().map(|row| row.map_err(|error| error.to_string()))
     };

@@ -23,7 +23,7 @@ mod kinds;
 mod models;
 mod pipeline;
 mod plugins;
-mod quantise;
+mod quantize;
 mod written;
 
 /// The variants of every public error of the core stand in a snapshot; those that only pass another error on do not.

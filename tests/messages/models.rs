@@ -9,7 +9,7 @@ fn kernels() {
         KernelError::JobPanicked("index out of bounds".to_owned()),
         KernelError::Shape { what: "rms_norm: out", detail: "3 values, wanted 4".to_owned() },
         KernelError::Unsupported {
-            what: "dequantise",
+            what: "dequantize",
             detail: "type MXFP4; F32, F16 and Q8_0 are".to_owned()
         },
         KernelError::Threads("0 threads cannot compute; give 1 or more".to_owned()),

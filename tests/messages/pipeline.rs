@@ -8,7 +8,7 @@ use menagerie::pipeline::{
     ControlVectorError, GenerateError, LoadError, MemoryEstimate, MissingCapability, SamplingError,
     StateFileError,
 };
-use menagerie::quantise::QuantiseError;
+use menagerie::quantize::QuantizeError;
 use menagerie::registry::RegistryError;
 use menagerie::stages::{FaultKind, StageFault, StageName, TransportFault};
 
@@ -60,9 +60,9 @@ fn open() {
         LoadError::Memory { file: file(), estimate: needs(2 * GIB, 0), fitting: 0 },
         LoadError::Memory { file: file(), estimate: too_large(), fitting: 0 },
         LoadError::State { file: file(), source: source() },
-        LoadError::Quantisation {
+        LoadError::Quantization {
             file: file(),
-            source: QuantiseError::Requantised {
+            source: QuantizeError::Requantized {
                 tensor: "output.weight".to_owned(),
                 from: GgmlType::Q6_K,
                 file: FileType::Q4_0,

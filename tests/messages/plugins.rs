@@ -23,7 +23,7 @@ fn plugins() {
         PluginFault::Trust("everybody may write to /plugins; take that away with `chmod o-w`".to_owned()),
         PluginFault::Open("dlopen failed: undefined symbol: memcpz".to_owned()),
         PluginFault::Swapped("another file stands there".to_owned()),
-        PluginFault::Init("failed: the licence has run out".to_owned()),
+        PluginFault::Init("failed: the license has run out".to_owned()),
         PluginFault::Register("it registers the norm `acme/norms:tanh` twice".to_owned()),
         PluginFault::Twice { id: "acme/norms".to_owned(), first: "/plugins/norms.so".to_owned() },
     ];

@@ -22,8 +22,8 @@ impl Default for Model {
     fn default() -> Model {
         let mut random = Random::new(11);
         let mut tensors = BTreeMap::new();
-        let mut add = |name: String, dims: &[usize], centre: f32| {
-            let values = random.values(dims.iter().product(), centre, 0.6);
+        let mut add = |name: String, dims: &[usize], center: f32| {
+            let values = random.values(dims.iter().product(), center, 0.6);
             tensors.insert(name, (dims.to_vec(), values));
         };
         add("token_embd.weight".into(), &[WIDTH, VOCABULARY], 0.0);

@@ -9,7 +9,7 @@ What mistral.rs computes: g = softmax(W x + b) for every row of a forward, g.mea
 unweighted for all rows. A prompt is one forward; every token after it one of its own. Expert 0 is the base's own. LoRA experts are the base's
 matrices with the products added. `token` is the same rule with every row a forward of its own.
 Training: cross entropy (log softmax of what is a mean of softmaxes already) with the expert's number, Adam (1e-3, betas 0.9 and 0.999, eps 1e-8), 100
-epochs, batches of 4, one optimiser per layer. There the rows of later layers come from whatever expert the gates choose so far; here from the expert that the
+epochs, batches of 4, one optimizer per layer. There the rows of later layers come from whatever expert the gates choose so far; here from the expert that the
 label names. Both are run, and their accuracies compared."""
 import copy, sys
 from fixlib import *

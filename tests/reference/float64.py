@@ -1,5 +1,5 @@
 """Logits of HF in float64: references of fixtures on which HF's own float32 run is nearly as far from the true values as a
-tolerance allows. Modelling code asks for float32 in places (norms, softmax, decays); here it gets float64 when it does.
+tolerance allows. Modeling code asks for float32 in places (norms, softmax, decays); here it gets float64 when it does.
 
 `python float64.py ../fixtures/zoo NAME ...` computes the logits of reference.safetensors again, from the HF directory that
 hf_tensors.py makes of the fixture, and writes them, rounded to float32; tokens stay. It prints how far HF's float32 run is."""

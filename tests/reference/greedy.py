@@ -7,8 +7,8 @@ be importable); FIXTURES = where to write (default ../fixtures). Also needs nump
 
 Two runs of every case:
 - `stock`: the file as it is, llama.cpp's default kernels and cache (f16; flash attention as llama.cpp chooses);
-- `f32`: the same weights dequantised to F32 (llama_model_quantize), f32 cache, no flash attention: the arithmetic of an engine
-  that dequantises. `margins` are top-1 minus top-2 logit at each step, so that a test compares up to the first near-tie.
+- `f32`: the same weights dequantized to F32 (llama_model_quantize), f32 cache, no flash attention: the arithmetic of an engine
+  that dequantizes. `margins` are top-1 minus top-2 logit at each step, so that a test compares up to the first near-tie.
 """
 import ctypes, hashlib, json, os, sys, tempfile
 import jinja2
@@ -105,7 +105,7 @@ def result(model, prompt):
     return dict(tokens=tokens, margins=margins, stopped=stopped, text=b"".join(model.piece(t, False) for t in shown).decode(errors="replace"))
 
 
-def dequantised(path, out):
+def dequantized(path, out):
     p = L.llama_model_quantize_default_params()
     p.ftype, p.allow_requantize, p.nthread = 0, True, 2
     assert L.llama_model_quantize(path.encode(), out.encode(), ctypes.byref(p)) == 0
@@ -117,7 +117,7 @@ def main():
     assert hashlib.sha256(open(path, "rb").read()).hexdigest() == about["sha256"], "another file than that of " + about["package"]
     L.llama_log_set(silent, None); L.llama_backend_init()
     with tempfile.TemporaryDirectory() as tmp:
-        dequantised(path, tmp + "/f32.gguf")
+        dequantized(path, tmp + "/f32.gguf")
         stock, exact = Model(path, False), Model(tmp + "/f32.gguf", True)
         env = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
         template = env.from_string(stock.meta("tokenizer.chat_template") or "")

@@ -41,7 +41,7 @@ class Model:
 
 
 def halves(a, heads):
-    """Rows whose neighbours rotate together in the GGUF, half a head apart in the folder."""
+    """Rows whose neighbors rotate together in the GGUF, half a head apart in the folder."""
     return np.ascontiguousarray(a.reshape(heads, -1, 2, *a.shape[1:]).swapaxes(1, 2).reshape(a.shape))
 
 

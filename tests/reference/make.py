@@ -187,13 +187,13 @@ WHY = dict(
     starcoder2="the converter does not write the sliding window of starcoder2: for the GGUF beyond 64 tokens the truth is llamacpp_logits_long* (= logits_long*_nosw); for the HF directory logits_long*",
     mistral_sw="GGUF arch llama carries no sliding window: for the GGUF beyond 64 tokens the truth is llamacpp_logits_long* (= logits_long*_nosw); for the HF directory logits_long*",
     falcon="exact gelu (erf) in HF, tanh gelu in llama.cpp; 3e-3", falcon_new="exact gelu (erf) in HF, tanh gelu in llama.cpp; 3e-3", gptneox="exact gelu (erf) in HF, tanh gelu in llama.cpp; 2e-3", gptneox_serial="exact gelu (erf) in HF, tanh gelu in llama.cpp; 2e-3", mpt="exact gelu (erf) in HF, tanh gelu in llama.cpp; 3e-3",
-    phimoe="llama.cpp uses RMS norm for LayerNorm and renormalised softmax top-2 for sparsemixer (the HF model patched the same way agrees at 2e-5); HF is the truth for the model, llamacpp_logits_* what llama.cpp makes of the GGUF",
+    phimoe="llama.cpp uses RMS norm for LayerNorm and renormalized softmax top-2 for sparsemixer (the HF model patched the same way agrees at 2e-5); HF is the truth for the model, llamacpp_logits_* what llama.cpp makes of the GGUF",
     exaone4_swa="llama.cpp applies the window and the rope-less layers only when n_layer == 64; HF is the truth",
     gpt_oss_notruncate="llama.cpp always floors/ceils the yarn correction range; HF with truncate=false (the published gpt-oss setting) does not",
     bert="exact gelu (erf) in HF, tanh gelu in llama.cpp; 7e-4", modernbert="exact gelu (erf) in HF, tanh gelu in llama.cpp; 1.7e-3",
     glm4moelite="HF's q_a/kv_a layernorm eps is 1e-6 whatever rms_norm_eps (1e-5) says, llama.cpp uses rms_norm_eps; 2.5e-4", minicpm3="HF's q_a/kv_a layernorm eps is 1e-6 whatever rms_norm_eps (1e-5) says, llama.cpp uses rms_norm_eps; 1e-4",
     falcon_mamba="B, C, dt norm eps: mixer_rms_eps 1e-6 in HF, layer norm eps 1e-5 in llama.cpp; 5e-4",
-    qwen3moe_nonorm="llama.cpp always renormalises the top-k weights in qwen3moe and the GGUF has no key for it; HF with norm_topk_prob=false does not")
+    qwen3moe_nonorm="llama.cpp always renormalizes the top-k weights in qwen3moe and the GGUF has no key for it; HF with norm_topk_prob=false does not")
 # ------------------------------------------------------------------ building
 NOISE = 2e-3      # max abs logit difference called float noise (logits have a std of 2 to 5)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_mixtures.py: fixtures/quantise/mixtures.json, the types that llama-quantize gives the tensors of models of real shapes, by file type.
+"""make_mixtures.py: fixtures/quantize/mixtures.json, the types that llama-quantize gives the tensors of models of real shapes, by file type.
 
 The shapes are files without data (holes), the types llama_model_quantize's own report of a dry run. Written for each model: facts, tensors with dims,
 and for each file type, with and without an importance matrix, the types in the order of the tensors as runs (`Q6_K*3 Q4_K*2`).
@@ -130,9 +130,9 @@ def main():
         made[name] = dict(facts=[k["block_count"], k["attention.head_count"], k["attention.head_count_kv"], k.get("expert_count", 0)],
                           tensors=[[n + ".weight", list(d)] for n, d in tensors], types=rows)
         print(name, len(tensors), len(rows), flush=True)
-    os.makedirs(ROOT + "/quantise", exist_ok=True)
+    os.makedirs(ROOT + "/quantize", exist_ok=True)
     text = json.dumps(dict(llama_cpp="0.5.0 (as vendored by llama-cpp-python 0.3.36), llama_model_quantize, dry run", models=made), indent=None, separators=(",", ":"))
-    open(ROOT + "/quantise/mixtures.json", "w").write(text.replace('"types":', '\n"types":').replace('},"', '},\n"') + "\n")
+    open(ROOT + "/quantize/mixtures.json", "w").write(text.replace('"types":', '\n"types":').replace('},"', '},\n"') + "\n")
 
 
 main()

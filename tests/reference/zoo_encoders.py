@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fixtures of models that make vectors or scores: random weights with a fixed seed, hidden states, pooled vectors and scores by HF
-transformers (float32, eager). The GGUF is written here under llama.cpp's names (conversion/bert.py and its neighbours): weights of two
+transformers (float32, eager). The GGUF is written here under llama.cpp's names (conversion/bert.py and its neighbors): weights of two
 dimensions and more are representable in f16 and stored so, others are F32.
 
 reference.safetensors: tokens_prompt [48], tokens_long [300]; of both hidden_ (of long the last 8 rows), mean_, first_, last_; scores_ where
@@ -77,7 +77,7 @@ def words_of(text):
 def base(f, c, **more):
     f.keys(block_count=c.num_hidden_layers, context_length=more.pop("context", 320), embedding_length=c.hidden_size, attention__head_count=c.num_attention_heads, **more)
 def permuted(t, heads):
-    """Rows of each head in the order that neighbouring pairs want (conversion/llama.py, `permute`)."""
+    """Rows of each head in the order that neighboring pairs want (conversion/llama.py, `permute`)."""
     return t.reshape(heads, 2, t.shape[0] // heads // 2, *t.shape[1:]).swapaxes(1, 2).reshape(t.shape)
 def layers(f, state, prefix, names, block="blk"):
     """Copies tensors: `names` of HF below `prefix` with the layer, to names of GGUF."""
@@ -175,7 +175,7 @@ def euro(f_of, arch, seed):
     return f, m, None
 maker("eurobert", "eurobert", notes=["2 layers, grouped queries, rope over halves; pooling is the last row"])(lambda f: euro(f, "eurobert", "euro"))
 maker("llama-embed", "llama-embed", hf_class="LlamaBidirectionalModel", notes=["hidden states of EuroBertModel; q and k rows permuted as conversion/llama.py does"])(lambda f: euro(f, "llama-embed", "llamae"))
-maker("neo-bert", "neo-bert", hf=False, notes=["hidden states of EuroBertModel; fused q, k, v and fused gate and up; q and k rows permuted for neighbouring pairs"])(lambda f: euro(f, "neo-bert", "neo"))
+maker("neo-bert", "neo-bert", hf=False, notes=["hidden states of EuroBertModel; fused q, k, v and fused gate and up; q and k rows permuted for neighboring pairs"])(lambda f: euro(f, "neo-bert", "neo"))
 
 def gemma(f_of, dense):
     c = Gemma3TextConfig(vocab_size=V, hidden_size=24, num_hidden_layers=6, num_attention_heads=2, num_key_value_heads=1, head_dim=16, intermediate_size=24, max_position_embeddings=320, rms_norm_eps=1e-5, sliding_window=16, use_bidirectional_attention=True, query_pre_attn_scalar=16, pad_token_id=0, attn_implementation="eager",

@@ -38,7 +38,7 @@ def _(): return FalconMambaConfig(**MAMBA, tie_word_embeddings=False, mixer_rms_
 
 JAMBA = dict(num_hidden_layers=4, intermediate_size=24, num_experts=4, num_experts_per_tok=2, attn_layer_period=4, attn_layer_offset=2, expert_layer_period=2, expert_layer_offset=1, mamba_d_state=8, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank=6, use_mamba_kernels=False)
 @zoo("jamba", hook=memory(), hub_keep=True, sens={**RECURRENT, "top 1": dict(num_experts_per_tok=1), "inner norm weights = 1": ones("dt_layernorm", "b_layernorm", "c_layernorm"), "eps x10": dict(rms_norm_eps=1e-5)},
-     notes=["Jamba: mamba, mamba, attention without rope, mamba; dense and experts (4, top 2, softmax, not renormalised) in turn; RMS norms with weights on time step, B and C; untied"])
+     notes=["Jamba: mamba, mamba, attention without rope, mamba; dense and experts (4, top 2, softmax, not renormalized) in turn; RMS norms with weights on time step, B and C; untied"])
 def _(): return JambaConfig(**z(**JAMBA, rms_norm_eps=1e-6, tie_word_embeddings=False, pad_token_id=0))
 
 # ------------------------------------------------------------------ Mamba 2
@@ -55,7 +55,7 @@ NEMOTRON_SENS = {**RECURRENT, "one norm over all groups": lambda m: [setattr(x, 
      notes=["Nemotron-H: one branch a block: mamba 2, feed-forward (squared relu, no gate), mamba 2, attention without rope, feed-forward; inner width 64 of 32, heads of 12 in attention; untied"])
 def _(): return NemotronHConfig(**{**z(**NEMOTRON), "num_hidden_layers": 5}, layers_block_type=["linear_attention", "mlp", "linear_attention", "full_attention", "mlp"])
 NEMOTRON_MOE = dict(n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, moe_intermediate_size=12, moe_shared_expert_intermediate_size=20, routed_scaling_factor=2.5, norm_topk_prob=True, n_group=1, topk_group=1)
-NEMOTRON_MOE_SENS = {**NEMOTRON_SENS, "top 1": dict(num_experts_per_tok=1), "factor 1": setting(".gate.routed_scaling_factor", 1.0), "not renormalised": setting(".gate.norm_topk_prob", False), "no selection bias": lambda m: [b.zero_() for n, b in m.named_buffers() if "e_score" in n], "no shared expert": zeroed("shared_experts.down_proj")}
+NEMOTRON_MOE_SENS = {**NEMOTRON_SENS, "top 1": dict(num_experts_per_tok=1), "factor 1": setting(".gate.routed_scaling_factor", 1.0), "not renormalized": setting(".gate.norm_topk_prob", False), "no selection bias": lambda m: [b.zero_() for n, b in m.named_buffers() if "e_score" in n], "no shared expert": zeroed("shared_experts.down_proj")}
 @zoo("nemotron_h_moe", seed=3, hook=memory(), hub_keep=True, fix_config=nemotron("MEM*E"), sens=NEMOTRON_MOE_SENS,
      notes=["Nemotron 3 Nano: as nemotron_h with experts (4, top 2, sigmoid, selection bias, weights to sum 1 times 2.5, squared relu without gate) and a shared expert of width 20; untied"])
 def _(): return NemotronHConfig(**{**z(**NEMOTRON, **NEMOTRON_MOE), "num_hidden_layers": 5}, layers_block_type=["linear_attention", "moe", "linear_attention", "full_attention", "moe"])

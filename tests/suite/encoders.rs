@@ -3,7 +3,7 @@
 use super::zoo::{ENCODERS, Entry, TOLERANCE, drop_spec, entries, model_file};
 use crate::{Reference, distance};
 use menagerie::model::Pooling;
-use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, LoadOptions, Normalisation, Truncation};
+use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, LoadOptions, Normalization, Truncation};
 use std::path::Path;
 
 /// An encoder of the zoo, opened, and its reference.
@@ -44,7 +44,7 @@ impl Opened {
     /// What a pooling makes of prompts, each alone or all in one step; not divided by its length.
     fn pooled(&self, texts: &[&[u32]], pooling: Option<Pooling>, together: bool) -> Vec<Vec<f32>> {
         let options =
-            EmbeddingOptions::default().with_pooling(pooling).with_normalisation(Normalisation::None);
+            EmbeddingOptions::default().with_pooling(pooling).with_normalization(Normalization::None);
         let vectors = match together {
             true => self.pipeline.embed(texts, &options),
             false => texts.iter().flat_map(|text| self.pipeline.embed(&[*text], &options)).collect(),
@@ -110,7 +110,7 @@ impl Opened {
     }
 
     /// The mean of the prompt, of length 1, against the reference's.
-    fn normalised(&self) -> f32 {
+    fn normalized(&self) -> f32 {
         let options = EmbeddingOptions::default().with_pooling(Pooling::Mean);
         let found = self.pipeline.embed(&[&self.reference.ids("tokens_prompt")], &options);
         let found = found
@@ -137,7 +137,7 @@ pub fn every_encoder_agrees(options: &LoadOptions) {
         };
         let mut distances = opened.distances();
         assert!(distances.len() >= 16, "{name} compares too little");
-        distances.push(("mean of length 1".to_owned(), opened.normalised()));
+        distances.push(("mean of length 1".to_owned(), opened.normalized()));
         distances.extend(opened.pairs(&entry.pairs).map(|found| ("pairs".to_owned(), found)));
         let worst = distances.iter().map(|(_, found)| *found).fold(0.0, f32::max);
         println!("{name}: {worst:e} at most in {} comparisons", distances.len());

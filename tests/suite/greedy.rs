@@ -6,7 +6,7 @@ use menagerie::pipeline::{Arithmetic, ChatMessage, LogitsOptions, RenderOptions,
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Where a model of the catalogue lies, if it was pulled.
+/// Where a model of the catalog lies, if it was pulled.
 pub fn located(name: &str) -> Option<PathBuf> {
     let hub = Hub::new(Environment::of_process());
     hub.locate(&ModelReference::parse(name).unwrap()).unwrap()

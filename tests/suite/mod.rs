@@ -6,5 +6,5 @@ pub mod dropped_in;
 pub mod encoders;
 pub mod greedy;
 pub mod hf_folder;
-pub mod quantised;
+pub mod quantized;
 pub mod zoo;

@@ -21,7 +21,7 @@ fn names(folder: &str) -> BTreeSet<String> {
 fn every_spec_of_the_folder_is_built_in_as_it_is_written() {
     let registry = Registry::built_in().unwrap();
     let mut files = names("specs");
-    assert!(files.remove("models.toml"), "the catalogue of models lies beside the specs");
+    assert!(files.remove("models.toml"), "the catalog of models lies beside the specs");
     let specs: BTreeSet<&str> = files.iter().filter_map(|name| name.strip_suffix(".toml")).collect();
     assert_eq!(specs, registry.entries().iter().map(|entry| entry.id.as_str()).collect());
     for entry in registry.entries() {

@@ -35,7 +35,7 @@ impl Tensor {
     ) -> Result<Self, ModelError> {
         if block.block_len() != Some(1) {
             return Err(ModelError::Unsupported(format!(
-                "tensor \"{name}\" is {block}: adapters are F32, F16 or BF16; convert it again without quantising it"
+                "tensor \"{name}\" is {block}: adapters are F32, F16 or BF16; convert it again without quantizing it"
             )));
         }
         Weight::new(name, bytes.clone(), block, shape)?;

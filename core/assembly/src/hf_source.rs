@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use stored::{Stacked, Stored};
 
-/// Names of what a statically quantised activation is multiplied with: activations are not quantised that way here.
+/// Names of what a statically quantized activation is multiplied with: activations are not quantized that way here.
 const OF_ACTIVATIONS: [&str; 2] = [".activation_scale", ".input_scale"];
 
 /// The tensors of a folder, named by a spec.

@@ -97,7 +97,7 @@ fn refused(method: &str) -> String {
     };
     format!(
         "key quantization_config.quant_method: {what} ({method}) are not read; get the model as it was published before that, \
-         and quantise it here, or get a GGUF file of it. Understood are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
+         and quantize it here, or get a GGUF file of it. Understood are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
     )
 }
 

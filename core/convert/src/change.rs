@@ -71,13 +71,13 @@ impl Change {
     }
 }
 
-/// The rows of heads of `dim`, of which the first `rotated` are halves in the folder and neighbours in the file.
+/// The rows of heads of `dim`, of which the first `rotated` are halves in the folder and neighbors in the file.
 pub(crate) fn paired(heads: usize, dim: usize, rotated: usize) -> Vec<usize> {
     (0..heads * dim).map(|row| paired_row(row, dim, rotated)).collect()
 }
 
 /// The row of the folder that is put at a row of the file: of a head of `dim` rows the first `rotated` are halves there and
-/// neighbours here.
+/// neighbors here.
 fn paired_row(row: usize, dim: usize, rotated: usize) -> usize {
     let (head, at) = (row / dim * dim, row % dim);
     if at < rotated { head + at % 2 * (rotated / 2) + at / 2 } else { row }

@@ -9,7 +9,7 @@ use gguf_file::{GgmlType, OwnedValue};
 use menagerie_assembly::{Claim, WeightSource};
 use menagerie_loaders::{HfTexts, TokenizerTables};
 use menagerie_model::Compute;
-use menagerie_quantise::{Importance, ModelFacts};
+use menagerie_quantize::{Importance, ModelFacts};
 use menagerie_registry::Part;
 use menagerie_spec::config::{AttentionConfig, LatentAttentionConfig, RopeConfig};
 use menagerie_spec::{

@@ -3,7 +3,7 @@
 use gguf_file::GgufError;
 use menagerie_loaders::LoadError;
 use menagerie_model::ModelError;
-use menagerie_quantise::QuantiseError;
+use menagerie_quantize::QuantizeError;
 use menagerie_spec::SpecFaults;
 
 /// An error of a conversion, with what to do next.
@@ -53,5 +53,5 @@ pub enum ConvertError {
     Model(#[from] ModelError),
     /// Weights cannot be encoded.
     #[error(transparent)]
-    Quantise(#[from] QuantiseError),
+    Quantize(#[from] QuantizeError),
 }

@@ -9,7 +9,7 @@ use menagerie_spec::{ArchSpec, ModelConfig};
 /// What differs between the two forms of a spec, by what its resolved values say.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Differences {
-    /// Pairs that rotate together are neighbours in the file and halves of a head in the folder.
+    /// Pairs that rotate together are neighbors in the file and halves of a head in the folder.
     pub(crate) pairs: bool,
     /// What the folder's norms add to their weights, less what the file's add.
     pub(crate) offset: f32,
@@ -87,7 +87,7 @@ impl Placing<'_> {
         Ok(change)
     }
 
-    /// The rows of heads whose pairs are neighbours in the file.
+    /// The rows of heads whose pairs are neighbors in the file.
     fn turned_rows(&self, claim: &Claim, role: &str) -> Result<Option<Vec<usize>>, String> {
         let Some(attention) = self.mixer::<AttentionConfig>(claim) else { return Ok(None) };
         let own = match role {

@@ -4,10 +4,10 @@ use crate::change::{Change, Unit};
 use crate::error::ConvertError;
 use gguf_file::{GgmlType, GgufWriter, OwnedValue};
 use menagerie_assembly::WeightSource;
-use menagerie_kernels::{BlockType, Cpu, dequantise};
+use menagerie_kernels::{BlockType, Cpu, dequantize};
 use menagerie_model::{Compute, ModelError, Weight, WeightShape};
-use menagerie_quantise::{
-    Choice, Encoder, Importance, ModelFacts, PlannedTensor, Policy, PolicyTensor, QuantiseError,
+use menagerie_quantize::{
+    Choice, Encoder, Importance, ModelFacts, PlannedTensor, Policy, PolicyTensor, QuantizeError,
 };
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -130,7 +130,7 @@ impl<'a> Plan<'a> {
             };
             if !measured {
                 let (kind, file) = (choice.kind, policy.file_type());
-                return Err(QuantiseError::Starved { tensor: tensor.name.clone(), kind, file }.into());
+                return Err(QuantizeError::Starved { tensor: tensor.name.clone(), kind, file }.into());
             }
         }
         for (tensor, choice) in self.tensors.iter_mut().zip(choices) {
@@ -331,7 +331,7 @@ fn encoded(
 /// Rows of a weight as f32, those that a change puts at these places.
 fn rows_of(weight: &Weight, change: &Change, part: Range<usize>, cpu: &Cpu) -> Result<Vec<f32>, Halt> {
     let WeightShape { count, rows, cols } = weight.shape();
-    let unreadable = || QuantiseError::Unreadable { kind: weight.block() };
+    let unreadable = || QuantizeError::Unreadable { kind: weight.block() };
     let block = BlockType::from_ggml_id(weight.block().id()).ok_or_else(unreadable)?;
     let row_bytes = block.row_bytes(cols).ok_or_else(unreadable)?;
     let matrices = (0..count).map(|index| weight.matrix(index)).collect::<Result<Vec<_>, _>>()?;
@@ -346,7 +346,7 @@ fn rows_of(weight: &Weight, change: &Change, part: Range<usize>, cpu: &Cpu) -> R
                     let start = source % rows * row_bytes;
                     matrices.get(source / rows)?.get(start..start + row_bytes)
                 });
-                let read = bytes.map(|bytes| dequantise(block, bytes, row));
+                let read = bytes.map(|bytes| dequantize(block, bytes, row));
                 if !matches!(read, Some(Ok(())))
                     && let Ok(mut failed) = failed.lock()
                 {
@@ -354,7 +354,7 @@ fn rows_of(weight: &Weight, change: &Change, part: Range<usize>, cpu: &Cpu) -> R
                 }
             }
         })
-        .map_err(QuantiseError::from)?;
+        .map_err(QuantizeError::from)?;
     if let Ok(Some(row)) = failed.into_inner() {
         return Err(
             ModelError::Weights(format!("row {row} of tensor \"{}\" cannot be read", weight.name())).into()

@@ -3,7 +3,7 @@
 use crate::error::ConvertError;
 use gguf_file::{FileType, GgmlType};
 use menagerie_assembly::WeightSource;
-use menagerie_quantise::Policy;
+use menagerie_quantize::Policy;
 use menagerie_spec::config::{RopeConfig, RopeScaling};
 use menagerie_spec::{KeySource, KeyValue};
 use std::collections::BTreeMap;

@@ -55,9 +55,9 @@ pub struct CatalogModel {
     pub repository: Option<String>,
     /// Commit whose files the table describes.
     pub revision: String,
-    /// Quantisation that the bare name means.
+    /// Quantization that the bare name means.
     pub default: String,
-    /// One file per quantisation.
+    /// One file per quantization.
     pub files: Vec<CatalogFile>,
     /// The added table that names it; `None`: the program's own.
     pub table: Option<String>,
@@ -66,8 +66,8 @@ pub struct CatalogModel {
 /// A file of a model of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogFile {
-    /// Its quantisation, as `llama-quantize` spells it.
-    pub quantisation: String,
+    /// Its quantization, as `llama-quantize` spells it.
+    pub quantization: String,
     /// Its path in the repository.
     pub file: String,
     /// Its length.
@@ -99,10 +99,10 @@ pub struct Listed {
 impl Listed {
     /// What a user types for it.
     pub fn name(&self) -> String {
-        if self.file.quantisation == self.model.default {
+        if self.file.quantization == self.model.default {
             self.model.name.clone()
         } else {
-            format!("{}:{}", self.model.name, self.file.quantisation)
+            format!("{}:{}", self.model.name, self.file.quantization)
         }
     }
 }
@@ -139,20 +139,20 @@ impl Catalog {
     /// The model and file of `name` or `name:QUANT`, whatever the case; `None` if there is no such name.
     ///
     /// # Errors
-    /// The model is there in other quantisations only: what there is.
+    /// The model is there in other quantizations only: what there is.
     pub fn find(&self, text: &str) -> Result<Option<Listed>, String> {
-        let (name, quantisation) = match text.split_once(':') {
-            Some((name, quantisation)) => (name, Some(quantisation)),
+        let (name, quantization) = match text.split_once(':') {
+            Some((name, quantization)) => (name, Some(quantization)),
             None => (text, None),
         };
         let Some(model) = self.models.iter().find(|model| model.name.eq_ignore_ascii_case(name)) else {
             return Ok(None);
         };
-        let wanted = quantisation.unwrap_or(&model.default);
-        match model.files.iter().find(|file| file.quantisation.eq_ignore_ascii_case(wanted)) {
+        let wanted = quantization.unwrap_or(&model.default);
+        match model.files.iter().find(|file| file.quantization.eq_ignore_ascii_case(wanted)) {
             Some(file) => Ok(Some(Listed { model: model.clone(), file: file.clone() })),
             None => {
-                let known: Vec<&str> = model.files.iter().map(|file| file.quantisation.as_str()).collect();
+                let known: Vec<&str> = model.files.iter().map(|file| file.quantization.as_str()).collect();
                 Err(format!("`{}` has no {wanted}; it has: {}", model.name, known.join(", ")))
             }
         }
@@ -196,10 +196,10 @@ mod tests {
     }
 
     #[test]
-    fn names_and_quantisations_are_found_whatever_the_case() {
+    fn names_and_quantizations_are_found_whatever_the_case() {
         let catalog = Catalog::built_in().unwrap();
         let listed = catalog.find("SmolLM2:q4_1").unwrap().unwrap();
-        assert_eq!((listed.name().as_str(), listed.file.quantisation.as_str()), ("smollm2", "Q4_1"));
+        assert_eq!((listed.name().as_str(), listed.file.quantization.as_str()), ("smollm2", "Q4_1"));
         assert_eq!(catalog.find("nothing").unwrap(), None);
         assert!(catalog.find("smollm2:Q8_0").unwrap_err().contains("it has: Q4_1"));
         assert_eq!(catalog.nearest("smolm2"), Some("smollm2"));
@@ -215,7 +215,7 @@ repository = "me/mine-GGUF"
 revision = "0123456789abcdef0123456789abcdef01234567"
 default = "Q8_0"
 [[model.file]]
-quantisation = "Q8_0"
+quantization = "Q8_0"
 file = "mine.Q8_0.gguf"
 bytes = 12
 sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -290,7 +290,7 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
             ),
             ("schema = 1", "schema = 2", "x/models.toml:1:10: schema: 1 is wanted"),
             ("schema = 1", "", "schema: 1 is wanted"),
-            ("license", "licence", "x/models.toml:5:1: model[0].licence: unknown key"),
+            ("license", "license", "x/models.toml:5:1: model[0].license: unknown key"),
             ("[[model.file]]", "[[model.fil]]", "model[0].fil: unknown key"),
             ("default = \"Q8_0\"", "default = \"Q4_0\"", "x/models.toml:8:12: model[0] (mine).default"),
             (

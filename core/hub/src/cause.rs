@@ -97,7 +97,7 @@ impl Cause {
             Self::Forbidden(_) => "use a token (HF_TOKEN) that may read this repository",
             Self::NoRepository => "check the spelling of org/repo",
             Self::NoRevision => "check what follows the @: a branch, tag or commit",
-            Self::NoFile => "pull org/repo:QUANT to choose by quantisation",
+            Self::NoFile => "pull org/repo:QUANT to choose by quantization",
             Self::TooMany { .. } => "wait a while; with a token (HF_TOKEN) more is allowed",
             Self::Server(_) => "try again later: nothing is wrong on this side",
             Self::Status(_) => "check HF_ENDPOINT",

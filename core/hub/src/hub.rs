@@ -67,8 +67,8 @@ impl Hub {
                     (found, _) => Ok(found),
                 }
             }
-            ModelReference::Repository { id, revision, quantisation, file } => {
-                self.repository(id, revision, quantisation.as_deref(), file.as_deref()).locate()
+            ModelReference::Repository { id, revision, quantization, file } => {
+                self.repository(id, revision, quantization.as_deref(), file.as_deref()).locate()
             }
         }
     }
@@ -119,9 +119,9 @@ impl Hub {
     fn fetch(&self, reference: &ModelReference, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
         let listed = match reference {
             ModelReference::Path(path) => return Ok(path.clone()),
-            ModelReference::Repository { id, revision, quantisation, file } => {
-                let (quantisation, file) = (quantisation.as_deref(), file.as_deref());
-                return self.repository(id, revision, quantisation, file).pull(progress);
+            ModelReference::Repository { id, revision, quantization, file } => {
+                let (quantization, file) = (quantization.as_deref(), file.as_deref());
+                return self.repository(id, revision, quantization, file).pull(progress);
             }
             ModelReference::Listed(listed) => listed,
         };
@@ -144,7 +144,7 @@ impl Hub {
             },
             (None, []) => Err(HubError::NoSuchFile {
                 repository: listed.name(),
-                wanted: listed.file.quantisation.clone(),
+                wanted: listed.file.quantization.clone(),
                 available: "no source in the table of models".to_owned(),
             }),
         }
@@ -154,12 +154,12 @@ impl Hub {
         &self,
         id: &str,
         revision: &str,
-        quantisation: Option<&str>,
+        quantization: Option<&str>,
         file: Option<&str>,
     ) -> Repository<'_> {
-        let wanted = match (file, quantisation) {
+        let wanted = match (file, quantization) {
             (Some(file), _) => Wanted::File(file.to_owned()),
-            (None, Some(label)) => Wanted::Quantisation(label.to_owned()),
+            (None, Some(label)) => Wanted::Quantization(label.to_owned()),
             (None, None) => Wanted::Default,
         };
         Repository {

@@ -37,7 +37,7 @@ mod lock;
 mod meaning;
 mod package;
 mod progress;
-mod quantisation;
+mod quantization;
 mod reference;
 mod repository;
 mod space;

@@ -12,17 +12,17 @@ pub(crate) struct Meaning {
 }
 
 impl Meaning {
-    /// Of a repository at a revision with or without a quantisation.
+    /// Of a repository at a revision with or without a quantization.
     pub(crate) fn of(
         environment: &Environment,
         id: &str,
         revision: &str,
-        quantisation: Option<&str>,
+        quantization: Option<&str>,
     ) -> Self {
-        let quantisation = quantisation.map_or("default".to_owned(), str::to_ascii_uppercase);
+        let quantization = quantization.map_or("default".to_owned(), str::to_ascii_uppercase);
         let path = environment.own_cache.as_ref().map(|own| {
             let repository = format!("models--{}", id.replace('/', "--"));
-            own.join("names").join(repository).join(revision.replace('/', "--")).join(quantisation)
+            own.join("names").join(repository).join(revision.replace('/', "--")).join(quantization)
         });
         Self { path }
     }

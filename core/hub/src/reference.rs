@@ -16,7 +16,7 @@ const HOSTS: [&str; 3] = ["huggingface.co/", "www.huggingface.co/", "hf.co/"];
 pub enum ModelReference {
     /// A file or folder on this machine.
     Path(PathBuf),
-    /// A short name of the [`Catalog`], with or without a quantisation.
+    /// A short name of the [`Catalog`], with or without a quantization.
     Listed(Box<Listed>),
     /// A repository of the hub.
     Repository {
@@ -24,8 +24,8 @@ pub enum ModelReference {
         id: String,
         /// Branch, tag or commit.
         revision: String,
-        /// Quantisation wanted, e.g. `Q4_K_M`.
-        quantisation: Option<String>,
+        /// Quantization wanted, e.g. `Q4_K_M`.
+        quantization: Option<String>,
         /// One file of it.
         file: Option<String>,
     },
@@ -123,8 +123,8 @@ impl ModelReference {
     }
 
     fn repository(rest: &str) -> Result<Self, String> {
-        let (rest, quantisation) = match rest.split_once(':') {
-            Some((rest, quantisation)) => (rest, Some(quantisation.to_owned())),
+        let (rest, quantization) = match rest.split_once(':') {
+            Some((rest, quantization)) => (rest, Some(quantization.to_owned())),
             None => (rest, None),
         };
         let (place, revision) = match rest.split_once('@') {
@@ -146,17 +146,17 @@ impl ModelReference {
         };
         let revision_valid = revision.split('/').all(is_name);
         let file_valid = file.is_none_or(|file| is_safe_file(file) && file.ends_with(".gguf"));
-        let quantisation_valid = quantisation.as_deref().is_none_or(is_name);
-        if !(is_name(org) && is_name(name) && revision_valid && file_valid && quantisation_valid) {
+        let quantization_valid = quantization.as_deref().is_none_or(is_name);
+        if !(is_name(org) && is_name(name) && revision_valid && file_valid && quantization_valid) {
             return Err("a part of it is empty or has characters that a repository cannot have".to_owned());
         }
-        if file.is_some() && quantisation.is_some() {
-            return Err("it names both a file and a quantisation".to_owned());
+        if file.is_some() && quantization.is_some() {
+            return Err("it names both a file and a quantization".to_owned());
         }
         Ok(Self::Repository {
             id: format!("{org}/{name}"),
             revision: revision.to_owned(),
-            quantisation,
+            quantization,
             file: file.map(str::to_owned),
         })
     }
@@ -205,13 +205,13 @@ impl fmt::Display for ModelReference {
             Self::Repository { id, revision, file: Some(file), .. } => {
                 f.write_str(&file_name(id, revision, file))
             }
-            Self::Repository { id, revision, quantisation, .. } => {
+            Self::Repository { id, revision, quantization, .. } => {
                 f.write_str(id)?;
                 if revision != "main" {
                     write!(f, "@{revision}")?;
                 }
-                if let Some(quantisation) = quantisation {
-                    write!(f, ":{quantisation}")?;
+                if let Some(quantization) = quantization {
+                    write!(f, ":{quantization}")?;
                 }
                 Ok(())
             }
@@ -226,13 +226,13 @@ mod tests {
     fn repository(
         id: &str,
         revision: &str,
-        quantisation: Option<&str>,
+        quantization: Option<&str>,
         file: Option<&str>,
     ) -> ModelReference {
         ModelReference::Repository {
             id: id.to_owned(),
             revision: revision.to_owned(),
-            quantisation: quantisation.map(str::to_owned),
+            quantization: quantization.map(str::to_owned),
             file: file.map(str::to_owned),
         }
     }

@@ -4,7 +4,7 @@ use crate::cache::RepositoryCache;
 use crate::client::{Client, RemoteFile};
 use crate::folder::{Folder, INDEX, LONGEST_INDEX};
 use crate::meaning::Meaning;
-use crate::quantisation::{self, Choice};
+use crate::quantization::{self, Choice};
 use crate::space::require_space;
 use crate::transfer::{Transfer, length};
 use crate::{Environment, HubError, Progress};
@@ -13,10 +13,10 @@ use std::path::PathBuf;
 /// Which model of a repository is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The default quantisation, or the only model there is.
+    /// The default quantization, or the only model there is.
     Default,
-    /// The one of this quantisation.
-    Quantisation(String),
+    /// The one of this quantization.
+    Quantization(String),
     /// This file (and the other parts, if it is one of a split model).
     File(String),
 }
@@ -44,7 +44,7 @@ impl Repository<'_> {
         let cache = RepositoryCache::of(self.environment, &self.id)?;
         let commit = cache.commit(&self.revision);
         let cached: Vec<String> = cache.files(&commit).into_iter().map(|(name, _)| name).collect();
-        let parts = self.file_of(&cached)?.map(|first| quantisation::parts(&first));
+        let parts = self.file_of(&cached)?.map(|first| quantization::parts(&first));
         if let Some(parts) = parts.filter(|parts| parts.iter().all(|part| cached.contains(part))) {
             return Ok(Some(cache.pointer(&commit, &parts[0])));
         }
@@ -56,13 +56,13 @@ impl Repository<'_> {
     fn file_of(&self, cached: &[String]) -> Result<Option<String>, HubError> {
         let label = match &self.wanted {
             Wanted::File(file) => return Ok(Some(file.clone())),
-            Wanted::Quantisation(label) => label.as_str(),
-            Wanted::Default => quantisation::DEFAULT,
+            Wanted::Quantization(label) => label.as_str(),
+            Wanted::Default => quantization::DEFAULT,
         };
         if let Some(known) = self.meaning().file() {
             return Ok(Some(known));
         }
-        match quantisation::choose(cached, Some(label)) {
+        match quantization::choose(cached, Some(label)) {
             Choice::Nothing => Ok(None),
             Choice::Files(files) => Ok(files.into_iter().next()),
             Choice::Unclear(files) => Err(self.unclear(&files)),
@@ -70,11 +70,11 @@ impl Repository<'_> {
     }
 
     fn meaning(&self) -> Meaning {
-        let quantisation = match &self.wanted {
-            Wanted::Quantisation(label) => Some(label.as_str()),
+        let quantization = match &self.wanted {
+            Wanted::Quantization(label) => Some(label.as_str()),
             _ => None,
         };
-        Meaning::of(self.environment, &self.id, &self.revision, quantisation)
+        Meaning::of(self.environment, &self.id, &self.revision, quantization)
     }
 
     fn unclear(&self, files: &[String]) -> HubError {
@@ -84,7 +84,7 @@ impl Repository<'_> {
 
     fn name(&self) -> String {
         match &self.wanted {
-            Wanted::Quantisation(label) => format!("{}:{label}", self.id),
+            Wanted::Quantization(label) => format!("{}:{label}", self.id),
             Wanted::File(file) => file_name(&self.id, &self.revision, file),
             Wanted::Default => self.id.clone(),
         }
@@ -127,7 +127,7 @@ impl Repository<'_> {
 
     /// The folder that is meant: where no file is asked for, and there is no GGUF.
     fn folder_of(&self, files: &[String]) -> Option<Folder> {
-        let gguf = files.iter().any(|file| quantisation::is_model(file));
+        let gguf = files.iter().any(|file| quantization::is_model(file));
         if gguf || self.wanted != Wanted::Default { None } else { Folder::of(files) }
     }
 
@@ -174,14 +174,14 @@ impl Repository<'_> {
     /// The files that are meant, every part of them listed.
     fn choose(&self, listed: &[String]) -> Result<Vec<String>, HubError> {
         let choice = match &self.wanted {
-            Wanted::File(file) if listed.contains(file) => Choice::Files(quantisation::parts(file)),
+            Wanted::File(file) if listed.contains(file) => Choice::Files(quantization::parts(file)),
             Wanted::File(_) => Choice::Nothing,
-            Wanted::Quantisation(label) => quantisation::choose(listed, Some(label)),
-            Wanted::Default => quantisation::choose(listed, None),
+            Wanted::Quantization(label) => quantization::choose(listed, Some(label)),
+            Wanted::Default => quantization::choose(listed, None),
         };
         let nothing = |wanted: String| {
             let models: Vec<&str> =
-                listed.iter().map(String::as_str).filter(|name| quantisation::is_model(name)).collect();
+                listed.iter().map(String::as_str).filter(|name| quantization::is_model(name)).collect();
             let available = match models.as_slice() {
                 [] if Folder::of(listed).is_some() => {
                     format!("no GGUF file at all; its safetensors are `{}`", self.id)
@@ -197,12 +197,12 @@ impl Repository<'_> {
             HubError::NoSuchFile { repository: self.id.clone(), wanted, available }
         };
         let files = match choice {
-            Choice::Files(files) => quantisation::parts(&files[0]),
+            Choice::Files(files) => quantization::parts(&files[0]),
             Choice::Unclear(files) => return Err(self.unclear(&files)),
             Choice::Nothing => {
                 return Err(nothing(match &self.wanted {
-                    Wanted::File(name) | Wanted::Quantisation(name) => name.clone(),
-                    Wanted::Default => "any quantisation".to_owned(),
+                    Wanted::File(name) | Wanted::Quantization(name) => name.clone(),
+                    Wanted::Default => "any quantization".to_owned(),
                 }));
             }
         };

@@ -7,7 +7,7 @@ use crate::leftover::State;
 use crate::lock::FileLock;
 use crate::package::{Package, aside};
 use crate::repository::{file_name, read_index};
-use crate::{Checksum, Environment, HubError, Progress, quantisation};
+use crate::{Checksum, Environment, HubError, Progress, quantization};
 use gguf_file::path_text;
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ pub(crate) fn installed(environment: &Environment, catalog: &Catalog) -> Result<
                 let name = free.unwrap_or_else(|| file_name(&id, revision, &first));
                 let paths = parts.iter().map(|part| cache.pointer(&commit, part)).collect();
                 let missing: Vec<String> =
-                    quantisation::parts(&first).into_iter().filter(|part| !parts.contains(part)).collect();
+                    quantization::parts(&first).into_iter().filter(|part| !parts.contains(part)).collect();
                 let place = Place::Hub { id: id.clone(), commit: commit.clone(), names: parts };
                 models.push(Installed::new(name, "hub", paths, place).without(missing));
             }
@@ -113,14 +113,14 @@ pub(crate) fn installed(environment: &Environment, catalog: &Catalog) -> Result<
 /// The models of a snapshot: the name of the first part that there should be, and the parts that are there.
 fn snapshot_models(cache: &RepositoryCache, commit: &str) -> Vec<(String, Vec<String>)> {
     let names: Vec<String> = cache.files(commit).into_iter().map(|(name, _)| name).collect();
-    let models = quantisation::models(&names).into_values();
-    models.map(|parts| (quantisation::parts(&parts[0]).swap_remove(0), parts)).collect()
+    let models = quantization::models(&names).into_values();
+    models.map(|parts| (quantization::parts(&parts[0]).swap_remove(0), parts)).collect()
 }
 
 /// The model of a snapshot without GGUF files: a folder.
 fn snapshot_folder(cache: &RepositoryCache, id: &str, (commit, revision): (&str, &str)) -> Option<Installed> {
     let cached: Vec<String> = cache.files(commit).into_iter().map(|(name, _)| name).collect();
-    if cached.iter().any(|name| quantisation::is_model(name)) {
+    if cached.iter().any(|name| quantization::is_model(name)) {
         return None;
     }
     let folder = Folder::of(&cached)?;

@@ -146,8 +146,8 @@ fn read_model(entry: &Entry<'_>, table: Option<&str>) -> Result<CatalogModel, Fa
         return Err(entry.fault("repository", "missing"));
     }
     let default = entry.text("default")?;
-    if files.iter().filter(|file| file.quantisation == default).count() != 1 {
-        let problem = format!("it is {default}, and not one file has that quantisation");
+    if files.iter().filter(|file| file.quantization == default).count() != 1 {
+        let problem = format!("it is {default}, and not one file has that quantization");
         return Err(entry.fault("default", &problem));
     }
     let commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -162,7 +162,7 @@ fn read_model(entry: &Entry<'_>, table: Option<&str>) -> Result<CatalogModel, Fa
 
 /// `own`: the table is the program's.
 fn read_file(entry: &Entry<'_>, own: bool) -> Result<CatalogFile, Fault> {
-    entry.only(&["quantisation", "file", "bytes", "sha256", "pip"])?;
+    entry.only(&["quantization", "file", "bytes", "sha256", "pip"])?;
     let pip = match entry.value.pointer("/pip") {
         None => Vec::new(),
         Some(_) if !own => {
@@ -179,7 +179,7 @@ fn read_file(entry: &Entry<'_>, own: bool) -> Result<CatalogFile, Fault> {
         },
     };
     Ok(CatalogFile {
-        quantisation: entry.ruled("quantisation", "a label", is_name)?,
+        quantization: entry.ruled("quantization", "a label", is_name)?,
         file: entry.ruled("file", "a path of a .gguf file inside the repository", |text| {
             is_safe_file(text) && text.ends_with(".gguf")
         })?,

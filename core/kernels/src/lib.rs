@@ -31,13 +31,13 @@
 //! # Blocks
 //!
 //! A weight matrix is row-major, and a row is a whole number of *blocks*: for the plain floats a block is one value, for
-//! the quantised types 32, 64 or 256 of them with their scales ([`BlockType`] is a [`FloatType`] or a [`QuantType`]).
+//! the quantized types 32, 64 or 256 of them with their scales ([`BlockType`] is a [`FloatType`] or a [`QuantType`]).
 //! [`Matrix`] is a view of the bytes as they lie in the file; nothing is repacked at load, so a mapped model costs no
 //! memory of its own and is ready at once.
 //!
-//! Every quantised format is described once, in `blocks`, by the trait `Format`: `expand` turns a block into whole
+//! Every quantized format is described once, in `blocks`, by the trait `Format`: `expand` turns a block into whole
 //! numbers of at most eight bits, one scale per 16 or 32 of them and, for some formats, a minimum. From this one form
-//! follow [`dequantise`] (bit for bit ggml's) and a product on every instruction set; only the formats that people run
+//! follow [`dequantize`] (bit for bit ggml's) and a product on every instruction set; only the formats that people run
 //! most have an unpacking of their own per instruction set.
 //!
 //! # Products: one row and many
@@ -62,7 +62,7 @@
 //! numbers are kept. Which NaN a NaN is is not defined. `menagerie-kernels-check`'s `ordered` is the same in plain code;
 //! tests hold every kernel to it, and plant wrong orders to see that they would be noticed.
 //!
-//! ## Products of quantised weights, fast
+//! ## Products of quantized weights, fast
 //!
 //! *Activations.* A row is cut into groups of 32 columns for the types of 32 and 64 values per block (*narrow*: Q4_0, Q4_1,
 //! Q5_0, Q5_1, Q8_0, IQ4_NL, MXFP4, NVFP4) and of 256 for the others (*wide*). Of each group: `m` the largest magnitude,
@@ -87,7 +87,7 @@
 //! ## Products in f32, and of bfloat16
 //!
 //! [`Arithmetic::Exact`] of every type, and F32 and F16 weights in [`Arithmetic::Fast`]. `w` are the weights as
-//! [`dequantise`] gives them. A row is cut into panels of 128 columns that begin at multiples of 128; the last may be
+//! [`dequantize`] gives them. A row is cut into panels of 128 columns that begin at multiples of 128; the last may be
 //! shorter. `y` starts from 0. Per panel, in ascending order, there are eight sums, each from 0: `s[j]` takes the panel's
 //! columns `j`, `8 + j`, `16 + j` and so on, `s[j] = fma(w, x, s[j])`. Then `t = s[0]`, `t = t + s[j]` for `j` from 1 to 7,
 //! and `y = y + t`. (One row keeps the eight sums in lanes. Many rows, which are in the lanes themselves, go through a tile
@@ -95,7 +95,7 @@
 //!
 //! BF16 weights in [`Arithmetic::Fast`], and F16 weights where [`HalfPrompts::BFloat16`] has an effect, then rounded to
 //! bfloat16: activations are rounded to bfloat16, those below 2^-47 are 0 and so are weights below 2^-63. Panels have 256
-//! columns, and `s[j]` takes pairs of neighbouring columns `2 p` and `2 p + 1`, `p = j`, `8 + j` and so on: first
+//! columns, and `s[j]` takes pairs of neighboring columns `2 p` and `2 p + 1`, `p = j`, `8 + j` and so on: first
 //! `s[j] = fma(w[2 p + 1], x[2 p + 1], s[j])`, then the even column alike. This is what `vdpbf16ps` does, but for subnormal
 //! numbers, which it takes for 0: with the two bounds every product is a multiple of 2^-124, and none occurs.
 //!
@@ -139,7 +139,7 @@
 //! (`matmul::avx512::planes`), looked up 64 entries at a time, which are two rows' blocks of IQ1 and IQ2 and one block of
 //! IQ3. A plane of 256, 512, 1,024 or 2,048 entries is 2, 4, 8 or 16 permutations of two tables and one selection fewer.
 //! The planes of IQ2_XXS, IQ2_XS and IQ3 lie in registers; IQ2_S reads 32 vectors of tables for four blocks. In the book
-//! of IQ1 the second half of an entry changes once at most among sixteen neighbours, so that it is 2 permutations of
+//! of IQ1 the second half of an entry changes once at most among sixteen neighbors, so that it is 2 permutations of
 //! tables of 128; the first half is 16, and nothing in it is regular. For four blocks of IQ1_S (200 bytes, two panels of
 //! two rows) that is 52 permutations, 30 selections, 16 products, some 110 loads of vectors, of which two can be had in a
 //! cycle, and some 50 others: 55 cycles by the loads alone, some 100 measured (Zen 5), 7.9 GB/s a core at 4 GHz out of
@@ -156,7 +156,7 @@
 //!
 //! # Fast and exact
 //!
-//! [`Arithmetic::Exact`] widens weights to f32. [`Arithmetic::Fast`] rounds activations to 8 bits for the quantised
+//! [`Arithmetic::Exact`] widens weights to f32. [`Arithmetic::Fast`] rounds activations to 8 bits for the quantized
 //! types, just as llama.cpp does (its `Q8_0` and `Q8_K`), and multiplies whole numbers; BF16 weights meet activations
 //! rounded to bfloat16. F32 and F16 weights are multiplied in f32 either way, unless [`HalfPrompts::BFloat16`] asks for
 //! the faster, coarser way. The rounded forms of an input are made when first wanted and kept in its
@@ -255,7 +255,7 @@
 //!
 //! A variant of [`Isa`] and a token in `isa/level.rs`; `impl Simd` for the token in `simd/`; `impl IsaKernels` for it in
 //! a folder of `matmul/` (it may hand what it lacks to another token that it implies, or to `Portable`); its arms in
-//! `simd::dispatch_at`, `matmul::plan::kernels` and `activations::quantise`. Every test runs on all of
+//! `simd::dispatch_at`, `matmul::plan::kernels` and `activations::quantize`. Every test runs on all of
 //! [`Isa::available`].
 
 #![warn(clippy::missing_errors_doc)]
@@ -288,7 +288,7 @@ pub use allocator::keep_large_buffers;
 pub use attention::{
     AttentionBiases, AttentionSequence, AttentionShape, Mask, alibi_slope, attention, attention_to_one_head,
 };
-pub use blocks::{BlockType, FloatType, Matrix, QuantType, dequantise};
+pub use blocks::{BlockType, FloatType, Matrix, QuantType, dequantize};
 pub use caches::Caches;
 pub use cpu::{Cpu, CpuOptions, HalfPrompts};
 pub use encode::{encode, largest_encodable, needs_importance};

@@ -49,7 +49,7 @@ pub(crate) fn usable_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
-/// On a cache line (and its neighbour) of its own, so that counting tasks does not disturb the gate.
+/// On a cache line (and its neighbor) of its own, so that counting tasks does not disturb the gate.
 #[repr(align(128))]
 struct Apart<T>(T);
 

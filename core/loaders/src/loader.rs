@@ -2,7 +2,7 @@
 
 mod canonical_keys;
 mod error;
-mod quantisation;
+mod quantization;
 mod sampling_defaults;
 
 #[cfg(test)]
@@ -180,8 +180,8 @@ impl GgufLoader {
     }
 
     /// How the weights are stored: the name of `general.file_type`, else the type that most weights have.
-    pub fn quantisation(&self) -> String {
-        quantisation::label(&self.file)
+    pub fn quantization(&self) -> String {
+        quantization::label(&self.file)
     }
 
     fn name(&self) -> String {

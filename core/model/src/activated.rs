@@ -46,7 +46,7 @@ impl<'a> Activated<'a> {
         self.origin.and_then(|origin| origin.get(index)).map_or(index, |row| *row as usize)
     }
 
-    /// What a backend keeps beside the rows (their quantised forms), made when first asked for.
+    /// What a backend keeps beside the rows (their quantized forms), made when first asked for.
     ///
     /// # Errors
     /// [`ModelError::Unsupported`] if another backend prepared the rows.

@@ -124,7 +124,7 @@ pub trait Backend: Send + Sync {
     /// Every value of a stored weight as f32, in the order of the file; for vectors and what is computed at assembly.
     ///
     /// # Errors
-    /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantised; [`crate::ModelError::Weights`] a
+    /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantized; [`crate::ModelError::Weights`] a
     /// value that is no number ([`Weight::expect_finite`]).
     fn values(&self, weight: &Weight) -> Result<Vec<f32>>;
 

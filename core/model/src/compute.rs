@@ -6,10 +6,10 @@ use std::sync::Arc;
 /// How products are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
-    /// Quantised weights times activations quantised to 8 bits, as llama.cpp does.
+    /// Quantized weights times activations quantized to 8 bits, as llama.cpp does.
     #[default]
     Fast,
-    /// Weights dequantised, products in f32.
+    /// Weights dequantized, products in f32.
     Exact,
 }
 

@@ -114,7 +114,7 @@ impl ExpertPlan {
     }
 }
 
-/// A stack of matrix products with optional biases; what adapters and quantisation wrap.
+/// A stack of matrix products with optional biases; what adapters and quantization wrap.
 pub trait ExpertLinear: Send + Sync {
     /// Matrices, rows (outputs) and columns (inputs).
     fn shape(&self) -> WeightShape;

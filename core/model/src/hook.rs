@@ -6,7 +6,7 @@ use crate::context::Scalings;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
 use crate::step::InferenceStep;
-use crate::travelling::Travelling;
+use crate::traveling::Traveling;
 use std::ops::Range;
 
 /// A named place inside a block where a hook may look; ids, no strings at run time.
@@ -94,7 +94,7 @@ pub struct Shown<'a> {
     pub compute: &'a Compute,
 }
 
-/// Looks at, or replaces, the hidden rows around layers. Honoured by the container of the layers, not by a model.
+/// Looks at, or replaces, the hidden rows around layers. Honored by the container of the layers, not by a model.
 ///
 /// Name, layers, phases and effect are asked once, when it joins [`crate::Hooks`].
 pub trait LayerHook: Send + Sync {
@@ -161,7 +161,7 @@ pub trait LayerHook: Send + Sync {
     }
 
     /// How copies of it are made in other processes, where layers of the model may be; absent = it acts in this one only.
-    fn travels(&self) -> Option<&dyn Travelling> {
+    fn travels(&self) -> Option<&dyn Traveling> {
         None
     }
 }

@@ -59,7 +59,7 @@ mod step;
 mod table;
 mod trace;
 mod traits;
-mod travelling;
+mod traveling;
 mod weight;
 mod wrapper;
 
@@ -113,7 +113,7 @@ pub use step::{InferenceStep, RopeRegime};
 pub use table::{StoredTable, Table};
 pub use trace::{Part, PartSum, Span, SpanBegun, SpanOf, SpanSum, Trace};
 pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
-pub use travelling::{HookRecipe, Travelling};
+pub use traveling::{HookRecipe, Traveling};
 pub use weight::{Weight, WeightBytes};
 pub use wrapper::{FeedForwardWrapper, HeadRows, LinearSite, LinearWrapper, SiteForm};
 

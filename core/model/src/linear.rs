@@ -8,7 +8,7 @@ use crate::param::{Param, WeightShape};
 use crate::rows::Rows;
 use crate::{ModelError, Result};
 
-/// A matrix product with an optional bias; what LoRA, X-LoRA and quantisation wrap.
+/// A matrix product with an optional bias; what LoRA, X-LoRA and quantization wrap.
 pub trait Linear: Send + Sync {
     /// Columns of the weight.
     fn in_features(&self) -> usize;

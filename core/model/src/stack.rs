@@ -1,4 +1,4 @@
-//! [`BlockStack`]: the container of layers, which honours hooks, checkpoints and cancellation.
+//! [`BlockStack`]: the container of layers, which honors hooks, checkpoints and cancellation.
 
 use crate::block::{DynBlock, Layer};
 use crate::context::TransformContext;

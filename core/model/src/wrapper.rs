@@ -42,7 +42,7 @@ pub struct LinearSite {
     pub form: SiteForm,
 }
 
-/// Puts something around linears: adapters, another quantisation. Called once for each when the model is assembled.
+/// Puts something around linears: adapters, another quantization. Called once for each when the model is assembled.
 pub trait LinearWrapper: Send + Sync {
     /// The linear to use at this place.
     fn linear(&self, site: &LinearSite, linear: Box<dyn Linear>) -> Box<dyn Linear>;

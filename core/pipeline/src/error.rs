@@ -167,7 +167,7 @@ fn not_finite_advice(kv_type: KvType) -> &'static str {
              check the file's checksum"
         }
         KvType::F32 => {
-            "the weights may be damaged: check the file's checksum, and try --exact (quantised activations may overflow)"
+            "the weights may be damaged: check the file's checksum, and try --exact (quantized activations may overflow)"
         }
     }
 }

@@ -4,7 +4,7 @@ use menagerie_model::{
     Activated, ExpertLinear, ExpertPlan, Linear, LinearSite, LinearWrapper, ModelError, Packing, Product,
     Rows, SiteForm, TransformContext, WeightShape,
 };
-use menagerie_quantise::{Importance, InputSquares};
+use menagerie_quantize::{Importance, InputSquares};
 use menagerie_spec::ArchSpec;
 use std::sync::{Arc, Mutex, PoisonError};
 

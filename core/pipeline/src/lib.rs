@@ -63,7 +63,7 @@ pub use control::{
     SteeringOptions, make_control_vector,
 };
 pub use embed::{
-    DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalisation, TextTokens,
+    DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation,
 };
 pub use engine::Engine;
@@ -80,7 +80,7 @@ pub use hooks::{
 };
 pub use importance::ImportanceCollector;
 pub use init::{
-    LoadError, LoadProgress, LoadQuantisation, MemoryEstimate, ModelFingerprint, Notice, OpenedFile,
+    LoadError, LoadProgress, LoadQuantization, MemoryEstimate, ModelFingerprint, Notice, OpenedFile,
     ResolvedFile, available as available_memory, registry, tokenizer_tables, total as total_memory,
 };
 pub use logits::{Logits, LogitsOptions, logits, logits_by_step};

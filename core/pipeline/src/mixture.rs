@@ -3,7 +3,7 @@
 //!
 //! What a mixture computes is AnyMoE's (Buehler, 2024; mistral.rs): in the chosen layers the model's feed-forward is the
 //! first of several, of which a gate takes one. The others come from further files through the same assembly, and are
-//! mapped and quantised as the model itself.
+//! mapped and quantized as the model itself.
 
 mod experts;
 mod gate_file;

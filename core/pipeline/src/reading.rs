@@ -39,7 +39,7 @@ impl<'a> Reading<'a> {
     pub(crate) fn begin(&mut self, prompt: &[u32], wanted: Wanted) -> Result<(), GenerateError> {
         let begun = Begun::new(&self.scheduler.hooks().lifecycles, self.kind);
         match self.scheduler.begin(&mut self.sequence, prompt, wanted) {
-            Ok(()) => self.initialised(begun),
+            Ok(()) => self.initialized(begun),
             Err(error) => {
                 begun.refused(&error);
                 return Err(error);
@@ -63,14 +63,14 @@ impl<'a> Reading<'a> {
 
     /// Begins a request that goes on from what the sequence holds.
     pub(crate) fn go_on(&mut self) {
-        self.initialised(Begun::new(&self.scheduler.hooks().lifecycles, self.kind));
+        self.initialized(Begun::new(&self.scheduler.hooks().lifecycles, self.kind));
     }
 
-    fn initialised(&mut self, begun: Begun) {
+    fn initialized(&mut self, begun: Begun) {
         let held = self.sequence.tokens().len();
         let prompt_tokens = held + self.sequence.pending();
         let adapters = self.sequence.adapters();
-        self.life = Some(begun.initialised(&RequestStart { prompt_tokens, cached_tokens: held, adapters }));
+        self.life = Some(begun.initialized(&RequestStart { prompt_tokens, cached_tokens: held, adapters }));
     }
 
     /// Makes the sequence hold `tokens`, and nothing else, before a request that is about what follows.

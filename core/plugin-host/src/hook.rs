@@ -7,7 +7,7 @@ use crate::operands;
 use crate::scratch::Frame;
 use crate::watch::{self, Watch};
 use menagerie_model::{
-    Effect, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown, Travelling,
+    Effect, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown, Traveling,
 };
 use menagerie_pipeline::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, Relayed};
 use menagerie_plugin::abi::{self, Header, HookCall, OptionDef, Tensor};
@@ -198,13 +198,13 @@ impl LayerHook for Between {
         }
     }
 
-    fn travels(&self) -> Option<&dyn Travelling> {
+    fn travels(&self) -> Option<&dyn Traveling> {
         Some(self)
     }
 }
 
 /// One that replaces is copied into other processes; one that looks stays here, and is shown what their layers had.
-impl Travelling for Between {
+impl Traveling for Between {
     fn recipe(&self) -> HookRecipe {
         match self.around.handling {
             Handling::Observes => self.relay().recipe(),

@@ -177,7 +177,7 @@ struct MenagerieBuild {
     MenagerieStatus (*weight)(void *context, MenagerieText role, uint32_t part, MenagerieTensor *tensor);
     /* A role's numbers as f32, in the order of the file; live for the life of the instance. */
     MenagerieStatus (*values)(void *context, MenagerieText role, uint32_t part, MenagerieTensor *tensor);
-    /* A role's linear, which the host computes with `Call::linear`: quantised, with adapters, on its threads. */
+    /* A role's linear, which the host computes with `Call::linear`: quantized, with adapters, on its threads. */
     MenagerieStatus (*linear)(void *context, MenagerieText role, MenagerieLinear *linear);
     /* Declares a state, which the host keeps per sequence (so that prefixes, snapshots, stages and batches work); gives its
      * number for `Call`. */
@@ -862,7 +862,7 @@ MENAGERIE_ASSERT(offsetof(MenagerieRegistrar, add_architecture) == 24);
 MENAGERIE_ASSERT(offsetof(MenagerieRegistrar, add_table) == 32);
 #endif
 
-/* The text of a string literal, also in the initialiser of a static. */
+/* The text of a string literal, also in the initializer of a static. */
 #define MENAGERIE_TEXT(literal) { (const uint8_t *)(literal), sizeof(literal) - 1 }
 
 /* The head of a struct of this version. */

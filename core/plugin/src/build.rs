@@ -18,7 +18,7 @@ pub struct Build<'a> {
     weights: Vec<Tensor>,
 }
 
-/// A linear that the host keeps and computes, quantised and with adapters as the user has it;
+/// A linear that the host keeps and computes, quantized and with adapters as the user has it;
 /// [`Host::linear`](crate::Host::linear) multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linear {

@@ -22,7 +22,7 @@ pub enum Level {
     Tracing = 5,
 }
 
-/// Writes a line to the host's log; from any thread. Before the plugin is initialised nothing is written.
+/// Writes a line to the host's log; from any thread. Before the plugin is initialized nothing is written.
 pub fn log(level: Level, text: &str) {
     if let Some(host) = host() {
         // SAFETY: the host keeps its table for the life of the process, takes lines on any thread and borrows the text for

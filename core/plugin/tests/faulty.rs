@@ -129,9 +129,9 @@ fn rows_of_another_sequence() {
     assert!(faults.contains(&"a batch gives what its sequences give alone"), "{faults:?}");
 }
 
-component!(Neighbours {});
+component!(Neighbors {});
 
-impl Activation for Neighbours {
+impl Activation for Neighbors {
     fn forward(&self, x: Rows, mut output: RowsMut, _host: &Host) -> Result<()> {
         for row in 0..x.rows() {
             let mut before = 0.0;
@@ -146,7 +146,7 @@ impl Activation for Neighbours {
 
 #[test]
 fn an_activation_that_looks_aside() {
-    assert_eq!(faults(&testing::activation::<Neighbours>()), ["an element depends on no other"]);
+    assert_eq!(faults(&testing::activation::<Neighbors>()), ["an element depends on no other"]);
 }
 
 component!(Careless {});

@@ -1,6 +1,6 @@
 //! The nearest name: what somebody who wrote an unknown name probably meant.
 
-/// Longest name a neighbour is looked for.
+/// Longest name a neighbor is looked for.
 const LONGEST: usize = 128;
 
 /// Most candidates that are looked at: a broken file can have millions of keys.
@@ -11,7 +11,7 @@ const WORDS_AGREE: f64 = 0.75;
 
 /// The candidate nearest to `name`, if it is near enough to be meant.
 ///
-/// By edit distance (optimal string alignment: insertions, deletions, replacements, and swaps of neighbours), near enough
+/// By edit distance (optimal string alignment: insertions, deletions, replacements, and swaps of neighbors), near enough
 /// is a distance of at most a third of the longer name, at least 1. Names of several words are also compared word by word
 /// in any order, abbreviations counted (`attn_post_norm` is near `post_attention_norm`). Ties go to the first candidate.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -41,7 +41,7 @@ fn by_letters(name: &str, candidate: &str) -> f64 {
     if distance > limit { 0.0 } else { (1.0 - distance as f64 / (longer + 1) as f64).max(0.01) }
 }
 
-/// Whether one edit (a letter more, less or another, or two neighbours swapped) makes one name the other.
+/// Whether one edit (a letter more, less or another, or two neighbors swapped) makes one name the other.
 pub(crate) fn is_one_edit_apart(name: &str, other: &str) -> bool {
     name.len().abs_diff(other.len()) <= 4 && strsim::osa_distance(name, other) == 1
 }

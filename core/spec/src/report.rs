@@ -17,7 +17,7 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// Facts that only logits can guard and that this file does not state: activations, renormalisation, pairing,
+    /// Facts that only logits can guard and that this file does not state: activations, renormalization, pairing,
     /// offsets, where norms sit, periods of layers. Only those of parts that the model has, each value once.
     pub fn from_spec_only(&self) -> Vec<Provenance> {
         let mut facts: Vec<Provenance> = Vec::new();

@@ -21,7 +21,7 @@ use head::Head;
 use menagerie_model::{
     AdapterSet, Compute, Executor, Hooks, LayerHook, ModelError, ModelShape, NormedExecutor, PoolOptions,
     Rows, SequenceFailure, SequenceId, Stage, StageTrace, StatePool, StateSpec, StepGoal, Trace,
-    TransformContext, Travelling,
+    TransformContext, Traveling,
 };
 use sending::Sending;
 use states::StagedStates;
@@ -282,7 +282,7 @@ impl StageChain {
         &self,
         head: &mut Head,
         hooks: &Hooks,
-        wanted: &dyn Fn(&dyn Travelling) -> bool,
+        wanted: &dyn Fn(&dyn Traveling) -> bool,
     ) -> Result<(), ModelError> {
         if self.shared.reach() == StageReach::SameProcess {
             return Ok(());

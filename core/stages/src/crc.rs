@@ -55,7 +55,7 @@ fn continued(mut sum: u32, bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// RFC 3720 B.4, and the check value of the catalogue of parametrised CRC algorithms.
+    /// RFC 3720 B.4, and the check value of the catalog of parametrized CRC algorithms.
     #[test]
     fn published_values() {
         let rising: Vec<u8> = (0..32).collect();

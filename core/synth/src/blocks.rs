@@ -16,7 +16,7 @@ struct Recipe {
     fields: &'static [Field],
 }
 
-/// Scale fields per type. With uniform codes of standard deviation c, `d = spread / c`; minima centre the values.
+/// Scale fields per type. With uniform codes of standard deviation c, `d = spread / c`; minima center the values.
 const RECIPES: &[Recipe] = &[
     Recipe { name: "Q4_0", fields: &[(0, 1.0 / 4.6)] },
     Recipe { name: "Q4_1", fields: &[(0, 1.0 / 4.6), (2, -7.5 / 4.6)] },
@@ -38,26 +38,26 @@ pub fn can_fill(kind: GgmlType) -> bool {
         || RECIPES.iter().any(|recipe| recipe.name == kind.name())
 }
 
-/// Fills whole blocks of `kind` with values of about this spread around `centre` (floats only).
+/// Fills whole blocks of `kind` with values of about this spread around `center` (floats only).
 ///
 /// Types without a recipe (see [`can_fill`]) are left as they are.
-pub fn fill(kind: GgmlType, random: &mut Random, spread: f32, centre: f32, bytes: &mut [u8]) {
+pub fn fill(kind: GgmlType, random: &mut Random, spread: f32, center: f32, bytes: &mut [u8]) {
     // Uniform in [-1, 1) has standard deviation 1 / sqrt(3).
     let width = spread * 3f32.sqrt();
     match kind.name() {
         "F32" => {
             for value in bytes.as_chunks_mut::<4>().0 {
-                *value = (centre + width * random.signed()).to_le_bytes();
+                *value = (center + width * random.signed()).to_le_bytes();
             }
         }
         "F16" => {
             for value in bytes.as_chunks_mut::<2>().0 {
-                *value = half_bits(centre + width * random.signed()).to_le_bytes();
+                *value = half_bits(center + width * random.signed()).to_le_bytes();
             }
         }
         "BF16" => {
             for value in bytes.as_chunks_mut::<2>().0 {
-                *value = bf16::from_f32(centre + width * random.signed()).to_le_bytes();
+                *value = bf16::from_f32(center + width * random.signed()).to_le_bytes();
             }
         }
         "MXFP4" => {
@@ -87,7 +87,7 @@ fn half_bits(value: f32) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use menagerie_kernels::{BlockType, dequantise};
+    use menagerie_kernels::{BlockType, dequantize};
 
     #[test]
     fn values_have_the_wanted_spread() {
@@ -97,7 +97,7 @@ mod tests {
             let mut bytes = vec![0; blocks * size];
             fill(kind, &mut Random::new(7), 0.02, 0.0, &mut bytes);
             let mut values = vec![0f32; blocks * length];
-            dequantise(BlockType::from_ggml_id(kind.id()).unwrap(), &bytes, &mut values).unwrap();
+            dequantize(BlockType::from_ggml_id(kind.id()).unwrap(), &bytes, &mut values).unwrap();
             let count = values.len() as f64;
             let mean = values.iter().map(|&v| f64::from(v)).sum::<f64>() / count;
             let spread = (values.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / count).sqrt();

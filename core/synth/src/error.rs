@@ -19,8 +19,8 @@ pub enum SynthError {
         why: String,
     },
     /// No such label.
-    #[error("`{label}` is not a quantisation this writes; it writes: {known}")]
-    Quantisation {
+    #[error("`{label}` is not a quantization this writes; it writes: {known}")]
+    Quantization {
         /// What was asked for.
         label: String,
         /// What there is.

@@ -9,12 +9,12 @@ pub mod draft;
 mod error;
 mod model;
 mod plan;
-mod quantisation;
+mod quantization;
 pub mod random;
 mod tiny;
 
 pub use error::SynthError;
 pub use model::{Synthesis, write};
 pub use plan::{Planned, plan};
-pub use quantisation::{Quantisation, Use};
+pub use quantization::{Quantization, Use};
 pub use tiny::{tiny_keys, tiny_value};

@@ -3,7 +3,7 @@
 use crate::blocks;
 use crate::error::SynthError;
 use crate::plan::{Planned, plan};
-use crate::quantisation::Quantisation;
+use crate::quantization::Quantization;
 use crate::random::Random;
 use gguf_file::{GgmlType, GgufWriter, OwnedArray};
 use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat};
@@ -23,7 +23,7 @@ pub struct Synthesis<'a> {
     /// Whether the embedding makes the logits too.
     pub tied: bool,
     /// Types of the tensors.
-    pub quantisation: Quantisation,
+    pub quantization: Quantization,
     /// Equal seeds give equal files.
     pub seed: u64,
 }
@@ -71,7 +71,7 @@ pub fn write(
     let mut declared = Vec::new();
     for tensor in &tensors {
         let name = spec.role_to_gguf_name(&tensor.role, tensor.layer);
-        let kind = synthesis.quantisation.kind(&name, tensor.dims[0], tensor.usage)?;
+        let kind = synthesis.quantization.kind(&name, tensor.dims[0], tensor.usage)?;
         writer.declare(&name, &tensor.dims, kind)?;
         declared.push((name, kind));
     }
@@ -96,9 +96,9 @@ fn metadata(synthesis: &Synthesis<'_>, architecture: &str) -> Result<GgufWriter,
     writer.metadata("general.architecture", architecture)?;
     writer.metadata(
         "general.name",
-        format!("random {} {}", synthesis.spec.id(), synthesis.quantisation.label),
+        format!("random {} {}", synthesis.spec.id(), synthesis.quantization.label),
     )?;
-    writer.metadata("general.file_type", synthesis.quantisation.file_type())?;
+    writer.metadata("general.file_type", synthesis.quantization.file_type())?;
     for (key, value) in &synthesis.keys {
         let key = format!("{architecture}.{key}");
         match value {
@@ -150,7 +150,7 @@ fn chunks(tensor: &Planned, kind: GgmlType, random: &mut Random) -> impl Iterato
         1 => 0.05,
         _ => 1.0 / (tensor.dims[0] as f32).sqrt(),
     };
-    let centre = tensor.centre;
+    let center = tensor.center;
     let mut left = bytes(tensor, kind);
     std::iter::from_fn(move || {
         if left == 0 {
@@ -159,7 +159,7 @@ fn chunks(tensor: &Planned, kind: GgmlType, random: &mut Random) -> impl Iterato
         let now = left.min(block * CHUNK_BLOCKS);
         left -= now;
         let mut chunk = vec![0; now as usize];
-        blocks::fill(kind, random, spread, centre, &mut chunk);
+        blocks::fill(kind, random, spread, center, &mut chunk);
         Some(chunk)
     })
 }

@@ -1,7 +1,7 @@
 //! Which tensors a resolved config wants, with their dims: read off the tables of its kinds.
 
 use crate::error::SynthError;
-use crate::quantisation::Use;
+use crate::quantization::Use;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, NormSite};
 use menagerie_spec::kind::{Bits, Component, FreeSize, MODEL_SIZES, Scope, Sizes, Stored, WantedRole};
@@ -19,7 +19,7 @@ pub struct Planned {
     /// What its type depends on.
     pub usage: Use,
     /// What its numbers lie around: 1 for norm weights and divisors, else 0.
-    pub centre: f32,
+    pub center: f32,
 }
 
 /// Collects the tensors of one model.
@@ -146,8 +146,8 @@ impl Plan<'_> {
             Bits::Plain => Use::Plain,
             Bits::More => Use::Sensitive(layer.unwrap_or(0), self.layers),
         };
-        let centre = if stored.is_bias { 0.0 } else { stored.def.around };
-        self.tensors.push(Planned { role: stored.role.clone(), layer, dims, usage, centre });
+        let center = if stored.is_bias { 0.0 } else { stored.def.around };
+        self.tensors.push(Planned { role: stored.role.clone(), layer, dims, usage, center });
         Ok(())
     }
 }

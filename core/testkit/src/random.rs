@@ -29,9 +29,9 @@ impl Random {
         ((self.bits() >> 40) as f32 / (1u64 << 23) as f32) - 1.0
     }
 
-    /// `count` values, uniform in `[centre - spread, centre + spread)`.
-    pub fn values(&mut self, count: usize, centre: f32, spread: f32) -> Vec<f32> {
-        (0..count).map(|_| centre + spread * self.signed()).collect()
+    /// `count` values, uniform in `[center - spread, center + spread)`.
+    pub fn values(&mut self, count: usize, center: f32, spread: f32) -> Vec<f32> {
+        (0..count).map(|_| center + spread * self.signed()).collect()
     }
 
     /// `count` token ids below `vocabulary`.

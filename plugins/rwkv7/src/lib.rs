@@ -2,7 +2,7 @@
 //!
 //! A block of it has no attention. Its mixer ([`TimeMixing`]) mixes every token with the one before it, and changes a matrix of
 //! state per head by a delta rule; its feed-forward ([`ChannelMixing`]) has a state too, the row before. Values of the first
-//! block are mixed into those of later ones, which a slot carries. What multiplies stays the host's: it is quantised there,
+//! block are mixed into those of later ones, which a slot carries. What multiplies stays the host's: it is quantized there,
 //! adapters reach it, and it runs on the host's threads. The plugin has what is between: [`math`], over slices.
 //!
 //! The specs of `rwkv7` and `arwkv7` (Qwen2's blocks with this mixer) are carried along. Built as a library it is loaded with

@@ -58,8 +58,8 @@ type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 fn tensors() -> Tensors {
     let mut random = Random::new(11);
     let mut tensors = Tensors::new();
-    let mut add = |name: String, dims: Vec<usize>, centre: f32| {
-        let values = random.values(dims.iter().product(), centre, 0.6);
+    let mut add = |name: String, dims: Vec<usize>, center: f32| {
+        let values = random.values(dims.iter().product(), center, 0.6);
         tensors.insert(name, (dims, values));
     };
     add("token_embd.weight".into(), vec![WIDTH, VOCABULARY], 0.0);

@@ -152,7 +152,7 @@ fn what_the_linker_and_init_refuse_is_told_and_nothing_of_it_stays() {
     );
     let ordered = |orders: &str| Probe::named("orders".get(..5).unwrap()).ordered(orders);
     let cases = [
-        ("fail", "its init function failed: the licence has run out; nothing of it is used"),
+        ("fail", "its init function failed: the license has run out; nothing of it is used"),
         ("fail silently", "failed: it failed and did not say why"),
         ("garbage", "its init function returned status 42, which the plugin ABI does not have"),
         ("twice", "it registers the mixer `order/parts:decaying-mean` twice; nothing of it is used"),

@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 use menagerie_model::{Activated, Arithmetic, Magnitude, ModelError, Product, SiteForm, Weight, WeightShape};
 use menagerie_registry::Part;
 
-/// Rows of a weight that are dequantised at once.
+/// Rows of a weight that are dequantized at once.
 const ROWS: usize = 512;
 
 impl Fitting<'_> {

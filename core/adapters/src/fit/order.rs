@@ -7,7 +7,7 @@ use menagerie_spec::config::{AttentionConfig, GatedDeltaNetConfig};
 use menagerie_spec::kind::Component;
 use menagerie_spec::{ModelConfig, SourceFormat};
 
-/// How rows of an adapter become rows of the model: rope's pairs are halves of a head in one format and neighbours in
+/// How rows of an adapter become rows of the model: rope's pairs are halves of a head in one format and neighbors in
 /// the other, where the converter has put the rows of queries and keys together.
 pub(super) struct RowOrder<'a> {
     config: &'a ModelConfig,
@@ -19,9 +19,9 @@ pub(super) struct RowOrder<'a> {
 enum Change {
     /// Nothing.
     Stay,
-    /// Halves become neighbours.
+    /// Halves become neighbors.
     ToAdjacent,
-    /// Neighbours become halves.
+    /// Neighbors become halves.
     ToHalves,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct AnswerStream<'a> {
     wrap: Option<WordWrap>,
     /// Of a terminal that remarks go to as well: its line.
     line: Option<&'a OpenLine>,
-    coloured: bool,
+    colored: bool,
 }
 
 impl<'a> AnswerStream<'a> {
@@ -30,30 +30,30 @@ impl<'a> AnswerStream<'a> {
             to,
             wrap: stream.is_terminal().then(|| WordWrap::new(columns)),
             line,
-            coloured: stream.is_coloured(),
+            colored: stream.is_colored(),
         }
     }
 
     /// A stream that is no terminal.
     #[cfg(test)]
     pub(crate) fn pipe(to: &'a mut dyn Write) -> Self {
-        Self { to, wrap: None, line: None, coloured: false }
+        Self { to, wrap: None, line: None, colored: false }
     }
 
     /// A terminal of so many columns.
     #[cfg(test)]
     pub(crate) fn terminal(to: &'a mut dyn Write, columns: fn() -> usize, line: &'a OpenLine) -> Self {
-        Self { to, wrap: Some(WordWrap::new(columns)), line: Some(line), coloured: false }
+        Self { to, wrap: Some(WordWrap::new(columns)), line: Some(line), colored: false }
     }
 
-    /// Whether notes are coloured here.
-    pub(crate) fn is_coloured(&self) -> bool {
-        self.coloured
+    /// Whether notes are colored here.
+    pub(crate) fn is_colored(&self) -> bool {
+        self.colored
     }
 
     /// Writes a piece of text as far as it can be shown; the rest comes with the next piece.
     pub(crate) fn write(&mut self, piece: &str, style: Style) -> Result<(), Failure> {
-        let Some(wrap) = &mut self.wrap else { return self.write_shown(&paint(piece, style, self.coloured)) };
+        let Some(wrap) = &mut self.wrap else { return self.write_shown(&paint(piece, style, self.colored)) };
         if wrap.is_open() && self.line.is_some_and(|line| !line.is_open()) {
             wrap.restart();
         }
@@ -72,7 +72,7 @@ impl<'a> AnswerStream<'a> {
         if shown.is_empty() {
             return Ok(());
         }
-        self.write_shown(&paint(shown, style, self.coloured))?;
+        self.write_shown(&paint(shown, style, self.colored))?;
         if let (Some(line), Some(wrap)) = (self.line, &self.wrap) {
             line.set(wrap.is_open());
         }

@@ -51,7 +51,7 @@ NO_COLOR, RUST_LOG (debug, or target=level). Exit codes: 0, 1 failed, 2 wrong ar
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// When to colour
+    /// When to color
     #[arg(
         long,
         hide_short_help = true,
@@ -178,7 +178,7 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
         Err(error) => error,
     };
     drop_far_suggestions(&mut error);
-    let text = |stream: Stream| match stream.is_coloured() {
+    let text = |stream: Stream| match stream.is_colored() {
         true => error.render().ansi().to_string(),
         false => error.render().to_string(),
     };
@@ -292,7 +292,7 @@ pub(crate) fn drop_far_suggestions(error: &mut clap::Error) {
     }
 }
 
-/// `--color` or its variable, looked for before anything is parsed: errors of parsing are coloured too.
+/// `--color` or its variable, looked for before anything is parsed: errors of parsing are colored too.
 fn color_asked(arguments: impl Iterator<Item = String>) -> Option<ColorChoice> {
     let mut asked = std::env::var("MENAGERIE_COLOR").ok();
     let mut arguments = arguments.take_while(|argument| argument != "--");

@@ -1,4 +1,4 @@
-//! [`Body`]: what a line of a batch asks for, field by field: each is honoured, or refused by name.
+//! [`Body`]: what a line of a batch asks for, field by field: each is honored, or refused by name.
 
 use menagerie::pipeline::{ChatMessage, Request};
 use serde_json::{Map, Value};
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_honoured() {
+    fn fields_are_honored() {
         let mut body = body(json!({
             "model": "any", "user": "u", "temperature": 0.5, "top_p": 0.25, "top_k": 7, "presence_penalty": -1.5,
             "frequency_penalty": 2, "seed": -1, "max_completion_tokens": 9, "max_tokens": 11, "stop": "END",
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_honoured_is_refused_by_name() {
+    fn what_is_not_honored_is_refused_by_name() {
         for (fields, field) in [
             (json!({ "functions": [] }), "functions"),
             (json!({ "stream": true }), "stream"),

@@ -1,4 +1,4 @@
-//! What a shell may offer for an argument: names of models and architectures, quantisations and shapes.
+//! What a shell may offer for an argument: names of models and architectures, quantizations and shapes.
 
 use crate::arguments;
 use crate::config_file::ConfigFile;
@@ -44,7 +44,7 @@ fn with_completers(command: Command, above: &str) -> Command {
             "name" if above == "models" => ArgValueCompleter::new(Installed { leftovers: name == "remove" }),
             "what" => ArgValueCompleter::new(ModelsAndArchitectures),
             "spec" => ArgValueCompleter::new(Architectures),
-            "quant" if name == "synth" => ArgValueCompleter::new(Quantisations),
+            "quant" if name == "synth" => ArgValueCompleter::new(Quantizations),
             "quant" | "file_type" => ArgValueCompleter::new(FileTypes),
             "shape" => ArgValueCompleter::new(Shapes),
             "chat_template" => ArgValueCompleter::new(ChatTemplates),
@@ -65,7 +65,7 @@ struct FileTypes;
 struct ChatTemplates;
 struct Architectures;
 struct ModelsAndArchitectures;
-struct Quantisations;
+struct Quantizations;
 struct Shapes;
 
 impl ValueCompleter for Models {
@@ -124,15 +124,15 @@ impl ValueCompleter for ModelsAndArchitectures {
     }
 }
 
-impl ValueCompleter for Quantisations {
+impl ValueCompleter for Quantizations {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        in_any_case(current, menagerie::synth::Quantisation::labels())
+        in_any_case(current, menagerie::synth::Quantization::labels())
     }
 }
 
 impl ValueCompleter for FileTypes {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        in_any_case(current, menagerie::quantise::Policy::names())
+        in_any_case(current, menagerie::quantize::Policy::names())
     }
 }
 

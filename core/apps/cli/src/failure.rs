@@ -2,7 +2,7 @@
 
 use crate::{report, template_fault};
 use menagerie::pipeline::{GenerateError, LoadError};
-use menagerie::quantise::QuantiseError;
+use menagerie::quantize::QuantizeError;
 use menagerie::synth::SynthError;
 use std::error::Error;
 use std::fmt;
@@ -79,10 +79,10 @@ impl<E: Error + 'static> From<E> for Failure {
         if let Some(SynthError::Cancelled) = any.downcast_ref() {
             return Self::Interrupted;
         }
-        if let Some(QuantiseError::Cancelled) = any.downcast_ref() {
+        if let Some(QuantizeError::Cancelled) = any.downcast_ref() {
             return Self::Interrupted;
         }
-        if let Some(QuantiseError::UnknownFileType { .. }) = any.downcast_ref() {
+        if let Some(QuantizeError::UnknownFileType { .. }) = any.downcast_ref() {
             return Self::Usage(error.to_string());
         }
         if let Some(LoadError::Options(fault)) = any.downcast_ref() {

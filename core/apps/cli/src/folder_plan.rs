@@ -11,7 +11,7 @@ use menagerie::kernels::Cpu;
 use menagerie::loaders::HfTexts;
 use menagerie::model::Compute;
 use menagerie::pipeline::{Arithmetic, Device, DeviceOptions, KeyOptions, ResolvedFile, tokenizer_tables};
-use menagerie::quantise::Importance;
+use menagerie::quantize::Importance;
 use menagerie::registry::Registry;
 use menagerie::spec::SourceFormat;
 use std::ops::ControlFlow;

@@ -16,10 +16,10 @@ use menagerie::assembly::open_model;
 use menagerie::gguf::path_text;
 use menagerie::pipeline::{
     Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, GivenGate,
-    GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantisation, LoadWrapper,
+    GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantization, LoadWrapper,
     ResolvedFile, StageOptions, StageStart, TextPipeline, refuse_stage, serve_stage,
 };
-use menagerie::quantise::{Importance, Policy, QuantiseError};
+use menagerie::quantize::{Importance, Policy, QuantizeError};
 use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
 use menagerie::spec::{AdapterKind, KeyValue};
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ pub(crate) struct ModelArguments {
         help_heading = "Model"
     )]
     kv_type: Option<KvTypeArgument>,
-    /// Dequantise weights and compute in f32 instead of 8-bit activations (slow)
+    /// Dequantize weights and compute in f32 instead of 8-bit activations (slow)
     #[arg(long, hide_short_help = true, help_heading = "Model")]
     exact: bool,
     /// How F16 weights are multiplied. bf16 makes prompts nearly twice as fast where the processor has AVX-512 BF16,
@@ -130,7 +130,7 @@ pub(crate) struct ModelArguments {
     /// Tokens of a prompt computed at once
     #[arg(long, hide_short_help = true, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     chunk: u32,
-    /// Quantise the weights while loading, to a file type of llama-quantize (q4_k_m, q8_0 ...)
+    /// Quantize the weights while loading, to a file type of llama-quantize (q4_k_m, q8_0 ...)
     #[arg(long, hide_short_help = true, value_name = "TYPE", help_heading = "Model")]
     quant: Option<String>,
     /// Importance matrix for --quant, as `imatrix` writes it
@@ -203,39 +203,39 @@ impl ModelArguments {
     fn stage_options(&self) -> Result<(PathBuf, Registry, LoadOptions), Failure> {
         let meant = self.meant()?;
         let registry = self.specs.registry()?;
-        let quantisation = self.quantisation(None)?;
-        let options = meant.options(self.load_options().with_quantisation(quantisation), &registry)?;
+        let quantization = self.quantization(None)?;
+        let options = meant.options(self.load_options().with_quantization(quantization), &registry)?;
         Ok((meant.path, registry, options))
     }
 
-    /// How weights are quantised while loading; `bar` hears of the work, but of that of other processes.
-    fn quantisation(&self, bar: Option<&ProgressBar>) -> Result<Option<LoadQuantisation>, Failure> {
+    /// How weights are quantized while loading; `bar` hears of the work, but of that of other processes.
+    fn quantization(&self, bar: Option<&ProgressBar>) -> Result<Option<LoadQuantization>, Failure> {
         let Some(name) = &self.quant else { return Ok(None) };
         let policy = Policy::named(name)?;
         let importance = self.imatrix.as_deref().map(|path| {
             let importance = Importance::open(path)?;
-            Ok::<_, QuantiseError>((path_text(path), Arc::new(importance)))
+            Ok::<_, QuantizeError>((path_text(path), Arc::new(importance)))
         });
         let progress = bar.cloned().map(|bar| {
             LoadProgress(Arc::new(move |done, all| {
-                bar.set_message(format!("quantising tensor {done} of {all}"));
+                bar.set_message(format!("quantizing tensor {done} of {all}"));
             }))
         });
-        Ok(Some(LoadQuantisation {
+        Ok(Some(LoadQuantization {
             policy,
             importance: importance.transpose()?,
-            requantise: self.allow_requantize,
+            requantize: self.allow_requantize,
             progress,
         }))
     }
 
-    /// The file type that weights are quantised to while loading.
+    /// The file type that weights are quantized to while loading.
     pub(crate) fn quant_name(&self) -> Option<String> {
         self.quant.as_ref().map(|name| name.to_uppercase())
     }
 
     /// The same model as its file has it.
-    pub(crate) fn unquantised(&self) -> Self {
+    pub(crate) fn unquantized(&self) -> Self {
         Self { quant: None, imatrix: None, allow_requantize: false, ..self.clone() }
     }
 
@@ -318,7 +318,7 @@ impl ModelArguments {
         let _at_once = interrupt::at_once()?;
         let registry = self.specs.registry()?;
         let spinner = progress::spinner(&format!("loading {}", path_text(path)));
-        let options = self.load_options().with_quantisation(self.quantisation(Some(&spinner))?);
+        let options = self.load_options().with_quantization(self.quantization(Some(&spinner))?);
         let mut options = meant.options(options, &registry)?;
         if !options.adapters.is_empty() {
             let reason = "adapters act on models that make text, not on vectors of texts";
@@ -394,7 +394,7 @@ impl ModelArguments {
         let options = self
             .load_options()
             .with_chat_template(template.given(&registry)?)
-            .with_quantisation(self.quantisation(Some(&spinner))?)
+            .with_quantization(self.quantization(Some(&spinner))?)
             .with_wrapper(wrapper);
         let mut options = meant.options(options, &registry)?;
         change(&mut options);

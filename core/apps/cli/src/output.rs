@@ -94,12 +94,12 @@ fn indented(value: &Value, level: usize) -> Result<String, Failure> {
 
 /// Writes a note that belongs to a listing.
 pub(crate) fn note(text: &str) -> Result<(), Failure> {
-    painted(&(report::note_text(text, Stream::Out.is_coloured()) + "\n"))
+    painted(&(report::note_text(text, Stream::Out.is_colored()) + "\n"))
 }
 
 /// Writes an error that belongs to a listing.
 pub(crate) fn error(message: &str) -> Result<(), Failure> {
-    painted(&report::error_text(message, Stream::Out.is_coloured()))
+    painted(&report::error_text(message, Stream::Out.is_colored()))
 }
 
 /// Writes rows in columns as wide as their widest cell.

@@ -152,7 +152,7 @@ impl<'a> Printer<'a> {
     }
 
     fn note(&mut self, text: &str) -> Result<(), Failure> {
-        let line = report::note_text(text, self.streams.remarks.is_coloured());
+        let line = report::note_text(text, self.streams.remarks.is_colored());
         self.remark(&format!("{line}\n"))
     }
 
@@ -181,7 +181,7 @@ impl<'a> Printer<'a> {
         self.in_reasoning = reasoning;
         match reasoning {
             true if self.display.reasoning == Reasoning::Stderr => {
-                self.remark(&paint("[reasoning]\n", style::DIM, self.streams.remarks.is_coloured()))
+                self.remark(&paint("[reasoning]\n", style::DIM, self.streams.remarks.is_colored()))
             }
             true => self.reason("[reasoning]\n"),
             false => self.reason("\n[answer]\n"),

@@ -37,24 +37,24 @@ pub(crate) fn line(text: &str) {
 
 /// Writes an error.
 pub(crate) fn error(message: &str) {
-    write(&error_text(message, Stream::Err.is_coloured()));
+    write(&error_text(message, Stream::Err.is_colored()));
 }
 
 /// Writes a note.
 pub(crate) fn note(text: &str) {
-    write(&format!("{}\n", note_text(text, Stream::Err.is_coloured())));
+    write(&format!("{}\n", note_text(text, Stream::Err.is_colored())));
 }
 
 /// Writes faults that were taken apart before.
 pub(crate) fn findings_as_errors(findings: &[Finding]) {
     let mut text = String::new();
-    findings.iter().for_each(|finding| finding.write(&mut text, Stream::Err.is_coloured()));
+    findings.iter().for_each(|finding| finding.write(&mut text, Stream::Err.is_colored()));
     write(&text);
 }
 
 /// `note: TEXT`.
-pub(crate) fn note_text(text: &str, coloured: bool) -> String {
-    format!("{} {}", paint("note:", style::NOTE, coloured), escape::text(text))
+pub(crate) fn note_text(text: &str, colored: bool) -> String {
+    format!("{} {}", paint("note:", style::NOTE, colored), escape::text(text))
 }
 
 /// The faults of an error's text, in the order of files and lines; a text without faults is one by itself.
@@ -110,37 +110,37 @@ fn place(text: &str) -> Option<(&str, usize, usize, &str)> {
 }
 
 /// An error with its faults, each with its place, and with advice on lines of its own.
-pub(crate) fn error_text(message: &str, coloured: bool) -> String {
+pub(crate) fn error_text(message: &str, colored: bool) -> String {
     let findings = findings(message);
     let mut text = String::new();
     for finding in &findings {
-        finding.write(&mut text, coloured);
+        finding.write(&mut text, colored);
     }
     if findings.len() > 1 {
-        text.push_str(&format!("{} {} faults\n", paint("error:", style::ERROR, coloured), findings.len()));
+        text.push_str(&format!("{} {} faults\n", paint("error:", style::ERROR, colored), findings.len()));
     }
     text
 }
 
 impl Finding {
-    fn write(&self, text: &mut String, coloured: bool) {
+    fn write(&self, text: &mut String, colored: bool) {
         let subject = if self.subject.is_empty() { String::new() } else { format!("{}: ", self.subject) };
         let message = split_advice(&self.message);
         let (subject, message) = (escape::text(&subject), escape::text(&message));
         let mut lines = message.lines();
         let first = lines.next().unwrap_or_default();
-        text.push_str(&format!("{} {subject}{first}\n", paint("error:", style::ERROR, coloured)));
+        text.push_str(&format!("{} {subject}{first}\n", paint("error:", style::ERROR, colored)));
         if let (Some(file), Some(line), Some(column)) = (&self.file, self.line, self.column) {
             let margin = " ".repeat(line.to_string().len());
-            let arrow = paint("-->", style::PLACE, coloured);
+            let arrow = paint("-->", style::PLACE, colored);
             text.push_str(&format!("{margin}{arrow} {}:{line}:{column}\n", escape::line(file)));
-            text.push_str(&excerpt(file, line, column, coloured).unwrap_or_default());
+            text.push_str(&excerpt(file, line, column, colored).unwrap_or_default());
         }
         for line in lines {
             match line.split_once(": ").filter(|(word, _)| matches!(*word, "help" | "note")) {
                 Some((word, rest)) => {
                     let style = if word == "help" { style::HELP } else { style::NOTE };
-                    text.push_str(&format!("{} {rest}\n", paint(&format!("{word}:"), style, coloured)));
+                    text.push_str(&format!("{} {rest}\n", paint(&format!("{word}:"), style, colored)));
                 }
                 None => text.push_str(&format!("{line}\n")),
             }
@@ -149,7 +149,7 @@ impl Finding {
 }
 
 /// The line of a file with a caret under the word at `column`; `None` where the file cannot be read.
-fn excerpt(file: &str, line: usize, column: usize, coloured: bool) -> Option<String> {
+fn excerpt(file: &str, line: usize, column: usize, colored: bool) -> Option<String> {
     let text = std::fs::read_to_string(Path::new(file)).ok()?;
     let (source, column) = shortened(text.lines().nth(line.checked_sub(1)?)?, column);
     let (before, from) = source.split_at_checked(source.char_indices().nth(column.checked_sub(1)?)?.0)?;
@@ -164,9 +164,9 @@ fn excerpt(file: &str, line: usize, column: usize, coloured: bool) -> Option<Str
     // Escapes make the line longer than its characters, and the caret stands under what is shown.
     let gap: String = escape::text(before).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
     let source = escape::text(&source);
-    let number = paint(&line.to_string(), style::PLACE, coloured);
-    let (margin, bar) = (" ".repeat(line.to_string().len()), paint("|", style::PLACE, coloured));
-    let caret = paint(&"^".repeat(width.max(1)), style::ERROR, coloured);
+    let number = paint(&line.to_string(), style::PLACE, colored);
+    let (margin, bar) = (" ".repeat(line.to_string().len()), paint("|", style::PLACE, colored));
+    let caret = paint(&"^".repeat(width.max(1)), style::ERROR, colored);
     Some(format!("{margin} {bar}\n{number} {bar} {source}\n{margin} {bar} {gap}{caret}\n"))
 }
 
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_there_only_if_wanted() {
+    fn colors_are_there_only_if_wanted() {
         assert!(error_text("x\nhelp: y", true).contains("\x1b["));
         assert!(!error_text("x\nhelp: y", false).contains('\x1b'));
     }

@@ -1,4 +1,4 @@
-//! Colours: on terminals that want them, or as `--color` says.
+//! Colors: on terminals that want them, or as `--color` says.
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
@@ -43,8 +43,8 @@ impl Stream {
         size.map(|(terminal_size::Width(columns), _)| usize::from(columns)).filter(|&columns| columns > 0)
     }
 
-    /// Whether colours are wanted there: `--color`, else a terminal without NO_COLOR that is not dumb.
-    pub(crate) fn is_coloured(self) -> bool {
+    /// Whether colors are wanted there: `--color`, else a terminal without NO_COLOR that is not dumb.
+    pub(crate) fn is_colored(self) -> bool {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         match CHOICE.get().copied().unwrap_or(ColorChoice::Auto) {
             ColorChoice::Always => true,
@@ -64,6 +64,6 @@ pub(crate) fn choose(choice: ColorChoice) {
 }
 
 /// The text in a style, or as it is.
-pub(crate) fn paint(text: &str, style: Style, coloured: bool) -> String {
-    if coloured && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
+pub(crate) fn paint(text: &str, style: Style, colored: bool) -> String {
+    if colored && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }

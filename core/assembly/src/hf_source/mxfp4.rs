@@ -1,6 +1,6 @@
 //! MXFP4 as gpt-oss is published, repacked into the blocks of a GGUF file.
 //!
-//! Here a block of 32 is 16 bytes with neighbours in each, and its exponent is in another tensor; there it is the exponent
+//! Here a block of 32 is 16 bytes with neighbors in each, and its exponent is in another tensor; there it is the exponent
 //! and 16 bytes with values 16 apart in each (`block_mxfp4` of ggml-common.h). The values are the same.
 
 use super::stored::{Stored, shape_of};

@@ -23,7 +23,7 @@ const FOUND: [&str; 6] = ["observer", "observer_kwargs", "actorder", "scale_dtyp
 
 /// What to do about what is not read.
 const ADVICE: &str =
-    "get the model as it was published before that, and quantise it here, or get a GGUF file of it";
+    "get the model as it was published before that, and quantize it here, or get a GGUF file of it";
 
 /// What the table of a config says.
 ///

@@ -134,7 +134,7 @@ impl Backend for CandleBackend {
     }
 
     fn values(&self, weight: &Weight) -> Result<Vec<f32>> {
-        let values = self.dequantised(weight)?;
+        let values = self.dequantized(weight)?;
         weight.expect_finite(&values)?;
         Ok(values)
     }

@@ -3,7 +3,7 @@
 //! Start at [`CandleBackend`]; [`devices`] lists what there is. Its CPU form (`candle`) computes the same operations in
 //! the same order as the GPUs' and is how this crate is tested everywhere; for speed on a CPU there is another backend.
 //!
-//! Rows are contiguous f32 tensors `[T, D]` that begin at offset 0. Weights are candle's quantised tensors where it has
+//! Rows are contiguous f32 tensors `[T, D]` that begin at offset 0. Weights are candle's quantized tensors where it has
 //! the block type, else what [`menagerie_model::Backend::notes`] says. Keys and values lie in `[kv_heads, slots, head_dim]` tensors
 //! of f32 or f16, pages being runs of slots, so that a sequence whose pages follow each other is read where it lies.
 //!

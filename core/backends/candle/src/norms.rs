@@ -20,9 +20,9 @@ pub(crate) fn rms_norm(x: &Tensor, weight: Option<&Tensor>, eps: f32) -> Made {
 /// In two passes: candle's fused form takes the variance as `E[x^2] - mean^2`, which loses all digits where the mean is
 /// large.
 pub(crate) fn layer_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f32) -> Made {
-    let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
-    let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
-    let mut normed = centred.broadcast_div(&variance.affine(1.0, f64::from(eps))?.sqrt()?)?;
+    let centered = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
+    let variance = centered.sqr()?.mean_keepdim(D::Minus1)?;
+    let mut normed = centered.broadcast_div(&variance.affine(1.0, f64::from(eps))?.sqrt()?)?;
     if let Some(weight) = weight {
         normed = normed.broadcast_mul(weight)?;
     }

@@ -19,7 +19,7 @@ pub(crate) const Q8_0: GgmlDType = GgmlDType::Q8_0;
 
 /// The same values as Q8_0 blocks; `None` if one of them would change.
 ///
-/// `values` are the dequantised values of `bytes`, whole blocks of `block`.
+/// `values` are the dequantized values of `bytes`, whole blocks of `block`.
 pub(crate) fn to_q8_0(block: GgmlType, bytes: &[u8], values: &[f32]) -> Option<Vec<u8>> {
     let (len, size) = (block.block_len()?, block.block_bytes()?);
     let mut out = Vec::with_capacity(values.len() / LEN * BYTES);

@@ -7,7 +7,7 @@ use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Tensor};
 use gguf_file::GgmlType;
 use half::{bf16, f16};
-use menagerie_kernels::{BlockType, dequantise};
+use menagerie_kernels::{BlockType, dequantize};
 use menagerie_model::{Arithmetic, ModelError, Param, Result, Weight, WeightShape};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ impl Stored<'_> {
     fn values(&self) -> Result<Vec<f32>> {
         let mut values = vec![0.0; self.rows * self.cols];
         let block = block_type(self.name, self.block)?;
-        dequantise(block, self.bytes, &mut values).map_err(|error| self.unreadable(error.to_string()))?;
+        dequantize(block, self.bytes, &mut values).map_err(|error| self.unreadable(error.to_string()))?;
         Ok(values)
     }
 
@@ -43,7 +43,7 @@ impl Stored<'_> {
 fn block_type(name: &str, block: GgmlType) -> Result<BlockType> {
     BlockType::from_ggml_id(block.id()).ok_or_else(|| {
         ModelError::Unsupported(format!(
-            "tensor \"{name}\": candle has no form of type {block}, and it cannot be dequantised here"
+            "tensor \"{name}\": candle has no form of type {block}, and it cannot be dequantized here"
         ))
     })
 }
@@ -102,7 +102,7 @@ impl CandleBackend {
     }
 
     /// See [`menagerie_model::Backend::values`].
-    pub(crate) fn dequantised(&self, weight: &Weight) -> Result<Vec<f32>> {
+    pub(crate) fn dequantized(&self, weight: &Weight) -> Result<Vec<f32>> {
         let WeightShape { count, rows, cols } = weight.shape();
         let mut values = Vec::with_capacity(count * rows * cols);
         for index in 0..count {
@@ -117,7 +117,7 @@ impl CandleBackend {
         let &Stored { block, bytes, rows, cols, .. } = stored;
         if let Some(kind) = blocks_of_candle(block) {
             if self.device.is_cpu() && has_odd_rows(block, cols) {
-                return self.dequantise(stored, stored.values()?, "rows of an odd number of its blocks");
+                return self.dequantize(stored, stored.values()?, "rows of an odd number of its blocks");
             }
             return self.blocks(stored, bytes, kind);
         }
@@ -136,7 +136,7 @@ impl CandleBackend {
         }
     }
 
-    /// A type that candle does not multiply with: as Q8_0 if no value changes, else dequantised.
+    /// A type that candle does not multiply with: as Q8_0 if no value changes, else dequantized.
     fn take_without_form(&self, stored: &Stored) -> Result<Matrix> {
         let &Stored { block, bytes, .. } = stored;
         let values = stored.values()?;
@@ -146,17 +146,17 @@ impl CandleBackend {
             self.note(stored, "the type", "written as Q8_0 with the same values");
             return self.blocks(stored, &bytes, reencode::Q8_0);
         }
-        self.dequantise(stored, values, "the type")
+        self.dequantize(stored, values, "the type")
     }
 
     /// As f16, or as f32 where f16 does not reach.
-    fn dequantise(&self, stored: &Stored, values: Vec<f32>, lack: &'static str) -> Result<Matrix> {
+    fn dequantize(&self, stored: &Stored, values: Vec<f32>, lack: &'static str) -> Result<Matrix> {
         let &Stored { rows, cols, .. } = stored;
         if values.iter().any(|value| value.abs() > f16::MAX.to_f32()) {
-            self.note(stored, lack, "dequantised to f32");
+            self.note(stored, lack, "dequantized to f32");
             return self.dense(values, rows, cols);
         }
-        self.note(stored, lack, "dequantised to f16");
+        self.note(stored, lack, "dequantized to f16");
         let halves: Vec<f16> = values.into_iter().map(f16::from_f32).collect();
         self.held(Tensor::from_vec(halves, (rows, cols), &self.device))
     }

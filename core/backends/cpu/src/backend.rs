@@ -80,7 +80,7 @@ impl Backend for CpuBackend {
         let block = block_type(weight.name(), weight.block())?;
         let mut values = vec![0.0; count * rows * cols];
         for (index, values) in values.chunks_exact_mut((rows * cols).max(1)).enumerate() {
-            kernels::dequantise(block, weight.matrix(index)?, values).map_err(failed)?;
+            kernels::dequantize(block, weight.matrix(index)?, values).map_err(failed)?;
         }
         weight.expect_finite(&values)?;
         Ok(values)
@@ -173,7 +173,7 @@ impl Backend for CpuBackend {
                 return Err(ModelError::TokenOutOfRange { id, vocabulary: rows * count });
             }
             let matrix = matrix::matrix(table, row / rows)?;
-            kernels::dequantise(block, matrix.row(row % rows), out).map_err(failed)?;
+            kernels::dequantize(block, matrix.row(row % rows), out).map_err(failed)?;
         }
         Ok(out.into_rows(ids.len(), cols))
     }

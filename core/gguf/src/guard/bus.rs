@@ -48,7 +48,7 @@ pub(super) fn install() -> io::Result<()> {
     ours.sa_sigaction = handler as libc::sighandler_t;
     // The alternate stack, as std's handler: on some systems stack overflow is a SIGBUS too.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `ours` is initialised and its handler calls only what may be called in a signal handler.
+    // SAFETY: `ours` is initialized and its handler calls only what may be called in a signal handler.
     if unsafe { libc::sigaction(libc::SIGBUS, &ours, ptr::null_mut()) } != 0 {
         let refused = io::Error::last_os_error();
         KNOWN.store(false, Ordering::SeqCst);

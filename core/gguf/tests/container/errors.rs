@@ -151,7 +151,7 @@ fn tensors_against_each_other() {
 fn types_fail_where_they_are_used() {
     let raw = |kind| Raw::header(3, 2, 0).tensor("odd", &[32], kind, 0).tensor("w", &[8], 0, 32).data(64);
     for (kind, words) in [
-        (4, ["Q4_2 (id 4, removed", "quantise the model again as Q4_0"]),
+        (4, ["Q4_2 (id 4, removed", "quantize the model again as Q4_0"]),
         (31, ["Q4_0_4_4 (id 31, removed", "as Q4_0"]),
         (33, ["Q4_0_8_8 (id 33, removed", "as Q4_0"]),
         (38, ["IQ4_NL_8_8 (id 38, removed", "as IQ4_NL"]),

@@ -114,7 +114,7 @@ fn check_norms(file: &GgufFile) {
 }
 
 #[test]
-fn quantised() {
+fn quantized() {
     let folder = Path::new(FIXTURES).join("quant");
     let manifest = json(&folder.join("manifest.json"));
     let fixtures = manifest["fixtures"].as_array().unwrap();
@@ -140,7 +140,7 @@ fn quantised() {
 
 /// The files of one model hold the same F32 norms, at different places.
 #[test]
-fn quantised_files_agree_on_what_is_not_quantised() {
+fn quantized_files_agree_on_what_is_not_quantized() {
     for names in [["Q4_0", "Q5_1", "BF16"], ["Q2_K", "Q6_K", "IQ4_XS"]] {
         let files = names.map(|name| open(&Path::new(FIXTURES).join(format!("quant/{name}.gguf"))));
         let norm =

@@ -20,7 +20,7 @@ impl Random {
     }
 }
 
-/// Where the f16 factors of a quantised block lie: of the values, then of the minima if it has any.
+/// Where the f16 factors of a quantized block lie: of the values, then of the minima if it has any.
 pub(crate) fn factors(block: BlockType) -> &'static [usize] {
     match block {
         BlockType::Q4_1 | BlockType::Q5_1 | BlockType::Q4_K | BlockType::Q5_K => &[0, 2],
@@ -33,7 +33,7 @@ pub(crate) fn factors(block: BlockType) -> &'static [usize] {
     }
 }
 
-/// Gives a quantised block other factors, as the bits of f16: of the values, then of the minima if it has any. The types whose
+/// Gives a quantized block other factors, as the bits of f16: of the values, then of the minima if it has any. The types whose
 /// scales are bytes (MXFP4, NVFP4) take the high byte.
 pub fn set_factors(quant: QuantType, block: &mut [u8], bits: [u16; 2]) {
     match quant {

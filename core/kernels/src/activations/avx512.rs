@@ -1,15 +1,15 @@
-//! Rounding to 8 bits with AVX-512: the same numbers as `quantise`.
+//! Rounding to 8 bits with AVX-512: the same numbers as `quantize`.
 
 use std::arch::x86_64::*;
 
 use super::Rounding;
-use super::quantise::Meta;
+use super::quantize::Meta;
 use crate::blocks::SUPER;
 use crate::isa::avx512;
 
 avx512! {
 /// Rounds up to 256 values; what is missing counts as zero.
-pub(super) fn quantise(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
+pub(super) fn quantize(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
     match values.first_chunk::<SUPER>() {
         Some(values) => whole(values, rounding, q, meta),
         None => {

@@ -6,7 +6,7 @@ mod bfloat16;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
 mod order;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
-mod quantise;
+mod quantize;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the AVX-512 kernels use"))]
 mod spread;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 pub(crate) use bfloat16::BFloat16Rows;
 pub(crate) use order::Order;
-pub(crate) use quantise::{Meta, Quantised};
+pub(crate) use quantize::{Meta, Quantized};
 pub(crate) use spread::Spread;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use spread::{LANES, panels_together};
@@ -36,7 +36,7 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    /// The form that a quantised type is multiplied with.
+    /// The form that a quantized type is multiplied with.
     pub(crate) fn of(quant: QuantType) -> Rounding {
         with_format!(quant, F => if F::WIDE { Rounding::Q8_K } else { Rounding::Q8_0 })
     }
@@ -46,8 +46,8 @@ impl Rounding {
 /// (`ActivationCache::default()`) for every new input, share it between all products of that input.
 #[derive(Default)]
 pub struct ActivationCache {
-    q8_0: OnceLock<Quantised>,
-    q8_k: OnceLock<Quantised>,
+    q8_0: OnceLock<Quantized>,
+    q8_k: OnceLock<Quantized>,
     bfloat16: OnceLock<BFloat16Rows>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Activations<'a> {
     ///
     /// # Errors
     /// [`KernelError::Shape`]: a cache of rows of another shape. [`KernelError::JobPanicked`].
-    pub(crate) fn quantised(&self, cpu: &Cpu, rounding: Rounding) -> Result<&'a Quantised, KernelError> {
+    pub(crate) fn quantized(&self, cpu: &Cpu, rounding: Rounding) -> Result<&'a Quantized, KernelError> {
         let slot = match rounding {
             Rounding::Q8_0 => &self.cache.q8_0,
             Rounding::Q8_K => &self.cache.q8_k,
@@ -115,7 +115,7 @@ impl<'a> Activations<'a> {
         let made = match slot.get() {
             Some(made) => made,
             None => {
-                let made = Quantised::new(cpu, self, rounding)?;
+                let made = Quantized::new(cpu, self, rounding)?;
                 slot.get_or_init(|| made)
             }
         };
@@ -126,7 +126,7 @@ impl<'a> Activations<'a> {
     /// The rows in bfloat16, made now if they are not in the cache.
     ///
     /// # Errors
-    /// As [`Self::quantised`].
+    /// As [`Self::quantized`].
     pub(crate) fn bfloat16(&self, cpu: &Cpu) -> Result<&'a BFloat16Rows, KernelError> {
         let made = match self.cache.bfloat16.get() {
             Some(made) => made,

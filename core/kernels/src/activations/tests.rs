@@ -22,19 +22,19 @@ fn rounding_is_nearest_per_group_and_sums_agree_on_every_isa() {
         for (rounding, group) in [(Rounding::Q8_0, 32), (Rounding::Q8_K, 256)] {
             let cache = ActivationCache::default();
             let a = Activations::new(&x, rows, cols, &cache).unwrap();
-            let quantised = a.quantised(&cpu, rounding).unwrap();
+            let quantized = a.quantized(&cpu, rounding).unwrap();
             for row in 0..rows {
                 for (at, &v) in a.row(row).iter().enumerate() {
                     let start = at / group * group;
                     let members = &a.row(row)[start..(start + group).min(cols)];
                     let d = members.iter().fold(0f32, |m, v| m.max(v.abs())) / 127.0;
-                    let meta = quantised.meta(at / 256, row);
+                    let meta = quantized.meta(at / 256, row);
                     assert_eq!(meta.d[at % 256 / 32], d);
-                    let q = quantised.values(at / 256, row)[at % 256];
+                    let q = quantized.values(at / 256, row)[at % 256];
                     assert!((f32::from(q) * d - v).abs() <= d * 0.5001, "{q} {d} {v}");
                 }
                 for panel in 0..2 {
-                    let (q, meta) = (quantised.values(panel, row), quantised.meta(panel, row));
+                    let (q, meta) = (quantized.values(panel, row), quantized.meta(panel, row));
                     for (g, sixteen) in q.as_chunks::<16>().0.iter().enumerate() {
                         let sum: i32 = sixteen.iter().map(|&v| i32::from(v)).sum();
                         assert_eq!((i32::from(meta.sum16[g]), meta.neg16[g]), (sum, -128 * sum));
@@ -52,19 +52,19 @@ fn zeros_stay_zero_and_nan_is_not_hidden() {
     x[40] = f32::NAN;
     let cache = ActivationCache::default();
     let a = Activations::new(&x, 1, 64, &cache).unwrap();
-    let quantised = a.quantised(&cpu, Rounding::Q8_0).unwrap();
-    assert_eq!(quantised.meta(0, 0).d[0], 0.0);
-    assert!(quantised.meta(0, 0).d[1].is_nan());
-    assert!(quantised.values(0, 0)[..32].iter().all(|&q| q == 0));
+    let quantized = a.quantized(&cpu, Rounding::Q8_0).unwrap();
+    assert_eq!(quantized.meta(0, 0).d[0], 0.0);
+    assert!(quantized.meta(0, 0).d[1].is_nan());
+    assert!(quantized.values(0, 0)[..32].iter().all(|&q| q == 0));
 }
 
 #[test]
 fn a_cache_of_another_shape_is_refused() {
     let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
     let (x, cache) = (values(128), ActivationCache::default());
-    Activations::new(&x, 2, 64, &cache).unwrap().quantised(&cpu, Rounding::Q8_0).unwrap();
+    Activations::new(&x, 2, 64, &cache).unwrap().quantized(&cpu, Rounding::Q8_0).unwrap();
     let other = Activations::new(&x, 4, 32, &cache).unwrap();
-    assert!(other.quantised(&cpu, Rounding::Q8_0).is_err());
+    assert!(other.quantized(&cpu, Rounding::Q8_0).is_err());
     assert!(Activations::new(&x, 3, 64, &cache).is_err());
 }
 
@@ -81,7 +81,7 @@ fn every_isa_rounds_to_the_same_numbers() {
             .iter()
             .map(|(isa, cache)| {
                 let cpu = Cpu::with_isa(Some(1), *isa).unwrap();
-                Activations::new(&x, rows, cols, cache).unwrap().quantised(&cpu, rounding).unwrap()
+                Activations::new(&x, rows, cols, cache).unwrap().quantized(&cpu, rounding).unwrap()
             })
             .collect();
         for form in &forms[1..] {

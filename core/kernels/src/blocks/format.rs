@@ -1,5 +1,5 @@
-//! What every quantised format has in common: whole numbers of at most eight bits, a scale per 16 or 32 of
-//! them and, for some, a minimum. Dequantisation and the integer kernels both start from this one form.
+//! What every quantized format has in common: whole numbers of at most eight bits, a scale per 16 or 32 of
+//! them and, for some, a minimum. Dequantization and the integer kernels both start from this one form.
 
 use super::QuantType;
 
@@ -8,7 +8,7 @@ pub(crate) const SUPER: usize = 256;
 /// The most groups in `SUPER` values.
 pub(crate) const GROUPS: usize = SUPER / 16;
 
-/// A quantised block format. A value is `scale * q - min` with the scale and minimum of its group, computed in
+/// A quantized block format. A value is `scale * q - min` with the scale and minimum of its group, computed in
 /// f32 in this order, which is bit for bit what ggml's `dequantize_row_*` gives.
 pub(crate) trait Format {
     /// The block type.

@@ -1,11 +1,11 @@
-//! The weight blocks of GGUF files: their sizes and ids, matrices of them, and their dequantisation.
+//! The weight blocks of GGUF files: their sizes and ids, matrices of them, and their dequantization.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, reason = "what the x86-64 kernels use")
 )]
 
 mod bytes;
-mod dequantise;
+mod dequantize;
 mod format;
 mod four_bit;
 mod grid;
@@ -17,8 +17,8 @@ mod ternary;
 mod tests;
 mod types;
 
-pub use dequantise::dequantise;
-pub(crate) use dequantise::dequantise_row;
+pub use dequantize::dequantize;
+pub(crate) use dequantize::dequantize_row;
 pub(crate) use format::{Factors, Format, GROUPS, SUPER, WideFormat, check_sizes, with_format, with_width};
 pub(crate) use four_bit::{
     IQ4_LEVELS, Iq4Nl, MXFP4_LEVELS, Mxfp4, Nvfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, e8m0_half, ue4m3_half,

@@ -1,4 +1,4 @@
-//! The types of weights: plain floats and quantised blocks, with their sizes and ids.
+//! The types of weights: plain floats and quantized blocks, with their sizes and ids.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ types! {
 }}
 
 types! {
-    /// A quantised block type, named as ggml names it (`ggml_type` in ggml.h).
+    /// A quantized block type, named as ggml names it (`ggml_type` in ggml.h).
     QuantType as Quant {
     /// 4 bits, one f16 scale per 32.
     Q4_0 = 2, 32, 18;
@@ -113,13 +113,13 @@ types! {
     NVFP4 = 40, 64, 36;
 }}
 
-/// The type of a weight tensor: a plain float or a quantised block. Every type also has a name here
+/// The type of a weight tensor: a plain float or a quantized block. Every type also has a name here
 /// (`BlockType::Q4_K`), which serves as a pattern too.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockType {
     /// A plain float.
     Float(FloatType),
-    /// A quantised block type.
+    /// A quantized block type.
     Quant(QuantType),
 }
 
@@ -129,7 +129,7 @@ impl fmt::Debug for BlockType {
     }
 }
 
-/// The floats and the quantised types in one list.
+/// The floats and the quantized types in one list.
 const ALL: [BlockType; FloatType::ALL.len() + QuantType::ALL.len()] = {
     let mut all = [BlockType::F32; FloatType::ALL.len() + QuantType::ALL.len()];
     let mut i = 0;
@@ -144,7 +144,7 @@ const ALL: [BlockType; FloatType::ALL.len() + QuantType::ALL.len()] = {
 };
 
 impl BlockType {
-    /// Every type: first the floats, then the quantised ones, each in the order of the ggml ids.
+    /// Every type: first the floats, then the quantized ones, each in the order of the ggml ids.
     pub const ALL: &'static [BlockType] = &ALL;
 
     /// The type with this id in a GGUF file, if it can be computed with here.

@@ -52,7 +52,7 @@ pub fn needs_importance(block: BlockType) -> bool {
     matches!(block, BlockType::Quant(quant) if UNUSABLE_WITHOUT_IMPORTANCE.contains(&quant))
 }
 
-/// The largest magnitude that a type can hold whatever its neighbours are.
+/// The largest magnitude that a type can hold whatever its neighbors are.
 pub fn largest_encodable(block: BlockType) -> f32 {
     match block {
         BlockType::F32 | BlockType::BF16 | BlockType::MXFP4 => f32::MAX,

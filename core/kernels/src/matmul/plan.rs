@@ -3,7 +3,7 @@
 use super::Arithmetic;
 use super::tiles::LANES;
 use super::types::{BFloat16, Choice, Class, Columns, Float, IsaKernels, Job, Output, Rounded, Tokens};
-use crate::activations::{Activations, BFloat16Rows, Quantised, Rounding};
+use crate::activations::{Activations, BFloat16Rows, Quantized, Rounding};
 use crate::blocks::{BlockType, FloatType, Matrix};
 use crate::cpu::HalfPrompts;
 use crate::isa::Level;
@@ -38,7 +38,7 @@ struct Part<'a> {
 /// A kernel with the activations in its form.
 enum Work<'a> {
     Float(Choice<Float>, Activations<'a>),
-    Rounded(Choice<Rounded>, &'a Quantised),
+    Rounded(Choice<Rounded>, &'a Quantized),
     BFloat16(Choice<BFloat16>, &'a BFloat16Rows),
 }
 
@@ -140,7 +140,7 @@ impl<'a> Work<'a> {
         let kernels = kernels(&level);
         match (arithmetic, block) {
             (Arithmetic::Fast, BlockType::Quant(quant)) => {
-                let (choice, x) = (kernels.rounded(quant, class), x.quantised(cpu, Rounding::of(quant))?);
+                let (choice, x) = (kernels.rounded(quant, class), x.quantized(cpu, Rounding::of(quant))?);
                 if let Some(order) = choice.kernel.order() {
                     x.arrange(cpu, order)?;
                 }

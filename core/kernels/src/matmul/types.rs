@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::activations::{Activations, BFloat16Rows, Order, Quantised, Spread};
+use crate::activations::{Activations, BFloat16Rows, Order, Quantized, Spread};
 use crate::blocks::{BlockType, FloatType, Matrix, QuantType};
 use crate::caches::Caches;
 use crate::memory::Scratch;
@@ -120,9 +120,9 @@ impl Form for Float {
 }
 
 impl Form for Rounded {
-    type Rows<'a> = &'a Quantised;
+    type Rows<'a> = &'a Quantized;
 
-    fn shape(x: &Quantised) -> (usize, usize) {
+    fn shape(x: &Quantized) -> (usize, usize) {
         (x.rows(), x.cols())
     }
 }
@@ -237,7 +237,7 @@ pub(super) trait IsaKernels {
     /// Weights of any type, f32 arithmetic.
     fn float(&self, block: BlockType, class: Class) -> Choice<Float>;
 
-    /// Quantised weights, activations rounded to 8 bits.
+    /// Quantized weights, activations rounded to 8 bits.
     fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded>;
 
     /// BF16 weights and activations rounded to bfloat16.

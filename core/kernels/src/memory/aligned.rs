@@ -33,7 +33,7 @@ impl AlignedBytes {
 
     /// All bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: `lines` holds at least `len` initialised bytes (`new`, `resize`), and u8 has no alignment.
+        // SAFETY: `lines` holds at least `len` initialized bytes (`new`, `resize`), and u8 has no alignment.
         unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 

@@ -14,7 +14,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 #[test]
-fn every_type_dequantises_bit_for_bit() {
+fn every_type_dequantizes_bit_for_bit() {
     let file = fixture();
     let tensors = safetensors::SafeTensors::deserialize(&file).unwrap();
     let mut seen = 0;
@@ -22,7 +22,7 @@ fn every_type_dequantises_bit_for_bit() {
         let Ok(raw) = tensors.tensor(&format!("{}.raw", block.name())) else { continue };
         let wanted = floats(tensors.tensor(&format!("{}.f32", block.name())).unwrap().data());
         let mut got = vec![f32::NAN; wanted.len()];
-        dequantise(block, raw.data(), &mut got).unwrap();
+        dequantize(block, raw.data(), &mut got).unwrap();
         let differ = got.iter().zip(&wanted).filter(|(a, b)| a != b).count();
         assert_eq!(differ, 0, "{}", block.name());
         seen += 1;

@@ -95,7 +95,7 @@ fn weights_with_it_give_it() {
                 BlockType::BF16 => broken[5 * row..][..2].copy_from_slice(&[0xc0, 0x7f]),
                 _ => broken[5 * row + at..][..2].copy_from_slice(&[0x00, 0x7e]),
             }
-            dequantise(block, &broken, &mut values).unwrap();
+            dequantize(block, &broken, &mut values).unwrap();
             values.iter().any(|v| v.is_nan()).then_some(broken)
         });
         let Some(broken) = broken else {

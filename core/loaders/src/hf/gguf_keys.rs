@@ -194,7 +194,7 @@ fn byte_level(
     match file.normalizer.get("type").and_then(|kind| kind.as_str()) {
         None => {}
         Some("NFC") => {
-            found.lost.push("text is normalised (NFC) in the folder, and is not with a GGUF file".to_owned())
+            found.lost.push("text is normalized (NFC) in the folder, and is not with a GGUF file".to_owned())
         }
         Some(other) => {
             return Err(unsupported(

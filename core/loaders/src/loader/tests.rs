@@ -129,10 +129,10 @@ fn a_template_that_cannot_be_used_is_not_a_missing_one() {
 fn weights_have_a_label() {
     let llama = fixture("base/llama/model-f32.gguf");
     assert_eq!(llama.architecture().unwrap(), "llama");
-    assert_eq!(llama.quantisation(), "F32");
-    assert_eq!(fixture("quant/Q4_K_M.gguf").quantisation(), "Q4_K_M");
-    assert_eq!(loader(&[]).quantisation(), "no tensors");
-    assert_eq!(loader(&[("general.file_type", OwnedValue::U32(7))]).quantisation(), "Q8_0");
+    assert_eq!(llama.quantization(), "F32");
+    assert_eq!(fixture("quant/Q4_K_M.gguf").quantization(), "Q4_K_M");
+    assert_eq!(loader(&[]).quantization(), "no tensors");
+    assert_eq!(loader(&[("general.file_type", OwnedValue::U32(7))]).quantization(), "Q8_0");
 }
 
 /// From messages to ids: the same as the rendered text parsed, where no content holds a special token.

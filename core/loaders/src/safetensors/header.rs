@@ -39,7 +39,7 @@ pub(super) fn read(file: &MappedFile) -> Result<Header, Kind> {
             found: total,
         });
     };
-    recognise(&head, length)?;
+    recognize(&head, length)?;
     let data_at = LENGTH + length;
     if data_at > total {
         return Err(Kind::Truncated { what: "the header".into(), needed: data_at, found: total });
@@ -63,7 +63,7 @@ pub(super) fn read(file: &MappedFile) -> Result<Header, Kind> {
 }
 
 /// What is plainly something else is said to be so.
-fn recognise(head: &[u8], length: u64) -> Result<(), Kind> {
+fn recognize(head: &[u8], length: u64) -> Result<(), Kind> {
     const KNOWN: [(&[u8], &str, &str); 5] = [
         (b"GGUF", "a GGUF file", "give it as a .gguf file"),
         (

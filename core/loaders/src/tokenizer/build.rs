@@ -15,7 +15,7 @@ use super::framing::Framing;
 use super::longest::Longest;
 use super::special::{self, SpecialTokens};
 use super::spm::Spm;
-use super::unigram::{Normalisation, Spaces, Unigram};
+use super::unigram::{Normalization, Spaces, Unigram};
 use super::vocabulary::Vocabulary;
 use super::word_piece::{Accents, Case, WordPiece};
 use super::{Parts, Tokenizer, ends, keys};
@@ -165,8 +165,8 @@ impl Build<'_> {
         let merged = keys::flag(metadata, keys::REMOVE_EXTRA_WHITESPACES)?.unwrap_or(false);
         let spaces = if merged { Spaces::Merged } else { Spaces::Kept };
         let space_prefix = keys::flag(metadata, keys::ADD_SPACE_PREFIX)?.unwrap_or(true);
-        let normalisation = Normalisation { characters, spaces, space_prefix };
-        let algorithm = Algorithm::Unigram(Unigram::new(&vocabulary, unknown, normalisation));
+        let normalization = Normalization { characters, spaces, space_prefix };
+        let algorithm = Algorithm::Unigram(Unigram::new(&vocabulary, unknown, normalization));
         let closing = Closing::Usual;
         self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
     }

@@ -1,4 +1,4 @@
-//! [`CharacterMap`]: sentencepiece's precompiled normalisation of characters.
+//! [`CharacterMap`]: sentencepiece's precompiled normalization of characters.
 //!
 //! A double array trie (Kanda, 2018; darts-clone) over prefixes of the input, and the texts that replace them
 //! (sentencepiece, normalizer.cc; llama-vocab.cpp, `xcda_array_view`).

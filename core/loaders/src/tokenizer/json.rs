@@ -1,4 +1,4 @@
-//! A tokenizer as a `tokenizer.json` describes it (the tokenizers crate), by the steps that it names: normalise, find the
+//! A tokenizer as a `tokenizer.json` describes it (the tokenizers crate), by the steps that it names: normalize, find the
 //! added tokens, cut, make pieces of the model's tokens. What is not done exactly is refused by its place in the file.
 
 mod added;

@@ -34,7 +34,7 @@ pub(crate) const ADD_SEPARATOR: &str = "tokenizer.ggml.add_sep_token";
 /// Keys that change how text becomes tokens, which some algorithms do: for the others nothing is to be done.
 const NOT_DONE: [(&str, &str); 4] = [
     (REMOVE_EXTRA_WHITESPACES, "removing white space"),
-    (CHARACTERS, "normalising characters by a table"),
+    (CHARACTERS, "normalizing characters by a table"),
     (LOWERCASE, "lower-casing text"),
     (STRIP_ACCENTS, "removing accents"),
 ];

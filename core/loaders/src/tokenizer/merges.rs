@@ -97,21 +97,21 @@ impl Merges {
         out.extend(symbols.iter().map(|symbol| symbol.id).filter(|id| *id != NONE));
     }
 
-    /// Queues a symbol and its right neighbour if they merge.
+    /// Queues a symbol and its right neighbor if they merge.
     fn consider(&self, symbols: &[Symbol], left: u32, queue: &mut Queue) {
         if let Some((merge, _)) = self.find(symbols, left) {
             queue.push(Reverse((merge.rank, left)));
         }
     }
 
-    /// How a symbol merges with its right neighbour, and the neighbour.
+    /// How a symbol merges with its right neighbor, and the neighbor.
     fn find(&self, symbols: &[Symbol], left: u32) -> Option<(Merge, u32)> {
         let first = symbols.get(left as usize).filter(|symbol| symbol.id != NONE)?;
         let second = symbols.get(first.next as usize)?;
         Some((*self.by_pair.get(&pair(first.id, second.id))?, first.next))
     }
 
-    /// Merges a symbol with its right neighbour, unless one of them has changed since they were queued.
+    /// Merges a symbol with its right neighbor, unless one of them has changed since they were queued.
     fn merge(&self, symbols: &mut [Symbol], rank: u32, left: u32, queue: &mut Queue) {
         let Some((merge, right)) = self.find(symbols, left).filter(|(merge, _)| merge.rank == rank) else {
             return;

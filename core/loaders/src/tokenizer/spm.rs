@@ -102,7 +102,7 @@ struct Part {
     next: usize,
 }
 
-/// Two neighbours that would make a token.
+/// Two neighbors that would make a token.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     score: f32,
@@ -161,7 +161,7 @@ impl Joining<'_> {
         self.parts
     }
 
-    /// Queues two neighbours if their joined text is a token.
+    /// Queues two neighbors if their joined text is a token.
     fn consider(&mut self, left: usize, right: usize) {
         let (Some(first), Some(second)) = (self.parts.get(left), self.parts.get(right)) else {
             return;

@@ -46,9 +46,9 @@ pub(crate) struct BestCut {
     unknown_score: f64,
 }
 
-/// How a text is normalised before it is cut.
+/// How a text is normalized before it is cut.
 #[derive(Debug)]
-pub(crate) struct Normalisation {
+pub(crate) struct Normalization {
     pub(crate) characters: Option<CharacterMap>,
     pub(crate) spaces: Spaces,
     pub(crate) space_prefix: bool,
@@ -64,8 +64,8 @@ struct Way {
 
 impl Unigram {
     /// Takes the ordinary tokens; user-defined ones are found before a text comes here.
-    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, normalisation: Normalisation) -> Self {
-        let Normalisation { characters, spaces, space_prefix } = normalisation;
+    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, normalization: Normalization) -> Self {
+        let Normalization { characters, spaces, space_prefix } = normalization;
         let normal = || vocabulary.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal);
         let worst = normal().map(|(id, _, _)| vocabulary.score(id)).fold(f32::MAX, f32::min);
         Self {
@@ -91,7 +91,7 @@ impl Unigram {
         budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
-        let text = self.normalised(text, budget)?;
+        let text = self.normalized(text, budget)?;
         let parts = self.cut.parts(&text, budget)?;
         let again = |at: usize, id: u32| {
             id == self.cut.unknown && at > 0 && parts.get(at - 1).is_some_and(|before| before.0 == id)
@@ -101,7 +101,7 @@ impl Unigram {
     }
 
     /// Characters replaced, spaces merged and written as U+2581, one put first; empty if nothing is left.
-    fn normalised(&self, text: &str, budget: &Budget) -> Result<String, TokenizerError> {
+    fn normalized(&self, text: &str, budget: &Budget) -> Result<String, TokenizerError> {
         let replaced = self.replaced(text, budget)?;
         let words = match self.spaces {
             Spaces::Kept => replaced.replace(' ', SPACE),

@@ -1,4 +1,4 @@
-//! BERT's way: text normalised, cut into words, and each word covered from the left by the longest tokens
+//! BERT's way: text normalized, cut into words, and each word covered from the left by the longest tokens
 //! (WordPiece; tokenization_bert.py of transformers, `BertNormalizer` and `WordPiece` of the tokenizers crate).
 //!
 //! The file spells tokens that begin a word with U+2581 and those that continue one without `##`.
@@ -34,7 +34,7 @@ pub(crate) enum Accents {
     Stripped,
 }
 
-/// The tokens, and how text is normalised.
+/// The tokens, and how text is normalized.
 #[derive(Debug)]
 pub(crate) struct WordPiece {
     tokens: Prefixes,
@@ -60,7 +60,7 @@ impl WordPiece {
         budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
-        let text = self.normalised(text);
+        let text = self.normalized(text);
         let mut word = String::from(SPACE);
         for character in text.chars() {
             let alone = stands_alone(character);
@@ -104,7 +104,7 @@ impl WordPiece {
         Ok(true)
     }
 
-    fn normalised(&self, text: &str) -> String {
+    fn normalized(&self, text: &str) -> String {
         let clean = text.chars().filter(|character| !is_dropped(*character));
         let bare: String = match self.accents {
             Accents::Kept => clean.collect(),

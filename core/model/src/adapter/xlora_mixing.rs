@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_are_kept_by_value_and_renormalised_per_row() {
+    fn the_largest_are_kept_by_value_and_renormalized_per_row() {
         let two = XLoraMixing { top_k: Some(2), ..PLAIN };
         let raw = two.scalings(&[-5.0, 1.0, 0.5, 0.0, -1.0, -2.0], 2, 3).unwrap();
         assert_eq!(two.kept(&raw).values, [0.0, 1.0, 0.5, 0.0, -1.0, 0.0]);

@@ -37,7 +37,7 @@ fn backends() -> Vec<(String, Arc<dyn Backend>)> {
     Isa::available().into_iter().flat_map(with).collect()
 }
 
-/// A routing of `tokens` rows in which neighbours take other experts, and some weights are negative or 0.
+/// A routing of `tokens` rows in which neighbors take other experts, and some weights are negative or 0.
 fn routing(tokens: usize, top_k: usize) -> Routing {
     let weights = Random::new(6).values(tokens * top_k, 0.2, 0.7);
     let experts = (0..tokens * top_k).map(|i| ((i / top_k * 5 + i % top_k * 7) % 9) as u32).collect();

@@ -130,7 +130,7 @@ impl<'a> Queue<'a> {
                 generation.begin(&sequence);
                 let (prompt_tokens, cached_tokens) = (sequence.prompt, sequence.cached());
                 let adapters = sequence.adapters();
-                let life = life.initialised(&RequestStart { prompt_tokens, cached_tokens, adapters });
+                let life = life.initialized(&RequestStart { prompt_tokens, cached_tokens, adapters });
                 self.running.push(Run { ticket: ticket.0, generation, sequence, life });
             }
             Err(error) => self.refuse(ticket, life, error),

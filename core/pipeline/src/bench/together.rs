@@ -129,7 +129,7 @@ impl Run {
             }
             let (cached_tokens, adapters) = (sequence.cached(), sequence.adapters());
             let start = RequestStart { prompt_tokens: prompt, cached_tokens, adapters };
-            self.lives.push(begun.initialised(&start));
+            self.lives.push(begun.initialized(&start));
         }
         let started = Instant::now();
         self.steps()?;

@@ -30,7 +30,7 @@ impl Beside {
             }
         }
         let importance =
-            options.quantisation.as_ref().and_then(|quantisation| quantisation.importance.as_ref());
+            options.quantization.as_ref().and_then(|quantization| quantization.importance.as_ref());
         files.extend(importance.map(|(name, _)| PathBuf::from(name)));
         Self { files, half_prompts: options.half_prompts }
     }

@@ -1,7 +1,7 @@
 //! [`LoadOptions`]: how a model file is opened.
 
 use crate::config::Device;
-use crate::init::{LoadQuantisation, OpenedFile};
+use crate::init::{LoadQuantization, OpenedFile};
 use crate::mixture::GivenMixture;
 use crate::setters::setters;
 use crate::stages::StageOptions;
@@ -25,7 +25,7 @@ pub const DEFAULT_CONTEXT: usize = 8192;
 pub struct LoadOptions {
     /// Whether weights stay mapped; otherwise they are read into memory.
     pub mmap: bool,
-    /// `fast` (quantised weights times quantised activations) or `exact` (f32).
+    /// `fast` (quantized weights times quantized activations) or `exact` (f32).
     pub arithmetic: Arithmetic,
     /// How `fast` multiplies F16 weights with prompts: in f32, or coarser in bfloat16.
     pub half_prompts: HalfPrompts,
@@ -58,7 +58,7 @@ pub struct LoadOptions {
     /// A chat template to use instead of the file's.
     pub chat_template: Option<GivenTemplate>,
     /// Other types for the weights than the file has.
-    pub quantisation: Option<LoadQuantisation>,
+    pub quantization: Option<LoadQuantization>,
     /// Stages that compute the model, instead of one piece.
     pub stages: Option<StageOptions>,
     /// What is put around every linear.
@@ -85,7 +85,7 @@ setters! { LoadOptions:
     with_recipes(recipes: Vec<String>),
     with_memory_limit(memory_limit: impl Into<Option<u64>>),
     with_chat_template(chat_template: impl Into<Option<GivenTemplate>>),
-    with_quantisation(quantisation: impl Into<Option<LoadQuantisation>>),
+    with_quantization(quantization: impl Into<Option<LoadQuantization>>),
     with_stages(stages: impl Into<Option<StageOptions>>),
     with_wrapper(wrapper: impl Into<Option<LoadWrapper>>),
     with_opened(opened: impl Into<Option<OpenedFile>>),
@@ -172,7 +172,7 @@ impl Default for LoadOptions {
             recipes: Vec::new(),
             memory_limit: None,
             chat_template: None,
-            quantisation: None,
+            quantization: None,
             stages: None,
             wrapper: None,
             opened: None,

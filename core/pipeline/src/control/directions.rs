@@ -6,7 +6,7 @@ use crate::sampling::Generator;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectionMethod {
     /// The direction in which the differences are largest: the first right singular vector of their matrix, which is not
-    /// centred.
+    /// centered.
     #[default]
     Pca,
     /// Their mean.

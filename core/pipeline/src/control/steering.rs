@@ -6,7 +6,7 @@ use crate::init::ResolvedFile;
 use crate::pipeline::TextPipeline;
 use crate::setters::setters;
 use crate::stages::HookPlace;
-use menagerie_model::{Compute, Effect, HookRecipe, LayerHook, ModelError, Param, Rows, Shown, Travelling};
+use menagerie_model::{Compute, Effect, HookRecipe, LayerHook, ModelError, Param, Rows, Shown, Traveling};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
@@ -123,7 +123,7 @@ impl Steering {
     }
 }
 
-impl Travelling for Steering {
+impl Traveling for Steering {
     fn recipe(&self) -> HookRecipe {
         let mut content = Vec::new();
         for (layer, sum) in self.sums.iter().enumerate() {
@@ -156,7 +156,7 @@ impl LayerHook for Steering {
         backend.add_vector(backend.copy(shown.rows)?, direction).map(Some)
     }
 
-    fn travels(&self) -> Option<&dyn Travelling> {
+    fn travels(&self) -> Option<&dyn Traveling> {
         Some(self)
     }
 }

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 /// What happens to a pooled vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Normalisation {
+pub enum Normalization {
     /// It is divided by its Euclidean length, so that a dot product of two is their cosine.
     #[default]
     Euclidean,
@@ -31,12 +31,12 @@ pub struct EmbeddingOptions {
     /// How the rows of a sequence become one; absent = as the model was trained.
     pub pooling: Option<Pooling>,
     /// What happens to the result.
-    pub normalisation: Normalisation,
+    pub normalization: Normalization,
 }
 
 setters! { EmbeddingOptions:
     with_pooling(pooling: impl Into<Option<Pooling>>),
-    with_normalisation(normalisation: Normalisation),
+    with_normalization(normalization: Normalization),
 }
 
 /// A text, or two in one.
@@ -104,7 +104,7 @@ impl EmbeddingEngine {
             let (now, later) = rest.split_at(self.fitting(rest, sequences));
             let texts: Vec<Typed> = now.iter().map(|&index| sequences[index]).collect();
             match self.step(&texts, options) {
-                Ok(step) => self.share_out(step, now, self.normalisation(options), &mut results),
+                Ok(step) => self.share_out(step, now, self.normalization(options), &mut results),
                 Err(error) => {
                     now.iter().for_each(|&index| results[index] = Err(shared(&error)));
                     results[now[0]] = Err(error);
@@ -129,7 +129,7 @@ impl EmbeddingEngine {
         match checked {
             Ok(_) => {
                 let prompt_tokens = text.tokens.len();
-                Some(begun.initialised(&RequestStart { prompt_tokens, cached_tokens: 0, adapters: None }))
+                Some(begun.initialized(&RequestStart { prompt_tokens, cached_tokens: 0, adapters: None }))
             }
             Err(error) => {
                 begun.refused(error);
@@ -163,20 +163,20 @@ impl EmbeddingEngine {
         &self,
         step: Step,
         places: &[usize],
-        normalisation: Normalisation,
+        normalization: Normalization,
         results: &mut [Result<Vec<f32>, GenerateError>],
     ) {
         let width = step.width();
         step.each(&mut |index, output| {
             let rows = output.and_then(StepOutput::embeddings);
-            results[places[index]] = rows.and_then(|rows| finished(rows, width, normalisation));
+            results[places[index]] = rows.and_then(|rows| finished(rows, width, normalization));
         });
     }
 
     /// What happens to the vectors: scores are no direction in space.
-    fn normalisation(&self, options: &EmbeddingOptions) -> Normalisation {
+    fn normalization(&self, options: &EmbeddingOptions) -> Normalization {
         let scores = self.model.classifier.is_some() && options.pooling.is_none();
-        if scores { Normalisation::None } else { options.normalisation }
+        if scores { Normalization::None } else { options.normalization }
     }
 
     /// One step of whole sequences: a row for each, or all rows without pooling.
@@ -243,17 +243,17 @@ impl EmbeddingEngine {
 }
 
 /// The rows of one sequence, checked and normed.
-fn finished(own: &[f32], width: usize, normalisation: Normalisation) -> Result<Vec<f32>, GenerateError> {
+fn finished(own: &[f32], width: usize, normalization: Normalization) -> Result<Vec<f32>, GenerateError> {
     check_finite(own, width, 0, KvType::F32)?;
     let mut own = own.to_vec();
-    if normalisation == Normalisation::Euclidean {
-        own.chunks_exact_mut(width.max(1)).for_each(normalise);
+    if normalization == Normalization::Euclidean {
+        own.chunks_exact_mut(width.max(1)).for_each(normalize);
     }
     Ok(own)
 }
 
 /// `x / |x|`, summed in f64; a row of zeros stays.
-fn normalise(row: &mut [f32]) {
+fn normalize(row: &mut [f32]) {
     let length = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {
         row.iter_mut().for_each(|value| *value = (f64::from(*value) / length) as f32);

@@ -5,6 +5,6 @@ mod pipeline;
 mod truncation;
 
 pub(crate) use engine::Typed;
-pub use engine::{EmbeddingEngine, EmbeddingOptions, Normalisation};
+pub use engine::{EmbeddingEngine, EmbeddingOptions, Normalization};
 pub use pipeline::EmbeddingPipeline;
 pub use truncation::{DocumentScores, TextTokens, Truncation};

@@ -3,7 +3,7 @@
 use crate::capability::{Hookable, MissingCapability, Tokenizing};
 use crate::config::{LoadOptions, applied};
 use crate::embed::{
-    DocumentScores, EmbeddingEngine, EmbeddingOptions, Normalisation, TextTokens, Truncation, Typed,
+    DocumentScores, EmbeddingEngine, EmbeddingOptions, Normalization, TextTokens, Truncation, Typed,
 };
 use crate::error::{GenerateError, TextError};
 use crate::hooks::{PipelineLifecycle, RequestKind};
@@ -175,7 +175,7 @@ impl EmbeddingPipeline {
         let pairs = documents.iter().map(pair).collect::<Result<Vec<_>, TextError>>()?;
         let texts: Vec<Typed> =
             pairs.iter().map(|((tokens, second), _)| Typed { tokens, second: Some(*second) }).collect();
-        let options = EmbeddingOptions { pooling: None, normalisation: Normalisation::None };
+        let options = EmbeddingOptions { pooling: None, normalization: Normalization::None };
         let scores = self.engine.embed_typed(&texts, &options, RequestKind::Reranking);
         let scored = scores.into_iter().zip(&pairs);
         Ok(scored.map(|(scores, (_, cut))| Ok(DocumentScores { scores: scores?, cut: *cut })).collect())

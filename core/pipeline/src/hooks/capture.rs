@@ -3,7 +3,7 @@
 mod copies;
 
 use crate::setters::setters;
-use menagerie_model::{Checkpoint, LayerHook, ModelError, Phases, Shown, Travelling};
+use menagerie_model::{Checkpoint, LayerHook, ModelError, Phases, Shown, Traveling};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -192,7 +192,7 @@ impl LayerHook for Capture {
         kept.map_err(|error| refused(format!("rows cannot be kept: {error}")))
     }
 
-    fn travels(&self) -> Option<&dyn Travelling> {
+    fn travels(&self) -> Option<&dyn Traveling> {
         Some(self)
     }
 }

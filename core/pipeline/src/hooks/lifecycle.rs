@@ -1,4 +1,4 @@
-//! [`PipelineLifecycle`]: what is told of every request: that it begins, that it is initialised, that it ends.
+//! [`PipelineLifecycle`]: what is told of every request: that it begins, that it is initialized, that it ends.
 
 use crate::error::GenerateError;
 use crate::generate::Outcome;
@@ -109,7 +109,7 @@ pub struct StepReport {
     pub time: Duration,
 }
 
-/// Told of every request of a pipeline, whatever it asks for. `begins` and `ends` come once each, whatever happens in between; `initialised`
+/// Told of every request of a pipeline, whatever it asks for. `begins` and `ends` come once each, whatever happens in between; `initialized`
 /// once between them, unless the request is refused before its sequence has its prompt. Called on the thread that runs the
 /// request: what takes long holds it up.
 pub trait PipelineLifecycle: Send + Sync {
@@ -119,7 +119,7 @@ pub trait PipelineLifecycle: Send + Sync {
     }
 
     /// Its sequence has its prompt; the first step comes next.
-    fn initialised(&self, request: RequestId, start: &RequestStart) {
+    fn initialized(&self, request: RequestId, start: &RequestStart) {
         let _ = (request, start);
     }
 
@@ -145,7 +145,7 @@ pub trait PipelineLifecycle: Send + Sync {
     }
 }
 
-/// A request that has begun and whose sequence does not have its prompt yet. It is initialised once, since that makes a
+/// A request that has begun and whose sequence does not have its prompt yet. It is initialized once, since that makes a
 /// [`Life`] of it.
 pub(crate) struct Begun(Told);
 
@@ -173,11 +173,11 @@ impl Begun {
     }
 
     /// It has its prompt.
-    pub(crate) fn initialised(self, start: &RequestStart) -> Life {
+    pub(crate) fn initialized(self, start: &RequestStart) -> Life {
         let Self(told) = self;
         let RequestStart { prompt_tokens, cached_tokens, .. } = *start;
-        tracing::debug!(parent: &told.span, prompt_tokens, cached_tokens, "initialised");
-        told.told.iter().for_each(|one| one.initialised(told.request, start));
+        tracing::debug!(parent: &told.span, prompt_tokens, cached_tokens, "initialized");
+        told.told.iter().for_each(|one| one.initialized(told.request, start));
         Life { told, newest: None }
     }
 

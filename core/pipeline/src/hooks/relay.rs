@@ -3,7 +3,7 @@
 use crate::setters::setters;
 use menagerie_model::{
     Effect, HookRecipe, InferenceStep, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown,
-    Travelling,
+    Traveling,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -213,12 +213,12 @@ impl LayerHook for Relay {
         if self.options.after { self.keep(false, shown) } else { Ok(None) }
     }
 
-    fn travels(&self) -> Option<&dyn Travelling> {
+    fn travels(&self) -> Option<&dyn Traveling> {
         Some(self)
     }
 }
 
-impl Travelling for Relay {
+impl Traveling for Relay {
     fn recipe(&self) -> HookRecipe {
         self.options.recipe()
     }

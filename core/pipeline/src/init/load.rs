@@ -5,7 +5,7 @@
 use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
 use crate::config::{DEFAULT_CONTEXT, DeviceOptions, GivenAdapter, LoadOptions, LoadWrapper};
 use crate::init::{
-    Around, FileTokenizer, LoadError, MemoryEstimate, Notice, QuantisedTensors, ResolvedFile, TemplateFormat,
+    Around, FileTokenizer, LoadError, MemoryEstimate, Notice, QuantizedTensors, ResolvedFile, TemplateFormat,
     available, tokenizer_tables,
 };
 use crate::mixture::{LoadedMixture, MixtureBase, MixtureRoles};
@@ -82,10 +82,10 @@ pub(crate) fn load(
     }
     let plan = options.stages.as_ref().map(|stages| stages.plan(&resolved)).transpose()?;
     let looking = stages::in_processes(options).then(|| (resolved.clone(), stages::looking(options)));
-    let quantised = if taken { None } else { quantised(&mut resolved, options)? };
-    let weights = match taken && (!options.mmap || options.quantisation.is_some()) {
+    let quantized = if taken { None } else { quantized(&mut resolved, options)? };
+    let weights = match taken && (!options.mmap || options.quantization.is_some()) {
         true => 0,
-        false => weights_taken(&resolved, quantised.as_deref(), &compute, free)?,
+        false => weights_taken(&resolved, quantized.as_deref(), &compute, free)?,
     };
     let base = match &looking {
         Some((resolved, options)) => MixtureBase { resolved, registry, options, compute: &compute },
@@ -102,10 +102,10 @@ pub(crate) fn load(
         };
         (made, text)
     });
-    if let Some(quantised) = &quantised {
-        resolved.loading.push(quantised.notice());
+    if let Some(quantized) = &quantized {
+        resolved.loading.push(quantized.notice());
         if copies(&resolved, &compute) {
-            quantised.forget();
+            quantized.forget();
         }
     }
     let ((made, sites), mixture) = made?;
@@ -201,13 +201,13 @@ fn assembled_around(
 }
 
 /// Puts tensors in the types asked for before those of the file.
-pub(crate) fn quantised(
+pub(crate) fn quantized(
     resolved: &mut ResolvedFile,
     options: &LoadOptions,
-) -> Result<Option<Arc<QuantisedTensors>>, LoadError> {
-    let Some(quantisation) = &options.quantisation else { return Ok(None) };
-    let tensors = Arc::new(QuantisedTensors::new(resolved, quantisation, options.threads)?);
-    resolved.tensors = Arc::<QuantisedTensors>::clone(&tensors);
+) -> Result<Option<Arc<QuantizedTensors>>, LoadError> {
+    let Some(quantization) = &options.quantization else { return Ok(None) };
+    let tensors = Arc::new(QuantizedTensors::new(resolved, quantization, options.threads)?);
+    resolved.tensors = Arc::<QuantizedTensors>::clone(&tensors);
     Ok(Some(tensors))
 }
 
@@ -256,14 +256,14 @@ fn check_file_fits(path: &Path, free: Option<u64>) -> Result<(), LoadError> {
 /// whether they fit is found out before.
 fn weights_taken(
     resolved: &ResolvedFile,
-    quantised: Option<&QuantisedTensors>,
+    quantized: Option<&QuantizedTensors>,
     compute: &Compute,
     free: Option<u64>,
 ) -> Result<u64, LoadError> {
     let tensors = resolved.tensors.entries().iter().take(resolved.tensors.stored());
     let taken: u64 = tensors.map(|tensor| tensor.bytes_taken(compute)).sum();
     // What is made while loading lies in memory of its own.
-    let taken = quantised.filter(|_| taken == 0).map_or(taken, QuantisedTensors::bytes);
+    let taken = quantized.filter(|_| taken == 0).map_or(taken, QuantizedTensors::bytes);
     if taken == 0 {
         return Ok(resolved.file.bytes().saturating_add(resolved.tensors.made_bytes()));
     }

@@ -92,13 +92,13 @@ pub enum LoadError {
         /// Why.
         source: ModelError,
     },
-    /// It cannot be quantised as asked.
+    /// It cannot be quantized as asked.
     #[error("{file}: {source}")]
-    Quantisation {
+    Quantization {
         /// The file.
         file: String,
         /// Why.
-        source: menagerie_quantise::QuantiseError,
+        source: menagerie_quantize::QuantizeError,
     },
     /// It cannot be split into stages as asked, or the stages do not work together.
     #[error("{file}: cannot run in stages: {reason}")]
@@ -137,9 +137,9 @@ fn memory_advice(estimate: &MemoryEstimate, fitting: usize) -> String {
     }
     if fits(estimate.weights) {
         return ": the weights leave no room for a context; store keys and values smaller (--kv-type q8_0), use a smaller \
-                quantisation of the model, or free memory"
+                quantization of the model, or free memory"
             .to_owned();
     }
-    ": even the weights do not fit; use a smaller quantisation of the model, or a machine with more memory"
+    ": even the weights do not fit; use a smaller quantization of the model, or a machine with more memory"
         .to_owned()
 }

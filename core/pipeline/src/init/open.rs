@@ -203,7 +203,7 @@ fn snapshot_bytes(states: &[StateSpec]) -> u64 {
 }
 
 /// Rough heap of a forward over a chunk: a dozen rows of the stream's width and a few of a feed-forward four times as
-/// wide, in f32 and as quantised activations; and two rows of logits.
+/// wide, in f32 and as quantized activations; and two rows of logits.
 fn working_bytes(model: &dyn Executor, chunk: usize) -> u64 {
     const ROWS: u64 = 32;
     let width = model.shape().embedding_length as u64;

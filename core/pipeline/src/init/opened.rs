@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// A file that a pipeline has open, with the weights that it took and where it computes: what opens it beside that one maps,
-/// reads and quantises nothing again. Both are opened with the same options.
+/// reads and quantizes nothing again. Both are opened with the same options.
 #[derive(Clone)]
 pub struct OpenedFile {
     path: PathBuf,

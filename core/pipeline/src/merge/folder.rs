@@ -166,7 +166,7 @@ impl Shard {
     }
 }
 
-/// Copies the files of a folder that hold no weights: config, tokenizer, templates, licence.
+/// Copies the files of a folder that hold no weights: config, tokenizer, templates, license.
 fn copy_others(from: &Path, to: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let path = entry?.path();

@@ -13,7 +13,7 @@ use menagerie_model::{
     Adapter, AdapterSet, AdapterSite, Compute, LinearPart, ModelError, SiteForm, SitePart, SiteShape,
     TablePart, Weight, WeightBytes, WeightShape,
 };
-use menagerie_quantise::Encoder;
+use menagerie_quantize::Encoder;
 use menagerie_registry::Part;
 use menagerie_spec::SourceFormat;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ impl<'a> Merge<'a> {
     /// Finds the tensors that the adapters change.
     ///
     /// # Errors
-    /// [`LoadError::Merge`]: weights that were quantised while loading; a weight that stands in two places of which one is
+    /// [`LoadError::Merge`]: weights that were quantized while loading; a weight that stands in two places of which one is
     /// changed.
     pub(crate) fn new(
         resolved: &'a ResolvedFile,
@@ -54,7 +54,7 @@ impl<'a> Merge<'a> {
         let stored = resolved.file.tensors(Arc::clone(&resolved.spec))?;
         if stored.entries() != resolved.tensors.entries() {
             return Err(merge.error(
-                "its weights were quantised while loading: merge without --quant, then `quantize` what is written",
+                "its weights were quantized while loading: merge without --quant, then `quantize` what is written",
             ));
         }
         for (number, site) in sites.iter().enumerate() {

@@ -4,7 +4,7 @@ use super::{GivenExpert, MixtureBase, MixtureRoles};
 use crate::adapters::with_target;
 use crate::config::is_recipe;
 use crate::init::{
-    InMemory, LoadError, MemoryEstimate, QuantisedTensors, ResolvedFile, available, check_fits,
+    InMemory, LoadError, MemoryEstimate, QuantizedTensors, ResolvedFile, available, check_fits,
 };
 use menagerie_adapters::{AdapterFile, fit, fit_stage};
 use menagerie_assembly::{AssembleOptions, Claim, TensorEntry, assemble_feed_forwards, open_model};
@@ -64,8 +64,8 @@ impl Experts<'_> {
         let file = open_model(path, options.mmap || reads_parts)?;
         let mut resolved = ResolvedFile::new(file, registry, options.keys())?;
         self.compare(&resolved)?;
-        if let Some(quantisation) = &options.quantisation {
-            resolved.tensors = Arc::new(QuantisedTensors::new(&resolved, quantisation, options.threads)?);
+        if let Some(quantization) = &options.quantization {
+            resolved.tensors = Arc::new(QuantizedTensors::new(&resolved, quantization, options.threads)?);
         }
         if reads_parts {
             resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
@@ -87,7 +87,7 @@ impl Experts<'_> {
     /// Weights that do not stay in their file must fit before they are taken in.
     fn expect_room(&self, part: &ResolvedFile) -> Result<(), LoadError> {
         let MixtureBase { options, compute, .. } = self.base;
-        let made = options.quantisation.is_some() || !options.mmap;
+        let made = options.quantization.is_some() || !options.mmap;
         let entry = |(role, layer): (&str, usize)| {
             let index = part.tensors.find(role, Some(layer), Part::Main)?;
             part.tensors.entries().get(index)

@@ -18,7 +18,7 @@ pub(crate) struct Compared {
 }
 
 /// What is taken from every logit to make it a log-probability: `max + ln(sum(exp(x - max)))`.
-fn normaliser(logits: &[f32]) -> f64 {
+fn normalizer(logits: &[f32]) -> f64 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|logit| f64::from(libm::expf(logit - most))).sum();
     f64::from(most) + libm::log(sum)
@@ -32,25 +32,25 @@ fn top(values: &[f32]) -> usize {
 
 /// Log-probabilities of logits, in place.
 pub(crate) fn log_softmax(logits: &mut [f32]) {
-    let normaliser = normaliser(logits);
-    logits.iter_mut().for_each(|logit| *logit = (f64::from(*logit) - normaliser) as f32);
+    let normalizer = normalizer(logits);
+    logits.iter_mut().for_each(|logit| *logit = (f64::from(*logit) - normalizer) as f32);
 }
 
 /// Negative log-probability of the token that followed a row, in nats; a token past the row has the probability 0.
 pub(crate) fn surprise(logits: &[f32], token: u32) -> f64 {
     let logit = logits.get(token as usize).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit));
-    normaliser(logits) - logit
+    normalizer(logits) - logit
 }
 
 /// Compares one row of logits with log-probabilities of a base, those above `least`.
 pub(crate) fn compare(logits: &[f32], base: &[f32], least: f32, token: u32) -> Compared {
-    let normaliser = normaliser(logits);
+    let normalizer = normalizer(logits);
     let mut kl = 0.0;
     for (logit, base) in logits.iter().zip(base).filter(|(_, base)| **base > least) {
-        kl += f64::from(libm::expf(*base)) * (f64::from(*base) - f64::from(*logit) + normaliser);
+        kl += f64::from(libm::expf(*base)) * (f64::from(*base) - f64::from(*logit) + normalizer);
     }
     let log_probability = |value: Option<&f32>| value.map_or(f64::NEG_INFINITY, |value| f64::from(*value));
-    let own = log_probability(logits.get(token as usize)) - normaliser;
+    let own = log_probability(logits.get(token as usize)) - normalizer;
     let other = log_probability(base.get(token as usize));
     Compared {
         nll: -own,

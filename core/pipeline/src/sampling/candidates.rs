@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub struct Candidate {
     /// Token id.
     pub id: u32,
-    /// Unnormalised log probability.
+    /// Unnormalized log probability.
     pub logit: f32,
 }
 

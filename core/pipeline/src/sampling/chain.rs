@@ -117,9 +117,9 @@ fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box
     if !options.logit_bias.is_empty() {
         parts.push(Box::new(LogitBias::new(options.logit_bias.iter().copied())));
     }
-    let penalised =
+    let penalized =
         options.repeat_penalty != 1.0 || options.presence_penalty != 0.0 || options.frequency_penalty != 0.0;
-    if penalised && options.repeat_last_n != 0 {
+    if penalized && options.repeat_last_n != 0 {
         parts.push(Box::new(Penalties {
             last: last(options.repeat_last_n),
             repeat: options.repeat_penalty,

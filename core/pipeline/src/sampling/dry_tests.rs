@@ -45,7 +45,7 @@ fn a_breaker_limits_the_repetition() {
 }
 
 #[test]
-fn a_breaker_itself_is_never_penalised() {
+fn a_breaker_itself_is_never_penalized() {
     assert_eq!(penalties(&dry(2, Breakers::single([3])), &[3, 0, 1, 2, 3, 0, 1, 2]), [0.0; 6]);
 }
 

@@ -15,8 +15,8 @@ pub struct TokenProbability {
 pub fn log_probabilities(logits: &[f32], chosen: u32, count: usize) -> (f32, Vec<TokenProbability>) {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|&logit| libm::exp(f64::from(logit - highest))).sum();
-    let normaliser = f64::from(highest) + libm::log(sum);
-    let logprob = |logit: f32| (f64::from(logit) - normaliser) as f32;
+    let normalizer = f64::from(highest) + libm::log(sum);
+    let logprob = |logit: f32| (f64::from(logit) - normalizer) as f32;
     let own = logits.get(chosen as usize).map_or(f32::NEG_INFINITY, |&logit| logprob(logit));
     if count == 0 {
         return (own, Vec::new());

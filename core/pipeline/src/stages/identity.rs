@@ -1,7 +1,7 @@
 //! [`identity`]: what the stages of a model must have in common.
 
 use crate::config::{GivenAdapter, LoadOptions};
-use crate::init::{LoadError, LoadQuantisation, ResolvedFile, fingerprint};
+use crate::init::{LoadError, LoadQuantization, ResolvedFile, fingerprint};
 use crate::mixture::{GivenExpert, GivenGate, GivenMixture};
 use menagerie_adapters::XLoraConfig;
 use menagerie_spec::AdapterKind;
@@ -18,8 +18,8 @@ pub(crate) fn identity(resolved: &ResolvedFile, options: &LoadOptions) -> Result
         reason: format!("its config cannot be told from others: {error}"),
     })?;
     let mut weights = format!("{} bytes, {}", resolved.file.bytes(), files(resolved.file.paths())?);
-    if let Some(quantisation) = &options.quantisation {
-        weights += &quantised(quantisation)?;
+    if let Some(quantization) = &options.quantization {
+        weights += &quantized(quantization)?;
     }
     if let Some(mixture) = &options.mixture {
         weights += &mixed(mixture)?;
@@ -41,12 +41,12 @@ fn files<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<String, Loa
     })
 }
 
-/// What weights were quantised to while loading, and by what importance.
-fn quantised(quantisation: &LoadQuantisation) -> Result<String, LoadError> {
-    let LoadQuantisation { policy, importance, .. } = quantisation;
+/// What weights were quantized to while loading, and by what importance.
+fn quantized(quantization: &LoadQuantization) -> Result<String, LoadError> {
+    let LoadQuantization { policy, importance, .. } = quantization;
     let importance = importance.as_ref().map(|(file, _)| files([&PathBuf::from(file)])).transpose()?;
     let importance = importance.map(|hash| format!(" by importance {hash}")).unwrap_or_default();
-    Ok(format!(", quantised to {}{importance}", policy.file_type()))
+    Ok(format!(", quantized to {}{importance}", policy.file_type()))
 }
 
 /// The parts of a mixture, and who chooses among them.
@@ -79,7 +79,7 @@ fn adapter(given: &GivenAdapter) -> Result<String, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use menagerie_quantise::Policy;
+    use menagerie_quantize::Policy;
     use menagerie_spec::MixtureChoice;
     use std::sync::Arc;
 
@@ -125,7 +125,7 @@ mod tests {
             std::fs::write(&file, bytes).unwrap();
             let importance = Some((file.display().to_string(), Arc::default()));
             let policy = Policy::named("q4_k_m").unwrap();
-            quantised(&LoadQuantisation { policy, importance, requantise: false, progress: None }).unwrap()
+            quantized(&LoadQuantization { policy, importance, requantize: false, progress: None }).unwrap()
         };
         assert!(said("one") == said("one") && said("one") != said("other"));
     }

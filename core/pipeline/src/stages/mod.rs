@@ -189,13 +189,13 @@ pub(crate) fn in_processes(options: &LoadOptions) -> bool {
 
 /// How the process that has the chain looks at the model that its stages take in: mapped, in the types of the file.
 pub(crate) fn looking(options: &LoadOptions) -> LoadOptions {
-    LoadOptions { mmap: true, quantisation: None, ..options.clone() }
+    LoadOptions { mmap: true, quantization: None, ..options.clone() }
 }
 
 /// Whether stages in processes have weights in memory of their own instead of mapping them: there is no whole model then
 /// that costs nothing.
 pub(crate) fn takes_copies(options: &LoadOptions) -> bool {
-    !options.mmap || options.quantisation.is_some()
+    !options.mmap || options.quantization.is_some()
 }
 
 /// The names of the stages of a plan.

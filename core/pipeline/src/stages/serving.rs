@@ -6,7 +6,7 @@ use super::start::StageStart;
 use super::{StageOptions, names};
 use crate::adapters::{GivenFiles, stage_of_xlora};
 use crate::config::{DeviceOptions, LoadOptions, applied};
-use crate::init::{Around, InMemory, LoadError, ResolvedFile, quantised};
+use crate::init::{Around, InMemory, LoadError, ResolvedFile, quantized};
 use crate::mixture::{LoadedMixture, MixtureBase};
 use menagerie_assembly::{Assembly, open_model};
 use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError, WeightGuard};
@@ -83,8 +83,8 @@ fn parts(
     let none =
         || LoadError::Stages { file: file.clone(), reason: format!("there is no stage {}", start.index) };
     let layers = plan.stages().get(start.index).ok_or_else(none)?.clone();
-    // Only what the stage takes is quantised, or read into memory.
-    quantised(&mut resolved, &options)?;
+    // Only what the stage takes is quantized, or read into memory.
+    quantized(&mut resolved, &options)?;
     if !options.mmap {
         resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
     }

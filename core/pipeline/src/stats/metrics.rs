@@ -150,7 +150,7 @@ impl PipelineLifecycle for Metrics {
         self.requests_waiting.rise();
     }
 
-    fn initialised(&self, request: RequestId, start: &RequestStart) {
+    fn initialized(&self, request: RequestId, start: &RequestStart) {
         if self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(request) {
             self.requests_waiting.fall();
             self.requests_running.rise();

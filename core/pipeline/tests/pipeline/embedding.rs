@@ -4,7 +4,7 @@ use menagerie_model::{
     EmbeddingModel, LayerStack, ModelError, ModelShape, Pooling, Result, Rows, StageBody, StateSpec,
     StepInput, TokenEmbedding, TransformContext,
 };
-use menagerie_pipeline::{EmbeddingEngine, EmbeddingOptions, GenerateError, Normalisation};
+use menagerie_pipeline::{EmbeddingEngine, EmbeddingOptions, GenerateError, Normalization};
 use menagerie_testkit::FakeModel;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -88,7 +88,7 @@ pub(crate) fn engine(step_tokens: usize) -> (EmbeddingEngine, Arc<Mutex<Vec<usiz
 }
 
 fn plain(pooling: Option<Pooling>) -> EmbeddingOptions {
-    EmbeddingOptions::default().with_pooling(pooling).with_normalisation(Normalisation::None)
+    EmbeddingOptions::default().with_pooling(pooling).with_normalization(Normalization::None)
 }
 
 #[test]

@@ -106,11 +106,11 @@ fn log_probabilities_are_those_before_the_chain() {
         .unwrap();
     let (id, piece, logprob, top) = &seen[0];
     // Logits: 5 for "a", 1 for "b", 0 for the 260 others, "z" among them.
-    let normaliser = (5f64.exp() + 1f64.exp() + 260.0).ln();
+    let normalizer = (5f64.exp() + 1f64.exp() + 260.0).ln();
     assert_eq!((*id, piece.as_str()), (u32::from(b'z'), "z"));
-    assert!((f64::from(*logprob) + normaliser).abs() < 1e-5);
+    assert!((f64::from(*logprob) + normalizer).abs() < 1e-5);
     assert_eq!((top[0].piece.as_str(), top[1].piece.as_str(), top.len()), ("a", "b", 2));
-    assert!((f64::from(top[0].logprob) - (5.0 - normaliser)).abs() < 1e-5);
+    assert!((f64::from(top[0].logprob) - (5.0 - normalizer)).abs() < 1e-5);
 }
 
 #[test]

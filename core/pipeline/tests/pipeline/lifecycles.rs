@@ -27,7 +27,7 @@ impl PipelineLifecycle for Lives {
         self.0.lock().unwrap().push((request.number(), format!("{} begins", kind.name())));
     }
 
-    fn initialised(&self, request: RequestId, start: &RequestStart) {
+    fn initialized(&self, request: RequestId, start: &RequestStart) {
         let said = format!("has {}, {} of them cached", start.prompt_tokens, start.cached_tokens);
         self.0.lock().unwrap().push((request.number(), said));
     }

@@ -3,9 +3,9 @@
 use crate::opening::options;
 use menagerie_all as _;
 use menagerie_pipeline::{
-    EmbeddingOptions, EmbeddingPipeline, LoadQuantisation, LogitsOptions, TextPipeline,
+    EmbeddingOptions, EmbeddingPipeline, LoadQuantization, LogitsOptions, TextPipeline,
 };
-use menagerie_quantise::Policy;
+use menagerie_quantize::Policy;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ fn share(vectors: &EmbeddingPipeline, text: &TextPipeline) -> bool {
 #[test]
 fn what_is_open_for_vectors_is_opened_for_texts_once() {
     let policy = Policy::named("q8_0").unwrap();
-    let quantisation = Some(LoadQuantisation { policy, importance: None, requantise: false, progress: None });
-    let ways = [options(), options().with_mmap(false), options().with_quantisation(quantisation.clone())];
+    let quantization = Some(LoadQuantization { policy, importance: None, requantize: false, progress: None });
+    let ways = [options(), options().with_mmap(false), options().with_quantization(quantization.clone())];
     let path = model();
     let mut seen = Vec::new();
     for options in ways {
@@ -44,7 +44,7 @@ fn what_is_open_for_vectors_is_opened_for_texts_once() {
         assert!(vectors.embed(&[&TOKENS], &asked).remove(0).is_ok());
         seen.push(logits(&text));
     }
-    assert!(seen[0] == seen[1] && seen[0] != seen[2], "the quantised weights are those that were taken");
+    assert!(seen[0] == seen[1] && seen[0] != seen[2], "the quantized weights are those that were taken");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use menagerie_model::{LayerHook, Pooling, Rows, Shown};
 use menagerie_pipeline::{
     Arithmetic, ChatMessage, Device, DeviceName, EmbeddingOptions, EmbeddingPipeline, GenerateError,
     GivenTemplate, HalfPrompts, Job, KvType, LoadError, LoadOptions, LogitsOptions, MissingCapability,
-    Normalisation, Notice, RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline, Truncation,
+    Normalization, Notice, RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline, Truncation,
 };
 use safetensors::SafeTensors;
 use std::ops::Range;
@@ -253,7 +253,7 @@ fn a_language_model_makes_vectors_without_its_head() {
     let pipeline = EmbeddingPipeline::open(&path, &options()).unwrap();
     let width = pipeline.engine().model.body.shape.embedding_length;
     let embed = |pooling| {
-        let asked = EmbeddingOptions::default().with_pooling(pooling).with_normalisation(Normalisation::None);
+        let asked = EmbeddingOptions::default().with_pooling(pooling).with_normalization(Normalization::None);
         pipeline.embed(&[&[1, 7, 9]], &asked).remove(0).unwrap()
     };
     let rows = embed(Pooling::None);

@@ -35,7 +35,7 @@ pub struct Build {
     /// A role's numbers as f32, in the order of the file; live for the life of the instance.
     pub values:
         unsafe extern "C" fn(context: *mut c_void, role: Text, part: u32, tensor: *mut Tensor) -> Status,
-    /// A role's linear, which the host computes with [`super::Call::linear`]: quantised, with adapters, on its threads.
+    /// A role's linear, which the host computes with [`super::Call::linear`]: quantized, with adapters, on its threads.
     pub linear: unsafe extern "C" fn(context: *mut c_void, role: Text, linear: *mut Linear) -> Status,
     /// Declares a state, which the host keeps per sequence (so that prefixes, snapshots, stages and batches work); gives its
     /// number for [`super::Call`].

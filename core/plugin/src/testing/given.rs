@@ -172,7 +172,7 @@ impl Given {
     }
 
     /// Where the texts are that the component gave to `set_error`, if it does not speak to this host (a library that another
-    /// host has initialised).
+    /// host has initialized).
     #[must_use]
     pub fn told_by(mut self, told: fn() -> Option<String>) -> Given {
         self.told = told;

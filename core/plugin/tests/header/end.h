@@ -1,5 +1,5 @@
 
-/* The text of a string literal, also in the initialiser of a static. */
+/* The text of a string literal, also in the initializer of a static. */
 #define MENAGERIE_TEXT(literal) { (const uint8_t *)(literal), sizeof(literal) - 1 }
 
 /* The head of a struct of this version. */

@@ -172,7 +172,7 @@ impl ArchSpec {
     }
 
     /// Whether a role's rows (and its bias) lie in another order in a GGUF file than in a Hugging Face folder: there pairs
-    /// that rotate together are neighbours, here they are half a head apart. Within each head of `d` rows, row
+    /// that rotate together are neighbors, here they are half a head apart. Within each head of `d` rows, row
     /// `2 * j + i` of the GGUF is row `i * d / 2 + j` of the folder.
     pub fn rows_are_paired(&self, role: &str) -> bool {
         let turned = matches!(bare(role), "attn_q" | "attn_k");
@@ -180,7 +180,7 @@ impl ArchSpec {
     }
 }
 
-/// Whether a table, or one in it, says that pairs are neighbours in a GGUF and halves here.
+/// Whether a table, or one in it, says that pairs are neighbors in a GGUF and halves here.
 fn table_turns(table: &WrittenTable) -> bool {
     table.fields.iter().flatten().any(|field| match &field.value {
         Written::Name(Choice::Given(BySource::Each { gguf, hf })) if field.path.ends_with("pairs") => {

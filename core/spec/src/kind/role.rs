@@ -20,7 +20,7 @@ pub struct RoleDef {
     /// Group and form: of the forms of a group, which the file decides, one is wanted. The first is what models are made
     /// with.
     pub form: Option<(&'static str, &'static str)>,
-    /// How precisely it is stored where other tensors are quantised.
+    /// How precisely it is stored where other tensors are quantized.
     pub bits: Bits,
     /// What its numbers lie around in a model that is made up.
     pub around: f32,
@@ -50,7 +50,7 @@ pub enum Tensor {
     Norm,
 }
 
-/// How precisely a tensor is stored where others are quantised (`llama-quant.cpp`).
+/// How precisely a tensor is stored where others are quantized (`llama-quant.cpp`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
     /// As the label says.
@@ -142,8 +142,8 @@ impl RoleDef {
     }
 
     /// With numbers around this in a model that is made up.
-    pub const fn around(mut self, centre: f32) -> RoleDef {
-        self.around = centre;
+    pub const fn around(mut self, center: f32) -> RoleDef {
+        self.around = center;
         self
     }
 

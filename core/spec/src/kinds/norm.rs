@@ -9,7 +9,7 @@ names! {
     pub enum NormWeight {
         /// The tensor of the site.
         Own = "own",
-        /// None: rows are only normalised.
+        /// None: rows are only normalized.
         None = "none",
     }
 }
@@ -49,8 +49,8 @@ options! {
 
 /// Tensors of a norm, at the role of its site.
 const WEIGHT: RoleDef =
-    RoleDef::values("", &["width"], "Multiplies the normalised row.").when("weight").around(1.0);
-const BIAS: RoleDef = RoleDef::only_bias("", &["width"], "Added to the normalised row.").when("bias");
+    RoleDef::values("", &["width"], "Multiplies the normalized row.").when("weight").around(1.0);
+const BIAS: RoleDef = RoleDef::only_bias("", &["width"], "Added to the normalized row.").when("bias");
 
 impl Definition for RmsConfig {
     type Options = RmsOptions;

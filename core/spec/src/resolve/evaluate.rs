@@ -34,8 +34,8 @@ pub(super) struct Evaluator<'a> {
     /// Named expressions of the whole model, and of the latest layer.
     whole_lets: BTreeMap<String, Outcome>,
     layer_lets: BTreeMap<String, Outcome>,
-    /// Neighbours of keys that nobody has: looked for once, because a file can have many keys and many layers.
-    neighbours: BTreeMap<String, String>,
+    /// Neighbors of keys that nobody has: looked for once, because a file can have many keys and many layers.
+    neighbors: BTreeMap<String, String>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -56,7 +56,7 @@ impl<'a> Evaluator<'a> {
             keys: BTreeMap::new(),
             whole_lets: BTreeMap::new(),
             layer_lets: BTreeMap::new(),
-            neighbours: BTreeMap::new(),
+            neighbors: BTreeMap::new(),
         }
     }
 
@@ -217,7 +217,7 @@ impl<'a> Evaluator<'a> {
         if STANDARD.contains(&used.name.as_str()) {
             return Some(format!("`{}` is not in this file", used.name));
         }
-        if let Some(help) = self.neighbours.get(&used.name) {
+        if let Some(help) = self.neighbors.get(&used.name) {
             return Some(absent(&used.name, help));
         }
         let others = self.spec.reads.keys().filter(|key| *key != used.name);
@@ -225,7 +225,7 @@ impl<'a> Evaluator<'a> {
         let known = lets.chain(STANDARD).chain(others).chain(frame.keys());
         let help = nearest_help(&used.name, known);
         let message = absent(&used.name, &help);
-        self.neighbours.insert(used.name.clone(), help);
+        self.neighbors.insert(used.name.clone(), help);
         Some(message)
     }
 
@@ -243,8 +243,8 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-fn absent(key: &str, neighbours: &str) -> String {
-    format!("`{key}`: neither a standard key nor in this file{neighbours}")
+fn absent(key: &str, neighbors: &str) -> String {
+    format!("`{key}`: neither a standard key nor in this file{neighbors}")
 }
 
 /// Refuses strings and lists that grow from name to name.

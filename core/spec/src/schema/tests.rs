@@ -165,7 +165,7 @@ fn both_refuse_bad_specs() {
         ("round = \"exact\"", "round = \"up\""),
         ("activation = \"silu\"", "activation = \"swish\""),
         ("score = \"softmax\"", "score = \"softmax\", temperature = 2"),
-        ("weights = \"sum-to-one\"", "weights = \"normalised\""),
+        ("weights = \"sum-to-one\"", "weights = \"normalized\""),
         ("true = \"stream\"", "true = \"steam\""),
         ("head = \"own\"", "head = \"untied\""),
         ("[output]", "[outputs]"),

@@ -155,7 +155,7 @@ fn faults_are_told_in_the_order_of_lines() {
 }
 
 #[test]
-fn a_role_that_nobody_knows_has_a_neighbour_or_a_place_to_look() {
+fn a_role_that_nobody_knows_has_a_neighbor_or_a_place_to_look() {
     let role = |name: &str| faults(&minimal(PLAIN).replace("\"ffn_norm\"", &format!("\"{name}\"")));
     assert!(role("attn_post_norm").contains("the nearest is `post_attention_norm`"));
     assert!(

@@ -188,7 +188,7 @@ fn phi2_is_parallel_on_one_norm_with_biases_everywhere() {
 }
 
 #[test]
-fn phi3_has_longrope_and_honours_its_window() {
+fn phi3_has_longrope_and_honors_its_window() {
     let roles = ["attn_norm", "attn_qkv", "attn_output", "ffn_norm", "ffn_up", "ffn_down"];
     let (config, _) = resolved("phi3", &[&roles], &["output", "rope_factors_long", "rope_factors_short"]);
     let first = attention(&config, 0);
@@ -236,7 +236,7 @@ fn qwen3_norms_queries_and_keys_before_rope() {
 }
 
 #[test]
-fn qwen3moe_renormalises() {
+fn qwen3moe_renormalizes() {
     let roles =
         ["attn_q_norm", "attn_k_norm", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
     let (config, _) = resolved("qwen3moe", &[&SPLIT[..6], &roles], &[]);

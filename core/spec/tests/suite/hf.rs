@@ -200,7 +200,7 @@ fn roles_lead_to_names() {
 }
 
 #[test]
-fn rows_of_queries_and_keys_are_paired_where_a_gguf_has_neighbours() {
+fn rows_of_queries_and_keys_are_paired_where_a_gguf_has_neighbors() {
     for (id, paired) in
         [("llama", true), ("mistral3", true), ("qwen3", false), ("phi2", false), ("deepseek2", false)]
     {

@@ -327,7 +327,7 @@ fn the_router_takes_its_variants() {
 }
 
 #[test]
-fn renormalisation_has_no_default() {
+fn renormalization_has_no_default() {
     let text = "[mixer]\nkind = \"none\"\n[feed_forward]\nkind = \"moe\"\nrouter = { score = \"softmax\" }\n\
         experts = { kind = \"gated\", activation = \"silu\" }\n";
     let found = parse(&minimal(text)).unwrap_err().to_string();

@@ -160,7 +160,7 @@ fn keys_without_effect_are_told() {
 }
 
 #[test]
-fn a_resolution_is_serialisable() {
+fn a_resolution_is_serializable() {
     let report = report("llama");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["config"]["layers"][0]["mixer"]["kind"], "attention");

@@ -69,7 +69,7 @@ struct Row {
     decay: [f32; Heads::LARGEST],
     key: [f32; Heads::LARGEST],
     value: [f32; Heads::LARGEST],
-    /// Minus the normalised removal.
+    /// Minus the normalized removal.
     remove: [f32; Heads::LARGEST],
     /// The removal times the rate.
     restore: [f32; Heads::LARGEST],

@@ -330,7 +330,7 @@ pub(crate) unsafe fn init(orders: &str, host: &HostApi, registrar: &Registrar) -
         .min()
         .unwrap_or(abi::OK),
         "fail" => {
-            say("the licence has run out");
+            say("the license has run out");
             abi::ERROR
         }
         "fail silently" => abi::ERROR,

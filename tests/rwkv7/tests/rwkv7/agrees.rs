@@ -2,8 +2,8 @@
 
 use crate::eight_bits;
 use crate::way::{self, MODELS, Way, reference};
-use menagerie::pipeline::{Arithmetic, KvType, LoadOptions, LoadQuantisation, LogitsOptions, TextPipeline};
-use menagerie::quantise::Policy;
+use menagerie::pipeline::{Arithmetic, KvType, LoadOptions, LoadQuantization, LogitsOptions, TextPipeline};
+use menagerie::quantize::Policy;
 use menagerie_conformance::{distance, divergence, options, rows};
 
 /// Eight times the largest difference measured on prompts (1.2e-5, `arwkv7`); llama.cpp and the formulas in float64 differ by up to
@@ -56,7 +56,7 @@ fn logits_are_those_of_llama_cpp() {
     }
 }
 
-/// The host multiplies with quantised linears of a component like with its own. The file is what the converter writes for
+/// The host multiplies with quantized linears of a component like with its own. The file is what the converter writes for
 /// `q8_0`; the reference is the formulas over weights that gguf-py rounded in the same way.
 #[test]
 fn a_file_of_8_bits_agrees() {
@@ -75,19 +75,19 @@ fn a_file_of_8_bits_agrees() {
     }
 }
 
-/// Quantised while it is loaded, by the roles and names of the component's linears.
+/// Quantized while it is loaded, by the roles and names of the component's linears.
 #[test]
-fn a_model_is_quantised_while_it_is_loaded() {
+fn a_model_is_quantized_while_it_is_loaded() {
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
         let policy = Policy::named("q8_0").unwrap();
-        let quantisation = LoadQuantisation { policy, importance: None, requantise: false, progress: None };
-        let load = load().with_quantisation(quantisation);
+        let quantization = LoadQuantization { policy, importance: None, requantize: false, progress: None };
+        let load = load().with_quantization(quantization);
         let (pipeline, reference) = (way.open(name, &load), reference(name));
         let options = LogitsOptions::default().with_decode_from(5);
         let found = rows(&pipeline, &reference.ids("tokens_prompt"), &options);
         let wanted = reference.values("logits_prompt");
         let kl = divergence(&found, &wanted);
         assert!(kl < 0.03, "{way:?}, {name}: KL {kl:e}");
-        assert!(distance(&found, &wanted) > 100.0 * TOLERANCE, "{way:?}, {name}: nothing was quantised");
+        assert!(distance(&found, &wanted) > 100.0 * TOLERANCE, "{way:?}, {name}: nothing was quantized");
     }
 }

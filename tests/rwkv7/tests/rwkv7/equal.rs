@@ -22,7 +22,7 @@ fn every_way_gives_the_same_bits() {
     }
 }
 
-/// The example `ways` measures. Builds for tests are not optimised and machines are busy, so the bound is wide: this sees what is
+/// The example `ways` measures. Builds for tests are not optimized and machines are busy, so the bound is wide: this sees what is
 /// done again at every call and belongs to assembly.
 #[test]
 fn the_border_costs_little() {

@@ -21,7 +21,7 @@ use crate::truncation_argument::TruncationArgument;
 use crate::{answer, interrupt, output, report};
 use clap::Args;
 use menagerie::pipeline::{
-    Batch, EmbeddingOptions, Hookable, Normalisation, Request, SchedulerCounts, SchedulerOptions,
+    Batch, EmbeddingOptions, Hookable, Normalization, Request, SchedulerCounts, SchedulerOptions,
     TextPipeline,
 };
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// A line of IN is a request as OpenAI's batches have it ({"custom_id", "method", "url", "body"}, of /v1/chat/completions,
 /// /v1/completions or /v1/embeddings), {"prompt": TEXT} or {"messages": [..]} with the same fields as a body and perhaps a custom_id, or
-/// a JSON text alone. What a line does not say, the options here do; a field that is not honoured is an error of its
+/// a JSON text alone. What a line does not say, the options here do; a field that is not honored is an error of its
 /// line. OUT gets a line for each, in OpenAI's form, as soon as it is answered.
 ///
 /// After a kill the same command continues: lines of OUT stay and are not computed again. It refuses to continue if the model,
@@ -161,7 +161,7 @@ impl BatchCommand {
         };
         let options = EmbeddingOptions::default()
             .with_pooling(self.pooling.map(PoolingArgument::pooling))
-            .with_normalisation(Normalisation::Euclidean);
+            .with_normalization(Normalization::Euclidean);
         let vectors = models.vectors.as_ref();
         let vectors = vectors
             .map(|pipeline| BatchVectors::new(pipeline, options, self.truncation.truncation()))

@@ -18,7 +18,7 @@ use std::time::Instant;
 ///
 /// A is the base: the Kullback-Leibler divergence is that of B from A, token by token, if both have the same vocabulary.
 /// Bits per byte compare any two. Options hold for both models, but --quant (with --imatrix) for B alone: `compare M M
-/// --quant q4_k_m` shows what quantising M would cost.
+/// --quant q4_k_m` shows what quantizing M would cost.
 #[derive(Args)]
 pub(crate) struct CompareCommand {
     #[command(flatten)]
@@ -89,7 +89,7 @@ impl CompareCommand {
         if self.json { output::json(&json(&sides)) } else { output::write(&table(&sides)) }
     }
 
-    /// Both models; what is quantised while loading is the second one.
+    /// Both models; what is quantized while loading is the second one.
     fn open(&self) -> Result<(Opened, Opened), Failure> {
         let longest = (self.text.ctx_size as usize).max(self.prompt).max(self.generate);
         let open = |mut model: ModelArguments| -> Result<Opened, Failure> {
@@ -103,7 +103,7 @@ impl CompareCommand {
             };
             Ok(Opened { name, pipeline, seconds: begun.elapsed().as_secs_f64() })
         };
-        let first = open(self.model.unquantised())?;
+        let first = open(self.model.unquantized())?;
         let mut other = self.model.clone();
         other.model.clone_from(&self.other);
         let second = open(other)?;

@@ -8,7 +8,7 @@ use crate::name_or_path::NameOrPath;
 use crate::{folder_plan, output, output_file};
 use clap::Args;
 use menagerie::convert::{Plan, Types};
-use menagerie::quantise::Policy;
+use menagerie::quantize::Policy;
 use serde_json::json;
 use std::path::PathBuf;
 

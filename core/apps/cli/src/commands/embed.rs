@@ -9,7 +9,7 @@ use crate::truncation_argument::{TruncationArgument, advised, note_cut};
 use crate::{interrupt, output, prompt, report};
 use clap::Args;
 use menagerie::model::Pooling;
-use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError, Normalisation, TextTokens};
+use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError, Normalization, TextTokens};
 use serde::Serialize;
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -179,10 +179,10 @@ impl EmbedCommand {
         pipeline: &EmbeddingPipeline,
         sequences: &[TextTokens],
     ) -> Result<(Vec<f32>, usize), Failure> {
-        let normalisation = if self.normalize { Normalisation::Euclidean } else { Normalisation::None };
+        let normalization = if self.normalize { Normalization::Euclidean } else { Normalization::None };
         let options = EmbeddingOptions::default()
             .with_pooling(self.pooling.map(PoolingArgument::pooling))
-            .with_normalisation(normalisation);
+            .with_normalization(normalization);
         let sequences: Vec<&[u32]> = sequences.iter().map(|text| text.tokens.as_slice()).collect();
         let _at_once = interrupt::at_once()?;
         let vectors = pipeline.embed(&sequences, &options).into_iter().enumerate();

@@ -6,15 +6,15 @@ use crate::scored_text::{self, ScoredText};
 use crate::{interrupt, output, output_file, progress, report};
 use clap::Args;
 use menagerie::pipeline::{Against, ImportanceCollector, LoadWrapper, PerplexityOptions, TextChunks};
-use menagerie::quantise::Importance;
+use menagerie::quantize::Importance;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Measure an importance matrix on a text: what quantisation must keep, as llama-imatrix measures it
+/// Measure an importance matrix on a text: what quantization must keep, as llama-imatrix measures it
 ///
 /// Sums the squares of what meets each column of each weight, of experts one by one, and writes them as a GGUF file that
 /// `quantize --imatrix`, `--quant TYPE --imatrix` and llama-quantize read. The text should be like what the model will be
-/// used for, some hundred thousand tokens; the model is best taken unquantised.
+/// used for, some hundred thousand tokens; the model is best taken unquantized.
 #[derive(Args)]
 pub(crate) struct ImatrixCommand {
     #[command(flatten)]
@@ -77,7 +77,7 @@ impl ImatrixCommand {
     }
 }
 
-/// Experts that the text did not reach are quantised as if nothing were known of them.
+/// Experts that the text did not reach are quantized as if nothing were known of them.
 fn say_unmet(importance: &Importance) {
     let counts =
         || importance.entries.values().filter(|entry| entry.counts.len() > 1).flat_map(|entry| &entry.counts);

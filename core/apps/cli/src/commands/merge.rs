@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 /// Write a model with adapters in its weights
 ///
-/// Every tensor keeps its type: what was quantised is dequantised, changed and quantised again. Of a GGUF a GGUF is
+/// Every tensor keeps its type: what was quantized is dequantized, changed and quantized again. Of a GGUF a GGUF is
 /// written, of a folder with config.json a folder; where OUT ends in .gguf a folder is converted at once. What is written
 /// runs anywhere, without the adapters.
 #[derive(Args)]

@@ -118,7 +118,7 @@ fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
     names.notes.iter().for_each(|note| report::note(note));
     if json {
         let files = |model: &CatalogModel| -> Vec<Value> {
-            let file = |file: &CatalogFile| json!({ "quantization": file.quantisation, "file": file.file, "bytes": file.bytes, "sha256": file.sha256 });
+            let file = |file: &CatalogFile| json!({ "quantization": file.quantization, "file": file.file, "bytes": file.bytes, "sha256": file.sha256 });
             model.files.iter().map(file).collect()
         };
         let one = |model: &CatalogModel| {
@@ -131,8 +131,8 @@ fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
         return output::json(&json!({ "models": models.iter().map(one).collect::<Vec<_>>() }));
     }
     let row = |model: &CatalogModel| {
-        let default = model.files.iter().find(|file| file.quantisation == model.default);
-        let labels: Vec<&str> = model.files.iter().map(|file| file.quantisation.as_str()).collect();
+        let default = model.files.iter().find(|file| file.quantization == model.default);
+        let labels: Vec<&str> = model.files.iter().map(|file| file.quantization.as_str()).collect();
         vec![
             model.name.clone(),
             output::bytes(default.map_or(0, |file| file.bytes)),

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 ///
 /// The text is cut into chunks of --ctx-size tokens, each begun as the model asks for; the second half of each is scored.
 /// Bits per byte of text compare models whose vocabularies differ. --save-logits writes the log-probabilities of a base
-/// model, in llama.cpp's format; --base holds another model (or another quantisation) against them: Kullback-Leibler
+/// model, in llama.cpp's format; --base holds another model (or another quantization) against them: Kullback-Leibler
 /// divergence, and how often both find the same token the most likely.
 #[derive(Args)]
 pub(crate) struct PerplexityCommand {
@@ -104,7 +104,7 @@ impl PerplexityCommand {
 
     fn report(&self, made: &PerplexityResult, bits: Option<f64>) -> Value {
         json!({
-            "model": self.model.model, "arithmetic": self.model.arithmetic_name(), "quantised": self.model.quant_name(),
+            "model": self.model.model, "arithmetic": self.model.arithmetic_name(), "quantized": self.model.quant_name(),
             "ctx_size": made.context, "chunks": made.chunks, "scored_tokens": made.scored,
             "perplexity": made.perplexity.value, "error": made.perplexity.error,
             "nll": made.nll.value, "bits_per_byte": bits, "running": made.running,

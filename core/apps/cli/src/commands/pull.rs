@@ -11,7 +11,7 @@ use menagerie::gguf::path_text;
 /// Fetch a model, or a newer one of the same name, check it, and print where it lies
 ///
 /// Repositories go to the cache that the hub's own tools use (HF_HOME, HF_HUB_CACHE; HF_TOKEN, HF_ENDPOINT,
-/// HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT are honoured, and SSL_CERT_FILE). A broken or interrupted download goes
+/// HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT are honored, and SSL_CERT_FILE). A broken or interrupted download goes
 /// on where it stopped; a file gets its name only once its checksum is right. Of a repository without GGUF files the
 /// folder is fetched: configuration, vocabulary, chat template and safetensors. Where the hub cannot be reached,
 /// `smollm2` comes from a pip package.

@@ -10,7 +10,7 @@ use clap::Args;
 use menagerie::convert::Types;
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, path_text};
 use menagerie::kernels::Cpu;
-use menagerie::quantise::{FileQuantiser, Importance, PlannedTensor, Policy};
+use menagerie::quantize::{FileQuantizer, Importance, PlannedTensor, Policy};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -100,7 +100,7 @@ impl QuantizeCommand {
         let file = GgufFile::open(&input, &OpenOptions::default())?;
         let (name, importance) = self.importance()?;
         let importance = importance.as_ref().map(|importance| (name.as_str(), importance));
-        let job = FileQuantiser::new(&file, &policy, importance, self.allow_requantize)?;
+        let job = FileQuantizer::new(&file, &policy, importance, self.allow_requantize)?;
         if !self.dry_run {
             output_file::has_room(&self.out, job.bytes())?;
             self.write(&job)?;
@@ -144,7 +144,7 @@ impl QuantizeCommand {
         Ok(policy)
     }
 
-    fn write(&self, job: &FileQuantiser) -> Result<(), Failure> {
+    fn write(&self, job: &FileQuantizer) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let cpu = Cpu::new(self.threads.map(|threads| threads as usize))?;
         let bar = progress::bytes(None, 0);

@@ -7,7 +7,7 @@ use crate::spec_reference::spec_needed;
 use crate::{interrupt, output, output_file, progress};
 use clap::Args;
 use menagerie::spec::KeyValue;
-use menagerie::synth::{Quantisation, SynthError, Synthesis};
+use menagerie::synth::{Quantization, SynthError, Synthesis};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -71,9 +71,9 @@ impl SynthCommand {
         let cancel = interrupt::flag()?;
         let spec = spec_needed(&self.spec, &self.specs)?.spec()?;
         let shape = self.shape()?;
-        let quantisation = Quantisation::parse(&self.quant)?;
+        let quantization = Quantization::parse(&self.quant)?;
         let synthesis =
-            Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantisation, seed: self.seed };
+            Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantization, seed: self.seed };
         let bar = progress::bytes(None, 0);
         let written = menagerie::synth::write(&synthesis, out, &mut |done, total| {
             bar.set_length(total);

@@ -84,7 +84,7 @@ fn adapters_are_there_wherever_text_is_made_or_measured() {
     assert!(menagerie(home.path(), &with(&["check", &model], &a0)).good().contains("fit"));
 }
 
-/// What a merged model is quantised with is measured with the adapters in place.
+/// What a merged model is quantized with is measured with the adapters in place.
 #[test]
 fn an_importance_matrix_is_measured_with_adapters() {
     let home = tempfile::tempdir().unwrap();

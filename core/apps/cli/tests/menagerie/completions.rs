@@ -13,7 +13,7 @@ fn offered(home: &Path, words: &[&str]) -> Vec<String> {
     lines.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// P25: names of architectures, models, shapes and quantisations.
+/// P25: names of architectures, models, shapes and quantizations.
 #[test]
 fn completions_know_names() {
     let home = tempfile::tempdir().unwrap();

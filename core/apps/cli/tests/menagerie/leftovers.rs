@@ -138,24 +138,24 @@ fn addresses_of_the_configured_hub_are_fetched() {
     with(home.path(), "http://127.0.0.1:1", &["pull", &address]).fails_with(&["only addresses on the hub"]);
 }
 
-/// U29: one spelling of a licence in the table, SPDX's, and one for people.
+/// U29: one spelling of a license in the table, SPDX's, and one for people.
 #[test]
-fn licences_have_one_spelling() {
+fn licenses_have_one_spelling() {
     let home = tempfile::tempdir().unwrap();
     let available =
         |arguments: &[&str]| super::menagerie(home.path(), &[&["models", "available"], arguments].concat());
     let table: serde_json::Value = json(available(&["--json"]));
-    let mut licences: Vec<&str> =
+    let mut licenses: Vec<&str> =
         table["models"].as_array().unwrap().iter().map(|model| model["license"].as_str().unwrap()).collect();
-    licences.sort_unstable();
-    licences.dedup();
+    licenses.sort_unstable();
+    licenses.dedup();
     // Identifiers of SPDX's list; what it does not list has a name of the form that it gives for this.
     let listed = ["Apache-2.0", "MIT"];
-    for licence in &licences {
-        let own = licence.strip_prefix("LicenseRef-");
+    for license in &licenses {
+        let own = license.strip_prefix("LicenseRef-");
         assert!(
-            own.map_or(listed.contains(licence), |own| !licences.contains(&own)),
-            "{licence}: {licences:?}"
+            own.map_or(listed.contains(license), |own| !licenses.contains(&own)),
+            "{license}: {licenses:?}"
         );
     }
     let text = available(&[]).good();

@@ -1,4 +1,4 @@
-//! Errors as people read them: what, where with a caret, what to do; colours only where they are wanted.
+//! Errors as people read them: what, where with a caret, what to do; colors only where they are wanted.
 
 use super::menagerie;
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn faults_of_a_spec_point_into_it() {
 
 /// P16.
 #[test]
-fn colours_are_there_only_where_they_are_wanted() {
+fn colors_are_there_only_where_they_are_wanted() {
     let home = tempfile::tempdir().unwrap();
     let failing = |extra: &[&str]| menagerie(home.path(), &[&["show", "nothing.gguf"], extra].concat()).err;
     assert!(!failing(&[]).contains('\x1b'));
@@ -191,7 +191,7 @@ fn suggestions_are_near() {
 
 /// P16: nothing but text goes into a pipe, logs included.
 #[test]
-fn logs_have_no_colours() {
+fn logs_have_no_colors() {
     let home = tempfile::tempdir().unwrap();
     let model = super::fixture("base/llama/model-f32.gguf");
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_menagerie"));

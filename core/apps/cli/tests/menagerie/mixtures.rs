@@ -60,8 +60,8 @@ fn a_gate_is_trained_and_the_recipe_runs() {
     call(&["bench", "mine.recipe.toml", "--json", "-p", "4", "-n", "2"]).good();
     call(&["perplexity", "mine.recipe.toml", "-f", "topics.json", "--ctx-size", "64"]).good();
     call(&["embed", "mine.recipe.toml", "abc", "--pooling", "mean"]).good();
-    let quantised = call(&["run", "mine.recipe.toml", "abc", "--raw", "-n", "3", "--quant", "q8_0"]);
-    quantised.good();
+    let quantized = call(&["run", "mine.recipe.toml", "abc", "--raw", "-n", "3", "--quant", "q8_0"]);
+    quantized.good();
     call(&["imatrix", "mine.recipe.toml", "-f", "topics.json", "-o", "i.gguf"])
         .refused_with(&["[mixture]", "name its base"]);
 }

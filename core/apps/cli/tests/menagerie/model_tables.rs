@@ -9,7 +9,7 @@ use std::path::Path;
 fn table(name: &str) -> String {
     format!(
         "schema = 1\n[[model]]\nname = \"{name}\"\nsummary = \"Mine\"\nlicense = \"MIT\"\nrepository = \"org/repo\"\n\
-         revision = \"{COMMIT}\"\ndefault = \"Q4_K_M\"\n[[model.file]]\nquantisation = \"Q4_K_M\"\nfile = \"{MODEL}\"\n\
+         revision = \"{COMMIT}\"\ndefault = \"Q4_K_M\"\n[[model.file]]\nquantization = \"Q4_K_M\"\nfile = \"{MODEL}\"\n\
          bytes = 5\nsha256 = \"{HELLO}\"\n"
     )
 }

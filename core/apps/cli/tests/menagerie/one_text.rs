@@ -4,7 +4,7 @@ use super::{Changed, TEMPLATE, call_with, fixture};
 use std::path::Path;
 use std::process::Command;
 
-/// One with quantised weights.
+/// One with quantized weights.
 fn model(home: &Path) -> String {
     assert!(fixture("quant/Q4_K_M.gguf").is_file());
     Changed::of("quant/Q4_K_M.gguf").set("tokenizer.chat_template", TEMPLATE).write(home)

@@ -40,9 +40,9 @@ fn the_same_prompt_from_everywhere_is_the_same_prompt() {
 #[test]
 fn a_prompt_and_standard_input_are_joined() {
     let home = tempfile::tempdir().unwrap();
-    let joined = answer(home.path(), &["Summarise"], b"some notes\n");
-    assert_eq!(joined, answer(home.path(), &["some notes\n\nSummarise"], b""));
-    assert_ne!(joined, answer(home.path(), &["Summarise"], b""));
+    let joined = answer(home.path(), &["Summarize"], b"some notes\n");
+    assert_eq!(joined, answer(home.path(), &["some notes\n\nSummarize"], b""));
+    assert_ne!(joined, answer(home.path(), &["Summarize"], b""));
 }
 
 /// P18, P5.

@@ -63,7 +63,7 @@ fn perplexity_is_llama_cpps_chunk_by_chunk() {
 }
 
 /// Divergence from a base, through its file and side by side, is what log-probabilities of llama.cpp give; weights are
-/// dequantised on both sides.
+/// dequantized on both sides.
 #[test]
 fn divergence_is_llama_cpps_through_a_file_and_side_by_side() {
     let home = tempfile::tempdir().unwrap();
@@ -151,9 +151,9 @@ fn an_importance_matrix_is_llama_cpps() {
     }
 }
 
-/// Quantised while loading is as loading what `quantize` wrote, bit for bit, with and without an importance matrix.
+/// Quantized while loading is as loading what `quantize` wrote, bit for bit, with and without an importance matrix.
 #[test]
-fn quantised_while_loading_is_bit_equal_to_the_file() {
+fn quantized_while_loading_is_bit_equal_to_the_file() {
     let home = tempfile::tempdir().unwrap();
     let importance = fixture("perplexity/mixtral.imatrix.gguf");
     let importance = importance.to_str().unwrap();
@@ -173,16 +173,16 @@ fn quantised_while_loading_is_bit_equal_to_the_file() {
         menagerie(home.path(), &[&["logits", "q.gguf"][..], &tokens, &["file.st"]].concat()).good();
         let loading = [&["logits", source, "--quant", quant][..], &with, &tokens, &["load.st"]].concat();
         let call = menagerie(home.path(), &loading);
-        assert!(call.err.contains("quantised while loading"), "{call:?}");
+        assert!(call.err.contains("quantized while loading"), "{call:?}");
         call.good();
         let read = |name: &str| std::fs::read(home.path().join(name)).unwrap();
         assert_eq!(read("file.st"), read("load.st"), "{source} as {quant}");
     }
 }
 
-/// A folder's weights are quantised as those of the file that was made of it: the types by role, the rows as they lie.
+/// A folder's weights are quantized as those of the file that was made of it: the types by role, the rows as they lie.
 #[test]
-fn a_folder_is_quantised_as_its_gguf() {
+fn a_folder_is_quantized_as_its_gguf() {
     let home = tempfile::tempdir().unwrap();
     for (name, quant) in [("llama", "Q4_0"), ("phi3", "q8_0"), ("mixtral", "Q4_0")] {
         let folder = fixture(&format!("base/{name}/hf")).display().to_string();
@@ -202,7 +202,7 @@ fn a_folder_is_quantised_as_its_gguf() {
 }
 
 #[test]
-fn a_quantised_file_says_so_and_keeps_the_rest() {
+fn a_quantized_file_says_so_and_keeps_the_rest() {
     let home = tempfile::tempdir().unwrap();
     let source = model("mixtral");
     menagerie(home.path(), &["quantize", &source, "q.gguf", "q8_0"]).good();

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use super::fixture;
-use ::menagerie::model::{HookRecipe, LayerHook, Travelling};
+use ::menagerie::model::{HookRecipe, LayerHook, Traveling};
 use ::menagerie::pipeline::{
     Capture, CaptureOptions, GivenControlVector, LoadOptions, LogitsOptions, PipelineHooks, StageLauncher,
     StageOptions, StageStart, Steering, SteeringOptions, TextPipeline,
@@ -70,12 +70,12 @@ impl LayerHook for Looking {
         1..2
     }
 
-    fn travels(&self) -> Option<&dyn Travelling> {
+    fn travels(&self) -> Option<&dyn Traveling> {
         self.0.is_some().then_some(self)
     }
 }
 
-impl Travelling for Looking {
+impl Traveling for Looking {
     fn recipe(&self) -> HookRecipe {
         HookRecipe { kind: self.0.unwrap().to_owned(), content: vec![1] }
     }

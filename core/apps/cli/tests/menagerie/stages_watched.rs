@@ -1,4 +1,4 @@
-//! What stages in processes are given beside the model: hooks, X-LoRA, mixtures, weights that are quantised or read into memory;
+//! What stages in processes are given beside the model: hooks, X-LoRA, mixtures, weights that are quantized or read into memory;
 //! and what they give back: activations and times.
 #![cfg(unix)]
 
@@ -79,9 +79,9 @@ fn weights_need_not_be_mapped() {
     same_everywhere(home.path(), &llama, &["--no-mmap", "--quant", "q4_k_m"], Some(&llama));
     same_everywhere(home.path(), &folder, &["--no-mmap"], None);
     same_everywhere(home.path(), &folder, &["--quant", "q4_0"], Some(&folder));
-    let quantised = fixture("quant/Q4_K_M.gguf").display().to_string();
+    let quantized = fixture("quant/Q4_K_M.gguf").display().to_string();
     let two = ["--no-mmap", "--stage-processes", "2"];
-    assert!(logits(home.path(), &quantised, &[]) == logits(home.path(), &quantised, &two));
+    assert!(logits(home.path(), &quantized, &[]) == logits(home.path(), &quantized, &two));
     // The type of caches follows the types that weights have in the stages.
     let said = |more: &[&str]| {
         let arguments = ["run", &llama, "hi", "--raw", "-n", "2", "--temp", "0", "--ignore-eos", "--json"];

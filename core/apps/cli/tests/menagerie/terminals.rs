@@ -139,12 +139,12 @@ fn a_text_from_the_terminal_is_asked_for() {
     }
 }
 
-/// Notes and errors are coloured where a person sees them, unless NO_COLOR is set.
+/// Notes and errors are colored where a person sees them, unless NO_COLOR is set.
 #[test]
-fn errors_are_coloured_on_a_terminal() {
+fn errors_are_colored_on_a_terminal() {
     let home = tempfile::tempdir().unwrap();
-    let mut coloured = Terminal::start(home.path(), "show nothing.gguf");
-    coloured.wait_for("\x1b[1m\x1b[31merror:");
+    let mut colored = Terminal::start(home.path(), "show nothing.gguf");
+    colored.wait_for("\x1b[1m\x1b[31merror:");
     let mut plain = Terminal::start(home.path(), "show nothing.gguf --color never");
     plain.wait_for("error: nothing.gguf");
 }

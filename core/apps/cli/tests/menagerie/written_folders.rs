@@ -81,9 +81,9 @@ fn what_would_be_written_is_listed_in_json() {
     assert!(left(home.path()).is_empty(), "nothing is written");
 }
 
-/// The folders hold the numbers of the files in f32: each block is the same, whichever of the two is quantised.
+/// The folders hold the numbers of the files in f32: each block is the same, whichever of the two is quantized.
 #[test]
-fn a_quantised_folder_is_its_quantised_file() {
+fn a_quantized_folder_is_its_quantized_file() {
     let home = tempfile::tempdir().unwrap();
     let importance = fixture("perplexity/mixtral.imatrix.gguf");
     let importance = ["--imatrix", importance.to_str().unwrap()];

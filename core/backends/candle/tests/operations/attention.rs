@@ -277,7 +277,7 @@ fn a_fork_writes_its_own_pages() {
 }
 
 #[test]
-fn a_quantised_cache_is_refused_by_name() {
+fn a_quantized_cache_is_refused_by_name() {
     let shape = AttentionShape { key_dim: 32, value_dim: 32, ..shape(Mask::Causal) };
     let options = PoolOptions::one_sequence(KvType::Q8_0, 64);
     let error = StatePool::new(&backend(), specs(&shape), options).map(drop).unwrap_err();

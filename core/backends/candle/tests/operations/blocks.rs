@@ -3,7 +3,7 @@
 use crate::noise;
 use gguf_file::GgmlType;
 use half::f16;
-use menagerie_kernels::{BlockType, dequantise};
+use menagerie_kernels::{BlockType, dequantize};
 use menagerie_model::{Weight, WeightBytes, WeightShape};
 use std::sync::Arc;
 
@@ -36,14 +36,14 @@ pub(crate) fn types() -> impl Iterator<Item = GgmlType> {
     SCALES.iter().map(|(block, _)| *block)
 }
 
-/// A weight of this type and its dequantised values.
+/// A weight of this type and its dequantized values.
 pub(crate) fn weight(seed: u64, block: GgmlType, shape: WeightShape) -> (Weight, Vec<f32>) {
     let values = shape.count * shape.rows * shape.cols;
     let bytes = bytes(seed, block, values);
-    let mut dequantised = vec![0.0; values];
-    dequantise(BlockType::from_ggml_id(block.id()).unwrap(), &bytes, &mut dequantised).unwrap();
+    let mut dequantized = vec![0.0; values];
+    dequantize(BlockType::from_ggml_id(block.id()).unwrap(), &bytes, &mut dequantized).unwrap();
     let weight = Weight::new("blk.0.w", WeightBytes::Owned(Arc::new(bytes)), block, shape).unwrap();
-    (weight, dequantised)
+    (weight, dequantized)
 }
 
 fn bytes(seed: u64, block: GgmlType, values: usize) -> Vec<u8> {

@@ -156,9 +156,9 @@ fn shapes_that_do_not_fit_are_refused() {
     }
 }
 
-fn normed(x: &[f32], centre: bool, eps: f32, weight: Option<&[f32]>, bias: Option<&[f32]>) -> Vec<f64> {
+fn normed(x: &[f32], center: bool, eps: f32, weight: Option<&[f32]>, bias: Option<&[f32]>) -> Vec<f64> {
     let row = |row: &[f32]| {
-        let mean = if centre { row.iter().map(|x| f64::from(*x)).sum::<f64>() / D as f64 } else { 0.0 };
+        let mean = if center { row.iter().map(|x| f64::from(*x)).sum::<f64>() / D as f64 } else { 0.0 };
         let variance = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / D as f64;
         let deviation = (variance + f64::from(eps)).sqrt();
         let value = |i: usize| {

@@ -66,7 +66,7 @@ fn what_has_no_form_is_noted_with_what_it_became() {
     }
     for block in [GgmlType::IQ4_XS, GgmlType::IQ2_XXS, GgmlType::IQ3_S] {
         let note = notes(block, Arithmetic::Fast);
-        assert!(note.contains(block.name()) && note.contains("dequantised to f16"), "{note}");
+        assert!(note.contains(block.name()) && note.contains("dequantized to f16"), "{note}");
     }
     for block in [GgmlType::Q4_K, GgmlType::F16, GgmlType::BF16, GgmlType::F32] {
         assert_eq!(notes(block, Arithmetic::Fast), "");
@@ -173,7 +173,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_type_nobody_can_dequantise_is_refused_by_name() {
+fn a_type_nobody_can_dequantize_is_refused_by_name() {
     for block in [GgmlType::I32, GgmlType::Q8_K] {
         let bytes = vec![0; block.row_bytes(256).unwrap() as usize];
         let weight =

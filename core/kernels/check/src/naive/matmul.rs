@@ -1,6 +1,6 @@
-//! Matrix products, plainly: dequantised weights, f64 sums.
+//! Matrix products, plainly: dequantized weights, f64 sums.
 
-use menagerie_kernels::{KernelError, Matrix, dequantise};
+use menagerie_kernels::{KernelError, Matrix, dequantize};
 
 /// `y[t, r] = sum over k of w[r, k] * x[t, k]` for rows of `w.cols()` values in `x`; also the sum of the
 /// magnitudes of the products, for tolerances.
@@ -17,7 +17,7 @@ pub fn matmul(w: &Matrix, x: &[f32]) -> Result<Vec<(f64, f64)>, KernelError> {
     let tokens = x.len() / cols;
     let mut y = vec![(0.0, 0.0); tokens * w.rows()];
     for r in 0..w.rows() {
-        dequantise(w.block(), w.row(r), &mut weights)?;
+        dequantize(w.block(), w.row(r), &mut weights)?;
         for (t, x) in x.chunks_exact(cols).enumerate() {
             let (mut sum, mut magnitude) = (0f64, 0f64);
             for (w, x) in weights.iter().zip(x) {

@@ -5,11 +5,11 @@
 //! in ascending order, each product fused to it. The eight are added up in ascending order, and their total is added to the
 //! row's.
 //!
-//! With bfloat16 a panel has 256 columns and a sum takes pairs of neighbouring columns, of each the odd one first. Activations
+//! With bfloat16 a panel has 256 columns and a sum takes pairs of neighboring columns, of each the odd one first. Activations
 //! are rounded to nearest, ties to even; those below 2^-47 and weights below 2^-63 count as zero.
 
 use half::bf16;
-use menagerie_kernels::{KernelError, Matrix, dequantise};
+use menagerie_kernels::{KernelError, Matrix, dequantize};
 
 /// Sums of a panel.
 const SUMS: usize = 8;
@@ -19,7 +19,7 @@ const STEPS: usize = 16;
 /// What weights and activations are before they are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factors {
-    /// f32, the weights dequantised.
+    /// f32, the weights dequantized.
     Plain,
     /// Both rounded to bfloat16.
     BFloat16,
@@ -84,7 +84,7 @@ pub fn faulty_product(
     let mut weights = vec![0f32; cols];
     let mut y = vec![0f32; x.len() / cols * rows];
     for r in 0..rows {
-        dequantise(w.block(), w.row(r), &mut weights)?;
+        dequantize(w.block(), w.row(r), &mut weights)?;
         let weights = prepared(&weights, factors, -63);
         for (t, x) in x.chunks_exact(cols).enumerate() {
             y[t * rows + r] = row(&weights, x, factors, fault);

@@ -1,4 +1,4 @@
-//! Products of quantised weights with activations rounded to 8 bits (`Arithmetic::Fast`).
+//! Products of quantized weights with activations rounded to 8 bits (`Arithmetic::Fast`).
 //!
 //! A row is cut into panels of 256 columns. What a panel adds are *steps*, each a product of two f32:
 //!
@@ -8,10 +8,10 @@
 //!   `q * x`, times `scale * dx`; with minima then `min` times `dx * sum of x`. Steps are fused into a sum of the panel's
 //!   own, from 0, which is then added to the row's.
 //!
-//! Whole numbers come from [`dequantise`] with a block's factors set to one, so that nothing here knows how values lie.
+//! Whole numbers come from [`dequantize`] with a block's factors set to one, so that nothing here knows how values lie.
 
 use half::f16;
-use menagerie_kernels::{BlockType, KernelError, Matrix, QuantType, dequantise};
+use menagerie_kernels::{BlockType, KernelError, Matrix, QuantType, dequantize};
 
 use crate::weights::{factors, set_factors};
 
@@ -65,10 +65,10 @@ fn has_minima(quant: QuantType) -> bool {
     factors(quant.into()).len() == 2
 }
 
-/// `y[t, r]`, `[tokens, rows]`, of quantised weights and rows of `w.cols()` values.
+/// `y[t, r]`, `[tokens, rows]`, of quantized weights and rows of `w.cols()` values.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: weights that are not quantised, `x` that is not rows of `w.cols()` values.
+/// [`KernelError::Shape`]: weights that are not quantized, `x` that is not rows of `w.cols()` values.
 pub fn product(w: &Matrix, x: &[f32]) -> Result<Vec<f32>, KernelError> {
     faulty_product(w, x, None)
 }
@@ -142,10 +142,10 @@ impl Weights {
         let (mut whole, mut least, mut factors) = (Vec::new(), Vec::new(), Vec::new());
         let mut values = vec![0f32; len];
         for block in row.chunks_exact(quant.block_bytes()) {
-            dequantise(quant.into(), &with_factors(quant, block, (1.0, 0.0)), &mut values)?;
+            dequantize(quant.into(), &with_factors(quant, block, (1.0, 0.0)), &mut values)?;
             whole.extend(values.iter().map(|v| (v / step) as i32));
             if minima && is_wide(quant) {
-                dequantise(quant.into(), &with_factors(quant, block, (0.0, 1.0)), &mut values)?;
+                dequantize(quant.into(), &with_factors(quant, block, (0.0, 1.0)), &mut values)?;
                 least.extend(values.iter().map(|v| -v as i32));
             }
             factors.extend(factors_of(quant, block).into_iter().map(|(d, min)| (d * step, min)));

@@ -23,7 +23,7 @@ pub(super) fn correction<F: Format>(neg128: i32) -> i32 {
 }
 
 avx2! {
-/// Sums of two neighbouring products in 16 bits: weights with their offset, or as they are if they do not fit.
+/// Sums of two neighboring products in 16 bits: weights with their offset, or as they are if they do not fit.
 #[inline]
 pub(super) fn pairs<F: Format>(w: __m256i, x: __m256i) -> __m256i {
     if fits::<F>() {

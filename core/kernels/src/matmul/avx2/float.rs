@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::transpose::transpose8;
-use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
+use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::{Avx2, avx2};
 use crate::matmul::order::{Brain, Input, Plain, SUMS};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
@@ -160,7 +160,7 @@ fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
     let float = match block {
         BlockType::Float(float @ (FloatType::F16 | FloatType::BF16)) => float,
-        _ => return dequantise_row(block, blocks, out),
+        _ => return dequantize_row(block, blocks, out),
     };
     let whole = out.len() / 8 * 8;
     for (halves, out) in blocks.as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<8>().0) {
@@ -175,7 +175,7 @@ fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
             _mm256_storeu_ps(out.as_mut_ptr(), v);
         }
     }
-    dequantise_row(block, &blocks[2 * whole..], &mut out[whole..]);
+    dequantize_row(block, &blocks[2 * whole..], &mut out[whole..]);
     out.iter_mut().for_each(|w| *w = I::weight(*w));
 }
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::bytes::{correction, offset, pairs};
 use super::transpose::turn;
 use super::unpack::fill;
-use crate::activations::{Meta, Quantised};
+use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, GROUPS, Matrix, SUPER};
 use crate::isa::{Avx2, avx2};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
@@ -68,7 +68,7 @@ unsafe impl<F: Format> Engine for Narrow<F> {
     avx2! {
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: &Quantised,
+        x: &Quantized,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use super::bytes::{offset, pairs};
 use super::transpose::turn;
 use super::unpack::fill;
-use crate::activations::{Meta, Quantised};
+use crate::activations::{Meta, Quantized};
 use crate::blocks::{GROUPS, Matrix, SUPER, WideFormat};
 use crate::isa::{Avx2, avx2};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
@@ -22,7 +22,7 @@ struct Tile {
     q: [[[i8; 64]; 8]; 8],
     /// The whole scale of each group, in both halves of a dword.
     scale: [[u32; LANES]; GROUPS],
-    /// Of two neighbouring groups, in the halves of a dword: the whole minima or, in formats without, the scales.
+    /// Of two neighboring groups, in the halves of a dword: the whole minima or, in formats without, the scales.
     less: [[u32; LANES]; GROUPS / 2],
     /// The factors of the scales.
     d: [f32; LANES],
@@ -84,7 +84,7 @@ unsafe impl<F: WideFormat> Engine for Wide<F> {
     avx2! {
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: &Quantised,
+        x: &Quantized,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],

@@ -1,12 +1,12 @@
 //! One row of activations: products straight on the blocks.
 //!
-//! Two rows of weights are read in turn, half of the task's rows apart: neighbours would confuse the hardware's
+//! Two rows of weights are read in turn, half of the task's rows apart: neighbors would confuse the hardware's
 //! prefetching. What eight rows leave behind is then added up with the rows in the lanes of vectors.
 
 use std::arch::x86_64::*;
 
 use super::one_lanes::Parts;
-use crate::activations::{Meta, Order, Quantised};
+use crate::activations::{Meta, Order, Quantized};
 use crate::blocks::{Format, SUPER};
 use crate::isa::{Avx2, avx2};
 use crate::matmul::prefetch::prefetch;
@@ -27,7 +27,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn of(x: &Quantised, panel: usize) -> Row {
+    fn of(x: &Quantized, panel: usize) -> Row {
         Row {
             values: x.values(panel, 0).as_ptr(),
             halved: x.arranged(Order::Halved)[panel * SUPER..(panel + 1) * SUPER].as_ptr(),

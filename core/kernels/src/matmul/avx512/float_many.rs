@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::tile::transpose16;
 use crate::activations::Activations;
-use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
+use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::Avx512;
 use crate::isa::avx512;
 use crate::matmul::order::{Input, Plain, SUMS};
@@ -20,7 +20,7 @@ const COLS: usize = Plain::PANEL;
 /// Weights as f32, `[column][row vector][row]`.
 type Tile<const R: usize> = [[[f32; LANES]; R]; COLS];
 
-/// Sixteen rows' panels of quantised weights, converted.
+/// Sixteen rows' panels of quantized weights, converted.
 type Converted = [[f32; SUPER]; LANES];
 
 /// The kernel for any type.
@@ -145,7 +145,7 @@ fn convert(w: &Matrix, place: Place, converted: &mut Converted) {
     let len = (w.cols() - panel * SUPER).min(SUPER);
     for (i, out) in converted.iter_mut().enumerate().take(place.count) {
         let row = w.row(place.row + i);
-        dequantise_row(block, &row[panel * bytes..((panel + 1) * bytes).min(row.len())], &mut out[..len]);
+        dequantize_row(block, &row[panel * bytes..((panel + 1) * bytes).min(row.len())], &mut out[..len]);
     }
 }
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::multiply::{Columns, multiply};
 use super::tile::{Rows, Tile, TileFormat};
-use crate::activations::{Meta, Quantised};
+use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::{Avx512, avx512};
 use crate::matmul::tiles::{self, Engine, Place, TOKENS};
@@ -55,7 +55,7 @@ unsafe impl<P: TileFormat> Engine for Whole<P> {
     avx512! {
     unsafe fn multiply<const R: usize>(
         tile: &Tile<R>,
-        x: &Quantised,
+        x: &Quantized,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],

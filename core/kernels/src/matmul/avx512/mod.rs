@@ -96,7 +96,7 @@ fn one_of_book<D: Pairs>(isa: Avx512) -> Choice<Rounded> {
     }
 }
 
-/// The many-row kernel of a quantised type.
+/// The many-row kernel of a quantized type.
 fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
     use {many::choose, wide_many::choose as wide};
     match quant {
@@ -126,7 +126,7 @@ fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
     }
 }
 
-/// The one-row kernel of a quantised type.
+/// The one-row kernel of a quantized type.
 fn choose_one(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
     use one::choose;
     match quant {

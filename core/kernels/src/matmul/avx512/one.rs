@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::activations::{Meta, Order, Quantised, Spread};
+use crate::activations::{Meta, Order, Quantized, Spread};
 use crate::blocks::{Format, SUPER};
 use crate::isa::{Avx512, avx512};
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
@@ -119,7 +119,7 @@ fn one_row<D: OneRow>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
 }
 }
 
-pub(super) fn row_of(x: &Quantised, order: Option<Order>) -> Row {
+pub(super) fn row_of(x: &Quantized, order: Option<Order>) -> Row {
     Row {
         values: x.all_values().as_ptr(),
         ordered: order.map_or(&[][..], |order| x.arranged(order)).as_ptr(),

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use super::one::{OneRow, Row, row_of};
 use super::one_lanes::LaneParts;
 use super::tile::store_floats;
-use crate::activations::{LANES, Quantised, Spread, panels_together};
+use crate::activations::{LANES, Quantized, Spread, panels_together};
 use crate::blocks::{Format, SUPER};
 use crate::isa::avx512;
 use crate::matmul::prefetch::prefetch;
@@ -48,7 +48,7 @@ pub(super) struct Factors {
 
 impl Factors {
     /// Those of the first panels.
-    fn of(x: &Quantised) -> Factors {
+    fn of(x: &Quantized) -> Factors {
         Factors { spreads: Spread::ALL.map(|spread| x.spread_out(spread).as_ptr()), lanes: [!0; 8] }
     }
 

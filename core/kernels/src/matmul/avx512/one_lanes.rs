@@ -83,7 +83,7 @@ impl<F: Narrow> NarrowParts<F> {
 }
 
 avx512! {
-/// The words of all rows, two neighbouring groups to a dword, rows in lanes.
+/// The words of all rows, two neighboring groups to a dword, rows in lanes.
 #[inline]
 fn two_groups(words: &[[u16; 8]; 16]) -> [__m512i; 4] {
     // SAFETY: 64 bytes each.

@@ -118,7 +118,7 @@ unsafe fn eight_words<const FULL: bool>(panel: Panel, at: usize) -> __m128i {
 #[derive(Clone, Copy)]
 struct Whole([__m512i; 3]);
 
-/// Which words of two neighbouring vectors of a `Whole` are in quarter `i`: `count` words, again and again, from byte `at` of
+/// Which words of two neighboring vectors of a `Whole` are in quarter `i`: `count` words, again and again, from byte `at` of
 /// block `4 n + i` on.
 const fn quarter_words(bytes: usize, n: usize, at: usize, count: usize) -> [u16; 32] {
     let mut words = [0; 32];

@@ -1,7 +1,7 @@
 //! Dot products of one row: IQ1_S and IQ1_M, whose book has 2,048 entries of eight values of -1, 0 and 1.
 //!
 //! Vectors have the shape of `one_eights`. The first four values of an entry are looked up in a plane; the second four
-//! need less, because the entries are sorted by them: within sixteen neighbours they change once at most, to what is next.
+//! need less, because the entries are sorted by them: within sixteen neighbors they change once at most, to what is next.
 
 use std::arch::x86_64::*;
 

@@ -8,7 +8,7 @@ use crate::activations::Order;
 use crate::blocks::{Q2K, Q3K};
 use crate::isa::avx512;
 
-/// What both kernels need: which scale goes to which 16-bit lane, and the shifts of two neighbouring 32s.
+/// What both kernels need: which scale goes to which 16-bit lane, and the shifts of two neighboring 32s.
 #[derive(Clone, Copy)]
 pub(super) struct Lanes {
     index: [__m512i; 4],

@@ -21,7 +21,7 @@ fn product<F: WideFormat>(choice: Choice<Rounded>, (rows, tokens): (usize, usize
     let x: Vec<f32> = (0..tokens * cols).map(|i| (i * 29 % 101) as f32 / 50.0 - 1.0).collect();
     let (cpu, cache) = (Cpu::with_isa(Some(1), Isa::Avx512).unwrap(), ActivationCache::default());
     let a = Activations::new(&x, tokens, cols, &cache).unwrap();
-    let rounded = a.quantised(&cpu, Rounding::of(F::QUANT)).unwrap();
+    let rounded = a.quantized(&cpu, Rounding::of(F::QUANT)).unwrap();
     if let Some(order) = choice.kernel.order() {
         rounded.arrange(&cpu, order).unwrap();
     }

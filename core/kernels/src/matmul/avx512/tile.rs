@@ -6,7 +6,7 @@ use crate::blocks::{Format, GROUPS, SUPER};
 use crate::isa::avx512;
 use crate::matmul::unpacked::Unpacked;
 
-/// Unpacked weights. A dword of `q` holds four neighbouring columns of one row as unsigned bytes: the value plus
+/// Unpacked weights. A dword of `q` holds four neighboring columns of one row as unsigned bytes: the value plus
 /// 128, or, for formats with minima, the value.
 #[repr(C, align(64))]
 pub(super) struct Tile<const R: usize> {

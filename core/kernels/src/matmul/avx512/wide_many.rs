@@ -6,7 +6,7 @@ use super::multiply::Columns;
 use super::tile::Rows;
 use super::wide_multiply::multiply;
 use super::wide_tile::{PackWide, WideTile, order};
-use crate::activations::{Meta, Quantised};
+use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::{Avx512, Avx512Bytes, avx512};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
@@ -71,7 +71,7 @@ unsafe impl<P: PackWide> Engine for Pairs<P> {
     avx512! {
     unsafe fn multiply<const R: usize>(
         tile: &WideTile<R>,
-        x: &Quantised,
+        x: &Quantized,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],

@@ -1,6 +1,6 @@
 //! The innermost kernel of the wide formats (but IQ4_XS: see `multiply`): one tile times a few tokens.
 //!
-//! A lane adds up one group of one row, its neighbour the other group of the pair. Sums of a group nearly always fit into 16
+//! A lane adds up one group of one row, its neighbor the other group of the pair. Sums of a group nearly always fit into 16
 //! bits: then those of 16 rows are packed into one vector, whose dwords have two groups of a row, and scaled and added by one
 //! instruction, where 32-bit sums take two multiplications and two additions. What does not fit is seen (packing saturates), and
 //! the tile is multiplied again with 32 bits: whole sums are exact either way.

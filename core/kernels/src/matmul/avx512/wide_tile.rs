@@ -21,7 +21,7 @@ pub(super) struct WideTile<const R: usize> {
     pub(super) q: [[Step; R]; 32],
     /// The whole scales of each pair as 16-bit halves.
     pub(super) scale: [[[u32; 16]; R]; 8],
-    /// Whole minima of two neighbouring groups as 16-bit halves.
+    /// Whole minima of two neighboring groups as 16-bit halves.
     pub(super) min: [[[u32; 16]; R]; 8],
     /// The factor of the whole scales.
     pub(super) d: [[f32; 16]; R],

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use super::features::halves_to_floats;
 use super::tile::{VECTORS, add_to, no_totals};
-use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantise_row};
+use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::Neon;
 use crate::matmul::order::{Brain, Input, Plain, SUMS, total};
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
@@ -106,7 +106,7 @@ fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
     let float = match block {
         BlockType::Float(float @ (FloatType::F16 | FloatType::BF16)) => float,
-        _ => return dequantise_row(block, blocks, out),
+        _ => return dequantize_row(block, blocks, out),
     };
     let whole = out.len() / 4 * 4;
     for (halves, out) in blocks.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<4>().0) {
@@ -121,7 +121,7 @@ fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
             vst1q_f32(out.as_mut_ptr(), v);
         }
     }
-    dequantise_row(block, &blocks[2 * whole..], &mut out[whole..]);
+    dequantize_row(block, &blocks[2 * whole..], &mut out[whole..]);
     out.iter_mut().for_each(|w| *w = I::weight(*w));
 }
 

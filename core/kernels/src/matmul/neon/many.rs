@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use super::features::{dot_lane, dotprod};
 use super::tile::{Scaled, Sums, Tile, VECTORS, transpose};
-use crate::activations::{Meta, Quantised};
+use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::DotProducts;
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
@@ -57,7 +57,7 @@ unsafe impl<S: Scaled> Engine for Dots<S> {
     dotprod! {
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: &Quantised,
+        x: &Quantized,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use super::features::{i8mm, square};
 use super::tile::{Scaled, Sums, Tile, VECTORS};
-use crate::activations::{Meta, Quantised};
+use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::MatrixProducts;
 use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
@@ -62,7 +62,7 @@ unsafe impl<S: Scaled> Engine for Square<S> {
     i8mm! {
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: &Quantised,
+        x: &Quantized,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],

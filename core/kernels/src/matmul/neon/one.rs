@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 
 use super::features::{dot, dotprod};
 use super::tile::{Scaled, Scales, transpose};
-use crate::activations::{Meta, Quantised};
+use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, GROUPS, SUPER};
 use crate::isa::DotProducts;
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
@@ -38,7 +38,7 @@ fn one_row<S: Scaled>(job: &mut Job<'_, Rounded>, _: &mut Scratch) {
 
 dotprod! {
 #[inline]
-fn four_rows<S: Scaled>(rows: [&[u8]; ROWS], x: &Quantised) -> float32x4_t {
+fn four_rows<S: Scaled>(rows: [&[u8]; ROWS], x: &Quantized) -> float32x4_t {
     let panel_bytes = SUPER / S::Blocks::LEN * S::Blocks::BYTES;
     let mut sums = vdupq_n_f32(0.0);
     let mut w = [Unpacked::ZERO; ROWS];

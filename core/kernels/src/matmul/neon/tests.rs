@@ -16,7 +16,7 @@ fn product<S: Scaled>(choice: Choice<Rounded>, (rows, tokens): (usize, usize)) -
     let x: Vec<f32> = (0..tokens * cols).map(|i| (i * 29 % 101) as f32 / 50.0 - 1.0).collect();
     let (cpu, cache) = (Cpu::with_isa(Some(1), Isa::Neon).unwrap(), ActivationCache::default());
     let a = Activations::new(&x, tokens, cols, &cache).unwrap();
-    let rounded = a.quantised(&cpu, Rounding::of(S::Blocks::QUANT)).unwrap();
+    let rounded = a.quantized(&cpu, Rounding::of(S::Blocks::QUANT)).unwrap();
     let mut y = vec![f32::NAN; tokens * rows];
     let output = Output::new(&mut y, rows);
     let mut job = Job {

@@ -1,6 +1,6 @@
 //! Products in f32 with weights converted panel by panel, in plain Rust: see `order`.
 
-use crate::blocks::{BlockType, FloatType, SUPER, dequantise_row};
+use crate::blocks::{BlockType, FloatType, SUPER, dequantize_row};
 use crate::matmul::order::{Brain, Input, Plain, SUMS, total};
 use crate::matmul::types::{BFloat16, Choice, Class, Float, Function, Job, Kernel};
 use crate::memory::Scratch;
@@ -61,7 +61,7 @@ fn add<I: Input>(sum: f32, w: &[f32], x: &[I::Value]) -> f32 {
 
 /// Converts a panel of blocks.
 fn convert<I: Input>(block: BlockType, blocks: &[u8], out: &mut [f32]) {
-    dequantise_row(block, blocks, out);
+    dequantize_row(block, blocks, out);
     out.iter_mut().for_each(|w| *w = I::weight(*w));
 }
 

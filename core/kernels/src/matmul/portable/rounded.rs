@@ -1,4 +1,4 @@
-//! Products with rounded activations for every quantised format, in plain Rust over `Format`.
+//! Products with rounded activations for every quantized format, in plain Rust over `Format`.
 #![allow(clippy::needless_range_loop, reason = "several arrays are indexed by group")]
 
 use std::marker::PhantomData;

@@ -4,7 +4,7 @@
 mod attention;
 mod elementwise;
 mod floats;
-mod quantised;
+mod quantized;
 mod special;
 
 use menagerie_kernels::*;

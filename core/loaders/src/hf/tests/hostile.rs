@@ -186,7 +186,7 @@ fn tokens_named_by_other_files_take_no_quadratic_time() {
     assert_eq!(tokenizer.guarded_texts().len(), count);
 }
 
-/// A long conversation of many messages is no hostile text: each border of trust is found by normalising what stands before it.
+/// A long conversation of many messages is no hostile text: each border of trust is found by normalizing what stands before it.
 #[test]
 fn a_long_conversation_stays_within_its_budget() {
     let mut file = whole();

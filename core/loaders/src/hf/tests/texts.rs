@@ -138,7 +138,7 @@ fn a_vocabulary_of_sentencepiece_gives_its_ids() {
 }
 
 #[test]
-fn trust_holds_where_special_tokens_are_looked_for_in_normalised_text() {
+fn trust_holds_where_special_tokens_are_looked_for_in_normalized_text() {
     let text = std::fs::read_to_string(fixture("tok/spm/tokenizer.json")).unwrap();
     let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
     // As Llama 2's files are.

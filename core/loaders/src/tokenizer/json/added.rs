@@ -12,7 +12,7 @@ use super::super::vocabulary::Vocabulary;
 use super::file::AddedToken;
 use super::normalizer::Normalizer;
 
-/// Tokens that are found in one form of the text: as it is, or normalised.
+/// Tokens that are found in one form of the text: as it is, or normalized.
 #[derive(Debug, Default)]
 pub(super) struct AddedSet {
     texts: Prefixes,
@@ -33,7 +33,7 @@ struct Manner {
 pub(super) type Found = (Option<u32>, Range<usize>);
 
 impl AddedSet {
-    /// The tokens that are looked for in the text as it is, and those in the normalised one.
+    /// The tokens that are looked for in the text as it is, and those in the normalized one.
     ///
     /// # Errors
     /// A regex of the normalizer gave up; it makes far too much of the tokens.

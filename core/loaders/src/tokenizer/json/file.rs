@@ -45,7 +45,7 @@ pub(crate) struct AddedToken {
     /// Takes the white space after it along.
     #[serde(default)]
     pub(crate) rstrip: bool,
-    /// Looked for after the text was normalised, and in its normalised form.
+    /// Looked for after the text was normalized, and in its normalized form.
     #[serde(default)]
     pub(crate) normalized: bool,
     #[serde(default)]

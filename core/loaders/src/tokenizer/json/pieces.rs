@@ -18,7 +18,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// One piece; none of an empty text, which normalising can leave.
+    /// One piece; none of an empty text, which normalizing can leave.
     pub(super) fn new(text: &str, at_start: bool) -> Self {
         let whole = Some(0..text.len()).filter(|range| !range.is_empty());
         Self { text: text.to_owned(), ranges: whole.into_iter().collect(), at_start }

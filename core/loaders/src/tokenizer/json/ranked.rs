@@ -105,7 +105,7 @@ impl Ranked {
 }
 
 /// The two tokens that merging leaves of a token's bytes where it stops before the token itself; `None` where it leaves more,
-/// or the token is a byte. Merging is always of the two neighbours whose bytes have the lowest rank: in every text the
+/// or the token is a byte. Merging is always of the two neighbors whose bytes have the lowest rank: in every text the
 /// token comes to be from these two.
 fn parts<'t>(token: &'t [u8], rank: usize, ranks: &HashMap<&[u8], usize>) -> Option<[&'t [u8]; 2]> {
     let mut borders: Vec<usize> = (0..=token.len()).collect();

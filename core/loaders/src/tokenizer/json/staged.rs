@@ -20,7 +20,7 @@ use super::spelling::Spelling;
 #[derive(Debug)]
 pub(crate) struct Staged {
     as_written: AddedSet,
-    normalised: AddedSet,
+    normalized: AddedSet,
     normalizer: Normalizer,
     pre_tokenizer: PreTokenizer,
     model: Pieced,
@@ -42,11 +42,11 @@ impl Staged {
                 "looks for the start of a text, which the normalizer may drop",
             ));
         }
-        let [as_written, normalised] = AddedSet::both(&file.added_tokens, vocabulary, &normalizer)?;
+        let [as_written, normalized] = AddedSet::both(&file.added_tokens, vocabulary, &normalizer)?;
         let spelling =
             Spelling::read(&file.decoder, pre_tokenizer.spells_letters() || normalizer.spells_letters())?;
         let model = Pieced::read(&file.model, vocabulary)?;
-        Ok(Self { as_written, normalised, normalizer, pre_tokenizer, model, spelling })
+        Ok(Self { as_written, normalized, normalizer, pre_tokenizer, model, spelling })
     }
 
     /// Appends the ids of a text; `trust` says which of it may name special tokens.
@@ -80,7 +80,7 @@ impl Staged {
         let own = within.text.get(within.range.clone()).unwrap_or_default();
         let text = self.normalizer.apply(own, budget)?;
         let starts = within.range.start == 0;
-        if self.normalised.is_empty() {
+        if self.normalized.is_empty() {
             return self.pieces(vocabulary, (&text, starts), budget, out);
         }
         let trusted = self.trusted(&within, &text, budget)?;
@@ -88,7 +88,7 @@ impl Staged {
             Some(ranges) => Trust::Ranges(ranges),
             None => within.trust,
         };
-        for (token, range) in self.normalised.cut(&text, budget, |range| trust.covers(range))? {
+        for (token, range) in self.normalized.cut(&text, budget, |range| trust.covers(range))? {
             match token {
                 Some(id) => out.push(id),
                 None => {
@@ -114,8 +114,8 @@ impl Staged {
         Ok(())
     }
 
-    /// The trusted ranges of a part as ranges of its normalised text; `None` where all or nothing is trusted. A range is
-    /// found again by normalising what stands before its borders; where a border is inside of what normalising joined, it
+    /// The trusted ranges of a part as ranges of its normalized text; `None` where all or nothing is trusted. A range is
+    /// found again by normalizing what stands before its borders; where a border is inside of what normalizing joined, it
     /// is not trusted.
     fn trusted(
         &self,
@@ -126,7 +126,7 @@ impl Staged {
         let Trust::Ranges(ranges) = within.trust else {
             return Ok(None);
         };
-        if !self.normalised.has_guarded() {
+        if !self.normalized.has_guarded() {
             return Ok(None);
         }
         let mut found = Vec::new();
@@ -144,7 +144,7 @@ impl Staged {
         Ok(Some(found))
     }
 
-    /// The place in the normalised text of a part for a place in the text.
+    /// The place in the normalized text of a part for a place in the text.
     fn place(
         &self,
         within: &Within<'_>,

@@ -182,7 +182,7 @@ fn faults_are_named() {
             "removing white space",
         ),
         (good.clone().with("tokenizer.ggml.normalizer.lowercase", OwnedValue::Bool(true)), "lower-casing"),
-        (good.clone().with("tokenizer.ggml.precompiled_charsmap", vec![1u8].into()), "normalising"),
+        (good.clone().with("tokenizer.ggml.precompiled_charsmap", vec![1u8].into()), "normalizing"),
     ];
     for (keys, part) in cases {
         let message = message(keys);

@@ -42,7 +42,7 @@ fn ids_are_those_of_the_references() {
 }
 
 #[test]
-fn text_comes_back_where_nothing_is_normalised() {
+fn text_comes_back_where_nothing_is_normalized() {
     let cases = cases();
     for kind in ["longest", "cheapest"] {
         let tokenizer = tokenizer(kind);

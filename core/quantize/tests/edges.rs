@@ -2,15 +2,15 @@
 #![allow(missing_docs, clippy::unwrap_used)] // a test fails by panicking
 
 use gguf_file::GgmlType;
-use menagerie_kernels::{BlockType, Cpu, dequantise};
-use menagerie_quantise::{Encoder, QuantiseError};
+use menagerie_kernels::{BlockType, Cpu, dequantize};
+use menagerie_quantize::{Encoder, QuantizeError};
 use proptest::prelude::*;
 
 fn cpu() -> Cpu {
     Cpu::new(Some(1)).unwrap()
 }
 
-fn encode(kind: GgmlType, values: &[f32], importance: Option<&[f32]>) -> Result<Vec<u8>, QuantiseError> {
+fn encode(kind: GgmlType, values: &[f32], importance: Option<&[f32]>) -> Result<Vec<u8>, QuantizeError> {
     let encoder = Encoder::new(kind, &cpu())?;
     let mut out = vec![0xaa; encoder.bytes(1, values.len())?];
     encoder.encode(values, values.len(), importance, &mut out)?;
@@ -22,7 +22,7 @@ fn there_and_back(kind: GgmlType, values: &[f32], importance: Option<&[f32]>) ->
     let needed = Encoder::new(kind, &cpu()).unwrap().needs_importance().then_some(flat.as_slice());
     let bytes = encode(kind, values, importance.or(needed)).unwrap();
     let mut out = vec![0.0; values.len()];
-    dequantise(BlockType::from_ggml_id(kind.id()).unwrap(), &bytes, &mut out).unwrap();
+    dequantize(BlockType::from_ggml_id(kind.id()).unwrap(), &bytes, &mut out).unwrap();
     out
 }
 
@@ -68,7 +68,7 @@ fn one_outlier_does_not_take_its_block_along() {
         values[300] = 60.0;
         let found = there_and_back(kind, &values, None);
         assert!(found.iter().all(|v| v.is_finite()), "{kind}");
-        // Books have no zero: the outlier pulls its neighbours along, in IQ2_XXS to 0.948 (ggml's encoder: 1.069).
+        // Books have no zero: the outlier pulls its neighbors along, in IQ2_XXS to 0.948 (ggml's encoder: 1.069).
         let relative = off(&values, &found) / square(values.iter().copied()).sqrt();
         assert!(relative < 0.96, "{kind}: {relative}");
         let quiet = off(&values[..256], &found[..256]) / square(values[..256].iter().copied()).sqrt();
@@ -85,7 +85,7 @@ fn very_small_and_very_large_weights_stay_finite() {
             let values: Vec<f32> = (0..256).map(|i| scale * ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
             let largest = values.iter().fold(0f32, |a, v| a.max(v.abs()));
             match encode(kind, &values, Some(&[1.0; 256])) {
-                Err(QuantiseError::TooLarge { largest: most, .. }) => {
+                Err(QuantizeError::TooLarge { largest: most, .. }) => {
                     assert!(largest > most, "{kind} {scale}")
                 }
                 Err(error) => panic!("{kind} {scale}: {error}"),
@@ -111,7 +111,7 @@ fn what_is_no_number_is_refused_by_row_and_column() {
             values[3 * 256] = bad;
             let mut out = vec![0; encoder.bytes(4, 256).unwrap()];
             let error = encoder.encode(&values, 256, Some(&[1.0; 256]), &mut out).unwrap_err();
-            assert!(matches!(error, QuantiseError::NotFinite { row: 2, column: 17, .. }), "{kind}: {error}");
+            assert!(matches!(error, QuantizeError::NotFinite { row: 2, column: 17, .. }), "{kind}: {error}");
         }
     }
 }
@@ -119,7 +119,7 @@ fn what_is_no_number_is_refused_by_row_and_column() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let encoder = Encoder::new(GgmlType::Q4_K, &cpu()).unwrap();
-    assert!(matches!(encoder.bytes(3, 300), Err(QuantiseError::Blocks { cols: 300, block: 256, .. })));
+    assert!(matches!(encoder.bytes(3, 300), Err(QuantizeError::Blocks { cols: 300, block: 256, .. })));
     let mut out = vec![0; 144];
     let refused = |values: &[f32], cols, importance: Option<&[f32]>, out: &mut [u8]| {
         encoder.encode(values, cols, importance, out).unwrap_err().to_string()

@@ -3,10 +3,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use gguf_file::GgmlType;
-use menagerie_quantise::{ModelFacts, Policy, PolicyTensor};
+use menagerie_quantize::{ModelFacts, Policy, PolicyTensor};
 use serde_json::Value;
 
-const RECORDED: &str = include_str!("../../../tests/fixtures/quantise/mixtures.json");
+const RECORDED: &str = include_str!("../../../tests/fixtures/quantize/mixtures.json");
 
 fn facts(model: &Value) -> ModelFacts {
     let fact = |at: usize| model["facts"][at].as_u64().unwrap() as usize;

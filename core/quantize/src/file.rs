@@ -1,6 +1,6 @@
-//! [`FileQuantiser`]: a GGUF file to another one with its tensors in other types.
+//! [`FileQuantizer`]: a GGUF file to another one with its tensors in other types.
 
-use crate::error::QuantiseError;
+use crate::error::QuantizeError;
 use crate::importance::Importance;
 use crate::policy::{Choice, ModelFacts, Policy, PolicyTensor};
 use crate::tensor::TensorSource;
@@ -43,26 +43,26 @@ pub struct PlannedTensor {
     pub bytes: u64,
 }
 
-/// A file that is to be quantised, with what becomes of each tensor.
-pub struct FileQuantiser<'a> {
+/// A file that is to be quantized, with what becomes of each tensor.
+pub struct FileQuantizer<'a> {
     file: &'a GgufFile,
     policy: &'a Policy,
     importance: Option<(&'a str, &'a Importance)>,
     planned: Vec<PlannedTensor>,
 }
 
-impl<'a> FileQuantiser<'a> {
+impl<'a> FileQuantizer<'a> {
     /// Plans the job. `importance` comes with the name of its file.
     ///
     /// # Errors
-    /// Quantised tensors that would be quantised again, unless `requantise`; types without importance that need it; an
+    /// Quantized tensors that would be quantized again, unless `requantize`; types without importance that need it; an
     /// importance matrix of another model; rows that no type fits.
     pub fn new(
         file: &'a GgufFile,
         policy: &'a Policy,
         importance: Option<(&'a str, &'a Importance)>,
-        requantise: bool,
-    ) -> Result<Self, QuantiseError> {
+        requantize: bool,
+    ) -> Result<Self, QuantizeError> {
         let tensors: Vec<PolicyTensor> = file.tensors().iter().map(policy_tensor).collect();
         let choices = policy.choose(&tensors, &facts_of(file.metadata()))?;
         let planned = file.tensors().iter().zip(choices).map(|(info, choice)| {
@@ -77,7 +77,7 @@ impl<'a> FileQuantiser<'a> {
                 bytes_before: info.bytes(),
                 bytes: bytes.unwrap_or(info.bytes()),
             };
-            check(&planned, policy, requantise).map(|()| planned)
+            check(&planned, policy, requantize).map(|()| planned)
         });
         let planned = planned.collect::<Result<Vec<_>, _>>()?;
         let job = Self { file, policy, importance, planned };
@@ -95,7 +95,7 @@ impl<'a> FileQuantiser<'a> {
         self.planned.iter().map(|tensor| tensor.bytes).sum()
     }
 
-    fn check_importance(&self) -> Result<(), QuantiseError> {
+    fn check_importance(&self) -> Result<(), QuantizeError> {
         let Some((file, importance)) = self.importance else {
             let needy = self.planned.iter().find(|tensor| tensor.choice.needs_importance);
             return needy.map_or(Ok(()), |tensor| Err(starved(tensor, self.policy)));
@@ -118,13 +118,13 @@ impl<'a> FileQuantiser<'a> {
     /// Writes the file, tensor by tensor over the threads of `cpu`; it appears whole or not at all. `progress` may end it.
     ///
     /// # Errors
-    /// What a tensor cannot be read or encoded for, with its name; the system's; [`QuantiseError::Cancelled`].
+    /// What a tensor cannot be read or encoded for, with its name; the system's; [`QuantizeError::Cancelled`].
     pub fn write(
         &self,
         path: impl AsRef<Path>,
         cpu: &Cpu,
         progress: &mut dyn FnMut(FileProgress) -> ControlFlow<()>,
-    ) -> Result<(), QuantiseError> {
+    ) -> Result<(), QuantizeError> {
         let path = path.as_ref();
         let mut writer = self.metadata()?;
         for (tensor, info) in self.planned.iter().zip(self.file.tensors()) {
@@ -138,9 +138,9 @@ impl<'a> FileQuantiser<'a> {
                 let mut ended = || progress(FileProgress { tensor: &tensor.name, done, total }).is_break();
                 self.tensor(tensor, info, cpu, &mut |bytes| {
                     if ended() {
-                        return Err(QuantiseError::Cancelled);
+                        return Err(QuantizeError::Cancelled);
                     }
-                    out.write_all(bytes).map_err(|error| QuantiseError::Write(error.to_string()))
+                    out.write_all(bytes).map_err(|error| QuantizeError::Write(error.to_string()))
                 })
                 .map_err(|error| {
                     failed = Some(error);
@@ -158,7 +158,7 @@ impl<'a> FileQuantiser<'a> {
     }
 
     /// The keys of the source, with the new type.
-    fn metadata(&self) -> Result<GgufWriter, QuantiseError> {
+    fn metadata(&self) -> Result<GgufWriter, QuantizeError> {
         let mut writer = GgufWriter::new();
         let replaced = ["general.file_type", "general.quantization_version"];
         let left = |key: &str| {
@@ -185,8 +185,8 @@ impl<'a> FileQuantiser<'a> {
         tensor: &PlannedTensor,
         info: &TensorInfo,
         cpu: &Cpu,
-        take: &mut dyn FnMut(&[u8]) -> Result<(), QuantiseError>,
-    ) -> Result<(), QuantiseError> {
+        take: &mut dyn FnMut(&[u8]) -> Result<(), QuantizeError>,
+    ) -> Result<(), QuantizeError> {
         let bytes = self.file.data(info)?;
         if tensor.from == tensor.choice.kind {
             return bytes.chunks(COPIED).try_for_each(take);
@@ -206,10 +206,10 @@ fn policy_tensor(info: &TensorInfo) -> PolicyTensor {
 }
 
 /// Matrices, rows and columns of a tensor.
-fn sizes(info: &TensorInfo) -> Result<(usize, usize, usize), QuantiseError> {
+fn sizes(info: &TensorInfo) -> Result<(usize, usize, usize), QuantizeError> {
     let size = |at: usize| info.dims().get(at).map_or(Ok(1), |dim| usize::try_from(*dim));
     let too_large =
-        || QuantiseError::Write(format!("tensor \"{}\" is past this machine's address space", info.name()));
+        || QuantizeError::Write(format!("tensor \"{}\" is past this machine's address space", info.name()));
     match (size(0), size(1), size(2), size(3)) {
         (Ok(cols), Ok(rows), Ok(third), Ok(fourth)) => Ok((third.saturating_mul(fourth), rows, cols)),
         _ => Err(too_large()),
@@ -221,10 +221,10 @@ pub fn is_rounded(kind: GgmlType) -> bool {
     kind.block_len().is_some_and(|block| block > 1)
 }
 
-fn check(tensor: &PlannedTensor, policy: &Policy, requantise: bool) -> Result<(), QuantiseError> {
+fn check(tensor: &PlannedTensor, policy: &Policy, requantize: bool) -> Result<(), QuantizeError> {
     let PlannedTensor { name, from, choice, .. } = tensor;
-    if *from != choice.kind && is_rounded(*from) && !requantise {
-        return Err(QuantiseError::Requantised {
+    if *from != choice.kind && is_rounded(*from) && !requantize {
+        return Err(QuantizeError::Requantized {
             tensor: name.clone(),
             from: *from,
             file: policy.file_type(),
@@ -233,8 +233,8 @@ fn check(tensor: &PlannedTensor, policy: &Policy, requantise: bool) -> Result<()
     Ok(())
 }
 
-fn starved(tensor: &PlannedTensor, policy: &Policy) -> QuantiseError {
-    QuantiseError::Starved { tensor: tensor.name.clone(), kind: tensor.choice.kind, file: policy.file_type() }
+fn starved(tensor: &PlannedTensor, policy: &Policy) -> QuantizeError {
+    QuantizeError::Starved { tensor: tensor.name.clone(), kind: tensor.choice.kind, file: policy.file_type() }
 }
 
 /// What a policy asks of a model, read off the keys of its architecture.

@@ -1,4 +1,4 @@
-//! Products of quantised weights with activations rounded to 8 bits.
+//! Products of quantized weights with activations rounded to 8 bits.
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::ordered::product::{Fault, faulty_product, product as ordered};

@@ -1,13 +1,13 @@
-//! Quantised files against HF on the dequantised weights: within a tolerance in `exact`, KL below 0.03 in `fast`.
+//! Quantized files against HF on the dequantized weights: within a tolerance in `exact`, KL below 0.03 in `fast`.
 
 use crate::{Reference, distance, divergence, fixtures, rows};
 use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
 
-/// Tests of every quantised file, `quantised_files!(tolerance in exact, options in exact, options in fast)`.
+/// Tests of every quantized file, `quantized_files!(tolerance in exact, options in exact, options in fast)`.
 #[macro_export]
-macro_rules! quantised_files {
+macro_rules! quantized_files {
     ($tolerance:expr, $exact:expr, $fast:expr) => {
-        $crate::quantised_files! {
+        $crate::quantized_files! {
             $tolerance, $exact, $fast;
             f16 => "F16";
             bf16 => "BF16";
@@ -29,14 +29,14 @@ macro_rules! quantised_files {
         $(
             #[test]
             fn $test() {
-                $crate::suite::quantised::exact($name, $tolerance, &$exact);
-                $crate::suite::quantised::fast($name, &$fast);
+                $crate::suite::quantized::exact($name, $tolerance, &$exact);
+                $crate::suite::quantized::fast($name, &$fast);
             }
         )*
 
         #[test]
-        fn every_quantised_file_is_listed() {
-            $crate::suite::quantised::expect_fixtures(&[$($name),*]);
+        fn every_quantized_file_is_listed() {
+            $crate::suite::quantized::expect_fixtures(&[$($name),*]);
         }
     };
 }
@@ -79,7 +79,7 @@ pub fn fast(name: &str, options: &LoadOptions) {
     }
 }
 
-/// Every quantised file is one of these.
+/// Every quantized file is one of these.
 pub fn expect_fixtures(listed: &[&str]) {
     for entry in std::fs::read_dir(fixtures().join("quant")).expect("a folder of fixtures") {
         let name = entry.expect("a fixture").file_name().into_string().expect("a name");

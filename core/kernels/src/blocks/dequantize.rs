@@ -11,14 +11,14 @@ use crate::KernelError;
 ///
 /// # Errors
 /// [`KernelError::Shape`]: blocks that do not divide `out`, `bytes` of another length.
-pub fn dequantise(block: BlockType, bytes: &[u8], out: &mut [f32]) -> Result<(), KernelError> {
+pub fn dequantize(block: BlockType, bytes: &[u8], out: &mut [f32]) -> Result<(), KernelError> {
     let matrix = Matrix::new(block, 1, out.len(), bytes)?;
-    dequantise_row(block, matrix.bytes(), out);
+    dequantize_row(block, matrix.bytes(), out);
     Ok(())
 }
 
-/// As `dequantise`, for lengths that were checked; stops at the shorter side otherwise.
-pub(crate) fn dequantise_row(block: BlockType, bytes: &[u8], out: &mut [f32]) {
+/// As `dequantize`, for lengths that were checked; stops at the shorter side otherwise.
+pub(crate) fn dequantize_row(block: BlockType, bytes: &[u8], out: &mut [f32]) {
     match block {
         BlockType::Quant(quant) => with_format!(quant, F => blocks::<F>(bytes, out)),
         BlockType::Float(FloatType::F32) => {

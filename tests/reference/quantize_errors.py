@@ -1,6 +1,6 @@
-"""The errors of ggml's quantisation, type by type, for core/quantise/tests/errors.rs.
+"""The errors of ggml's quantization, type by type, for core/quantize/tests/errors.rs.
 
-    python quantise_errors.py /path/to/libggml-base.so
+    python quantize_errors.py /path/to/libggml-base.so
 
 Weights are sums of four 16-bit parts of a hash (about normal), times their magnitude in the second half (heavy tails);
 importance is a power of two per column. Printed: root of the weighted mean square error over that of the weights, without
@@ -24,7 +24,7 @@ NEED_IMPORTANCE = {"IQ2_XXS", "IQ2_XS", "IQ1_S"}
 class Traits(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p), ("block", ctypes.c_int64), ("interleave", ctypes.c_int64), ("size", ctypes.c_size_t),
-        ("quantised", ctypes.c_bool), ("to_float", ctypes.c_void_p), ("from_float", ctypes.c_void_p),
+        ("quantized", ctypes.c_bool), ("to_float", ctypes.c_void_p), ("from_float", ctypes.c_void_p),
     ]
 
 

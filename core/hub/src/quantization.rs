@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Quantisation taken when the reference names none and the repository has it.
+/// Quantization taken when the reference names none and the repository has it.
 pub(crate) const DEFAULT: &str = "Q4_K_M";
 
 /// What a list of files offers.
@@ -18,16 +18,16 @@ pub(crate) enum Choice {
 
 /// The model that is meant.
 ///
-/// Without a wanted quantisation: the default one, else the only model there is. Projectors (`mmproj`) and importance
+/// Without a wanted quantization: the default one, else the only model there is. Projectors (`mmproj`) and importance
 /// matrices are never taken.
 pub(crate) fn choose(files: &[String], wanted: Option<&str>) -> Choice {
     let models = models(files);
-    let labelled = |label: &str| -> Vec<&Vec<String>> {
+    let labeled = |label: &str| -> Vec<&Vec<String>> {
         models.values().filter(|parts| has_label(&parts[0], label)).collect()
     };
     let fitting = match wanted {
-        Some(wanted) => labelled(wanted),
-        None => Some(labelled(DEFAULT)).filter(|fit| !fit.is_empty()).unwrap_or(models.values().collect()),
+        Some(wanted) => labeled(wanted),
+        None => Some(labeled(DEFAULT)).filter(|fit| !fit.is_empty()).unwrap_or(models.values().collect()),
     };
     match fitting.as_slice() {
         [] => Choice::Nothing,
@@ -61,7 +61,7 @@ pub(crate) fn is_model(file: &str) -> bool {
     lower.ends_with(".gguf") && !lower.contains("mmproj") && !lower.contains("imatrix")
 }
 
-/// Whether a file name carries a quantisation label between separators, whatever the case.
+/// Whether a file name carries a quantization label between separators, whatever the case.
 fn has_label(file: &str, label: &str) -> bool {
     let (file, label) = (file.to_ascii_lowercase(), label.to_ascii_lowercase());
     let boundary = |c: Option<char>| c.is_none_or(|c| matches!(c, '-' | '.' | '/' | '_'));

@@ -6,7 +6,7 @@
 //! ```
 //! use gguf_file::GgmlType;
 //! use menagerie_kernels::Cpu;
-//! use menagerie_quantise::Encoder;
+//! use menagerie_quantize::Encoder;
 //!
 //! let encoder = Encoder::new(GgmlType::Q4_0, &Cpu::new(None)?)?;
 //! let weights: Vec<f32> = (0..512).map(|i| (i as f32).sin()).collect();
@@ -24,8 +24,8 @@ mod policy;
 mod tensor;
 
 pub use encoder::Encoder;
-pub use error::QuantiseError;
-pub use file::{FileProgress, FileQuantiser, PlannedTensor, is_rounded};
+pub use error::QuantizeError;
+pub use file::{FileProgress, FileQuantizer, PlannedTensor, is_rounded};
 pub use importance::{Importance, InputSquares};
 pub use policy::{Choice, ModelFacts, Policy, PolicyTensor};
 pub use tensor::TensorSource;

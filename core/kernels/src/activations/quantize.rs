@@ -31,7 +31,7 @@ pub(crate) struct Meta {
 }
 
 /// Rows rounded to 8 bits, in panels of 256 columns: `[panel][row][256]`, the last panel padded with zeros.
-pub(crate) struct Quantised {
+pub(crate) struct Quantized {
     rows: usize,
     cols: usize,
     q: Buffer,
@@ -42,12 +42,12 @@ pub(crate) struct Quantised {
     spreads: [OnceLock<Buffer>; Spread::COUNT],
 }
 
-/// How many rows one task quantises.
+/// How many rows one task quantizes.
 const ROWS_PER_TASK: usize = 8;
 /// How many panels one task puts into another order.
 const PANELS_PER_TASK: usize = 256;
 
-impl Quantised {
+impl Quantized {
     /// Rounds all rows; in parallel where there are many.
     pub(super) fn new(cpu: &Cpu, x: &Activations, rounding: Rounding) -> Result<Self, KernelError> {
         let panels = x.cols.div_ceil(SUPER);
@@ -74,7 +74,7 @@ impl Quantised {
         } else {
             cpu.pool().run(x.rows.div_ceil(ROWS_PER_TASK), &job)?;
         }
-        Ok(Quantised {
+        Ok(Quantized {
             rows: x.rows,
             cols: x.cols,
             q,
@@ -174,7 +174,7 @@ struct Out {
     q: *mut u8,
     meta: *mut Meta,
 }
-// SAFETY: the tasks of `Quantised::new` write disjoint records behind the pointers.
+// SAFETY: the tasks of `Quantized::new` write disjoint records behind the pointers.
 unsafe impl Sync for Out {}
 
 /// Rounds up to 256 values of a row.
@@ -185,10 +185,10 @@ impl RowKernel {
     fn of(level: Level) -> RowKernel {
         match level {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(_) => RowKernel(super::avx512::quantise),
+            Level::Avx512(_) => RowKernel(super::avx512::quantize),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2(_) => RowKernel(quantise_avx2),
-            _ => RowKernel(quantise),
+            Level::Avx2(_) => RowKernel(quantize_avx2),
+            _ => RowKernel(quantize),
         }
     }
 
@@ -201,14 +201,14 @@ impl RowKernel {
 
 #[cfg(target_arch = "x86_64")]
 avx2! {
-fn quantise_avx2(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
-    quantise(values, rounding, q, meta);
+fn quantize_avx2(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
+    quantize(values, rounding, q, meta);
 }
 }
 
 /// Rounds up to 256 values; what is missing counts as zero.
 #[inline(always)]
-fn quantise(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
+fn quantize(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
     let mut padded = [0f32; SUPER];
     padded[..values.len().min(SUPER)].copy_from_slice(&values[..values.len().min(SUPER)]);
     let mut largest = [0f32; 8];
@@ -251,7 +251,7 @@ fn round(v: f32) -> i32 {
 /// The largest magnitude of 32 values; NaN if one of them is NaN.
 #[inline(always)]
 fn max_abs(group: &[f32; 32]) -> f32 {
-    // Magnitudes as integers order like the floats, with NaN above infinity; integer maxima vectorise.
+    // Magnitudes as integers order like the floats, with NaN above infinity; integer maxima vectorize.
     let bits = group.iter().fold(0u32, |m, v| m.max(v.to_bits() & 0x7fff_ffff));
     f32::from_bits(bits)
 }

@@ -1,15 +1,15 @@
-//! How much encoding costs, type by type, against ggml's own quantisation of the same weights.
+//! How much encoding costs, type by type, against ggml's own quantization of the same weights.
 #![allow(missing_docs, clippy::unwrap_used)] // a test fails by panicking
 
 use gguf_file::GgmlType;
-use menagerie_kernels::{BlockType, Cpu, Isa, dequantise};
-use menagerie_quantise::Encoder;
+use menagerie_kernels::{BlockType, Cpu, Isa, dequantize};
+use menagerie_quantize::Encoder;
 
 const ROWS: usize = 8;
 const COLS: usize = 1024;
 
 /// Root of the mean square error over that of the weights, without and with importance, of `ggml_quantize_chunk` of
-/// llama.cpp's `libggml-base.so` of October 2025, as `tests/reference/quantise_errors.py` prints them.
+/// llama.cpp's `libggml-base.so` of October 2025, as `tests/reference/quantize_errors.py` prints them.
 const GGML: [(GgmlType, Option<f64>, f64); 23] = [
     (GgmlType::Q4_0, Some(0.09348), 0.08083),
     (GgmlType::Q4_1, Some(0.08667), 0.06628),
@@ -67,7 +67,7 @@ fn encoded(kind: GgmlType, cpu: &Cpu, values: &[f32], cols: usize, importance: O
 
 fn decoded(kind: GgmlType, bytes: &[u8], count: usize) -> Vec<f32> {
     let mut out = vec![0.0; count];
-    dequantise(BlockType::from_ggml_id(kind.id()).unwrap(), bytes, &mut out).unwrap();
+    dequantize(BlockType::from_ggml_id(kind.id()).unwrap(), bytes, &mut out).unwrap();
     out
 }
 

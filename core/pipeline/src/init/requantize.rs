@@ -1,12 +1,12 @@
-//! [`LoadQuantisation`]: quantises a model while it is loaded, tensor by tensor, as the file that `quantize` writes would be.
+//! [`LoadQuantization`]: quantizes a model while it is loaded, tensor by tensor, as the file that `quantize` writes would be.
 
 use crate::init::{LoadError, Notice, ResolvedFile, size};
 use gguf_file::GgmlType;
 use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_kernels::Cpu;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
-use menagerie_quantise::{
-    Choice, Importance, ModelFacts, Policy, PolicyTensor, QuantiseError, TensorSource, is_rounded,
+use menagerie_quantize::{
+    Choice, Importance, ModelFacts, Policy, PolicyTensor, QuantizeError, TensorSource, is_rounded,
 };
 use menagerie_registry::Part;
 use menagerie_spec::RoleSource;
@@ -15,20 +15,20 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a model is quantised while it is loaded.
+/// How a model is quantized while it is loaded.
 #[derive(Clone, Debug)]
-pub struct LoadQuantisation {
+pub struct LoadQuantization {
     /// Which type each tensor gets.
     pub policy: Policy,
     /// How large the activations are that meet each column, with the name of its file.
     pub importance: Option<(String, Arc<Importance>)>,
     /// Whether weights that were rounded once may be rounded again.
-    pub requantise: bool,
+    pub requantize: bool,
     /// Hears of the work.
     pub progress: Option<LoadProgress>,
 }
 
-/// Hears how many of how many tensors are quantised.
+/// Hears how many of how many tensors are quantized.
 #[derive(Clone)]
 pub struct LoadProgress(pub Arc<dyn Fn(usize, usize) + Send + Sync>);
 
@@ -39,43 +39,43 @@ impl fmt::Debug for LoadProgress {
 }
 
 /// Tensors of a model, some in other types than the file has.
-pub(crate) struct QuantisedTensors {
+pub(crate) struct QuantizedTensors {
     inner: Arc<dyn ModelTensors>,
     entries: Vec<TensorEntry>,
     /// The name of each in a GGUF file, and its type if it gets another.
     names: Vec<Option<String>>,
     kinds: Vec<Option<GgmlType>>,
-    quantisation: LoadQuantisation,
+    quantization: LoadQuantization,
     cpu: Cpu,
     /// What was made: blocks of a model that is run several times take a tensor more than once.
     made: Mutex<HashMap<usize, Weight>>,
     done: AtomicUsize,
 }
 
-impl QuantisedTensors {
+impl QuantizedTensors {
     /// Plans the tensors of a file.
     ///
     /// # Errors
-    /// [`LoadError::Quantisation`]: weights that were rounded before, types that need importance, rows that no type fits.
+    /// [`LoadError::Quantization`]: weights that were rounded before, types that need importance, rows that no type fits.
     pub(crate) fn new(
         resolved: &ResolvedFile,
-        quantisation: &LoadQuantisation,
+        quantization: &LoadQuantization,
         threads: Option<usize>,
     ) -> Result<Self, LoadError> {
-        let about = |source| LoadError::Quantisation { file: resolved.file_name(), source };
+        let about = |source| LoadError::Quantization { file: resolved.file_name(), source };
         let inner = Arc::clone(&resolved.tensors);
         let names: Vec<Option<String>> =
             (0..inner.entries().len()).map(|at| inner.canonical_name(at)).collect();
         let tensors: Vec<PolicyTensor> =
             inner.entries().iter().zip(&names).filter_map(policy_tensor).collect();
         let keys = resolved.file.keys(&resolved.spec)?;
-        let mut policy = quantisation.policy.clone();
-        policy.importance = quantisation.importance.is_some();
+        let mut policy = quantization.policy.clone();
+        policy.importance = quantization.importance.is_some();
         let facts = ModelFacts::of(|key| keys.get(key)?.first_count());
         let choices = policy.choose(&tensors, &facts).map_err(about)?;
-        check_model(&tensors, quantisation).map_err(about)?;
+        check_model(&tensors, quantization).map_err(about)?;
         for (tensor, choice) in tensors.iter().zip(&choices) {
-            check(tensor, *choice, quantisation).map_err(about)?;
+            check(tensor, *choice, quantization).map_err(about)?;
         }
         let mut chosen = tensors
             .iter()
@@ -85,9 +85,9 @@ impl QuantisedTensors {
             names.iter().map(|name| name.as_ref().and_then(|_| chosen.next().flatten())).collect();
         let entries = inner.entries().iter().zip(&kinds).map(|(entry, kind)| changed(entry, *kind)).collect();
         let cpu = Cpu::new(threads).map_err(|error| about(error.into()))?;
-        let quantisation = LoadQuantisation { policy, ..quantisation.clone() };
+        let quantization = LoadQuantization { policy, ..quantization.clone() };
         let (made, done) = (Mutex::default(), AtomicUsize::new(0));
-        Ok(Self { inner, entries, names, kinds, quantisation, cpu, made, done })
+        Ok(Self { inner, entries, names, kinds, quantization, cpu, made, done })
     }
 
     /// Bytes of all tensors as they will be.
@@ -115,8 +115,8 @@ impl QuantisedTensors {
         let list: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} as {kind}")).collect();
         let before = self.bytes_of(self.inner.entries());
         Notice::Note(format!(
-            "quantised while loading to {}: {} of {} tensors ({}), {} instead of {}",
-            self.quantisation.policy.file_type(),
+            "quantized while loading to {}: {} of {} tensors ({}), {} instead of {}",
+            self.quantization.policy.file_type(),
             self.kinds.iter().flatten().count(),
             self.names.iter().flatten().count(),
             list.join(", "),
@@ -129,8 +129,8 @@ impl QuantisedTensors {
         let stored = self.inner.weight(index)?;
         let WeightShape { count, rows, cols } = stored.shape();
         let name = self.names.get(index).and_then(Option::as_deref).unwrap_or_default();
-        let failed = |error: QuantiseError| ModelError::Weights(error.to_string());
-        let importance = match &self.quantisation.importance {
+        let failed = |error: QuantizeError| ModelError::Weights(error.to_string());
+        let importance = match &self.quantization.importance {
             Some((_, importance)) => importance.of(name, count, cols).map_err(failed)?,
             None => None,
         };
@@ -142,20 +142,20 @@ impl QuantisedTensors {
                 TensorSource { name: stored.name(), kind: stored.block(), bytes, count: 1, rows, cols };
             let encoded = source.encode(&self.cpu, kind, own, &mut |part| {
                 blocks.extend_from_slice(part);
-                Ok::<(), QuantiseError>(())
+                Ok::<(), QuantizeError>(())
             });
             encoded.map_err(failed)?;
         }
         let weight = Weight::new(stored.name(), WeightBytes::Owned(Arc::new(blocks)), kind, stored.shape())?;
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(LoadProgress(progress)) = &self.quantisation.progress {
+        if let Some(LoadProgress(progress)) = &self.quantization.progress {
             progress(done, self.kinds.iter().flatten().count());
         }
         Ok(weight)
     }
 }
 
-impl WeightSource for QuantisedTensors {
+impl WeightSource for QuantizedTensors {
     fn file(&self) -> String {
         self.inner.file()
     }
@@ -211,7 +211,7 @@ impl WeightSource for QuantisedTensors {
     }
 }
 
-impl RoleSource for QuantisedTensors {
+impl RoleSource for QuantizedTensors {
     fn has(&self, role: &str, layer: Option<usize>) -> bool {
         self.inner.has(role, layer)
     }
@@ -233,8 +233,8 @@ fn changed(entry: &TensorEntry, kind: Option<GgmlType>) -> TensorEntry {
 }
 
 /// An importance matrix must be of this model.
-fn check_model(tensors: &[PolicyTensor], quantisation: &LoadQuantisation) -> Result<(), QuantiseError> {
-    let Some((file, importance)) = &quantisation.importance else { return Ok(()) };
+fn check_model(tensors: &[PolicyTensor], quantization: &LoadQuantization) -> Result<(), QuantizeError> {
+    let Some((file, importance)) = &quantization.importance else { return Ok(()) };
     match tensors.iter().any(|tensor| importance.entries.contains_key(&tensor.name)) {
         true => Ok(()),
         false => Err(importance.foreign(file)),
@@ -244,22 +244,22 @@ fn check_model(tensors: &[PolicyTensor], quantisation: &LoadQuantisation) -> Res
 fn check(
     tensor: &PolicyTensor,
     choice: Choice,
-    quantisation: &LoadQuantisation,
-) -> Result<(), QuantiseError> {
-    let file = quantisation.policy.file_type();
+    quantization: &LoadQuantization,
+) -> Result<(), QuantizeError> {
+    let file = quantization.policy.file_type();
     if choice.kind == tensor.kind {
         return Ok(());
     }
-    if is_rounded(tensor.kind) && !quantisation.requantise {
-        return Err(QuantiseError::Requantised { tensor: tensor.name.clone(), from: tensor.kind, file });
+    if is_rounded(tensor.kind) && !quantization.requantize {
+        return Err(QuantizeError::Requantized { tensor: tensor.name.clone(), from: tensor.kind, file });
     }
     let dim = |at: usize| tensor.dims.get(at).map_or(1, |size| usize::try_from(*size).unwrap_or(usize::MAX));
-    let known = match &quantisation.importance {
+    let known = match &quantization.importance {
         Some((_, importance)) => importance.of(&tensor.name, dim(2), dim(0))?.is_some(),
         None => false,
     };
     if choice.needs_importance && !known {
-        return Err(QuantiseError::Starved { tensor: tensor.name.clone(), kind: choice.kind, file });
+        return Err(QuantizeError::Starved { tensor: tensor.name.clone(), kind: choice.kind, file });
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! [`Policy`]: which type each tensor gets when a model is quantised.
+//! [`Policy`]: which type each tensor gets when a model is quantized.
 
 mod tables;
 
-use crate::error::QuantiseError;
+use crate::error::QuantizeError;
 use gguf_file::{FileType, GgmlType};
 use std::collections::BTreeMap;
 use tables::{
@@ -78,12 +78,12 @@ impl Policy {
     /// The policy of a file type by its name (`q4_k_m`, in any case).
     ///
     /// # Errors
-    /// [`QuantiseError::UnknownFileType`] lists those there are.
-    pub fn named(name: &str) -> Result<Self, QuantiseError> {
+    /// [`QuantizeError::UnknownFileType`] lists those there are.
+    pub fn named(name: &str) -> Result<Self, QuantizeError> {
         let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name));
         let file = alias.map(|(_, file)| *file).or_else(|| FileType::from_name(name));
         let mixture = MIXTURES.iter().find(|mixture| Some(mixture.file) == file);
-        let unknown = || QuantiseError::UnknownFileType {
+        let unknown = || QuantizeError::UnknownFileType {
             name: name.to_owned(),
             known: Self::names().collect::<Vec<_>>().join(", "),
         };
@@ -115,8 +115,8 @@ impl Policy {
     /// What each tensor of a model gets, in their order.
     ///
     /// # Errors
-    /// [`QuantiseError::NoFallback`]: rows that are no whole blocks of a type that has no other in its place.
-    pub fn choose(&self, tensors: &[PolicyTensor], facts: &ModelFacts) -> Result<Vec<Choice>, QuantiseError> {
+    /// [`QuantizeError::NoFallback`]: rows that are no whole blocks of a type that has no other in its place.
+    pub fn choose(&self, tensors: &[PolicyTensor], facts: &ModelFacts) -> Result<Vec<Choice>, QuantizeError> {
         let mut order: Vec<usize> = (0..tensors.len()).collect();
         // llama.cpp counts in this order: those of no block, then block after block, by name.
         order.sort_by_key(|&at| (block_of(&tensors[at].name), tensors[at].name.as_str()));
@@ -156,8 +156,8 @@ fn group_of(name: &str) -> Group {
     GROUPS.iter().find(|(part, _)| has(name, part)).map_or(Group::Other, |(_, group)| *group)
 }
 
-/// Whether a tensor is quantised at all.
-fn is_quantised(tensor: &PolicyTensor) -> bool {
+/// Whether a tensor is quantized at all.
+fn is_quantized(tensor: &PolicyTensor) -> bool {
     let matrix = tensor.dims.iter().skip(1).any(|size| *size > 1);
     matrix && tensor.name.ends_with("weight") && !KEPT.iter().any(|part| has(&tensor.name, part))
 }
@@ -180,8 +180,8 @@ impl<'a> Counters<'a> {
         Self { policy, facts, tied: !groups().any(|group| group == Group::Head), values, seen: [0; 4] }
     }
 
-    fn choice(&mut self, tensor: &PolicyTensor) -> Result<Choice, QuantiseError> {
-        if !is_quantised(tensor) {
+    fn choice(&mut self, tensor: &PolicyTensor) -> Result<Choice, QuantizeError> {
+        if !is_quantized(tensor) {
             return Ok(Choice { kind: tensor.kind, instead_of: None, needs_importance: false });
         }
         let group = group_of(&tensor.name);
@@ -304,7 +304,7 @@ fn is_float(kind: GgmlType) -> bool {
 }
 
 /// The type, or the one in its place where rows are not whole blocks of it.
-fn fitting(tensor: &PolicyTensor, kind: GgmlType, may_change: bool) -> Result<Choice, QuantiseError> {
+fn fitting(tensor: &PolicyTensor, kind: GgmlType, may_change: bool) -> Result<Choice, QuantizeError> {
     let cols = tensor.dims.first().copied().unwrap_or(0);
     let fits = |kind: GgmlType| kind.block_len().is_some_and(|block| cols.is_multiple_of(block as u64));
     let choice = |kind, instead_of| Ok(Choice { kind, instead_of, needs_importance: false });
@@ -316,6 +316,6 @@ fn fitting(tensor: &PolicyTensor, kind: GgmlType, may_change: bool) -> Result<Ch
     match fallback.or(small.then_some(kind)) {
         Some(other) if fits(other) => choice(other, Some(kind)),
         Some(_) => choice(GgmlType::F16, Some(kind)),
-        None => Err(QuantiseError::NoFallback { tensor: tensor.name.clone(), kind, cols }),
+        None => Err(QuantizeError::NoFallback { tensor: tensor.name.clone(), kind, cols }),
     }
 }

@@ -1,4 +1,4 @@
-//! [`Travelling`]: hooks that act in other processes too, where layers of a model may be.
+//! [`Traveling`]: hooks that act in other processes too, where layers of a model may be.
 
 use crate::{ModelError, Result};
 
@@ -12,7 +12,7 @@ pub struct HookRecipe {
 }
 
 /// A hook of which other processes make copies, each for the layers that are there ([`crate::LayerHook::travels`]).
-pub trait Travelling {
+pub trait Traveling {
     /// What a copy is made from.
     fn recipe(&self) -> HookRecipe;
 

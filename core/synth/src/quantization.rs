@@ -1,11 +1,11 @@
-//! [`Quantisation`]: a label such as `Q4_K_M` and the type it gives each tensor.
+//! [`Quantization`]: a label such as `Q4_K_M` and the type it gives each tensor.
 
 use crate::error::SynthError;
 use gguf_file::{FileType, GgmlType};
 
 /// A label and the type of most tensors; `_M` labels give some tensors more bits, as llama.cpp's `llama-quant.cpp` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quantisation {
+pub struct Quantization {
     /// As `llama-quantize` spells it.
     pub label: &'static str,
     base: &'static str,
@@ -13,12 +13,12 @@ pub struct Quantisation {
     file_type: FileType,
 }
 
-const fn plain(label: &'static str, base: &'static str, file_type: FileType) -> Quantisation {
-    Quantisation { label, base, mixed: false, file_type }
+const fn plain(label: &'static str, base: &'static str, file_type: FileType) -> Quantization {
+    Quantization { label, base, mixed: false, file_type }
 }
 
 /// Labels, types and values of `general.file_type`.
-const ALL: &[Quantisation] = &[
+const ALL: &[Quantization] = &[
     plain("F32", "F32", FileType::F32),
     plain("F16", "F16", FileType::F16),
     plain("BF16", "BF16", FileType::BF16),
@@ -30,9 +30,9 @@ const ALL: &[Quantisation] = &[
     plain("Q2_K", "Q2_K", FileType::Q2_K),
     plain("Q3_K", "Q3_K", FileType::Q3_K_S),
     plain("Q4_K_S", "Q4_K", FileType::Q4_K_S),
-    Quantisation { label: "Q4_K_M", base: "Q4_K", mixed: true, file_type: FileType::Q4_K_M },
+    Quantization { label: "Q4_K_M", base: "Q4_K", mixed: true, file_type: FileType::Q4_K_M },
     plain("Q5_K_S", "Q5_K", FileType::Q5_K_S),
-    Quantisation { label: "Q5_K_M", base: "Q5_K", mixed: true, file_type: FileType::Q5_K_M },
+    Quantization { label: "Q5_K_M", base: "Q5_K", mixed: true, file_type: FileType::Q5_K_M },
     plain("Q6_K", "Q6_K", FileType::Q6_K),
     plain("IQ4_NL", "IQ4_NL", FileType::IQ4_NL),
     plain("IQ4_XS", "IQ4_XS", FileType::IQ4_XS),
@@ -52,20 +52,20 @@ pub enum Use {
     Plain,
 }
 
-impl Quantisation {
+impl Quantization {
     /// Every label there is.
     pub fn labels() -> impl Iterator<Item = &'static str> {
-        ALL.iter().map(|quantisation| quantisation.label)
+        ALL.iter().map(|quantization| quantization.label)
     }
 
-    /// The quantisation of a label, whatever its case.
+    /// The quantization of a label, whatever its case.
     ///
     /// # Errors
-    /// [`SynthError::Quantisation`] with the labels there are.
+    /// [`SynthError::Quantization`] with the labels there are.
     pub fn parse(label: &str) -> Result<Self, SynthError> {
         ALL.iter().find(|one| one.label.eq_ignore_ascii_case(label)).copied().ok_or_else(|| {
             let known: Vec<&str> = ALL.iter().map(|one| one.label).collect();
-            SynthError::Quantisation { label: label.to_owned(), known: known.join(", ") }
+            SynthError::Quantization { label: label.to_owned(), known: known.join(", ") }
         })
     }
 

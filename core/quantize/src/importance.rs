@@ -1,6 +1,6 @@
 //! [`Importance`]: how large the activations are that meet each column of a weight, as llama.cpp's `imatrix` measures it.
 
-use crate::error::QuantiseError;
+use crate::error::QuantizeError;
 use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedArray, OwnedValue, TensorInfo};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,19 +33,19 @@ pub struct Importance {
     pub chunk_tokens: u32,
 }
 
-fn fault(path: &Path, problem: impl std::fmt::Display) -> QuantiseError {
-    QuantiseError::ImportanceFile { file: path.display().to_string(), problem: problem.to_string() }
+fn fault(path: &Path, problem: impl std::fmt::Display) -> QuantizeError {
+    QuantizeError::ImportanceFile { file: path.display().to_string(), problem: problem.to_string() }
 }
 
 impl Importance {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`QuantiseError::ImportanceFile`]: it cannot be read, or is no importance matrix.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, QuantiseError> {
+    /// [`QuantizeError::ImportanceFile`]: it cannot be read, or is no importance matrix.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, QuantizeError> {
         let path = path.as_ref();
         let file = GgufFile::open(path, &OpenOptions::default());
-        let file = file.map_err(|error| QuantiseError::ImportanceFile {
+        let file = file.map_err(|error| QuantizeError::ImportanceFile {
             file: path.display().to_string(),
             problem: format!(
                 "{error} (files of the older format, `.dat`, are not read: write it again as GGUF)"
@@ -90,8 +90,8 @@ impl Importance {
     /// Writes a file, whole or not at all.
     ///
     /// # Errors
-    /// [`QuantiseError::File`]: the system's.
-    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), QuantiseError> {
+    /// [`QuantizeError::File`]: the system's.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), QuantizeError> {
         let path = path.as_ref();
         let mut writer = GgufWriter::new();
         writer.metadata("general.type", "imatrix")?;
@@ -110,19 +110,19 @@ impl Importance {
     }
 
     /// The error of a matrix that has none of a model's tensors; `file` is its own.
-    pub fn foreign(&self, file: &str) -> QuantiseError {
+    pub fn foreign(&self, file: &str) -> QuantizeError {
         let problem = "none of its tensors is in the model: it was measured with another one".to_owned();
-        QuantiseError::ImportanceFile { file: file.to_owned(), problem }
+        QuantizeError::ImportanceFile { file: file.to_owned(), problem }
     }
 
     /// The mean squares for a weight `[count, rows, cols]`, `[count * cols]`; 1 for a matrix that nothing met. `None` where
     /// the weight was not measured.
     ///
     /// # Errors
-    /// [`QuantiseError::ImportanceShape`]: it was measured for a weight of another shape.
-    pub fn of(&self, name: &str, count: usize, cols: usize) -> Result<Option<Vec<f32>>, QuantiseError> {
+    /// [`QuantizeError::ImportanceShape`]: it was measured for a weight of another shape.
+    pub fn of(&self, name: &str, count: usize, cols: usize) -> Result<Option<Vec<f32>>, QuantizeError> {
         let Some(InputSquares { sums, counts }) = self.entries.get(name) else { return Ok(None) };
-        let wrong = || QuantiseError::ImportanceShape {
+        let wrong = || QuantizeError::ImportanceShape {
             tensor: name.to_owned(),
             found: sums.len(),
             wanted: count.saturating_mul(cols),
@@ -139,7 +139,7 @@ impl Importance {
     }
 }
 
-fn floats(file: &GgufFile, tensor: &TensorInfo, path: &Path) -> Result<Vec<f32>, QuantiseError> {
+fn floats(file: &GgufFile, tensor: &TensorInfo, path: &Path) -> Result<Vec<f32>, QuantizeError> {
     if tensor.kind() != GgmlType::F32 {
         return Err(fault(path, format!("{} is {}, not F32", tensor.name(), tensor.kind())));
     }

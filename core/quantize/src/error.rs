@@ -1,4 +1,4 @@
-//! [`QuantiseError`]: weights that cannot be written as blocks of a type.
+//! [`QuantizeError`]: weights that cannot be written as blocks of a type.
 
 use gguf_file::{FileType, GgmlType, GgufError};
 use menagerie_kernels::KernelError;
@@ -6,7 +6,7 @@ use menagerie_kernels::KernelError;
 /// Why weights were not encoded. Nothing of the output is to be used then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum QuantiseError {
+pub enum QuantizeError {
     /// There is no encoder for the type.
     #[error("weights cannot be written as {kind}; the types are {types}")]
     Unsupported {
@@ -118,14 +118,14 @@ pub enum QuantiseError {
         /// The tensor.
         tensor: String,
         /// What.
-        source: Box<QuantiseError>,
+        source: Box<QuantizeError>,
     },
     /// Weights that were rounded once would be rounded again.
     #[error(
-        "tensor \"{tensor}\" is {from} already: rounding it again to {file} loses more than quantising the original does; take \
+        "tensor \"{tensor}\" is {from} already: rounding it again to {file} loses more than quantizing the original does; take \
          the file with F16, BF16 or F32 weights, or say --allow-requantize"
     )]
-    Requantised {
+    Requantized {
         /// The tensor.
         tensor: String,
         /// Its type.

@@ -1,14 +1,14 @@
 //! [`TensorSource`]: a stored tensor of any type to blocks of another, part by part.
 
 use crate::encoder::Encoder;
-use crate::error::QuantiseError;
+use crate::error::QuantizeError;
 use gguf_file::GgmlType;
-use menagerie_kernels::{BlockType, Cpu, dequantise};
+use menagerie_kernels::{BlockType, Cpu, dequantize};
 
 /// Values that are held as f32 at a time: the model never is.
 const PART: usize = 1 << 24;
 
-/// Values that one thread dequantises before it takes more.
+/// Values that one thread dequantizes before it takes more.
 const PIECE: usize = 1 << 15;
 
 /// `count` matrices `[rows, cols]` as they are stored.
@@ -33,9 +33,9 @@ impl TensorSource<'_> {
     /// `[count * cols]` or absent. The bytes do not depend on the threads.
     ///
     /// # Errors
-    /// [`QuantiseError::InTensor`] with the tensor's name: a type that cannot be read or written, values that no block can
+    /// [`QuantizeError::InTensor`] with the tensor's name: a type that cannot be read or written, values that no block can
     /// hold. What `take` returns.
-    pub fn encode<E: From<QuantiseError>>(
+    pub fn encode<E: From<QuantizeError>>(
         &self,
         cpu: &Cpu,
         target: GgmlType,
@@ -44,13 +44,13 @@ impl TensorSource<'_> {
     ) -> Result<(), E> {
         let about = |error| E::from(self.about(error));
         let source = BlockType::from_ggml_id(self.kind.id());
-        let source = source.ok_or_else(|| about(QuantiseError::Unreadable { kind: self.kind }))?;
+        let source = source.ok_or_else(|| about(QuantizeError::Unreadable { kind: self.kind }))?;
         let encoder = Encoder::new(target, cpu).map_err(about)?;
         let row_bytes = source.row_bytes(self.cols);
         let row_bytes = row_bytes
             .filter(|row| row.checked_mul(self.rows * self.count) == Some(self.bytes.len()))
             .ok_or_else(|| {
-                about(QuantiseError::Blocks { kind: self.kind, cols: self.cols, block: source.block_len() })
+                about(QuantizeError::Blocks { kind: self.kind, cols: self.cols, block: source.block_len() })
             })?;
         // Without importance all matrices are rows of one.
         let (count, rows) = match importance {
@@ -75,21 +75,21 @@ impl TensorSource<'_> {
         Ok(())
     }
 
-    /// Dequantises rows.
+    /// Dequantizes rows.
     fn read(
         &self,
         cpu: &Cpu,
         source: BlockType,
         bytes: &[u8],
         values: &mut [f32],
-    ) -> Result<(), QuantiseError> {
+    ) -> Result<(), QuantizeError> {
         let blocks = (PIECE / source.block_len()).max(1);
         let (piece, piece_bytes) = (blocks * source.block_len(), blocks * source.block_bytes());
         let failed = std::sync::Mutex::new(None);
         cpu.pool().run_chunks(values, piece, &|at, out| {
             let start = at * piece_bytes;
             let end = start + out.len() / source.block_len() * source.block_bytes();
-            if let Err(error) = dequantise(source, &bytes[start..end], out)
+            if let Err(error) = dequantize(source, &bytes[start..end], out)
                 && let Ok(mut failed) = failed.lock()
             {
                 failed.get_or_insert(error);
@@ -101,7 +101,7 @@ impl TensorSource<'_> {
         }
     }
 
-    fn about(&self, error: QuantiseError) -> QuantiseError {
-        QuantiseError::InTensor { tensor: self.name.to_owned(), source: Box::new(error) }
+    fn about(&self, error: QuantizeError) -> QuantizeError {
+        QuantizeError::InTensor { tensor: self.name.to_owned(), source: Box::new(error) }
     }
 }
