@@ -1,9 +1,9 @@
-//! Numbers in README and docs: each section that has a measured one names the test that holds it, or the day and the command
-//! that gave it. What a table says, the README says too.
+//! Statements of README and docs that can be wrong. A section with a measured number names the test that holds it, or the
+//! day and the command. Links and paths lead to files. The README has the numbers of the tables.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_conformance::{files_below, root};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What comes after a number that somebody measured.
 const UNITS: [&str; 11] = [
@@ -99,15 +99,117 @@ fn function_is_there(name: &str) -> bool {
         .any(|file| std::fs::read_to_string(file).unwrap().contains(&format!("fn {name}(")))
 }
 
+/// The name and the text of a page.
+fn page(file: PathBuf) -> (String, String) {
+    let name = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
+    (name, std::fs::read_to_string(&file).unwrap())
+}
+
 fn pages() -> Vec<(String, String)> {
     let markdown = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
     let mut files = files_below(&root().join("docs"), &markdown);
     files.push(root().join("README.md"));
-    let page = |file: std::path::PathBuf| {
-        let name = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
-        (name, std::fs::read_to_string(&file).unwrap())
-    };
     files.into_iter().map(page).collect()
+}
+
+/// All pages, those for developers of this project included.
+fn all_pages() -> Vec<(String, String)> {
+    let more = [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "core/ARCHITECTURE.md",
+        "specs/README.md",
+        "specs/reference.md",
+        "specs/tokenizers/README.md",
+    ];
+    let mut all = pages();
+    all.extend(more.iter().map(|file| page(root().join(file))));
+    all
+}
+
+/// The anchor of a heading: lower case, hyphens for spaces, no punctuation.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
+    heading.trim().to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Every link to a file of this project names a file that exists, and a heading that the file has.
+#[test]
+fn links_lead_to_files_and_headings() {
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for (name, text) in all_pages() {
+        let folder = root().join(&name).parent().unwrap().to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if link.contains("://") || link.contains(char::is_whitespace) {
+                continue;
+            }
+            seen += 1;
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { root().join(&name) } else { folder.join(file) };
+            let there = std::fs::read_to_string(&target).unwrap_or_default();
+            let mut headings = there.lines().filter(|line| line.starts_with('#'));
+            let found = heading.is_empty() || headings.any(|line| anchor(line.trim_matches('#')) == heading);
+            if !target.exists() || !found {
+                faults.push(format!("{name}: ({link}) leads nowhere"));
+            }
+        }
+    }
+    assert!(seen > 60, "only {seen} links were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Folders whose paths pages write out.
+const FOLDERS: [&str; 7] = ["core/", "tests/", "specs/", "docs/", "plugins/", "scripts/", "architectures/"];
+
+/// Paths of this project in backticks, but patterns such as `core/backends/<device>/` and `specs/*.toml`.
+fn paths_of(text: &str) -> Vec<&str> {
+    let prose = |line: &&str| !line.starts_with("```");
+    let quoted = text.lines().filter(prose).flat_map(|line| line.split('`').skip(1).step_by(2));
+    quoted.filter_map(path_of).collect()
+}
+
+/// The path that a quoted text begins with, if it is one of this project.
+fn path_of(quoted: &str) -> Option<&str> {
+    let file = quoted.split("::").next()?;
+    let plain = !file.contains(['<', '*', '{', ' ', '=', '$']);
+    (plain && FOLDERS.iter().any(|folder| file.starts_with(folder))).then_some(file)
+}
+
+/// Files and folders that pages name exist. Older entries of the changelog may name what is gone.
+#[test]
+fn paths_in_pages_exist() {
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for (name, text) in all_pages().iter().filter(|(name, _)| name != "CHANGELOG.md") {
+        for path in paths_of(text) {
+            seen += 1;
+            if !root().join(path).exists() {
+                faults.push(format!("{name} names {path}, which does not exist"));
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} paths were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The glossary has a word, the field's word, a meaning and a place in every row, and no word twice.
+#[test]
+fn the_glossary_says_where_each_word_stands() {
+    let text = std::fs::read_to_string(root().join("docs/glossary.md")).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with('|') && !line.starts_with("|---") && !line.starts_with("| word |"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    assert!(rows.len() >= 30, "{} words", rows.len());
+    let mut words = std::collections::BTreeSet::new();
+    for row in &rows {
+        let [word, _, meaning, place] = row[..] else { panic!("four columns: {row:?}") };
+        assert!(!meaning.is_empty() && place.contains(['`', '[']), "{word}: a meaning and a place");
+        assert!(words.insert(word), "{word} stands twice");
+    }
 }
 
 #[test]

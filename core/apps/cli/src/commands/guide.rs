@@ -6,50 +6,62 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
 
-/// A page of documentation: its name and its Markdown text.
+/// A page of documentation: its name, its Markdown text, and its group in `docs/README.md`.
 struct Page {
+    group: &'static str,
     topic: &'static str,
     text: &'static str,
 }
 
 /// A row of [`PAGES`] for each file of `guide/`.
 macro_rules! pages {
-    ($($topic:literal => $file:literal),* $(,)?) => {
-        const PAGES: &[Page] =
-            &[$(Page { topic: $topic, text: include_str!(concat!("../../guide/", $file)) }),*];
+    ($($group:literal: { $($topic:literal => $file:literal),* $(,)? })*) => {
+        const PAGES: &[Page] = &[$($(
+            Page { group: $group, topic: $topic, text: include_str!(concat!("../../guide/", $file)) },
+        )*)*];
         /// The names of the pages.
-        const TOPICS: &[&str] = &[$($topic),*];
+        const TOPICS: &[&str] = &[$($($topic,)*)*];
     };
 }
 
 pages! {
-    "command-line" => "docs/command-line.md",
-    "batch" => "docs/batch.md",
-    "json" => "docs/json.md",
-    "state" => "docs/state.md",
-    "stages" => "docs/stages.md",
-    "folders" => "docs/folders.md",
-    "recipes" => "docs/recipes.md",
-    "adapters" => "docs/adapters.md",
-    "x-lora" => "docs/x-lora.md",
-    "mixtures" => "docs/mixtures.md",
-    "control-vectors" => "docs/control-vectors.md",
-    "hooks" => "docs/hooks.md",
-    "profile" => "docs/profile.md",
-    "quantization" => "docs/quantization.md",
-    "quantized-types" => "docs/quantized-types.md",
-    "convert" => "docs/convert.md",
-    "one-answer" => "docs/one-answer.md",
-    "caught" => "docs/caught.md",
-    "speed" => "docs/speed.md",
-    "add-an-architecture" => "docs/add-an-architecture.md",
-    "spec-recipes" => "docs/spec-recipes.md",
-    "spec-language" => "spec-language.md",
-    "spec-reference" => "spec-reference.md",
-    "tokenizer-tables" => "tokenizer-tables.md",
-    "architectures" => "docs/architectures.md",
-    "plugins" => "docs/plugins.md",
-    "write-a-plugin" => "docs/write-a-plugin.md",
+    "Use it": {
+        "command-line" => "docs/command-line.md",
+        "folders" => "docs/folders.md",
+        "recipes" => "docs/recipes.md",
+        "adapters" => "docs/adapters.md",
+        "x-lora" => "docs/x-lora.md",
+        "mixtures" => "docs/mixtures.md",
+        "control-vectors" => "docs/control-vectors.md",
+        "batch" => "docs/batch.md",
+        "stages" => "docs/stages.md",
+        "state" => "docs/state.md",
+        "quantization" => "docs/quantization.md",
+        "convert" => "docs/convert.md",
+        "profile" => "docs/profile.md",
+        "json" => "docs/json.md",
+    }
+    "Add models and code": {
+        "add-an-architecture" => "docs/add-an-architecture.md",
+        "spec-recipes" => "docs/spec-recipes.md",
+        "spec-language" => "spec-language.md",
+        "spec-reference" => "spec-reference.md",
+        "tokenizer-tables" => "tokenizer-tables.md",
+        "plugins" => "docs/plugins.md",
+        "write-a-plugin" => "docs/write-a-plugin.md",
+        "hooks" => "docs/hooks.md",
+    }
+    "How it works": {
+        "glossary" => "docs/glossary.md",
+        "one-answer" => "docs/one-answer.md",
+    }
+    "Measurements": {
+        "architectures" => "docs/architectures.md",
+        "leave-one-out" => "docs/leave-one-out.md",
+        "speed" => "docs/speed.md",
+        "quantized-types" => "docs/quantized-types.md",
+        "caught" => "docs/caught.md",
+    }
 }
 
 impl Page {
@@ -80,14 +92,15 @@ impl GuideCommand {
             }
             Some(page) => output::data(page.text),
             None if self.json => {
-                let pages: Vec<_> =
-                    PAGES.iter().map(|page| json!({ "topic": page.topic, "title": page.title() })).collect();
-                output::json(&json!({ "pages": pages }))
+                let page =
+                    |page: &Page| json!({ "topic": page.topic, "title": page.title(), "group": page.group });
+                output::json(&json!({ "pages": PAGES.iter().map(page).collect::<Vec<_>>() }))
             }
             None => {
-                let rows: Vec<_> =
-                    PAGES.iter().map(|page| vec![page.topic.to_owned(), page.title().to_owned()]).collect();
-                output::table(&["topic", "page"], &rows)
+                let row =
+                    |page: &Page| vec![page.topic.to_owned(), page.title().to_owned(), page.group.to_owned()];
+                let rows: Vec<_> = PAGES.iter().map(row).collect();
+                output::table(&["topic", "page", "group"], &rows)
             }
         }
     }
@@ -96,18 +109,44 @@ impl GuideCommand {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
-    /// Every page of `docs/` can be printed by its file's name, but those for developers of this project.
+    fn docs() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("guide/docs")
+    }
+
+    /// Every page of `docs/` is a topic with its file's name. The table of contents is not: the list of topics is the same.
     #[test]
     fn every_document_is_a_page() {
-        let developers = ["leave-one-out"];
-        let docs = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("guide/docs")).unwrap();
-        for file in docs {
+        for file in std::fs::read_dir(docs()).unwrap() {
             let path = file.unwrap().path();
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            assert!(TOPICS.contains(&name.as_str()) || developers.contains(&name.as_str()), "docs/{name}.md");
+            assert!(TOPICS.contains(&name.as_str()) || name == "README", "docs/{name}.md is not a topic");
         }
         assert!(PAGES.iter().all(|page| page.text.starts_with("# ")), "a page begins with its title");
+    }
+
+    /// `docs/README.md` lists the same pages in the same groups and the same order.
+    #[test]
+    fn the_table_of_contents_lists_the_pages() {
+        let text = std::fs::read_to_string(docs().join("README.md")).unwrap();
+        let mut listed = Vec::new();
+        let mut group = "";
+        for line in text.lines() {
+            if let Some(heading) = line.strip_prefix("## ") {
+                group = heading;
+            } else if let Some((topic, rest)) = line.strip_prefix("| [").and_then(|row| row.split_once("]("))
+            {
+                let (link, _) = rest.split_once(')').unwrap();
+                let page = std::fs::canonicalize(docs()).unwrap().join(link);
+                listed.push((group, topic, std::fs::read_to_string(page).unwrap()));
+            }
+        }
+        let names: Vec<_> = listed.iter().map(|(group, topic, _)| (*group, *topic)).collect();
+        let pages: Vec<_> = PAGES.iter().map(|page| (page.group, page.topic)).collect();
+        assert_eq!(names, pages, "left is docs/README.md, right is `menagerie guide`");
+        for ((_, topic, text), page) in listed.iter().zip(PAGES) {
+            assert_eq!(text, page.text, "{topic}: the link of docs/README.md and the page differ");
+        }
     }
 }
