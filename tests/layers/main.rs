@@ -1,7 +1,20 @@
 //! The arrows between crates and the external crates are those that `core/ARCHITECTURE.md` lists, no more and no fewer.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+//! Inside the crates modules form no large cycles ([`modules`]), and type names and public items become fewer ([`names_once`],
+//! [`public_items`]).
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used)]
 
-use cargo_metadata::{Dependency, DependencyKind, Metadata, MetadataCommand, Package};
+mod arrows;
+mod code;
+mod cycles;
+mod made_up;
+mod modules;
+mod names;
+mod names_once;
+mod public_items;
+mod tree;
+
+use cargo_metadata::{Dependency, DependencyKind, Package};
+use code::{metadata, short};
 use menagerie_conformance::{root, rust_files};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,24 +23,6 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 fn architecture_md() -> String {
     std::fs::read_to_string(root().join("core/ARCHITECTURE.md")).unwrap()
-}
-
-fn metadata() -> Metadata {
-    MetadataCommand::new()
-        .manifest_path(root().join("Cargo.toml"))
-        .no_deps()
-        .other_options(["--offline".to_owned(), "--locked".to_owned()])
-        .exec()
-        .unwrap()
-}
-
-/// `menagerie-kernels` -> `kernels`; the architectures share one name, as in the document.
-fn short(package: &Package) -> String {
-    let inside = package.manifest_path.strip_prefix(root().to_str().unwrap()).unwrap().to_string();
-    if inside.starts_with("architectures/") && !inside.starts_with("architectures/all/") {
-        return "architectures".to_owned();
-    }
-    package.name.strip_prefix("menagerie-").unwrap_or(&package.name).to_owned()
 }
 
 /// The lines `name -> other other` of the fenced block after the heading.

@@ -1,0 +1,64 @@
+//! The code of the packages that runs: their folders and files, without tests and what is made for tests.
+
+use cargo_metadata::{Metadata, MetadataCommand, Package};
+use menagerie_conformance::{root, rust_files};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The packages of the workspace.
+pub fn metadata() -> Metadata {
+    MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .other_options(["--offline".to_owned(), "--locked".to_owned()])
+        .exec()
+        .unwrap()
+}
+
+/// `menagerie-kernels` -> `kernels`; the architectures share one name, as in the document.
+pub fn short(package: &Package) -> String {
+    let inside = package.manifest_path.strip_prefix(root().to_str().unwrap()).unwrap().to_string();
+    if inside.starts_with("architectures/") && !inside.starts_with("architectures/all/") {
+        return "architectures".to_owned();
+    }
+    package.name.strip_prefix("menagerie-").unwrap_or(&package.name).to_owned()
+}
+
+/// The sources of one library.
+pub struct Library {
+    /// The short name of its package.
+    pub name: String,
+    /// Texts of its files by path below `src`, those of tests too.
+    pub files: BTreeMap<String, String>,
+}
+
+/// The libraries of the packages below some folders of the workspace that are not made for tests.
+pub fn libraries(folders: &[&str]) -> Vec<Library> {
+    let mut found = Vec::new();
+    for package in metadata().workspace_packages() {
+        let folder = package.manifest_path.parent().unwrap().as_std_path();
+        let inside = folder.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+        let is_within = folders.iter().any(|one| inside == *one || inside.starts_with(&format!("{one}/")));
+        let sources = folder.join("src");
+        if is_within && !is_for_tests(&format!("{inside}/")) && sources.join("lib.rs").exists() {
+            found.push(Library { name: short(package), files: texts(&sources) });
+        }
+    }
+    found
+}
+
+fn texts(sources: &Path) -> BTreeMap<String, String> {
+    let files = rust_files(sources).into_iter();
+    let read = |file: std::path::PathBuf| {
+        let inside = file.strip_prefix(sources).unwrap().to_string_lossy().replace('\\', "/");
+        (inside, std::fs::read_to_string(&file).unwrap())
+    };
+    files.map(read).collect()
+}
+
+/// Whether a path below the workspace belongs to tests, examples or measurements.
+pub fn is_for_tests(inside: &str) -> bool {
+    let parts = ["/tests/", "/tests.rs", "_tests.rs", "/examples/", "/benches/"];
+    let folders = ["core/testkit/", "core/kernels/check/", "tests/"];
+    parts.iter().any(|part| inside.contains(part)) || folders.iter().any(|folder| inside.starts_with(folder))
+}
