@@ -6,7 +6,7 @@
 //! be kept is kept, and then the process ends by the signal. What was asked for with [`at_end`] is done in every case.
 
 use crate::failure::Failure;
-use crate::{echo, progress};
+use crate::screen::{echo, progress};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 

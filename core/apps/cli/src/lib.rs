@@ -1,4 +1,8 @@
-//! The `menagerie` command line: one file per command under `commands/`.
+//! The `menagerie` command line.
+//!
+//! In reading order: `command_line/` parses what was typed, `commands/` has a file for each command, `arguments/` the
+//! groups of arguments that commands share. Below them: `chat/` (prompts and answers), `batch/`, `inspect/`, `listing/`
+//! and `reference/`; `output/` (standard output and files) and `screen/` (the terminal and standard error).
 //!
 //! A program of your own with plugins linked in is three lines: every `menagerie_plugin::export!` crate that it names is
 //! there like a plugin that was loaded.
@@ -13,103 +17,42 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
-mod adapter_argument;
-mod adapter_listing;
-mod against;
-mod answer;
-mod answer_stream;
 mod arguments;
-mod batch_body;
-mod batch_identity;
-mod batch_input;
-mod batch_models;
-mod batch_output;
-mod batch_request;
-mod batch_result;
-mod batch_retry;
-mod batch_tally;
-mod batch_vectors;
-mod batch_work;
-mod block_outline;
-mod block_svg;
-mod candidates;
-mod capture_argument;
-mod checksum;
+mod batch;
+mod chat;
+mod command_line;
 mod commands;
-mod comparison;
 mod config_file;
-mod conversation;
-mod delimited;
-mod echo;
-mod escape;
 mod failure;
-mod fitted_table;
-mod folder_plan;
-mod gate_data;
-mod hook_arguments;
-mod inspected;
-mod inspected_folder;
-mod inspected_gguf;
+mod inspect;
 mod interrupt;
-mod key_setting;
-mod layer_range;
-mod layer_values;
-mod lines;
-mod message;
-mod metrics_argument;
-mod metrics_file;
-mod model_arguments;
-mod model_file;
-mod model_meant;
-#[cfg(feature = "hub")]
-mod model_names;
-mod model_summary;
-mod name_or_path;
-mod observe_arguments;
-mod open_line;
-mod option_defaults;
+mod listing;
+mod nearest;
 mod output;
-mod output_file;
-mod plugin_arguments;
-mod plugin_parts;
-mod pooling_argument;
-mod printer;
-mod profile;
-mod progress;
 mod prompt;
-mod recipe_listing;
-mod reference_file;
-mod report;
-mod sampling_arguments;
-mod scored_text;
-mod spec_reference;
-mod stage_arguments;
-mod state_argument;
-mod style;
-mod template_arguments;
-mod template_fault;
-mod tiny_run;
-mod truncation_argument;
-mod variables;
+mod reference;
+mod screen;
 mod version;
-mod word_wrap;
 
 // Without this line no architecture is linked in.
 use menagerie_all as _;
 
-use arguments::{Arguments, Command};
+use arguments::stages::{VARIABLE, stage_of_process};
+use command_line::Arguments;
+use commands::{CommandContext, Runnable};
 use failure::Failure;
+use screen::report;
 use std::process::ExitCode;
 
 /// Runs the command line of this process: its arguments, environment and streams; gives its exit code.
 pub fn main() -> ExitCode {
     // A shell asks what may follow on a line.
-    match candidates::answer_shell() {
+    match command_line::answer_shell() {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
         Err(failure) => return end(Err(failure)),
     }
-    let arguments = match arguments::parse() {
+    let arguments = match command_line::parse() {
         Ok(Some(arguments)) => arguments,
         other => return end(other.map(drop)),
     };
@@ -169,7 +112,7 @@ fn log(tries_plugins: bool) {
         (false, _) => targets,
     };
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| escape::EscapedLog)
+        .with_writer(|| report::EscapedLog)
         // What is asked for is said when it ends, with the time in it.
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
         .with_ansi(false)
@@ -182,42 +125,14 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     if command.uses_plugins() {
         plugins.load_noting()?;
     }
-    if let Some(start) = stage_arguments::stage_of_process()? {
-        return command.serve_stage(&start);
-    }
-    match command {
-        Command::Plugin(command) => command.run(&plugins),
-        Command::List(command) => command.run(),
-        Command::Show(command) => command.run(),
-        Command::Inspect(command) => command.run(),
-        Command::Spec(command) => command.run(),
-        Command::Check(command) => command.run(),
-        Command::Run(command) => command.run(),
-        Command::Chat(command) => command.run(),
-        Command::Batch(command) => command.run(),
-        Command::Tokenize(command) => command.run(),
-        Command::Render(command) => command.run(),
-        Command::Logits(command) => command.run(),
-        Command::Merge(command) => command.run(),
-        Command::Embed(command) => command.run(),
-        Command::Rerank(command) => command.run(),
-        Command::Bench(command) => command.run(),
-        Command::Perplexity(command) => command.run(),
-        Command::Compare(command) => command.run(),
-        Command::Quantize(command) => command.run(),
-        Command::Imatrix(command) => command.run(),
-        Command::TrainGate(command) => command.run(),
-        Command::ControlVector(command) => command.run(),
-        Command::Convert(command) => command.run(),
-        Command::Synth(command) => command.run(),
-        #[cfg(feature = "hub")]
-        Command::Pull(command) => command.run(),
-        #[cfg(feature = "hub")]
-        Command::Models(command) => command.run(),
-        Command::Doctor(command) => command.run(),
-        Command::Guide(command) => command.run(),
-        Command::Completions(command) => command.run(),
-        Command::Man(command) => command.run(),
-        Command::Version => output::line(&format!("menagerie {}", version::long())),
+    match stage_of_process()? {
+        None => command.run(&CommandContext { plugins, definition: command_line::definition }),
+        // A process that another one started to serve a part of the model of the same command.
+        Some(start) => match command.staged_model() {
+            Some(model) => model.serve_stage(&start),
+            None => {
+                Err(Failure::Usage(format!("{VARIABLE} is set for a command that has no stages: unset it")))
+            }
+        },
     }
 }

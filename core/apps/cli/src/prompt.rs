@@ -1,7 +1,8 @@
 //! Prompts: from the command line, a file, standard input, or standard input and the command line together.
 
 use crate::failure::Failure;
-use crate::{interrupt, report};
+use crate::interrupt;
+use crate::screen::report;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::sync::Arc;

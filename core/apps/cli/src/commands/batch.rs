@@ -1,24 +1,27 @@
 //! `batch MODEL IN OUT`: many requests, answered together.
 
-use crate::batch_identity::{identity, vectors_identity};
-use crate::batch_input::BatchInput;
-use crate::batch_models::{BatchModels, Given};
-use crate::batch_output::{BatchOutput, EarlierResults};
-use crate::batch_request::BatchRequests;
-use crate::batch_result::request_id;
-use crate::batch_vectors::BatchVectors;
-use crate::batch_work::BatchWork;
+use crate::arguments::hooks::HookArguments;
+use crate::arguments::metrics::MetricsArgument;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::pooling::PoolingArgument;
+use crate::arguments::sampling::{SamplingArguments, sampling_line};
+use crate::arguments::stages::StageArguments;
+use crate::arguments::template::TemplateArguments;
+use crate::arguments::truncation::TruncationArgument;
+use crate::batch::identity::{identity, vectors_identity};
+use crate::batch::input::BatchInput;
+use crate::batch::models::{BatchModels, Given};
+use crate::batch::output::{BatchOutput, EarlierResults};
+use crate::batch::request::BatchRequests;
+use crate::batch::result::request_id;
+use crate::batch::vectors::BatchVectors;
+use crate::batch::work::BatchWork;
+use crate::chat::answer;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::hook_arguments::HookArguments;
-use crate::metrics_argument::MetricsArgument;
-use crate::model_arguments::ModelArguments;
-use crate::output_file::{is_device, may_write};
-use crate::pooling_argument::PoolingArgument;
-use crate::sampling_arguments::{SamplingArguments, sampling_line};
-use crate::stage_arguments::StageArguments;
-use crate::template_arguments::TemplateArguments;
-use crate::truncation_argument::TruncationArgument;
-use crate::{answer, interrupt, output, report};
+use crate::output::output_file::{is_device, may_write};
+use crate::screen::report;
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::pipeline::{
     Batch, EmbeddingOptions, Hookable, Normalization, Request, SchedulerCounts, SchedulerOptions,
@@ -103,13 +106,8 @@ const AHEAD: usize = 64;
 /// The share of free memory that states are set aside in, unless told otherwise.
 const ASIDE_SHARE: u64 = 8;
 
-impl BatchCommand {
-    /// The model it runs.
-    pub(crate) fn model(&self) -> &ModelArguments {
-        &self.model
-    }
-
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for BatchCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let standard = self.out.as_os_str() == "-";
         if standard && self.json {
             let reason = "--json and OUT as - both write to standard output";
@@ -139,6 +137,12 @@ impl BatchCommand {
         Failure::of_all([ended, metrics.write()])
     }
 
+    fn staged_model(&self) -> Option<&ModelArguments> {
+        Some(&self.model)
+    }
+}
+
+impl BatchCommand {
     /// Answers the lines that have no answer yet.
     fn answer(&self, models: &BatchModels, input: BatchInput) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;

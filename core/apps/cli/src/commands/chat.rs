@@ -1,37 +1,23 @@
 //! `chat MODEL`: a conversation on the terminal.
 
-use crate::answer;
-use crate::conversation::Conversation;
+use crate::arguments::display::DisplayArguments;
+use crate::arguments::hooks::HookArguments;
+use crate::arguments::metrics::MetricsArgument;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::observe::ObserveArguments;
+use crate::arguments::sampling::SamplingArguments;
+use crate::arguments::stages::StageArguments;
+use crate::arguments::state::StateArgument;
+use crate::arguments::template::{TemplateArguments, advice};
+use crate::chat::answer;
+use crate::chat::conversation::{Conversation, ConversationArguments};
+use crate::chat::lines::{Line, Lines};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::hook_arguments::HookArguments;
-use crate::lines::{Line, Lines};
-use crate::metrics_argument::MetricsArgument;
-use crate::model_arguments::ModelArguments;
-use crate::observe_arguments::ObserveArguments;
-use crate::printer::DisplayArguments;
-use crate::sampling_arguments::SamplingArguments;
-use crate::stage_arguments::StageArguments;
-use crate::state_argument::StateArgument;
-use crate::template_arguments::{TemplateArguments, advice};
-use crate::{interrupt, report};
+use crate::interrupt;
+use crate::screen::report;
 use clap::Args;
 use std::io::IsTerminal;
-
-/// Commands of a conversation: name, what follows it, what it does.
-pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
-    ("/help", "", "this list"),
-    ("/regen", "", "answer the last message again"),
-    ("/reset", "", "forget the conversation, keep the system message"),
-    ("/system", "[TEXT]", "show or set the system message; - removes it"),
-    ("/set", "[NAME VALUE]", "show or change an option of sampling, e.g. /set temp 0.5"),
-    ("/show", "", "the model, the context and the options"),
-    ("/save", "FILE", "write the conversation as JSON"),
-    ("/save!", "FILE", "the same, over a file that exists"),
-    ("/load", "FILE", "go on with a conversation that /save wrote"),
-    ("/exit", "", "leave (also Ctrl-D)"),
-    ("/quit", "", "leave"),
-    ("/bye", "", "leave"),
-];
 
 /// Talk with a model that has a chat template
 ///
@@ -69,13 +55,8 @@ pub(crate) struct ChatCommand {
     pub(crate) sampling: SamplingArguments,
 }
 
-impl ChatCommand {
-    /// The model it runs.
-    pub(crate) fn model(&self) -> &ModelArguments {
-        &self.model
-    }
-
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for ChatCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let model = self.model.locate()?;
         self.observe.check(&model)?;
         self.metrics.check()?;
@@ -91,7 +72,7 @@ impl ChatCommand {
             )
             .with_help(&format!("{}; or continue text with `menagerie run --raw`", advice())));
         }
-        let mut conversation = Conversation::begin(&pipeline, &self)?;
+        let mut conversation = Conversation::begin(&pipeline, self.conversation())?;
         let mut lines = Lines::of_process(!self.display.no_history)?;
         if std::io::stdin().is_terminal() {
             let (name, context) = (pipeline.name(), pipeline.context());
@@ -101,6 +82,23 @@ impl ChatCommand {
         let ended = talk(&mut conversation, &mut lines);
         let seen = observing.finish(&pipeline, [conversation.tokens(), &[]]);
         Failure::of_all([ended, conversation.keep(), metrics.write(), seen])
+    }
+
+    fn staged_model(&self) -> Option<&ModelArguments> {
+        Some(&self.model)
+    }
+}
+
+impl ChatCommand {
+    fn conversation(&self) -> ConversationArguments<'_> {
+        ConversationArguments {
+            state: &self.state,
+            system: self.system.as_deref(),
+            template: &self.template,
+            sampling: &self.sampling,
+            display: self.display,
+            verbose: self.verbose,
+        }
     }
 }
 

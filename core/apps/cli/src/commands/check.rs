@@ -1,16 +1,19 @@
 //! `check MODEL|ARCHITECTURE|SPEC`: every fault at once, and logits against a reference.
 
-use crate::adapter_listing;
-use crate::against::Against;
-use crate::answer;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::spec_meant;
+use crate::arguments::template::TemplateArguments;
+use crate::chat::answer;
 use crate::commands::spec;
-use crate::comparison::{self, Comparison, LeftOut};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::ModelArguments;
-use crate::name_or_path::NameOrPath;
-use crate::report::{self, Finding};
-use crate::spec_reference::spec_meant;
-use crate::template_arguments::TemplateArguments;
+use crate::listing::adapter_listing;
+use crate::reference::against::Against;
+use crate::reference::comparison;
+use crate::reference::comparison::{Comparison, LeftOut};
+use crate::screen::report;
+use crate::screen::report::Finding;
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::pipeline::{ResolvedFile, TextPipeline};
@@ -67,8 +70,8 @@ fn tolerance(text: &str) -> Result<f32, String> {
     if value.is_finite() && value >= 0.0 { Ok(value) } else { Err("expected a number from 0".to_owned()) }
 }
 
-impl CheckCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for CheckCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let name = self.model.model.clone();
         if adapter_listing::printed(name.path(), self.json)? {
             return Ok(());
@@ -87,6 +90,12 @@ impl CheckCommand {
         if good { Ok(()) } else { Err(Failure::Reported) }
     }
 
+    fn tries_plugins(&self) -> bool {
+        true
+    }
+}
+
+impl CheckCommand {
     /// A model that cannot be opened has faults like any other.
     fn model_found(&self) -> Result<Found, Failure> {
         let mut found = Found { what: self.model.model.to_string(), ..Found::default() };

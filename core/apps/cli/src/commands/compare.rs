@@ -1,11 +1,14 @@
 //! `compare A B -f TEXT`: two models side by side: what they expect, how they differ, size and speed.
 
+use crate::arguments::model::ModelArguments;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::scored_text;
+use crate::arguments::scored_text::ScoredText;
 use crate::commands::perplexity::{bits_per_byte, divergence_rows, lines};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::ModelArguments;
-use crate::name_or_path::NameOrPath;
-use crate::scored_text::{self, ScoredText};
-use crate::{interrupt, output, progress, report};
+use crate::screen::{progress, report};
+use crate::{interrupt, output};
 use clap::Args;
 use indicatif::ProgressBar;
 use menagerie::pipeline::{
@@ -60,8 +63,8 @@ struct Side {
     generate: Option<Rate>,
 }
 
-impl CompareCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for CompareCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let text = self.text.read()?;
         let (first, second) = self.open()?;
         let chunks = |opened: &Opened| -> Result<TextChunks, Failure> {
@@ -88,7 +91,9 @@ impl CompareCommand {
         }
         if self.json { output::json(&json(&sides)) } else { output::write(&table(&sides)) }
     }
+}
 
+impl CompareCommand {
     /// Both models; what is quantized while loading is the second one.
     fn open(&self) -> Result<(Opened, Opened), Failure> {
         let longest = (self.text.ctx_size as usize).max(self.prompt).max(self.generate);

@@ -1,11 +1,14 @@
 //! `completions SHELL`.
 
-use crate::candidates;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output;
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 use clap_complete::env::Shells;
+
+/// Environment variable with which the scripts ask this program for completions.
+pub(crate) const SHELL_VARIABLE: &str = "COMPLETE";
 
 /// Write a completion script for a shell
 ///
@@ -18,8 +21,8 @@ pub(crate) struct CompletionsCommand {
     shell: Shell,
 }
 
-impl CompletionsCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for CompletionsCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let name =
             self.shell.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         let shells = Shells::builtins();
@@ -27,7 +30,11 @@ impl CompletionsCommand {
             .completer(&name)
             .ok_or_else(|| Failure::Usage(format!("there are no completions for {name}")))?;
         let mut script = Vec::new();
-        shell.write_registration(candidates::VARIABLE, "menagerie", "menagerie", "menagerie", &mut script)?;
+        shell.write_registration(SHELL_VARIABLE, "menagerie", "menagerie", "menagerie", &mut script)?;
         output::data(&String::from_utf8_lossy(&script))
+    }
+
+    fn uses_plugins(&self) -> bool {
+        false
     }
 }

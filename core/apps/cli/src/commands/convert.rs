@@ -1,11 +1,14 @@
 //! `convert DIR OUT`: a folder of Hugging Face's form to a GGUF file.
 
+use crate::arguments::model_source::ModelSource;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::commands::folder_plan;
+use crate::commands::folder_plan::{FolderPlan, Texts};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::folder_plan::{FolderPlan, Texts};
-use crate::model_arguments::SpecArguments;
-use crate::model_meant::ModelMeant;
-use crate::name_or_path::NameOrPath;
-use crate::{folder_plan, output, output_file};
+use crate::output;
+use crate::output::output_file;
 use clap::Args;
 use menagerie::convert::{Plan, Types};
 use menagerie::quantize::Policy;
@@ -48,9 +51,9 @@ pub(crate) struct ConvertCommand {
     specs: SpecArguments,
 }
 
-impl ConvertCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let meant = ModelMeant::of(&self.model, &self.specs)?;
+impl Runnable for ConvertCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+        let meant = ModelSource::of(&self.model, &self.specs)?;
         if !self.json {
             output_file::may_write(&self.out, self.force, &[&meant.path])?;
         }

@@ -1,8 +1,9 @@
 //! `doctor`: what this machine offers and where things lie.
 
+use crate::arguments::specs::SpecArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
 use crate::output;
 use clap::Args;
 use menagerie::gguf::path_text;
@@ -23,8 +24,8 @@ pub(crate) struct DoctorCommand {
     json: bool,
 }
 
-impl DoctorCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for DoctorCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let report = self.report()?;
         if self.json {
             return output::json(&report);
@@ -37,7 +38,9 @@ impl DoctorCommand {
         }
         Ok(())
     }
+}
 
+impl DoctorCommand {
     fn report(&self) -> Result<Value, Failure> {
         let cpu = Cpu::with_isa(None, Isa::from_environment()?)?;
         let registry = self.specs.registry()?;

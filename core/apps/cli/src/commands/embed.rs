@@ -1,12 +1,14 @@
 //! `embed MODEL [TEXT..]`: vectors of texts.
 
+use crate::arguments::metrics::MetricsArgument;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::pooling::PoolingArgument;
+use crate::arguments::truncation::{TruncationArgument, advised, note_cut};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::metrics_argument::MetricsArgument;
-use crate::model_arguments::ModelArguments;
-use crate::output_file::{OutputFile, may_write};
-use crate::pooling_argument::PoolingArgument;
-use crate::truncation_argument::{TruncationArgument, advised, note_cut};
-use crate::{interrupt, output, prompt, report};
+use crate::output::output_file::{OutputFile, may_write};
+use crate::screen::report;
+use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::model::Pooling;
 use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError, Normalization, TextTokens};
@@ -69,8 +71,8 @@ struct Printed {
     embedding: Vec<Vec<f64>>,
 }
 
-impl EmbedCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for EmbedCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         self.metrics.check()?;
         if let Some(out) = &self.out {
             let model = self.model.locate()?;
@@ -102,7 +104,9 @@ impl EmbedCommand {
             }),
         }
     }
+}
 
+impl EmbedCommand {
     fn texts(&self) -> Result<Vec<String>, Failure> {
         let given = match (&self.text[..], &self.file) {
             ([], file) => {

@@ -1,5 +1,6 @@
 //! `guide [TOPIC]`: the pages of documentation, as they were when the program was built.
 
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
@@ -84,8 +85,8 @@ pub(crate) struct GuideCommand {
     json: bool,
 }
 
-impl GuideCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for GuideCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         match self.topic.and_then(|topic| PAGES.iter().find(|page| page.topic == topic)) {
             Some(page) if self.json => {
                 output::json(&json!({ "topic": page.topic, "title": page.title(), "text": page.text }))
@@ -103,6 +104,10 @@ impl GuideCommand {
                 output::table(&["topic", "page", "group"], &rows)
             }
         }
+    }
+
+    fn uses_plugins(&self) -> bool {
+        false
     }
 }
 

@@ -1,9 +1,13 @@
 //! `imatrix MODEL -f TEXT -o FILE`: how large the activations are that meet each column of each weight.
 
+use crate::arguments::model::ModelArguments;
+use crate::arguments::scored_text;
+use crate::arguments::scored_text::ScoredText;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::ModelArguments;
-use crate::scored_text::{self, ScoredText};
-use crate::{interrupt, output, output_file, progress, report};
+use crate::output::output_file;
+use crate::screen::{progress, report};
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::pipeline::{Against, ImportanceCollector, LoadWrapper, PerplexityOptions, TextChunks};
 use menagerie::quantize::Importance;
@@ -29,8 +33,8 @@ pub(crate) struct ImatrixCommand {
     force: bool,
 }
 
-impl ImatrixCommand {
-    pub(crate) fn run(mut self) -> Result<(), Failure> {
+impl Runnable for ImatrixCommand {
+    fn run(mut self, _: &CommandContext) -> Result<(), Failure> {
         let text = self.text.read()?;
         let context = self.text.ctx_size as usize;
         self.model.exactly(context);

@@ -1,11 +1,14 @@
 //! `inspect FILE`: what is in a model's file, whatever it is.
 
+use crate::arguments::model_source::ModelSource;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::inspected::{Inspected, Key, Tensor};
-use crate::model_arguments::SpecArguments;
-use crate::model_meant::ModelMeant;
-use crate::name_or_path::NameOrPath;
-use crate::{output, report};
+use crate::inspect;
+use crate::inspect::contents::{Inspected, Key, Tensor};
+use crate::output;
+use crate::screen::report;
 use clap::Args;
 use menagerie::pipeline::is_recipe;
 use menagerie::registry::Registry;
@@ -36,14 +39,14 @@ pub(crate) struct InspectCommand {
     specs: SpecArguments,
 }
 
-impl InspectCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for InspectCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let path = self.file.path();
         let path = match path.exists() && !is_recipe(path) {
             true => path.to_owned(),
-            false => ModelMeant::of(&self.file, &self.specs)?.path,
+            false => ModelSource::of(&self.file, &self.specs)?.path,
         };
-        let mut inspected = Inspected::open(&path)?;
+        let mut inspected = inspect::open(&path)?;
         if self.template {
             let none = || Failure::about(path.display(), "it has no chat template");
             return output::data_line(inspected.template.as_ref().ok_or_else(none)?);
@@ -64,7 +67,9 @@ impl InspectCommand {
         keys(&inspected.keys)?;
         tensors(&inspected.tensors)
     }
+}
 
+impl InspectCommand {
     /// Says which patterns fit nothing; where none fits anything, there is nothing to show.
     fn fitting(&self, inspected: &Inspected) -> Result<(), Failure> {
         let keys: Vec<&str> = inspected.keys.iter().map(|key| key.name.as_str()).collect();

@@ -1,9 +1,11 @@
 //! `list`: what can be run.
 
+use crate::arguments::specs::SpecArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::fitted_table::FittedTable;
-use crate::model_arguments::SpecArguments;
-use crate::{output, recipe_listing};
+use crate::listing::recipe_listing;
+use crate::output;
+use crate::output::fitted_table::FittedTable;
 use clap::{Args, ValueEnum};
 use menagerie::registry::{Entry, Origin, RecipeEntry, Registry};
 use menagerie::spec::{Heading, nearest};
@@ -150,8 +152,8 @@ fn family(id: &str, headings: &BTreeMap<&str, Heading>) -> String {
     family.to_owned()
 }
 
-impl ListCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for ListCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let registry = self.specs.registry()?;
         let headings: BTreeMap<&str, Heading> =
             registry.entries().iter().map(|entry| (entry.id.as_str(), heading(entry))).collect();
@@ -193,7 +195,9 @@ impl ListCommand {
         }
         recipe_listing::table(&recipes, &registry)
     }
+}
 
+impl ListCommand {
     /// A family that nothing belongs to is a slip, not a filter.
     fn known_family(&self, listed: &[Listed]) -> Result<(), Failure> {
         let Some(family) = &self.family else { return Ok(()) };

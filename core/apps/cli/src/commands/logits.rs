@@ -1,12 +1,14 @@
 //! `logits MODEL`: raw logits into a safetensors file.
 
-use crate::capture_argument::Capturing;
+use crate::arguments::capture::Capturing;
+use crate::arguments::hooks::HookArguments;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::stages::StageArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::hook_arguments::HookArguments;
-use crate::model_arguments::ModelArguments;
-use crate::output_file::{OutputFile, may_write};
-use crate::stage_arguments::StageArguments;
-use crate::{interrupt, output, report};
+use crate::output::output_file::{OutputFile, may_write};
+use crate::screen::report;
+use crate::{interrupt, output};
 use clap::{ArgAction, Args};
 use menagerie::model::LayerHook;
 use menagerie::pipeline::{GenerateError, LogitsOptions, ScalingLog, TextPipeline, logits_by_step};
@@ -50,13 +52,8 @@ pub(crate) struct LogitsCommand {
     decode_from: Option<usize>,
 }
 
-impl LogitsCommand {
-    /// The model it runs.
-    pub(crate) fn model(&self) -> &ModelArguments {
-        &self.model
-    }
-
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for LogitsCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let model = self.model.locate()?;
         may_write(&self.out, self.force, &[&model])?;
         let capture = Capturing::ask(&self.capture, self.force, &model)?;
@@ -94,6 +91,12 @@ impl LogitsCommand {
         output::line(&said)
     }
 
+    fn staged_model(&self) -> Option<&ModelArguments> {
+        Some(&self.model)
+    }
+}
+
+impl LogitsCommand {
     /// A safetensors file, row by row as they are computed: length of the header, header, tokens, logits.
     fn write(
         &self,

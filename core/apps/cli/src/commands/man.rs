@@ -1,7 +1,6 @@
 //! `man [COMMAND]`: the manual as a page for man(1).
 
-use crate::arguments;
-use crate::config_file::ConfigFile;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output;
 use clap::builder::Resettable;
@@ -17,9 +16,9 @@ pub(crate) struct ManCommand {
     command: Vec<String>,
 }
 
-impl ManCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let mut root = arguments::command(&ConfigFile::default())?;
+impl Runnable for ManCommand {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let mut root = (context.definition)()?;
         root.build();
         let words: Vec<&str> = self.command.iter().flat_map(|words| words.split_whitespace()).collect();
         let wanted = found(&root, &words.join("-"))
@@ -40,6 +39,10 @@ impl ManCommand {
         let mut page = Vec::new();
         Man::new(wanted.disable_help_subcommand(true)).title(title).render(&mut page)?;
         output::data(&with_synopsis(&String::from_utf8_lossy(&page), &synopsis))
+    }
+
+    fn uses_plugins(&self) -> bool {
+        false
     }
 }
 

@@ -1,9 +1,13 @@
 //! `merge MODEL --lora PATH OUT`: a model with adapters in its weights.
 
+use crate::arguments::model::ModelArguments;
+use crate::commands::folder_plan;
+use crate::commands::folder_plan::{OpenedFolder, Texts};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::folder_plan::{self, OpenedFolder, Texts};
-use crate::model_arguments::ModelArguments;
-use crate::{interrupt, output, output_file, progress};
+use crate::output::output_file;
+use crate::screen::progress;
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::assembly::HfModel;
 use menagerie::convert::Types;
@@ -35,8 +39,8 @@ pub(crate) struct MergeCommand {
     json: bool,
 }
 
-impl MergeCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for MergeCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         if let Some(kind) = self.model.quant_name() {
             return Err(Failure::Usage(format!("--quant {kind}: what is merged keeps its types"))
                 .with_help("merge first, then `quantize` what was written"));
@@ -60,7 +64,9 @@ impl MergeCommand {
         }
         self.say(&merge, &set)
     }
+}
 
+impl MergeCommand {
     fn may_write_file(&self, input: &Path) -> Result<(), Failure> {
         let parts = GgufFile::part_paths(input);
         let parts: Vec<&Path> = parts.iter().map(PathBuf::as_path).collect();

@@ -1,36 +1,146 @@
-//! The commands, a file each.
+//! The commands, a file each. A new command is a file here, its `mod` line, and its line in [`Command`].
 
-pub(crate) mod batch;
-pub(crate) mod bench;
-mod bench_sequences;
-pub(crate) mod chat;
-pub(crate) mod check;
-pub(crate) mod compare;
-pub(crate) mod completions;
-pub(crate) mod control_vector;
-pub(crate) mod convert;
-pub(crate) mod doctor;
-pub(crate) mod embed;
-pub(crate) mod guide;
-pub(crate) mod imatrix;
-pub(crate) mod inspect;
-pub(crate) mod kernel_rates;
-pub(crate) mod list;
-pub(crate) mod logits;
-pub(crate) mod man;
-pub(crate) mod merge;
+mod batch;
+mod bench;
+mod chat;
+mod check;
+mod compare;
+mod completions;
+mod control_vector;
+mod convert;
+mod doctor;
+mod embed;
+mod folder_plan;
+mod guide;
+mod imatrix;
+mod inspect;
+mod list;
+mod logits;
+mod man;
+mod merge;
 #[cfg(feature = "hub")]
-pub(crate) mod models;
-pub(crate) mod perplexity;
-pub(crate) mod plugin;
+mod models;
+mod perplexity;
+mod plugin;
 #[cfg(feature = "hub")]
-pub(crate) mod pull;
-pub(crate) mod quantize;
-pub(crate) mod render;
-pub(crate) mod rerank;
-pub(crate) mod run;
-pub(crate) mod show;
-pub(crate) mod spec;
-pub(crate) mod synth;
-pub(crate) mod tokenize;
-pub(crate) mod train_gate;
+mod pull;
+mod quantize;
+mod render;
+mod rerank;
+mod run;
+mod show;
+mod spec;
+mod synth;
+mod tokenize;
+mod train_gate;
+mod version;
+
+pub(crate) use completions::SHELL_VARIABLE;
+pub(crate) use synth::shape_names;
+
+use crate::arguments::model::ModelArguments;
+use crate::arguments::plugins::PluginArguments;
+use crate::failure::Failure;
+use clap::Subcommand;
+
+/// The input of a command besides its own arguments.
+pub(crate) struct CommandContext {
+    /// The plugins to load.
+    pub(crate) plugins: PluginArguments,
+    /// Builds the definition of the whole command line.
+    pub(crate) definition: fn() -> Result<clap::Command, Failure>,
+}
+
+/// A command with parsed arguments.
+pub(crate) trait Runnable: Sized {
+    /// Executes the command.
+    fn run(self, context: &CommandContext) -> Result<(), Failure>;
+
+    /// The model that the command opens; `None` for a command that cannot run a model in stages.
+    fn staged_model(&self) -> Option<&ModelArguments> {
+        None
+    }
+
+    /// Whether the command runs plugins on trial and reports their errors itself.
+    fn tries_plugins(&self) -> bool {
+        false
+    }
+
+    /// Whether plugins are loaded before the command runs.
+    fn uses_plugins(&self) -> bool {
+        true
+    }
+}
+
+/// The enum of commands, each variant with its parsed arguments, and its [`Runnable`].
+macro_rules! commands {
+    ($($(#[$feature:meta])? $name:ident($command:ty),)*) => {
+        /// A command as it was typed, in the order of the help.
+        #[derive(Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$feature])? $name($command),)*
+        }
+
+        impl Runnable for Command {
+            fn run(self, context: &CommandContext) -> Result<(), Failure> {
+                match self {
+                    $($(#[$feature])? Self::$name(command) => command.run(context),)*
+                }
+            }
+
+            fn staged_model(&self) -> Option<&ModelArguments> {
+                match self {
+                    $($(#[$feature])? Self::$name(command) => command.staged_model(),)*
+                }
+            }
+
+            fn tries_plugins(&self) -> bool {
+                match self {
+                    $($(#[$feature])? Self::$name(command) => command.tries_plugins(),)*
+                }
+            }
+
+            fn uses_plugins(&self) -> bool {
+                match self {
+                    $($(#[$feature])? Self::$name(command) => command.uses_plugins(),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    List(list::ListCommand),
+    Show(show::ShowCommand),
+    Inspect(inspect::InspectCommand),
+    Check(check::CheckCommand),
+    Spec(spec::SpecCommand),
+    Run(run::RunCommand),
+    Chat(chat::ChatCommand),
+    Batch(batch::BatchCommand),
+    Tokenize(tokenize::TokenizeCommand),
+    Render(render::RenderCommand),
+    Logits(logits::LogitsCommand),
+    Merge(merge::MergeCommand),
+    Embed(embed::EmbedCommand),
+    Rerank(rerank::RerankCommand),
+    Bench(bench::BenchCommand),
+    Perplexity(perplexity::PerplexityCommand),
+    Compare(compare::CompareCommand),
+    Quantize(quantize::QuantizeCommand),
+    Imatrix(imatrix::ImatrixCommand),
+    TrainGate(train_gate::TrainGateCommand),
+    ControlVector(control_vector::ControlVectorCommand),
+    Convert(convert::ConvertCommand),
+    Synth(synth::SynthCommand),
+    Plugin(plugin::PluginCommand),
+    #[cfg(feature = "hub")]
+    Pull(pull::PullCommand),
+    #[cfg(feature = "hub")]
+    Models(models::ModelsCommand),
+    Doctor(doctor::DoctorCommand),
+    Guide(guide::GuideCommand),
+    Completions(completions::CompletionsCommand),
+    Man(man::ManCommand),
+    Version(version::VersionCommand),
+}

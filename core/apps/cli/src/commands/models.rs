@@ -1,9 +1,11 @@
 //! `models`: what is on this machine.
 
+use crate::arguments::model_names::ModelNames;
+use crate::arguments::specs::SpecArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::model_names::ModelNames;
-use crate::{interrupt, output, progress, report};
+use crate::screen::{progress, report};
+use crate::{interrupt, output};
 use clap::{Args, Subcommand};
 use menagerie::gguf::path_text;
 use menagerie::hub::{
@@ -61,8 +63,8 @@ enum Action {
 
 const NONE: &str = "no models are installed; `menagerie pull smollm2` fetches a small one";
 
-impl ModelsCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for ModelsCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let json = self.json;
         if let Some(Action::Available { specs }) = &self.action {
             return available(&ModelNames::read(specs)?, json);

@@ -1,11 +1,14 @@
 //! `perplexity MODEL -f TEXT`: how well a model expects a text, and how far that is from a base.
 
+use crate::arguments::metrics::MetricsArgument;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::scored_text;
+use crate::arguments::scored_text::ScoredText;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::metrics_argument::MetricsArgument;
-use crate::model_arguments::ModelArguments;
-use crate::output_file::OutputFile;
-use crate::scored_text::{self, ScoredText};
-use crate::{interrupt, output, progress};
+use crate::output::output_file::OutputFile;
+use crate::screen::progress;
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::pipeline::{
     Against, BaseReader, Divergence, Estimate, PerplexityOptions, PerplexityResult, TextChunks,
@@ -42,8 +45,8 @@ pub(crate) struct PerplexityCommand {
     metrics: MetricsArgument,
 }
 
-impl PerplexityCommand {
-    pub(crate) fn run(mut self) -> Result<(), Failure> {
+impl Runnable for PerplexityCommand {
+    fn run(mut self, _: &CommandContext) -> Result<(), Failure> {
         let mut base = self.base.as_deref().map(BaseReader::open).transpose()?;
         let text = match (&base, &self.text.file) {
             (None, None) => {
@@ -101,7 +104,9 @@ impl PerplexityCommand {
             false => print(&made, bits),
         }
     }
+}
 
+impl PerplexityCommand {
     fn report(&self, made: &PerplexityResult, bits: Option<f64>) -> Value {
         json!({
             "model": self.model.model, "arithmetic": self.model.arithmetic_name(), "quantized": self.model.quant_name(),

@@ -1,10 +1,12 @@
 //! `pull NAME`.
 
+use crate::arguments::model_names::ModelNames;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::model_names::ModelNames;
-use crate::name_or_path::NameOrPath;
-use crate::{interrupt, output, progress};
+use crate::screen::progress;
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::gguf::path_text;
 
@@ -26,8 +28,8 @@ pub(crate) struct PullCommand {
     json: bool,
 }
 
-impl PullCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for PullCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let names = ModelNames::read(&self.specs)?;
         let reference = names.reference(&self.name)?;
         let hub = names.hub();

@@ -1,11 +1,15 @@
 //! `quantize IN OUT TYPE`: a model file with its weights in other types.
 
+use crate::arguments::model_source::ModelSource;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::commands::folder_plan;
+use crate::commands::folder_plan::{FolderPlan, Texts};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::folder_plan::{FolderPlan, Texts};
-use crate::model_arguments::SpecArguments;
-use crate::model_meant::ModelMeant;
-use crate::name_or_path::NameOrPath;
-use crate::{folder_plan, interrupt, output, output_file, progress, report};
+use crate::output::output_file;
+use crate::screen::{progress, report};
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::convert::Types;
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, path_text};
@@ -80,9 +84,9 @@ fn role_type(text: &str) -> Result<(String, GgmlType), String> {
     Ok((role.to_owned(), tensor_type(kind)?))
 }
 
-impl QuantizeCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let meant = ModelMeant::of(&self.input, &self.specs)?;
+impl Runnable for QuantizeCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+        let meant = ModelSource::of(&self.input, &self.specs)?;
         let input = meant.path.clone();
         if !self.dry_run {
             let parts = GgufFile::part_paths(&input);
@@ -107,9 +111,11 @@ impl QuantizeCommand {
         }
         self.say(job.planned())
     }
+}
 
+impl QuantizeCommand {
     /// A folder, which becomes a file on the way.
-    fn folder(&self, meant: &ModelMeant) -> Result<(), Failure> {
+    fn folder(&self, meant: &ModelSource) -> Result<(), Failure> {
         let (name, importance) = self.importance()?;
         let folder = FolderPlan {
             meant,

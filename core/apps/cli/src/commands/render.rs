@@ -1,11 +1,13 @@
 //! `render MODEL MESSAGES.json`: the prompt as the template gives it.
 
+use crate::arguments::model_source::ModelSource;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::arguments::template::{TemplateArguments, advice, note_without_effect, read_list};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::model_meant::ModelMeant;
-use crate::name_or_path::NameOrPath;
-use crate::template_arguments::{TemplateArguments, advice, note_without_effect, read_list};
-use crate::{output, report};
+use crate::output;
+use crate::screen::report;
 use clap::Args;
 use menagerie::assembly::open_model;
 use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOptions};
@@ -32,8 +34,8 @@ pub(crate) struct RenderCommand {
     specs: SpecArguments,
 }
 
-impl RenderCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for RenderCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let given = self.template.given(&self.specs.registry()?)?;
         let (template, messages) = match (given, self.files.as_slice()) {
             (Some(given), [messages]) => {
@@ -66,10 +68,12 @@ impl RenderCommand {
             }),
         }
     }
+}
 
+impl RenderCommand {
     /// The template given by hand, the file's, or that of the spec of its architecture.
     fn of_model(&self, model: &NameOrPath, given: Option<GivenTemplate>) -> Result<ChatTemplate, Failure> {
-        let meant = ModelMeant::of(model, &self.specs)?;
+        let meant = ModelSource::of(model, &self.specs)?;
         let file = open_model(&meant.path, true)?;
         let registry = self.specs.registry()?;
         let given = LoadOptions::default().with_chat_template(given);

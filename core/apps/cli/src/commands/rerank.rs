@@ -1,9 +1,10 @@
 //! `rerank MODEL QUERY DOCUMENT..`: how well documents answer a query.
 
+use crate::arguments::metrics::MetricsArgument;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::truncation::{TruncationArgument, advised, note_cut};
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::metrics_argument::MetricsArgument;
-use crate::model_arguments::ModelArguments;
-use crate::truncation_argument::{TruncationArgument, advised, note_cut};
 use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::pipeline::DocumentScores;
@@ -60,8 +61,8 @@ fn short_list<S: Serializer>(scores: &Option<Vec<f32>>, serializer: S) -> Result
     serializer.collect_seq(scores.iter().flatten().map(|score| output::shortest(*score)))
 }
 
-impl RerankCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for RerankCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         self.metrics.check()?;
         let documents = self.documents()?;
         let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
@@ -92,7 +93,9 @@ impl RerankCommand {
         };
         output::table(&["score", "number", "document"], &scored.iter().map(row).collect::<Vec<_>>())
     }
+}
 
+impl RerankCommand {
     fn refuse_empty(&self, documents: &[&str]) -> Result<(), Failure> {
         let empty = documents.iter().position(|document| document.is_empty());
         let which = match empty {

@@ -1,19 +1,22 @@
 //! `run MODEL [PROMPT]`: one prompt, one answer, streamed.
 
-use crate::answer;
+use crate::arguments::display::DisplayArguments;
+use crate::arguments::hooks::HookArguments;
+use crate::arguments::metrics::MetricsArgument;
+use crate::arguments::model::ModelArguments;
+use crate::arguments::observe::{ObserveArguments, Observing};
+use crate::arguments::sampling::{SamplingArguments, sampling_line};
+use crate::arguments::stages::StageArguments;
+use crate::arguments::state::{StateArgument, keep, take_up};
+use crate::arguments::template::TemplateArguments;
+use crate::chat::answer;
+use crate::chat::printer::{Printer, Shown, Streams};
 use crate::commands::chat::ChatCommand;
-use crate::echo::EchoOff;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::hook_arguments::HookArguments;
-use crate::metrics_argument::MetricsArgument;
-use crate::model_arguments::ModelArguments;
-use crate::observe_arguments::{ObserveArguments, Observing};
-use crate::printer::{DisplayArguments, Printer, Shown, Streams};
-use crate::sampling_arguments::{SamplingArguments, sampling_line};
-use crate::stage_arguments::StageArguments;
-use crate::state_argument::{StateArgument, keep, take_up};
-use crate::template_arguments::TemplateArguments;
-use crate::{interrupt, output, prompt, report};
+use crate::screen::echo::EchoOff;
+use crate::screen::report;
+use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::pipeline::{
     Event, Outcome, Request, Session, StateFile, StateFileError, StopReason, TextPipeline,
@@ -68,15 +71,10 @@ pub(crate) struct RunCommand {
     sampling: SamplingArguments,
 }
 
-impl RunCommand {
-    /// The model it runs.
-    pub(crate) fn model(&self) -> &ModelArguments {
-        &self.model
-    }
-
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for RunCommand {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let Some(prompt) = prompt::of_process(self.prompt.as_deref(), self.file.as_deref())? else {
-            return self.talk();
+            return self.talk(context);
         };
         if prompt.is_empty() {
             return Err(Failure::Usage("the prompt is empty".to_owned())
@@ -94,6 +92,12 @@ impl RunCommand {
         Failure::of_all([answered, metrics.write()])
     }
 
+    fn staged_model(&self) -> Option<&ModelArguments> {
+        Some(&self.model)
+    }
+}
+
+impl RunCommand {
     fn answer(&self, pipeline: &TextPipeline, prompt: &str, observing: Observing) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let _orderly = interrupt::orderly()?;
@@ -206,7 +210,7 @@ impl RunCommand {
     }
 
     /// On a terminal without a prompt.
-    fn talk(self) -> Result<(), Failure> {
+    fn talk(self, context: &CommandContext) -> Result<(), Failure> {
         if self.raw || self.json {
             let option = if self.raw { "--raw" } else { "--json" };
             return Err(Failure::Usage(format!(
@@ -227,7 +231,7 @@ impl RunCommand {
             display: self.display,
             sampling: self.sampling,
         }
-        .run()
+        .run(context)
     }
 }
 

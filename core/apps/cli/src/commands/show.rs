@@ -1,17 +1,16 @@
 //! `show ARCH|MODEL`: what a spec says, or what it makes of a file.
 
-use crate::adapter_listing;
-use crate::candidates::architecture_names;
+use crate::arguments::key_setting::key_setting;
+use crate::arguments::model_source::{ModelSource, recipe_meant};
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::spec_meant;
+use crate::arguments::specs::SpecArguments;
+use crate::arguments::specs::architecture_names;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::key_setting::key_setting;
-use crate::model_arguments::SpecArguments;
-use crate::model_meant::{ModelMeant, recipe_meant};
-use crate::model_summary;
-use crate::name_or_path::NameOrPath;
-use crate::output::{self, bytes as readable_bytes};
-use crate::plugin_parts;
-use crate::recipe_listing;
-use crate::spec_reference::spec_meant;
+use crate::listing::{adapter_listing, model_summary, plugin_parts, recipe_listing};
+use crate::output;
+use crate::output::bytes as readable_bytes;
 use clap::Args;
 use menagerie::assembly::{Assembly, open_model};
 use menagerie::model::Compute;
@@ -21,7 +20,6 @@ use menagerie::pipeline::{
 use menagerie::registry::{Entry, RecipeEntry, Registry};
 use menagerie::spec::{KeyValue, Provenance, layer_ranges};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// Show an architecture, or what it makes of a model's file
 ///
@@ -60,8 +58,8 @@ pub(crate) struct ShowCommand {
     specs: SpecArguments,
 }
 
-impl ShowCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for ShowCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         if adapter_listing::printed(self.what.path(), self.json)? {
             return Ok(());
         }
@@ -73,10 +71,12 @@ impl ShowCommand {
             return recipe_listing::print(entry, self.json);
         }
         let registry = self.specs.registry()?;
-        let meant = ModelMeant::of(&self.what, &self.specs).map_err(|failure| self.unknown(failure))?;
+        let meant = ModelSource::of(&self.what, &self.specs).map_err(|failure| self.unknown(failure))?;
         self.model(&meant, recipe.as_ref(), &registry)
     }
+}
 
+impl ShowCommand {
     /// A word that is neither a file nor a model may be an architecture misspelt.
     fn unknown(&self, failure: Failure) -> Failure {
         let Some(what) = self.what.name().filter(|what| !what.contains(['/', '.'])) else { return failure };
@@ -93,7 +93,7 @@ impl ShowCommand {
 
     fn model(
         &self,
-        meant: &ModelMeant,
+        meant: &ModelSource,
         recipe: Option<&RecipeEntry>,
         registry: &Registry,
     ) -> Result<(), Failure> {
@@ -187,7 +187,10 @@ fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), 
     let row = |(kind, (count, bytes)): (&String, &(usize, u64))| {
         vec![kind.clone(), count.to_string(), readable_bytes(*bytes)]
     };
-    output::table(&["type", "tensors", "bytes"], &types(assembly).iter().map(row).collect::<Vec<_>>())?;
+    output::table(
+        &["type", "tensors", "bytes"],
+        &model_summary::types(assembly).iter().map(row).collect::<Vec<_>>(),
+    )?;
     output::line("\nmemory by context (weights mapped, plus keys and values)")?;
     output::table(&["context", "f32", "f16", "q8_0"], &model_summary::memory_rows(resolved, assembly))
 }
@@ -227,17 +230,6 @@ fn values(entries: &[&Provenance]) -> Result<(), Failure> {
         vec![entry.path.clone(), entry.value.clone(), layers, entry.origin.to_string()]
     };
     output::table(&["value", "is", "in", "origin"], &entries.iter().map(row).collect::<Vec<_>>())
-}
-
-/// Tensors and bytes by type.
-pub(crate) fn types(assembly: &Assembly) -> BTreeMap<String, (usize, u64)> {
-    let mut types = BTreeMap::new();
-    for claim in &assembly.claims {
-        let (count, bytes) = types.entry(claim.tensor.kind.clone()).or_insert((0, 0));
-        *count += 1;
-        *bytes += claim.tensor.bytes;
-    }
-    types
 }
 
 fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary::Lines) -> Value {

@@ -1,10 +1,13 @@
 //! `synth SPEC OUT`: a model of a real shape with random weights.
 
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::specs::SpecArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::name_or_path::NameOrPath;
-use crate::spec_reference::spec_needed;
-use crate::{interrupt, output, output_file, progress};
+use crate::output::output_file;
+use crate::screen::progress;
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::spec::KeyValue;
 use menagerie::synth::{Quantization, SynthError, Synthesis};
@@ -52,8 +55,8 @@ struct Shape {
     tied: bool,
 }
 
-impl SynthCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for SynthCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         if self.shape.iter().any(|shape| shape == "list") {
             return if self.json {
                 output::json(&json!({ "shapes": shapes()? }))
@@ -91,7 +94,9 @@ impl SynthCommand {
         let bytes = std::fs::metadata(out).map_err(|error| Failure::about(out.display(), error))?.len();
         output::line(&format!("{}: {}", out.display(), output::bytes(bytes)))
     }
+}
 
+impl SynthCommand {
     fn shape(&self) -> Result<Shape, Failure> {
         let mut shape = Shape { keys: BTreeMap::new(), tied: false };
         for part in &self.shape {

@@ -1,10 +1,12 @@
 //! `tokenize MODEL [TEXT]`.
 
+use crate::arguments::model_source::ModelSource;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::model_meant::ModelMeant;
-use crate::name_or_path::NameOrPath;
-use crate::{output, prompt, report};
+use crate::screen::report;
+use crate::{output, prompt};
 use clap::Args;
 use menagerie::assembly::HfModel;
 use menagerie::loaders::{GgufLoader, HfTexts, LoadError, Special, Tokenizer, TokenizerOptions};
@@ -74,8 +76,8 @@ impl Listed {
     }
 }
 
-impl TokenizeCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for TokenizeCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let text = self.read()?;
         let tokenizer = self.tokenizer()?;
         let special = if self.parse_special { Special::Parse } else { Special::Plain };
@@ -93,10 +95,12 @@ impl TokenizeCommand {
         output::table(&["id", "piece", "kind"], &tokens.iter().map(row).collect::<Vec<_>>())?;
         output::line(&output::counted(tokens.len(), "token"))
     }
+}
 
+impl TokenizeCommand {
     /// A spec may say how to split where the file does not; an unknown architecture has none.
     fn tokenizer(&self) -> Result<Tokenizer, Failure> {
-        let path = ModelMeant::of(&self.model, &self.specs)?.path;
+        let path = ModelSource::of(&self.model, &self.specs)?.path;
         let registry = self.specs.registry()?;
         // Of a folder the tokenizer's own files say everything, whatever else is in it.
         let loaded: Box<LoadTokenizer>;

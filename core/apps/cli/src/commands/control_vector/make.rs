@@ -1,8 +1,10 @@
 //! `control-vector make MODEL --positive FILE --negative FILE -o FILE`.
 
+use crate::arguments::model::ModelArguments;
 use crate::failure::Failure;
-use crate::model_arguments::ModelArguments;
-use crate::{interrupt, output, output_file, progress, prompt};
+use crate::output::output_file;
+use crate::screen::progress;
+use crate::{interrupt, output, prompt};
 use clap::{Args, ValueEnum};
 use menagerie::pipeline::{
     ChatMessage, DirectionMethod, PromptPair, RenderOptions, TextPipeline, make_control_vector,

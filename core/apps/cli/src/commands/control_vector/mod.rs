@@ -3,6 +3,7 @@
 mod make;
 mod show;
 
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
@@ -22,8 +23,8 @@ enum Verb {
     Show(show::ShowVectorCommand),
 }
 
-impl ControlVectorCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for ControlVectorCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         match self.verb {
             Verb::Make(command) => command.run(),
             Verb::Show(command) => command.run(),

@@ -1,9 +1,9 @@
 //! `plugin inspect FILE`: what a file says of itself.
 
 use super::list::locked;
+use crate::arguments::plugins::lock;
 use crate::failure::Failure;
 use crate::output;
-use crate::plugin_arguments::lock;
 use clap::Args;
 use menagerie::gguf::path_text;
 use menagerie::plugin_host::{Panics, inspect, sha256_of};

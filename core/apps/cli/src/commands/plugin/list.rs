@@ -1,8 +1,8 @@
 //! `plugin list`: what is loaded, and what is refused.
 
+use crate::arguments::plugins::{PluginArguments, lock};
 use crate::failure::Failure;
 use crate::output;
-use crate::plugin_arguments::{PluginArguments, lock};
 use clap::Args;
 use menagerie::gguf::path_text;
 use menagerie::plugin_host::{Location, Lock, Plugin, PluginError, plugins};

@@ -10,8 +10,8 @@ mod remove;
 mod trial;
 mod trust;
 
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
-use crate::plugin_arguments::PluginArguments;
 use clap::{Args, Subcommand};
 
 /// List, inspect, check, begin, trust and remove plugins
@@ -35,21 +35,24 @@ enum Verb {
     Remove(remove::RemoveCommand),
 }
 
-impl PluginCommand {
-    /// Whether it tries plugins out.
-    pub(crate) fn tries_plugins(&self) -> bool {
-        matches!(self.verb, Verb::Check(_))
-    }
-
+impl Runnable for PluginCommand {
     /// Only `list` and `check` load plugins, the latter the one that it names.
-    pub(crate) fn run(self, plugins: &PluginArguments) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
         match self.verb {
-            Verb::List(command) => command.run(plugins),
+            Verb::List(command) => command.run(&context.plugins),
             Verb::Inspect(command) => command.run(),
             Verb::Check(command) => command.run(),
             Verb::New(command) => command.run(),
             Verb::Trust(command) => command.run(),
-            Verb::Remove(command) => command.run(plugins),
+            Verb::Remove(command) => command.run(&context.plugins),
         }
+    }
+
+    fn tries_plugins(&self) -> bool {
+        matches!(self.verb, Verb::Check(_))
+    }
+
+    fn uses_plugins(&self) -> bool {
+        false
     }
 }

@@ -1,9 +1,9 @@
 //! `plugin remove ID`: a plugin's file goes, and its line in the lock.
 
 use super::trust::write;
+use crate::arguments::plugins::{PluginArguments, lock};
 use crate::failure::Failure;
 use crate::output;
-use crate::plugin_arguments::{PluginArguments, lock};
 use clap::Args;
 use menagerie::plugin_host::inspect;
 use serde_json::json;

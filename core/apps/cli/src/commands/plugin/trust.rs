@@ -1,8 +1,8 @@
 //! `plugin trust FILE`: locks a plugin to its bytes.
 
+use crate::arguments::plugins::lock;
 use crate::failure::Failure;
 use crate::output;
-use crate::plugin_arguments::lock;
 use clap::Args;
 use menagerie::gguf::AtomicFile;
 use menagerie::gguf::path_text;

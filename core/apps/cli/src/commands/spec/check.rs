@@ -1,12 +1,13 @@
 //! `spec check SPEC`: every fault of a spec, and a tiny model of it run.
 
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::{SpecMeant, spec_needed};
+use crate::arguments::specs::SpecArguments;
 use crate::commands::synth::parse_value;
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::name_or_path::NameOrPath;
-use crate::report::{self, Finding};
-use crate::spec_reference::{SpecMeant, spec_needed};
-use crate::tiny_run::{TinyRun, tiny_run};
+use crate::reference::tiny_run::{TinyRun, tiny_run};
+use crate::screen::report;
+use crate::screen::report::Finding;
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::plugin_host::plugins;

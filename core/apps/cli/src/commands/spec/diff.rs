@@ -1,10 +1,10 @@
 //! `spec diff A B`: what two specs state otherwise.
 
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::name_or_path::NameOrPath;
 use crate::output;
-use crate::spec_reference::spec_needed;
 use clap::Args;
 use menagerie::spec::Stated;
 use serde::Serialize;

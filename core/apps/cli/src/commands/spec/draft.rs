@@ -1,10 +1,12 @@
 //! `spec new MODEL`: a first spec of a model, from its keys and tensors and the nearest known architecture.
 
+use crate::arguments::model_file::locate;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
-use crate::model_arguments::{SpecArguments, locate};
-use crate::name_or_path::NameOrPath;
-use crate::output_file::OutputFile;
-use crate::{interrupt, output, report};
+use crate::output::output_file::OutputFile;
+use crate::screen::report;
+use crate::{interrupt, output};
 use clap::Args;
 use menagerie::assembly::{GgufModel, HfModel, ModelFile};
 use menagerie::gguf::{GgufFile, OpenOptions};

@@ -1,13 +1,13 @@
 //! `spec explain SPEC`: what an architecture does, in words, and as a diagram.
 
-use crate::block_outline::{Outline, Step, bare};
-use crate::block_svg::svg;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::name_or_path::NameOrPath;
+use crate::listing::block_outline::{Outline, Step, bare};
+use crate::listing::block_svg::svg;
 use crate::output;
-use crate::output_file::OutputFile;
-use crate::spec_reference::spec_needed;
+use crate::output::output_file::OutputFile;
 use clap::Args;
 use menagerie::spec::{ArchSpec, StatedOption};
 use serde_json::json;

@@ -9,6 +9,7 @@ mod show;
 
 pub(crate) use check::check;
 
+use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output;
 use clap::{Args, Subcommand};
@@ -42,13 +43,8 @@ enum Verb {
     },
 }
 
-impl SpecCommand {
-    /// Whether it tries plugins out.
-    pub(crate) fn tries_plugins(&self) -> bool {
-        matches!(self.verb, Verb::Check(_))
-    }
-
-    pub(crate) fn run(self) -> Result<(), Failure> {
+impl Runnable for SpecCommand {
+    fn run(self, _: &CommandContext) -> Result<(), Failure> {
         match self.verb {
             Verb::New(command) => command.run(),
             Verb::Check(command) => command.run(),
@@ -62,5 +58,9 @@ impl SpecCommand {
                 output::line(&serde_json::to_string_pretty(&schema)?)
             }
         }
+    }
+
+    fn tries_plugins(&self) -> bool {
+        matches!(self.verb, Verb::Check(_))
     }
 }

@@ -1,10 +1,10 @@
 //! `spec show SPEC`: the text, alone or with all that it extends.
 
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::specs::SpecArguments;
 use crate::commands::show::print_architecture;
 use crate::failure::Failure;
-use crate::model_arguments::SpecArguments;
-use crate::name_or_path::NameOrPath;
-use crate::spec_reference::spec_needed;
 use clap::Args;
 
 /// Print a spec and what it says of itself

@@ -1,0 +1,89 @@
+//! Arguments of commands that let something act between the layers of a model.
+
+use crate::arguments::layer_range::layer_range;
+use crate::arguments::name_or_path::path_and_number;
+use crate::failure::Failure;
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use menagerie::pipeline::{GivenControlVector, NamedHook, Steering, SteeringOptions, TextPipeline};
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What acts between the layers.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct HookArguments {
+    /// Add a control vector to the stream (repeatable: they add up), times SCALE [default: 1]; `control-vector make` makes one
+    #[arg(long, hide_short_help = true, value_name = "FILE[=SCALE]", value_parser = OsStringValueParser::new().try_map(control_vector), help_heading = "Model")]
+    control_vector: Vec<GivenControlVector>,
+    /// Layers after which control vectors act, both ends meant, counted from 0 [default: all they have]
+    #[arg(long, hide_short_help = true, value_name = "A-B", value_parser = layer_range, requires = "control_vector", help_heading = "Model")]
+    control_vector_layers: Option<RangeInclusive<usize>>,
+    /// Take control vectors that say they were made for a model of this name
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "NAME",
+        requires = "control_vector",
+        help_heading = "Model"
+    )]
+    control_vector_hint: Option<String>,
+    /// Let a plugin's hook look at what flows between the layers, or put other rows in its place (repeatable, called in this
+    /// order): its own options, layers=A-B and phase=prefill or decode
+    #[arg(long, hide_short_help = true, value_name = "NAME[=KEY=VALUE,..]", help_heading = "Model")]
+    hook: Vec<String>,
+}
+
+impl HookArguments {
+    /// Whether anything is to act.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.control_vector.is_empty() || !self.hook.is_empty()
+    }
+
+    /// Refuses hooks that there are not, and options that they do not take, before anything is opened.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        self.hook.iter().try_for_each(|hook| NamedHook::parse(hook).map(drop)).map_err(Failure::Usage)
+    }
+
+    /// Lets what is asked for act in everything that the pipeline begins from now on.
+    pub(crate) fn install(&self, pipeline: &mut TextPipeline) -> Result<(), Failure> {
+        if !self.control_vector.is_empty() {
+            let options = SteeringOptions::default()
+                .with_layers(self.control_vector_layers.clone())
+                .with_hint(self.control_vector_hint.clone());
+            let steering = Steering::open(pipeline, &self.control_vector, &options)?;
+            pipeline.add_hook(Arc::new(steering));
+        }
+        for hook in &self.hook {
+            NamedHook::parse(hook).and_then(|hook| hook.install(pipeline)).map_err(Failure::Usage)?;
+        }
+        Ok(())
+    }
+}
+
+/// A file and its scale; a path that has `=` in its name is one where there is such a file.
+fn control_vector(typed: OsString) -> Result<GivenControlVector, String> {
+    let Some((path, scale)) = path_and_number(&typed) else {
+        return Ok(GivenControlVector { path: typed.into(), scale: 1.0 });
+    };
+    let value: f32 = scale.parse().map_err(|_| format!("scale `{scale}` is not a number"))?;
+    if !value.is_finite() {
+        return Err(format!("scale `{scale}` is not finite"));
+    }
+    Ok(GivenControlVector { path, scale: value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_follows_the_last_equals_sign() {
+        let control_vector = |text: &str| control_vector(text.into());
+        let found = control_vector("some/happy.gguf=-0.5").unwrap();
+        assert_eq!((found.path.to_str().unwrap(), found.scale), ("some/happy.gguf", -0.5));
+        assert_eq!(control_vector("happy.gguf").unwrap().scale, 1.0);
+        assert!(control_vector("happy.gguf=much").unwrap_err().contains("`much`"));
+        assert!(control_vector("happy.gguf=nan").is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! Groups of arguments that several commands share, and what each of them opens, finds or begins.
+//!
+//! `specs` and `model` come first: from the text of an argument to a registry, a file and an open model.
+
+mod adapters;
+pub(crate) mod capture;
+pub(crate) mod display;
+pub(crate) mod hooks;
+pub(crate) mod key_setting;
+mod layer_range;
+pub(crate) mod metrics;
+mod metrics_file;
+pub(crate) mod model;
+pub(crate) mod model_file;
+#[cfg(feature = "hub")]
+pub(crate) mod model_names;
+pub(crate) mod model_source;
+pub(crate) mod name_or_path;
+pub(crate) mod observe;
+pub(crate) mod plugins;
+pub(crate) mod pooling;
+mod profile;
+pub(crate) mod sampling;
+pub(crate) mod scored_text;
+pub(crate) mod spec_reference;
+pub(crate) mod specs;
+pub(crate) mod stages;
+pub(crate) mod state;
+pub(crate) mod template;
+pub(crate) mod truncation;

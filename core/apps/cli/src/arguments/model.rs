@@ -1,0 +1,396 @@
+//! Arguments of every command that opens a model, and the opening itself.
+
+use crate::arguments::adapters::lora;
+use crate::arguments::key_setting::key_setting;
+use crate::arguments::model_source::ModelSource;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::arguments::stages::StageArguments;
+use crate::arguments::template::TemplateArguments;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::screen::{progress, report};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
+use menagerie::assembly::open_model;
+use menagerie::gguf::path_text;
+use menagerie::pipeline::{
+    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, GivenGate,
+    GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantization, LoadWrapper,
+    ResolvedFile, StageOptions, StageStart, TextPipeline, refuse_stage, serve_stage,
+};
+use menagerie::quantize::{Importance, Policy, QuantizeError};
+use menagerie::registry::Registry;
+use menagerie::spec::{AdapterKind, KeyValue};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Element type of cached keys and values.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum KvTypeArgument {
+    /// 32-bit float
+    F32,
+    /// 16-bit float
+    F16,
+    /// 8-bit blocks of 32 with a scale
+    #[value(name = "q8_0")]
+    Q8_0,
+}
+
+/// How prompts are multiplied with F16 weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HalfPromptsArgument {
+    F32,
+    Bf16,
+}
+
+/// How a model is opened.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ModelArguments {
+    /// A .gguf file, a folder with config.json, a recipe (.recipe.toml), smollm2, org/repo, org/repo:QUANT, org/repo@revision or
+    /// hf:org/repo/file.gguf
+    pub(crate) model: NameOrPath,
+    #[command(flatten)]
+    pub(crate) specs: SpecArguments,
+    /// Context in tokens; 0 = all the model was trained with [default: that, at most 8192 and what memory allows]
+    #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32), help_heading = "Model")]
+    context: Option<u32>,
+    /// Where to compute: cpu, candle, cuda, cuda:N or metal
+    #[arg(long, hide_short_help = true, value_name = "DEVICE", default_value_t = DeviceName::Cpu, help_heading = "Model")]
+    device: DeviceName,
+    /// Threads [default: the cores this process may use]
+    #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Model")]
+    threads: Option<u32>,
+    /// Element type of the key-value cache [default: f16, f32 for F32 weights and with --exact]
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_enum,
+        ignore_case = true,
+        value_name = "TYPE",
+        help_heading = "Model"
+    )]
+    kv_type: Option<KvTypeArgument>,
+    /// Dequantize weights and compute in f32 instead of 8-bit activations (slow)
+    #[arg(long, hide_short_help = true, help_heading = "Model")]
+    exact: bool,
+    /// How F16 weights are multiplied. bf16 makes prompts nearly twice as fast where the processor has AVX-512 BF16,
+    /// and rounds: a KL divergence of 5e-4 instead of 4e-6 and logits off by up to 0.155, measured on one model
+    #[arg(
+        hide_short_help = true,
+        long,
+        value_enum,
+        ignore_case = true,
+        value_name = "TYPE",
+        default_value = "f32",
+        help_heading = "Model"
+    )]
+    half_prompts: HalfPromptsArgument,
+    /// Read the file into memory instead of mapping it
+    #[arg(long, hide_short_help = true, help_heading = "Model")]
+    no_mmap: bool,
+    /// Tokens of a prompt computed at once
+    #[arg(long, hide_short_help = true, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
+    chunk: u32,
+    /// Quantize the weights while loading, to a file type of llama-quantize (q4_k_m, q8_0 ...)
+    #[arg(long, hide_short_help = true, value_name = "TYPE", help_heading = "Model")]
+    quant: Option<String>,
+    /// Importance matrix for --quant, as `imatrix` writes it
+    #[arg(long, hide_short_help = true, value_name = "FILE", requires = "quant", help_heading = "Model")]
+    imatrix: Option<PathBuf>,
+    /// Let --quant round weights again that were rounded before
+    #[arg(long, hide_short_help = true, requires = "quant", help_heading = "Model")]
+    allow_requantize: bool,
+    /// Load although nothing reads this metadata key (repeatable, no wildcard; printed at every load)
+    #[arg(long, hide_short_help = true, value_name = "KEY", help_heading = "Model")]
+    accept_unread: Vec<String>,
+    /// Set a key of the model over the file's (repeatable), e.g. attention.sliding_window=4096: a number, true, false,
+    /// a text or a JSON list; printed at every load
+    #[arg(long, hide_short_help = true, value_name = "KEY=VALUE", value_parser = key_setting, help_heading = "Model")]
+    set: Vec<(String, KeyValue)>,
+    /// Mix the adapters of an X-LoRA (a folder with xlora_config.json or PEFT's adapter_config.json) for every token and
+    /// layer; every step is computed twice
+    #[arg(long, hide_short_help = true, value_name = "FOLDER", help_heading = "Model")]
+    xlora: Option<PathBuf>,
+    /// An adapter: a PEFT folder or a GGUF adapter (repeatable: they act together); with a weight, 1 as it was trained
+    #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = OsStringValueParser::new().try_map(lora), help_heading = "Model")]
+    lora: Vec<GivenAdapter>,
+    /// How the model is split; given by commands that can.
+    #[arg(skip)]
+    stages: Option<StageOptions>,
+}
+
+impl ModelArguments {
+    /// The options these arguments stand for.
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        LoadOptions::default()
+            .with_mmap(!self.no_mmap)
+            .with_arithmetic(if self.exact { Arithmetic::Exact } else { Arithmetic::Fast })
+            .with_half_prompts(match self.half_prompts {
+                HalfPromptsArgument::F32 => HalfPrompts::Float32,
+                HalfPromptsArgument::Bf16 => HalfPrompts::BFloat16,
+            })
+            .with_kv_type(self.kv_type.map(|kind| match kind {
+                KvTypeArgument::F32 => KvType::F32,
+                KvTypeArgument::F16 => KvType::F16,
+                KvTypeArgument::Q8_0 => KvType::Q8_0,
+            }))
+            .with_context(self.context.map(|context| context as usize))
+            .with_chunk(self.chunk as usize)
+            .with_device(Device::Named(self.device))
+            .with_threads(self.threads.map(|threads| threads as usize))
+            .with_spec_dirs(self.specs.spec_dir.clone())
+            .with_allow_shadow(self.specs.allow_shadow)
+            .with_accept_unread(self.accept_unread.clone())
+            .with_set(self.set.iter().cloned().collect())
+            .with_adapters(self.lora.iter().cloned().chain(self.xlora.as_deref().map(given_xlora)).collect())
+            .with_stages(self.stages.clone())
+    }
+
+    /// The same in stages, where they are asked for.
+    pub(crate) fn staged(&self, stages: &StageArguments) -> Result<Self, Failure> {
+        Ok(Self { stages: stages.options()?, ..self.clone() })
+    }
+
+    /// Serves a stage of the model over standard input and output; why it cannot, the process that has the chain is told.
+    pub(crate) fn serve_stage(&self, start: &StageStart) -> Result<(), Failure> {
+        match self.stage_options() {
+            Ok((path, registry, options)) => Ok(serve_stage(&path, &registry, &options, start)?),
+            Err(Failure::Failed(reason) | Failure::Usage(reason)) => Ok(refuse_stage(start, &reason)?),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// What a stage is opened from.
+    fn stage_options(&self) -> Result<(PathBuf, Registry, LoadOptions), Failure> {
+        let meant = self.meant()?;
+        let registry = self.specs.registry()?;
+        let quantization = self.quantization(None)?;
+        let options = meant.options(self.load_options().with_quantization(quantization), &registry)?;
+        Ok((meant.path, registry, options))
+    }
+
+    /// How weights are quantized while loading; `bar` hears of the work, but of that of other processes.
+    fn quantization(&self, bar: Option<&ProgressBar>) -> Result<Option<LoadQuantization>, Failure> {
+        let Some(name) = &self.quant else { return Ok(None) };
+        let policy = Policy::named(name)?;
+        let importance = self.imatrix.as_deref().map(|path| {
+            let importance = Importance::open(path)?;
+            Ok::<_, QuantizeError>((path_text(path), Arc::new(importance)))
+        });
+        let progress = bar.cloned().map(|bar| {
+            LoadProgress(Arc::new(move |done, all| {
+                bar.set_message(format!("quantizing tensor {done} of {all}"));
+            }))
+        });
+        Ok(Some(LoadQuantization {
+            policy,
+            importance: importance.transpose()?,
+            requantize: self.allow_requantize,
+            progress,
+        }))
+    }
+
+    /// The file type that weights are quantized to while loading.
+    pub(crate) fn quant_name(&self) -> Option<String> {
+        self.quant.as_ref().map(|name| name.to_uppercase())
+    }
+
+    /// The same model as its file has it.
+    pub(crate) fn unquantized(&self) -> Self {
+        Self { quant: None, imatrix: None, allow_requantize: false, ..self.clone() }
+    }
+
+    /// `exact` or `fast`, as a measurement says it.
+    pub(crate) fn arithmetic_name(&self) -> &'static str {
+        if self.exact { "exact" } else { "fast" }
+    }
+
+    /// The arithmetic of F16 prompts, as the option says it.
+    pub(crate) fn half_prompts_name(&self) -> &'static str {
+        match self.half_prompts {
+            HalfPromptsArgument::F32 => "f32",
+            HalfPromptsArgument::Bf16 => "bf16",
+        }
+    }
+
+    /// Makes the context large enough for so many tokens, unless one was asked for.
+    pub(crate) fn at_least(&mut self, tokens: usize) {
+        if self.context.is_none() && tokens > DEFAULT_CONTEXT {
+            self.context = u32::try_from(tokens).ok();
+        }
+    }
+
+    /// Makes the context hold so many tokens, unless another one was asked for.
+    pub(crate) fn exactly(&mut self, tokens: usize) {
+        if self.context.is_none() {
+            self.context = u32::try_from(tokens).ok();
+        }
+    }
+
+    /// The model's file, a recipe's that of its base; fetched if it is not on this machine.
+    pub(crate) fn locate(&self) -> Result<PathBuf, Failure> {
+        Ok(self.meant()?.path)
+    }
+
+    fn meant(&self) -> Result<ModelSource, Failure> {
+        ModelSource::of(&self.model, &self.specs)
+    }
+
+    /// Opens the model and prints what every load must say.
+    pub(crate) fn open(&self) -> Result<TextPipeline, Failure> {
+        self.open_with_template(&TemplateArguments::default())
+    }
+
+    /// [`Self::open`], perhaps with a chat template given by hand.
+    pub(crate) fn open_with_template(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
+        let pipeline = self.open_silently(template)?;
+        Ok(said(pipeline))
+    }
+
+    /// [`Self::open_with_template`] over the weights of a model that is open for vectors.
+    pub(crate) fn open_beside(
+        &self,
+        vectors: &EmbeddingPipeline,
+        template: &TemplateArguments,
+    ) -> Result<TextPipeline, Failure> {
+        let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened().clone());
+        let pipeline = self.open_changed(template, None, &share)?;
+        // What the file says of itself was said when it was opened for vectors.
+        let new = pipeline.notices().iter().filter(|notice| !vectors.notices().contains(notice));
+        new.for_each(|notice| report::note(&notice.to_string()));
+        Ok(pipeline)
+    }
+
+    /// Opens the model with something around its linears, and prints what every load must say.
+    pub(crate) fn open_wrapped(&self, wrapper: LoadWrapper) -> Result<TextPipeline, Failure> {
+        let template = TemplateArguments::default();
+        Ok(said(self.open_with_wrapper(&template, Some(wrapper))?))
+    }
+
+    /// Opens the model for vectors of texts and prints what every load must say.
+    pub(crate) fn open_for_vectors(&self) -> Result<EmbeddingPipeline, Failure> {
+        if !self.lora.is_empty() {
+            return Err(Failure::Usage(
+                "--lora: adapters act on models that make text, not on vectors of texts".to_owned(),
+            ));
+        }
+        let meant = self.meant()?;
+        let path = &meant.path;
+        let _at_once = interrupt::at_once()?;
+        let registry = self.specs.registry()?;
+        let spinner = progress::spinner(&format!("loading {}", path_text(path)));
+        let options = self.load_options().with_quantization(self.quantization(Some(&spinner))?);
+        let mut options = meant.options(options, &registry)?;
+        if !options.adapters.is_empty() {
+            let reason = "adapters act on models that make text, not on vectors of texts";
+            return Err(Failure::about(&self.model, reason)
+                .with_help("the base of the recipe by its own name, or a model with the adapters merged in (`menagerie merge`)"));
+        }
+        if self.context == Some(0) {
+            options.context = Some(trained_context(path, &registry, &options)?);
+        }
+        self.note_threads();
+        let pipeline = EmbeddingPipeline::open_with(path, &registry, &options);
+        spinner.finish_and_clear();
+        let pipeline = pipeline?;
+        for notice in pipeline.notices() {
+            report::note(&notice.to_string());
+        }
+        Ok(pipeline)
+    }
+
+    /// Says that there are more threads than cores.
+    fn note_threads(&self) {
+        if let (Some(threads), Ok(cores)) = (self.threads, std::thread::available_parallelism())
+            && threads as usize > cores.get()
+        {
+            report::note(&format!(
+                "{threads} threads for {cores} cores: more than one for each makes it slower"
+            ));
+        }
+    }
+
+    /// Opens the model; what every load must say is left to the caller. Ctrl-C ends the process meanwhile.
+    pub(crate) fn open_silently(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
+        self.open_with_wrapper(template, None)
+    }
+
+    fn open_with_wrapper(
+        &self,
+        template: &TemplateArguments,
+        wrapper: Option<LoadWrapper>,
+    ) -> Result<TextPipeline, Failure> {
+        self.open_changed(template, wrapper, &|_| ())
+    }
+
+    /// What the recipe makes of the model's feed-forwards, where it is one that does.
+    pub(crate) fn mixture(&self) -> Result<Option<GivenMixture>, Failure> {
+        Ok(self.meant()?.ingredients.and_then(|ingredients| ingredients.mixture))
+    }
+
+    /// Opens the mixture of a recipe with another gate; what every load must say is left out.
+    pub(crate) fn open_with_gate(
+        &self,
+        template: &TemplateArguments,
+        gate: &GivenGate,
+    ) -> Result<TextPipeline, Failure> {
+        self.open_changed(template, None, &|options| {
+            if let Some(mixture) = &mut options.mixture {
+                mixture.gate = gate.clone();
+            }
+        })
+    }
+
+    fn open_changed(
+        &self,
+        template: &TemplateArguments,
+        wrapper: Option<LoadWrapper>,
+        change: &dyn Fn(&mut LoadOptions),
+    ) -> Result<TextPipeline, Failure> {
+        let meant = self.meant()?;
+        let path = &meant.path;
+        let _at_once = interrupt::at_once()?;
+        let registry = self.specs.registry()?;
+        let spinner = progress::spinner(&format!("loading {}", path_text(path)));
+        let options = self
+            .load_options()
+            .with_chat_template(template.given(&registry)?)
+            .with_quantization(self.quantization(Some(&spinner))?)
+            .with_wrapper(wrapper);
+        let mut options = meant.options(options, &registry)?;
+        change(&mut options);
+        if self.context == Some(0) {
+            options.context = Some(trained_context(path, &registry, &options)?);
+        }
+        if options.opened.is_none() {
+            self.note_threads();
+        }
+        let opened = TextPipeline::open_with(path, &registry, &options);
+        spinner.finish_and_clear();
+        Ok(opened?)
+    }
+}
+
+fn given_xlora(folder: &Path) -> GivenAdapter {
+    GivenAdapter { kind: AdapterKind::XLora, path: folder.to_owned(), weight: 1.0 }
+}
+
+/// Prints what every load must say.
+fn said(pipeline: TextPipeline) -> TextPipeline {
+    for notice in pipeline.notices() {
+        report::note(&notice.to_string());
+    }
+    pipeline
+}
+
+/// Tokens the model says it was trained with.
+fn trained_context(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<usize, Failure> {
+    let resolved = ResolvedFile::new(open_model(path, true)?, registry, options.keys())?;
+    let stated = resolved.config().context_length;
+    stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
+        Failure::about(path_text(path), "the file does not say what it was trained with")
+            .with_help("give -c TOKENS")
+    })
+}

@@ -1,0 +1,43 @@
+//! From what a user typed to the file of a model.
+
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::failure::Failure;
+use std::path::PathBuf;
+
+/// The file of a reference, short names being also those of the spec folders' tables; fetched if it is not on this machine.
+#[cfg(feature = "hub")]
+pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBuf, Failure> {
+    use crate::arguments::model_names::ModelNames;
+    use crate::interrupt;
+    use crate::screen::{progress, report};
+    use menagerie::gguf::path_text;
+    use menagerie::hub::{Environment, Hub, ModelReference};
+
+    let hub = Hub::new(Environment::of_process());
+    // A path needs no table, and so no fault of one stands in its way.
+    let reference = match ModelReference::path(model.path()) {
+        Some(path) => ModelReference::Path(path),
+        None => ModelNames::read(specs)?.reference(model)?,
+    };
+    if let Some(path) = hub.locate(&reference)? {
+        return Ok(path);
+    }
+    let _at_once = interrupt::at_once()?;
+    let path = hub.pull(&reference, &mut progress::Bar::default())?;
+    report::line(&format!("{model} is {}", path_text(&path)));
+    Ok(path)
+}
+
+/// The file of a path: this build fetches nothing.
+#[cfg(not(feature = "hub"))]
+pub(crate) fn locate(model: &NameOrPath, _specs: &SpecArguments) -> Result<PathBuf, Failure> {
+    let path = model.path().to_owned();
+    match std::fs::metadata(&path) {
+        Ok(_) => Ok(path),
+        Err(error) => {
+            let reason = format!("{error}; this build knows files only (it lacks the feature `hub`)");
+            Err(Failure::about(model, reason))
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! [`ModelSource`]: from what a user typed to the files of a model, through a recipe if it is one.
+
+use crate::arguments::model_file::locate;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::specs::SpecArguments;
+use crate::failure::Failure;
+use menagerie::pipeline::{Ingredients, KeyOptions, LoadOptions, Locate, is_recipe};
+use menagerie::registry::{FolderKind, RecipeEntry, Registry};
+use std::path::PathBuf;
+
+/// The files of a model.
+pub(crate) struct ModelSource {
+    /// The model's file or folder.
+    pub(crate) path: PathBuf,
+    /// What a recipe adds, where one was named.
+    pub(crate) ingredients: Option<Ingredients>,
+}
+
+impl ModelSource {
+    /// The files of a model or of what a recipe is made over; fetched if they are not on this machine.
+    pub(crate) fn of(model: &NameOrPath, specs: &SpecArguments) -> Result<Self, Failure> {
+        let Some(entry) = recipe_meant(model, specs)? else {
+            return Ok(Self { path: locate(model, specs)?, ingredients: None });
+        };
+        let ingredients = Ingredients::of_entry(&entry, &specs.registry()?, &Fetching(specs))?;
+        Ok(Self { path: ingredients.base.clone(), ingredients: Some(ingredients) })
+    }
+
+    /// Options with what the recipe says laid under.
+    pub(crate) fn options(&self, options: LoadOptions, registry: &Registry) -> Result<LoadOptions, Failure> {
+        match &self.ingredients {
+            Some(ingredients) => Ok(ingredients.under(&options, registry)?),
+            None => Ok(options),
+        }
+    }
+
+    /// Keys with what the recipe sets laid under.
+    pub(crate) fn keys(&self, mut keys: KeyOptions) -> KeyOptions {
+        for (key, value) in self.ingredients.iter().flat_map(|ingredients| &ingredients.set) {
+            keys.set.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        keys
+    }
+}
+
+/// The recipe of a file `NAME.recipe.toml` or of a name in a spec folder; `None` where something else is meant. Files and
+/// short names of the table of models come first.
+pub(crate) fn recipe_meant(
+    typed: &NameOrPath,
+    specs: &SpecArguments,
+) -> Result<Option<RecipeEntry>, Failure> {
+    let path = typed.path();
+    if is_recipe(path) {
+        return Ok(Some(RecipeEntry::read(path, FolderKind::File)?));
+    }
+    let Some(name) = typed.name() else { return Ok(None) };
+    if name.contains(['/', '\\']) || path.exists() || is_listed(name, specs) {
+        return Ok(None);
+    }
+    Ok(specs.registry()?.recipe(name).cloned())
+}
+
+/// Whether a table of models has the short name.
+#[cfg(feature = "hub")]
+fn is_listed(name: &str, specs: &SpecArguments) -> bool {
+    let names = crate::arguments::model_names::ModelNames::read(specs);
+    names.is_ok_and(|names| names.hub().reference(name).is_ok())
+}
+
+#[cfg(not(feature = "hub"))]
+fn is_listed(_name: &str, _specs: &SpecArguments) -> bool {
+    false
+}
+
+/// Fetches what is not on this machine.
+struct Fetching<'a>(&'a SpecArguments);
+
+impl Locate for Fetching<'_> {
+    fn locate(&self, reference: &str) -> Result<PathBuf, String> {
+        locate(&NameOrPath::from(reference), self.0).map_err(|failure| match failure {
+            Failure::Failed(message) | Failure::Usage(message) => message,
+            _ => "interrupted".to_owned(),
+        })
+    }
+}

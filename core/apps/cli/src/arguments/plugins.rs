@@ -1,0 +1,102 @@
+//! Which plugins are loaded, and the loading itself.
+
+use crate::config_file::ConfigFile;
+use crate::failure::Failure;
+use crate::screen::report;
+use clap::Args;
+use menagerie::plugin_host::{self, LoadOptions, Lock, Panics, PluginError, plugins};
+use std::path::{Path, PathBuf};
+
+/// Environment variable with further folders of plugins, separated as in `PATH`.
+pub(crate) const VARIABLE: &str = "MENAGERIE_PLUGIN_DIR";
+
+/// Name of the lock in the configuration folder.
+const LOCK: &str = "plugins.lock";
+
+/// Plugins to load.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct PluginArguments {
+    /// Load the plugins of this folder, or one file (repeatable; also MENAGERIE_PLUGIN_DIR). They are code that may do all
+    /// that you may; without this none is loaded
+    #[arg(long, hide_short_help = true, global = true, value_name = "DIR", help_heading = "Plugins")]
+    plugin_dir: Vec<PathBuf>,
+    /// Load only what `plugin trust` has locked, byte for byte, and stop at anything else
+    #[arg(long, hide_short_help = true, global = true, help_heading = "Plugins")]
+    plugins_locked: bool,
+}
+
+impl PluginArguments {
+    /// Files that are asked for, in order: of every folder by name.
+    ///
+    /// # Errors
+    /// A folder that is not there or cannot be read.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut places = self.plugin_dir.clone();
+        if let Some(list) = std::env::var_os(VARIABLE) {
+            places.extend(std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()));
+        }
+        let mut files = Vec::new();
+        for place in places {
+            let found = if place.is_dir() { plugin_host::files_of(&place)? } else { vec![place] };
+            files.extend(found.into_iter().filter(|file| !files.contains(file)).collect::<Vec<_>>());
+        }
+        Ok(files)
+    }
+
+    /// Loads what is linked into this program and every file that is asked for; gives those that are refused, of which
+    /// nothing is used.
+    ///
+    /// # Errors
+    /// A folder that cannot be read; with --plugins-locked the first plugin that is refused.
+    pub(crate) fn load(&self) -> Result<Vec<PluginError>, Failure> {
+        let mut refused: Vec<PluginError> = Vec::new();
+        refused.extend(plugin_host::load_static().into_iter().filter_map(Result::err));
+        let files = self.files()?;
+        let lock = if self.plugins_locked { Some(lock()?.0) } else { None };
+        for file in files {
+            match plugin_host::load(&file, LoadOptions::default().with_locked(lock.as_ref())) {
+                Ok(_) => {}
+                Err(error) if self.plugins_locked => return Err(locked_out(&error, &file)),
+                Err(error) => refused.push(error),
+            }
+        }
+        Ok(refused)
+    }
+
+    /// [`Self::load`], with a note for each plugin that is refused, and for each that a panic of would end this process.
+    pub(crate) fn load_noting(&self) -> Result<(), Failure> {
+        for error in self.load()? {
+            report::note(&format!("{error}; it is not loaded"));
+        }
+        for plugin in plugins().into_iter().filter(|plugin| plugin.inspected.panics == Panics::Abort) {
+            report::note(&format!(
+                "{} is built with panic = \"abort\": a panic of it ends this process",
+                plugin.shown()
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn locked_out(error: &PluginError, file: &Path) -> Failure {
+    let help = format!("menagerie plugin trust {} locks it as it is now, if you trust it", file.display());
+    Failure::Failed(error.to_string()).with_help(&help)
+}
+
+/// The lock of this user, and its file.
+///
+/// # Errors
+/// No configuration folder, or a file that is no lock.
+pub(crate) fn lock() -> Result<(Lock, PathBuf), Failure> {
+    let path = ConfigFile::location().map(|file| file.with_file_name(LOCK)).ok_or_else(|| {
+        let message =
+            format!("there is no configuration folder for {LOCK}: neither XDG_CONFIG_HOME nor HOME is set");
+        Failure::Failed(message)
+    })?;
+    Ok((Lock::read(&path)?, path))
+}
+
+/// The plugins of this process, each by name and checksum.
+pub(crate) fn loaded_plugins() -> Vec<String> {
+    plugins().iter().map(|one| format!("{} {}", one.inspected.id, one.sha256)).collect()
+}

@@ -1,0 +1,52 @@
+//! Arguments of every command that reads specs.
+
+use crate::failure::Failure;
+use clap::Args;
+use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
+use std::path::PathBuf;
+
+/// Where architectures come from.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct SpecArguments {
+    /// Folder with specs (repeatable; also MENAGERIE_SPEC_DIR, the data folder's menagerie/specs, ./menagerie.d)
+    #[arg(long, hide_short_help = true, value_name = "DIR", help_heading = "Architectures")]
+    pub(crate) spec_dir: Vec<PathBuf>,
+    /// One spec, ID.toml, wherever it lies (repeatable); it replaces a built-in one of its name
+    #[arg(id = "spec_file", long = "spec", value_name = "FILE", help_heading = "Architectures")]
+    pub(crate) spec_file: Vec<PathBuf>,
+    /// Let a spec file replace another of the same name
+    #[arg(long, hide_short_help = true, help_heading = "Architectures")]
+    pub(crate) allow_shadow: bool,
+}
+
+impl SpecArguments {
+    /// The files and folders that specs are read from, most important first.
+    pub(crate) fn folders(&self) -> Vec<SpecFolder> {
+        let file = |path: &PathBuf| SpecFolder { path: path.clone(), kind: FolderKind::File };
+        let files = self.spec_file.iter().map(file);
+        files.chain(SpecFolder::of_process(&self.spec_dir)).collect()
+    }
+
+    /// The registry with the built-in architectures, those of the folders and those of the files, which must be good.
+    pub(crate) fn registry(&self) -> Result<Registry, Failure> {
+        let options =
+            RegistryOptions::default().with_folders(self.folders()).with_allow_shadow(self.allow_shadow);
+        let registry = Registry::load(&options)?;
+        let named = |entry: &&Entry| match &entry.origin {
+            Origin::File { folder, .. } => *folder == FolderKind::File,
+            Origin::BuiltIn(_) | Origin::Plugin(_) => false,
+        };
+        match registry.entries().iter().filter(named).find_map(|entry| entry.spec().as_ref().err()) {
+            Some(fault) => Err(fault.clone().into()),
+            None => Ok(registry),
+        }
+    }
+}
+
+/// Architectures that can be run now.
+pub(crate) fn architecture_names() -> Vec<String> {
+    let registry = SpecArguments { allow_shadow: true, ..SpecArguments::default() }.registry();
+    registry
+        .map(|registry| registry.entries().iter().map(|entry| entry.id.clone()).collect())
+        .unwrap_or_default()
+}

@@ -1,0 +1,142 @@
+//! Arguments of every command that puts messages into a chat template.
+
+use crate::failure::Failure;
+use crate::prompt;
+use crate::screen::report;
+use clap::Args;
+use menagerie::loaders::{ChatTemplate, TokenizerTables};
+use menagerie::pipeline::{GivenTemplate, RenderOptions, tokenizer_tables};
+use menagerie::registry::Registry;
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// What a chat template is, and what it is given beside the messages.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TemplateArguments {
+    /// A chat template (Jinja) instead of the model's: a file, or a name such as chatml, llama3 or gemma
+    #[arg(long, visible_alias = "template", value_name = "FILE|NAME", help_heading = "Chat")]
+    pub(crate) chat_template: Option<PathBuf>,
+    /// JSON list of the tools the model may call
+    #[arg(long, hide_short_help = true, value_name = "FILE", help_heading = "Chat")]
+    tools: Option<PathBuf>,
+    /// Variable of the template (repeatable), e.g. enable_thinking=false
+    #[arg(long, hide_short_help = true, value_name = "NAME=JSON", help_heading = "Chat")]
+    template_var: Vec<String>,
+}
+
+impl TemplateArguments {
+    /// The template given by hand; it compiles.
+    pub(crate) fn given(&self, registry: &Registry) -> Result<Option<GivenTemplate>, Failure> {
+        let Some(file) = &self.chat_template else { return Ok(None) };
+        let name = file.display().to_string();
+        if !file.exists() && file.as_os_str() != "-" {
+            return by_name(name, registry).map(Some);
+        }
+        let source = prompt::utf8(prompt::read_bytes(file)?, &name)?;
+        // A fault is said with its line here; opening a model only learns that there is no template.
+        ChatTemplate::new(&name, &source, None, None)?;
+        Ok(Some(GivenTemplate { name, source }))
+    }
+
+    /// The options that were given, as they are typed.
+    pub(crate) fn given_names(&self) -> String {
+        let given = [
+            ("--chat-template", self.chat_template.is_some()),
+            ("--tools", self.tools.is_some()),
+            ("--template-var", !self.template_var.is_empty()),
+        ];
+        let names: Vec<&str> = given.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+
+    /// The tools.
+    pub(crate) fn tools(&self) -> Result<Option<Vec<Value>>, Failure> {
+        self.tools.as_deref().map(|file| read_list(file, "tools")).transpose()
+    }
+
+    /// The variables.
+    pub(crate) fn variables(&self) -> Result<Map<String, Value>, Failure> {
+        let mut variables = Map::new();
+        for assignment in &self.template_var {
+            let Some((name, value)) = assignment.split_once('=') else {
+                return Err(Failure::Usage(format!("`{assignment}` is not NAME=JSON"))
+                    .with_help("e.g. --template-var enable_thinking=false"));
+            };
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+            variables.insert(name.to_owned(), value);
+        }
+        Ok(variables)
+    }
+
+    /// Both, for a prompt that ends where the assistant speaks.
+    pub(crate) fn render_options(&self) -> Result<RenderOptions, Failure> {
+        Ok(RenderOptions::default().with_tools(self.tools()?).with_arguments(self.variables()?))
+    }
+}
+
+/// A template of the tables of vocabularies and chats.
+fn by_name(name: String, registry: &Registry) -> Result<GivenTemplate, Failure> {
+    let (tables, _) = tokenizer_tables(registry)?;
+    match tables.chat_template(&name) {
+        Some(source) => Ok(GivenTemplate { source: source.to_owned(), name }),
+        None => {
+            let known = tables.chat_templates().collect::<Vec<_>>().join(", ");
+            Err(Failure::about(&name, "there is no such file, and no chat template of this name")
+                .with_help(&format!("names are {known}")))
+        }
+    }
+}
+
+/// How to give a template to a model that has none.
+pub(crate) fn advice() -> String {
+    let names = TokenizerTables::built_in()
+        .map(|tables| tables.chat_templates().collect::<Vec<_>>().join(", "))
+        .unwrap_or_default();
+    format!("give one with --chat-template: a file, or one of {names}")
+}
+
+/// Notes which of the options a template does not look at; `render` gives the prompt with such options, if there is one.
+pub(crate) fn note_without_effect(
+    options: &RenderOptions,
+    render: &dyn Fn(&RenderOptions) -> Option<String>,
+) {
+    if options.tools.is_none() && options.arguments.is_empty() {
+        return;
+    }
+    // What cannot be rendered is said where the prompt is wanted.
+    let Some(full) = render(options) else { return };
+    let note = |option: &str, other: RenderOptions| {
+        if render(&other).as_ref() == Some(&full) {
+            report::note(&format!("{option} changes nothing: the chat template does not look at it"));
+        }
+    };
+    if options.tools.is_some() {
+        note("--tools", options.clone().with_tools(None));
+    }
+    for name in options.arguments.keys() {
+        let mut other = options.clone();
+        other.arguments.remove(name);
+        note(&format!("--template-var {name}"), other);
+    }
+}
+
+/// A JSON list, or an object that holds one under `key`; `-` is standard input.
+pub(crate) fn read_list(file: &Path, key: &str) -> Result<Vec<Value>, Failure> {
+    let text = prompt::read_file(file)?;
+    let value: Value = serde_json::from_str(&text).map_err(|error| {
+        Failure::Failed(format!(
+            "error: {}:{}:{}: not JSON\n  {error}",
+            file.display(),
+            error.line(),
+            error.column()
+        ))
+    })?;
+    let list = match value {
+        Value::Object(mut object) => object.remove(key).unwrap_or_default(),
+        other => other,
+    };
+    match list {
+        Value::Array(items) => Ok(items),
+        _ => Err(Failure::about(file.display(), format!("expected a JSON list, or an object with `{key}`"))),
+    }
+}

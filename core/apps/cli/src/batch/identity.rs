@@ -1,0 +1,32 @@
+//! [`identity()`]: what results were made with.
+
+use crate::arguments::plugins::loaded_plugins;
+use crate::failure::Failure;
+use menagerie::pipeline::{Cacheable, EmbeddingPipeline};
+use serde_json::{Map, Value, json};
+
+/// All that an answer depends on beside the request, as JSON: what a state depends on, and the program.
+///
+/// # Errors
+/// A file that cannot be read any more.
+pub(crate) fn identity(pipeline: &impl Cacheable) -> Result<Map<String, Value>, Failure> {
+    said(json!(pipeline.state_identity()?.with_plugins(loaded_plugins())))
+}
+
+/// The same of a model that makes vectors.
+///
+/// # Errors
+/// As [`identity`].
+pub(crate) fn vectors_identity(pipeline: &EmbeddingPipeline) -> Result<Map<String, Value>, Failure> {
+    let mut identity = said(json!(pipeline.resolved().fingerprint()?))?;
+    identity.insert("device".to_owned(), pipeline.engine().compute.backend.name().into());
+    identity.insert("context".to_owned(), pipeline.engine().context.into());
+    identity.insert("plugins".to_owned(), json!(loaded_plugins()));
+    Ok(identity)
+}
+
+fn said(identity: Value) -> Result<Map<String, Value>, Failure> {
+    let mut identity: Map<String, Value> = serde_json::from_value(identity)?;
+    identity.insert("made_by".to_owned(), crate::version::short().into());
+    Ok(identity)
+}

@@ -1,0 +1,205 @@
+//! [`BatchInput`]: the lines of a batch, looked through once and read again one by one.
+
+use crate::batch::checksum::checksum;
+use crate::failure::Failure;
+use crate::prompt;
+use crate::prompt::LONGEST;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// The `url` of lines that ask for vectors.
+pub(crate) const VECTORS: &str = "/v1/embeddings";
+
+/// The lines of a batch.
+pub(crate) struct BatchInput {
+    source: Box<dyn Source>,
+    name: String,
+    lines: Vec<LinePlace>,
+}
+
+/// What can be read again.
+trait Source: Read + Seek {}
+
+impl<T: Read + Seek> Source for T {}
+
+/// A line that asks for something.
+#[derive(Clone, Debug)]
+pub(crate) struct LinePlace {
+    /// Its number in the file, from 1.
+    pub(crate) number: usize,
+    /// Its `custom_id`, or `line-N`.
+    pub(crate) id: String,
+    /// What it asks for.
+    pub(crate) kind: LineKind,
+    /// Checksum of its bytes.
+    pub(crate) checksum: u64,
+    start: u64,
+    bytes: usize,
+}
+
+/// What a line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineKind {
+    /// Text, or it is no line that can be read.
+    Text,
+    /// Vectors.
+    Vectors,
+}
+
+impl BatchInput {
+    /// Looks through a file, `-` for standard input; empty lines are left out.
+    ///
+    /// # Errors
+    /// It cannot be read, is no text, or two lines have one id.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let (name, source): (String, Box<dyn Source>) = if path.as_os_str() == "-" {
+            ("standard input".to_owned(), Box::new(Cursor::new(prompt::standard_input(false)?)))
+        } else {
+            let name = path.display().to_string();
+            let file = File::open(path).map_err(|error| Failure::about(&name, error))?;
+            if !file.metadata().is_ok_and(|found| found.is_file()) {
+                return Err(Failure::about(&name, "is not a file, and is read twice")
+                    .with_help("name a file, or give the lines on standard input (-)"));
+            }
+            (name, Box::new(file))
+        };
+        let mut input = Self { source, name, lines: Vec::new() };
+        input.look_through()?;
+        Ok(input)
+    }
+
+    /// Every line, in order.
+    pub(crate) fn lines(&self) -> &[LinePlace] {
+        &self.lines
+    }
+
+    /// Whether a line asks for this.
+    pub(crate) fn asks_for(&self, kind: LineKind) -> bool {
+        self.lines.iter().any(|line| line.kind == kind)
+    }
+
+    /// What the line at a place among [`Self::lines`] says; `None` where it is no JSON.
+    ///
+    /// # Errors
+    /// It cannot be read again, or has changed.
+    pub(crate) fn value(&mut self, index: usize) -> Result<Option<Value>, Failure> {
+        let line = &self.lines[index];
+        let mut bytes = vec![0; line.bytes];
+        let read =
+            self.source.seek(SeekFrom::Start(line.start)).and_then(|_| self.source.read_exact(&mut bytes));
+        let help = "put its lines back and run the same command again: it goes on where it was";
+        let about = |reason: String| Failure::about(&self.name, format!("line {} {reason}", line.number));
+        read.map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                about("is not there any more: the file has become shorter".to_owned())
+            }
+            _ => about(format!("cannot be read again: {error}")),
+        })
+        .map_err(|failure| failure.with_help(help))?;
+        if checksum(&bytes) != line.checksum {
+            return Err(about("has changed while it was read".to_owned()).with_help(help));
+        }
+        Ok(serde_json::from_slice(&bytes).ok())
+    }
+
+    fn look_through(&mut self) -> Result<(), Failure> {
+        let mut reader = BufReader::with_capacity(1 << 20, &mut self.source);
+        let (mut start, mut number, mut line) = (0u64, 0, Vec::new());
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        loop {
+            line.clear();
+            let read = (&mut reader).take(LONGEST + 1).read_until(b'\n', &mut line);
+            let read = read.map_err(|error| Failure::about(&self.name, error))? as u64;
+            if read == 0 {
+                return Ok(());
+            }
+            if read > LONGEST {
+                return Err(prompt::too_long(&self.name));
+            }
+            number += 1;
+            // A mark before the first line is no part of it.
+            let mark = if number == 1 && line.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+            let text = line[mark..].trim_ascii_end();
+            if !text.trim_ascii().is_empty() {
+                let (id, kind) = outline(text, number);
+                if let Some(first) = seen.insert(id.clone(), number) {
+                    let reason = format!("lines {first} and {number} both have the id {id:?}");
+                    return Err(
+                        Failure::about(&self.name, reason).with_help("give each line a custom_id of its own")
+                    );
+                }
+                let place = LinePlace {
+                    number,
+                    id,
+                    kind,
+                    checksum: checksum(text),
+                    start: start + mark as u64,
+                    bytes: text.len(),
+                };
+                self.lines.push(place);
+            }
+            start += read;
+        }
+    }
+}
+
+/// The `custom_id` of a line, or its number where it has none, and what it asks for.
+fn outline(text: &[u8], number: usize) -> (String, LineKind) {
+    let value: Option<Value> = serde_json::from_slice(text).ok();
+    let field = |name| value.as_ref().and_then(|value| value.get(name)).and_then(Value::as_str);
+    let id = field("custom_id").map_or_else(|| format!("line-{number}"), str::to_owned);
+    let kind = if field("url") == Some(VECTORS) { LineKind::Vectors } else { LineKind::Text };
+    (id, kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<BatchInput, Failure> {
+        let source = Box::new(Cursor::new(text.as_bytes().to_vec()));
+        let mut input = BatchInput { source, name: "in.jsonl".to_owned(), lines: Vec::new() };
+        input.look_through().map(|()| input)
+    }
+
+    #[test]
+    fn lines_are_found_again_by_place() {
+        let mut input =
+            of("\u{feff}{\"custom_id\": \"a\"}\r\n\n  \n\"plain\"\nno JSON\n{\"prompt\": 1}").unwrap();
+        let ids: Vec<(usize, &str)> =
+            input.lines().iter().map(|line| (line.number, line.id.as_str())).collect();
+        assert_eq!(ids, [(1, "a"), (4, "line-4"), (5, "line-5"), (6, "line-6")]);
+        let values: Vec<Option<Value>> = (0..4).rev().map(|index| input.value(index).unwrap()).collect();
+        assert_eq!(values[0], Some(serde_json::json!({ "prompt": 1 })));
+        assert_eq!((&values[1], &values[2]), (&None, &Some(Value::String("plain".to_owned()))));
+        assert_eq!(values[3], Some(serde_json::json!({ "custom_id": "a" })));
+    }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_is_said_by_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("in.jsonl");
+        std::fs::write(&path, "\"first\"\n\"second\"\n").unwrap();
+        let mut input = BatchInput::open(&path).unwrap();
+        std::fs::write(&path, "\"first\"\n\"sechnd\"\n").unwrap();
+        assert!(input.value(0).is_ok());
+        let said = format!("{:?}", input.value(1).unwrap_err());
+        assert!(said.contains("in.jsonl: line 2 has changed") && said.contains("goes on where"), "{said}");
+        std::fs::write(&path, "\"first\"\n").unwrap();
+        let said = format!("{:?}", input.value(1).unwrap_err());
+        assert!(said.contains("line 2 is not there any more") && said.contains("help: "), "{said}");
+    }
+
+    #[test]
+    fn an_id_that_occurs_twice_is_refused() {
+        for text in
+            ["{\"custom_id\": \"a\"}\n\n{\"custom_id\": \"a\"}\n", "{\"custom_id\": \"line-2\"}\n\"x\"\n"]
+        {
+            let said = format!("{:?}", of(text).map(drop).unwrap_err());
+            assert!(said.contains("both have the id") && said.contains("in.jsonl"), "{said}");
+        }
+    }
+}

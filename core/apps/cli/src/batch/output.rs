@@ -1,0 +1,277 @@
+//! [`BatchOutput`]: the file of results, which grows line by line and is continued after a kill.
+
+use crate::batch::result_file::{LineResult, beside, each_result, line_result};
+use crate::batch::retry::RetriedResults;
+use crate::failure::Failure;
+use crate::output;
+use crate::output::output_file;
+use menagerie::gguf::{AtomicFile, FileLock};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Write};
+use std::path::Path;
+
+/// What happens to results that are in the file already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum EarlierResults {
+    /// All of them stay.
+    #[default]
+    Keep,
+    /// Those of failed lines are computed again.
+    RetryFailed,
+    /// The file begins anew.
+    Drop,
+}
+
+/// The file of results.
+pub(crate) struct BatchOutput {
+    sink: Sink,
+    /// By id.
+    done: HashMap<String, LineResult>,
+    /// Results of failed lines that were computed again, until [`Self::finish`] puts them in place of the failures.
+    retried: Option<RetriedResults>,
+}
+
+enum Sink {
+    /// Standard output.
+    Standard,
+    /// A file, and its name.
+    File(File, String),
+    /// A device or a pipe, and its name: what it took is not there any more.
+    Device(File, String),
+}
+
+impl BatchOutput {
+    /// Opens a file of results, `-` for standard output. Results that are there are kept, if they were made as `made` says;
+    /// half a line at the end is dropped. How they were made is kept beside the file, in a file of its name and `.batch`.
+    ///
+    /// # Errors
+    /// The file is no file of results, was made otherwise, is being written, or cannot be written;
+    /// [`EarlierResults::Drop`] begins it anew.
+    pub(crate) fn open(
+        path: &Path,
+        made: &Map<String, Value>,
+        earlier: EarlierResults,
+    ) -> Result<Self, Failure> {
+        let bare = |sink| Ok(Self { sink, done: HashMap::new(), retried: None });
+        if path.as_os_str() == "-" {
+            return bare(Sink::Standard);
+        }
+        let name = path.display().to_string();
+        let about = |error: std::io::Error| Failure::about(&name, error);
+        if output_file::is_device(path) {
+            let device = File::options().write(true).open(path).map_err(about)?;
+            return bare(Sink::Device(device, name));
+        }
+        let mut file = open_locked(path)?;
+        let beside = beside(path, ".batch");
+        if earlier == EarlierResults::Drop {
+            file.set_len(0).map_err(about)?;
+            RetriedResults::remove(path)?;
+        }
+        let length = file.metadata().map_err(about)?.len();
+        if length > 0 {
+            check_made(&name, &beside, made)?;
+        } else {
+            write_made(&beside, made)?;
+        }
+        // A run that was killed may have left results of lines that it computed again.
+        if RetriedResults::merge(path)? {
+            let merged = open_locked(path)?;
+            file = merged;
+        }
+        let done = read_done(&mut file, &name)?;
+        let retried = match earlier {
+            EarlierResults::RetryFailed => Some(RetriedResults::new(path)),
+            EarlierResults::Keep | EarlierResults::Drop => None,
+        };
+        Ok(Self { sink: Sink::File(file, name), done, retried })
+    }
+
+    /// The lines that have a result, by id.
+    pub(crate) fn done(&self) -> &HashMap<String, LineResult> {
+        &self.done
+    }
+
+    /// Whether failed lines are computed again.
+    pub(crate) fn retries(&self) -> bool {
+        self.retried.is_some()
+    }
+
+    /// How many lines of the file are answered, and how many failed.
+    pub(crate) fn counts(&self) -> [usize; 2] {
+        let answered = self.done.values().filter(|line| line.answered).count();
+        [answered, self.done.len() - answered]
+    }
+
+    /// Adds a result: one line in one write.
+    ///
+    /// # Errors
+    /// The file cannot be written: half a line may be there, which the next run drops.
+    pub(crate) fn write(&mut self, result: &Value) -> Result<(), Failure> {
+        let line = format!("{result}\n");
+        let Some((id, done)) = line_result(result) else {
+            return Err(Failure::Failed(format!(
+                "a result without an id (a defect: please report it): {line}"
+            )));
+        };
+        match (&mut self.sink, &mut self.retried) {
+            (Sink::File(..), Some(retried)) if self.done.contains_key(&id) => retried.write(&line)?,
+            (Sink::Standard, _) => output::json_text(&line)?,
+            (Sink::File(file, name), _) => file.write_all(line.as_bytes()).map_err(|error| {
+                Failure::about(&*name, error)
+                    .with_help("make room and run the same command again: it goes on where it was")
+            })?,
+            (Sink::Device(device, name), _) => device.write_all(line.as_bytes()).map_err(|error| {
+                if error.kind() == ErrorKind::BrokenPipe {
+                    return Failure::OutputClosed;
+                }
+                Failure::about(&*name, error)
+            })?,
+        }
+        self.done.insert(id, done);
+        Ok(())
+    }
+
+    /// Makes what was written durable, and puts results that were computed again in place of the failures.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let Self { sink: Sink::File(file, name), retried, .. } = self else { return Ok(()) };
+        file.sync_all().map_err(|error| Failure::about(name, error))?;
+        // `file` still holds the lock.
+        retried.map_or(Ok(()), RetriedResults::finish)
+    }
+}
+
+/// Opens a file of results, which no other process writes until it is dropped.
+fn open_locked(path: &Path) -> Result<File, Failure> {
+    let about = |error: std::io::Error| Failure::about(path.display(), error);
+    loop {
+        let file =
+            File::options().read(true).append(true).create(true).truncate(false).open(path).map_err(about)?;
+        if !FileLock::of(&file).map_err(about)? {
+            return Err(Failure::about(path.display(), "another process is writing it")
+                .with_help("wait for it, or name another file"));
+        }
+        // Another process may have replaced it between our opening and our locking.
+        if FileLock::is_at(&file, path) {
+            return Ok(file);
+        }
+    }
+}
+
+fn write_made(beside: &Path, made: &Map<String, Value>) -> Result<(), Failure> {
+    let mut file = AtomicFile::create(beside)?;
+    let text = serde_json::to_string_pretty(made)?;
+    file.write_all(text.as_bytes()).map_err(|error| Failure::about(beside.display(), error))?;
+    Ok(file.commit()?)
+}
+
+/// Refuses to go on with results that were made otherwise.
+fn check_made(name: &str, beside: &Path, made: &Map<String, Value>) -> Result<(), Failure> {
+    let help = "name another file; --force begins this one anew";
+    let said = match std::fs::read_to_string(beside) {
+        Ok(said) => said,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let reason = format!("exists, and no {} says how it was made", beside.display());
+            return Err(Failure::about(name, reason).with_help(help));
+        }
+        Err(error) => return Err(Failure::about(beside.display(), error)),
+    };
+    let earlier: Map<String, Value> = serde_json::from_str(&said)
+        .map_err(|error| Failure::about(beside.display(), error).with_help(help))?;
+    let keys = made.keys().chain(earlier.keys().filter(|key| !made.contains_key(*key)));
+    let shown = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let others: Vec<String> = keys
+        .filter(|key| made.get(*key) != earlier.get(*key))
+        .map(|key| format!("{key} was {} and is {} now", shown(earlier.get(key)), shown(made.get(key))))
+        .collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let reason = format!("its results were made otherwise: {}", others.join(", "));
+    Err(Failure::about(name, reason).with_help(&format!("give the same model and options, {help}")))
+}
+
+/// The results in a file, without half a line at its end, which is cut off.
+fn read_done(file: &mut File, name: &str) -> Result<HashMap<String, LineResult>, Failure> {
+    let mut done = HashMap::new();
+    let whole = each_result(BufReader::new(&mut *file), name, &mut |_, id, line| {
+        done.insert(id, line);
+        Ok(())
+    })?;
+    file.set_len(whole).map_err(|error| Failure::about(name, error))?;
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn made(temp: f64) -> Map<String, Value> {
+        json!({ "model": "m", "temp": temp }).as_object().unwrap().clone()
+    }
+
+    fn result(id: &str) -> Value {
+        json!({ "custom_id": id, "response": { "request_id": "r" } })
+    }
+
+    /// Wherever a kill cuts the file, whole lines stay and the rest is dropped.
+    #[test]
+    fn a_torn_line_is_dropped_at_every_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
+        ["a", "b", "\u{e9}"].iter().for_each(|id| out.write(&result(id)).unwrap());
+        out.finish().unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
+            let lines = whole[..cut].iter().filter(|&&byte| byte == b'\n').count();
+            assert_eq!(out.done().len(), lines, "cut at {cut}");
+            out.write(&result("z")).unwrap();
+            drop(out);
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text.lines().count(), lines + 1);
+            assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{text}");
+        }
+    }
+
+    #[test]
+    fn results_made_otherwise_are_not_gone_on_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.jsonl");
+        let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
+        out.write(&result("a")).unwrap();
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).map(drop).unwrap_err()
+        );
+        assert!(said.contains("another process is writing it"), "{said}");
+        drop(out);
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(0.5), EarlierResults::Keep).map(drop).unwrap_err()
+        );
+        assert!(said.contains("temp was 1.0 and is 0.5 now") && said.contains("--force"), "{said}");
+        std::fs::remove_file(beside(&path, ".batch")).unwrap();
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).map(drop).unwrap_err()
+        );
+        assert!(said.contains("says how it was made"), "{said}");
+        assert!(BatchOutput::open(&path, &made(0.5), EarlierResults::Drop).unwrap().done().is_empty());
+        std::fs::write(&path, "something else\n").unwrap();
+        let said = format!(
+            "{:?}",
+            BatchOutput::open(&path, &made(0.5), EarlierResults::Keep).map(drop).unwrap_err()
+        );
+        assert!(said.contains("line 1 is not a result of a batch"), "{said}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else\n");
+    }
+}

@@ -1,0 +1,205 @@
+//! [`BatchRequests`]: from a line of a batch to tasks of a queue.
+
+use crate::batch::body::{Body, LineFault, messages_of};
+use menagerie::pipeline::{
+    ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, Request, Task, TextPipeline,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Makes tasks of lines.
+pub(crate) struct BatchRequests<'a> {
+    pub(crate) pipeline: &'a TextPipeline,
+    /// The chat template; plain prompts are continued as they are without one.
+    pub(crate) format: Option<&'a Arc<dyn ChatCapable>>,
+    /// What lines do not say themselves.
+    pub(crate) defaults: Request,
+    pub(crate) render: RenderOptions,
+    /// Answers of each line that does not say.
+    pub(crate) answers: usize,
+}
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A message.
+    Chat,
+    /// Text.
+    Completion,
+}
+
+/// A line as tasks: one for each answer.
+pub(crate) struct BatchRequest {
+    pub(crate) shape: Shape,
+    pub(crate) tasks: Vec<Task>,
+}
+
+/// A prompt.
+enum Prompt {
+    Tokens(Vec<u32>),
+    Chat(RenderedPrompt),
+}
+
+/// Most answers of one line: each has a sequence of its own.
+const MOST_ANSWERS: usize = 128;
+
+impl BatchRequests<'_> {
+    /// The tasks of a line; `None` is one that is no JSON.
+    pub(crate) fn of(&self, line: Option<Value>) -> Result<BatchRequest, LineFault> {
+        let fields = match line {
+            None => return Err(LineFault::whole("the line is not JSON")),
+            Some(Value::String(text)) => Map::from_iter([("prompt".to_owned(), Value::String(text))]),
+            Some(Value::Object(fields)) => fields,
+            Some(other) => {
+                let reason = format!("the line is {other}; a JSON object or a text is wanted");
+                return Err(LineFault::whole(reason));
+            }
+        };
+        match fields.contains_key("url") || fields.contains_key("body") {
+            true => self.openai(fields),
+            false => self.plain(fields),
+        }
+    }
+
+    /// A line of OpenAI's batches.
+    fn openai(&self, fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
+        let (url, mut body) = opened(fields)?;
+        match url.as_str() {
+            "/v1/chat/completions" => self.chat(body),
+            "/v1/completions" => {
+                let prompt = self.text_prompt(&mut body, false)?;
+                self.tasks(body, Shape::Completion, prompt)
+            }
+            other => Err(LineFault::of(
+                "url",
+                format!(
+                    "`{other}` is not supported, only /v1/chat/completions, /v1/completions and /v1/embeddings"
+                ),
+            )),
+        }
+    }
+
+    /// A line of our own: `prompt` or `messages`, and the fields that bodies have.
+    fn plain(&self, mut fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
+        fields.remove("custom_id");
+        let mut body = Body::new(fields);
+        match (body.has("messages"), body.has("prompt")) {
+            (true, false) => self.chat(body),
+            (false, true) => {
+                let prompt = self.text_prompt(&mut body, true)?;
+                let shape = if matches!(prompt, Prompt::Chat(_)) { Shape::Chat } else { Shape::Completion };
+                self.tasks(body, shape, prompt)
+            }
+            (true, true) => Err(LineFault::of("prompt", "beside messages; one of them is wanted")),
+            (false, false) => Err(LineFault::whole("the line has neither prompt nor messages")),
+        }
+    }
+
+    fn chat(&self, mut body: Body) -> Result<BatchRequest, LineFault> {
+        let messages = body.take("messages").unwrap_or_default();
+        let messages = messages_of(&messages)?;
+        let prompt = self.rendered(&mut body, &messages)?;
+        self.tasks(body, Shape::Chat, prompt)
+    }
+
+    fn rendered(&self, body: &mut Body, messages: &[ChatMessage]) -> Result<Prompt, LineFault> {
+        let Some(format) = self.format else {
+            return Err(LineFault::of("messages", "the model has no chat template, or --raw leaves it out"));
+        };
+        let mut options = self.render.clone();
+        match body.take("tools") {
+            Some(Value::Array(tools)) => options.tools = Some(tools),
+            Some(_) => return Err(LineFault::of("tools", "a list is wanted")),
+            None => {}
+        }
+        match body.take("tool_choice") {
+            Some(choice) if choice == "none" => options.tools = None,
+            Some(choice) if choice != "auto" => {
+                return Err(LineFault::of("tool_choice", "only auto and none are supported"));
+            }
+            _ => {}
+        }
+        match body.take("chat_template_kwargs") {
+            Some(Value::Object(arguments)) => options.arguments.extend(arguments),
+            Some(_) => return Err(LineFault::of("chat_template_kwargs", "an object is wanted")),
+            None => {}
+        }
+        let prompt = format.render_prompt(messages, &options);
+        Ok(Prompt::Chat(prompt.map_err(|error| LineFault::of("messages", error))?))
+    }
+
+    /// `prompt`: a text or token ids. A text is a user's message where `as_message` and there is a template.
+    fn text_prompt(&self, body: &mut Body, as_message: bool) -> Result<Prompt, LineFault> {
+        let wrong = |reason: &str| LineFault::of("prompt", reason);
+        match body.take("prompt") {
+            Some(Value::String(text)) if as_message && self.format.is_some() => {
+                self.rendered(body, &[ChatMessage::user(&text)])
+            }
+            Some(Value::String(text)) => {
+                let tokenizer = self.pipeline.tokenizer().map_err(|error| LineFault::of("prompt", error))?;
+                let tokens = tokenizer.encode_prompt(&text);
+                Ok(Prompt::Tokens(tokens.map_err(|error| LineFault::of("prompt", error))?))
+            }
+            Some(Value::Array(ids)) => {
+                let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
+                let ids: Option<Vec<u32>> = ids.iter().map(id).collect();
+                ids.map(Prompt::Tokens)
+                    .ok_or_else(|| wrong("a text or a list of token ids is wanted, one prompt to a line"))
+            }
+            _ => Err(wrong("a text or a list of token ids is wanted")),
+        }
+    }
+
+    /// One task for each answer; the seeds of the answers follow each other.
+    fn tasks(&self, mut body: Body, shape: Shape, prompt: Prompt) -> Result<BatchRequest, LineFault> {
+        let mut request = body.request(&self.defaults)?;
+        let logprobs = match shape {
+            Shape::Chat => body.chat_logprobs()?,
+            Shape::Completion => body.count("logprobs")?,
+        };
+        request.logprobs = logprobs.or(request.logprobs);
+        let answers = body.count("n")?.unwrap_or(self.answers);
+        if !(1..=MOST_ANSWERS).contains(&answers) {
+            return Err(LineFault::of(
+                "n",
+                format!("{answers}; from 1 to {MOST_ANSWERS} answers can be had"),
+            ));
+        }
+        let priority = body.take("priority").map(|value| value.as_i64().ok_or(value)).transpose();
+        let priority =
+            priority.map_err(|value| LineFault::of("priority", format!("{value} is no whole number")))?;
+        let priority = priority.unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        body.finish()?;
+        let task = |answer: usize| {
+            let mut request = request.clone();
+            request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(answer as u64));
+            let task = match &prompt {
+                Prompt::Tokens(tokens) => Task::new(tokens.clone(), request),
+                Prompt::Chat(prompt) => Task::new(prompt.clone(), request),
+            };
+            task.with_priority(priority)
+        };
+        Ok(BatchRequest { shape, tasks: (0..answers).map(task).collect() })
+    }
+}
+
+/// The `url` and the body of a line of OpenAI's batches: `custom_id`, `method`, `url`, `body`.
+pub(crate) fn opened(mut fields: Map<String, Value>) -> Result<(String, Body), LineFault> {
+    if fields.get("custom_id").and_then(Value::as_str).is_none_or(str::is_empty) {
+        return Err(LineFault::of("custom_id", "a text is wanted, by which the answer is found"));
+    }
+    if fields.get("method").is_some_and(|method| method != "POST") {
+        return Err(LineFault::of("method", "only POST is supported"));
+    }
+    let url = fields.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let Some(Value::Object(body)) = fields.remove("body") else {
+        return Err(LineFault::of("body", "an object is wanted"));
+    };
+    if let Some(name) = fields.keys().find(|name| !["custom_id", "method", "url"].contains(&name.as_str())) {
+        return Err(LineFault::of(
+            name,
+            "this field is not supported; leave it out, so that it is not ignored",
+        ));
+    }
+    Ok((url, Body::new(body)))
+}

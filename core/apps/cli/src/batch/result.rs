@@ -1,0 +1,159 @@
+//! [`BatchResult`]: the answers of a line on their way, and the line they become, in OpenAI's form.
+
+use crate::batch::body::LineFault;
+use crate::batch::input::LinePlace;
+use crate::batch::request::Shape;
+use crate::chat::printer::Shown;
+use menagerie::pipeline::{GenerateError, Outcome, StopReason};
+use serde_json::{Map, Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The answers of a line.
+pub(crate) struct BatchResult {
+    place: LinePlace,
+    shape: Shape,
+    /// By answer: tokens with their log probabilities, where they are wanted.
+    shown: Vec<Vec<Shown>>,
+    ended: Vec<Option<Result<Outcome, GenerateError>>>,
+}
+
+/// The `request_id` of a line: tells whether a line that was answered is still the same.
+pub(crate) fn request_id(place: &LinePlace) -> String {
+    format!("req_{:016x}", place.checksum)
+}
+
+impl BatchResult {
+    /// So many answers, none of which is there.
+    pub(crate) fn new(place: LinePlace, shape: Shape, answers: usize) -> Self {
+        let ended = (0..answers).map(|_| None).collect();
+        Self { place, shape, shown: vec![Vec::new(); answers], ended }
+    }
+
+    /// A token of an answer.
+    pub(crate) fn show(&mut self, answer: usize, shown: Shown) {
+        self.shown[answer].push(shown);
+    }
+
+    /// The end of an answer; whether it was the last one.
+    pub(crate) fn end(&mut self, answer: usize, result: Result<Outcome, GenerateError>) -> bool {
+        self.ended[answer] = Some(result);
+        self.ended.iter().all(Option::is_some)
+    }
+
+    /// The line, and whether it is an answer. One answer that fails is a failure of all.
+    pub(crate) fn line(self, model: &str) -> (Value, bool) {
+        let outcomes: Result<Vec<Outcome>, GenerateError> = self.ended.into_iter().flatten().collect();
+        let outcomes = match outcomes {
+            Ok(outcomes) => outcomes,
+            Err(error) => return (fault_line(&self.place, &fault_of(error)), false),
+        };
+        let mut body = match self.shape {
+            Shape::Chat => {
+                json!({ "id": format!("chatcmpl-{}", self.place.number), "object": "chat.completion" })
+            }
+            Shape::Completion => {
+                json!({ "id": format!("cmpl-{}", self.place.number), "object": "text_completion" })
+            }
+        };
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        body["created"] = seconds.into();
+        body["model"] = model.into();
+        let choices = outcomes.iter().zip(&self.shown).enumerate();
+        body["choices"] =
+            choices.map(|(index, (outcome, shown))| choice(self.shape, index, outcome, shown)).collect();
+        body["usage"] = usage(&outcomes);
+        (line(&self.place, 200, body), true)
+    }
+}
+
+/// Whose fault an error is.
+pub(crate) fn fault_of(error: GenerateError) -> LineFault {
+    match error {
+        GenerateError::EmptyPrompt
+        | GenerateError::PromptTooLong { .. }
+        | GenerateError::PastPositions { .. }
+        | GenerateError::TokenOutOfRange { .. }
+        | GenerateError::Sampling(_)
+        | GenerateError::Chunked { .. } => LineFault::whole(error),
+        other => LineFault::while_running(other),
+    }
+}
+
+/// The line of a fault.
+pub(crate) fn fault_line(place: &LinePlace, fault: &LineFault) -> Value {
+    let kind = if fault.status == 400 { "invalid_request_error" } else { "server_error" };
+    let error = json!({ "message": fault.message, "type": kind, "param": fault.field, "code": null });
+    line(place, fault.status, json!({ "error": error }))
+}
+
+/// The line of a result.
+pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
+    json!({
+        "id": format!("batch_req_{}", place.number),
+        "custom_id": place.id,
+        "response": { "status_code": status, "request_id": request_id(place), "body": body },
+        "error": null,
+    })
+}
+
+fn choice(shape: Shape, index: usize, outcome: &Outcome, shown: &[Shown]) -> Value {
+    let finish = match &outcome.reason {
+        StopReason::EndOfGeneration(_) | StopReason::StopString(_) => "stop",
+        StopReason::MaxTokens | StopReason::ContextFull => "length",
+        other => other.name(),
+    };
+    let logprobs = (!shown.is_empty()).then(|| match shape {
+        Shape::Chat => chat_logprobs(shown),
+        Shape::Completion => completion_logprobs(shown),
+    });
+    let mut choice = json!({ "index": index, "logprobs": logprobs, "finish_reason": finish });
+    match shape {
+        Shape::Chat => {
+            let mut message = json!({ "role": "assistant", "content": outcome.text });
+            if !outcome.reasoning.is_empty() {
+                message["reasoning_content"] = outcome.reasoning.clone().into();
+            }
+            choice["message"] = message;
+        }
+        Shape::Completion => choice["text"] = format!("{}{}", outcome.reasoning, outcome.text).into(),
+    }
+    choice
+}
+
+fn chat_logprobs(shown: &[Shown]) -> Value {
+    let token = |piece: &str, logprob: Option<f32>| json!({ "token": piece, "logprob": logprob, "bytes": piece.as_bytes() });
+    let one = |shown: &Shown| {
+        let mut value = token(&shown.piece, shown.logprob);
+        value["top_logprobs"] = shown.top.iter().map(|top| token(&top.piece, Some(top.logprob))).collect();
+        value
+    };
+    json!({ "content": shown.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn completion_logprobs(shown: &[Shown]) -> Value {
+    let mut offset = 0;
+    let offsets = shown.iter().map(|shown| {
+        offset += shown.piece.chars().count();
+        offset - shown.piece.chars().count()
+    });
+    let top = |shown: &Shown| -> Map<String, Value> {
+        shown.top.iter().map(|top| (top.piece.clone(), json!(top.logprob))).collect()
+    };
+    json!({
+        "text_offset": offsets.collect::<Vec<_>>(),
+        "tokens": shown.iter().map(|shown| &shown.piece).collect::<Vec<_>>(),
+        "token_logprobs": shown.iter().map(|shown| shown.logprob).collect::<Vec<_>>(),
+        "top_logprobs": shown.iter().map(top).collect::<Vec<_>>(),
+    })
+}
+
+/// Tokens that were read and made; those of the prompt count once.
+fn usage(outcomes: &[Outcome]) -> Value {
+    let prompt = outcomes.first().map_or(0, |outcome| outcome.statistics.prompt_tokens);
+    let cached = outcomes.iter().map(|outcome| outcome.statistics.cached_tokens).min().unwrap_or(0);
+    let made: usize = outcomes.iter().map(|outcome| outcome.statistics.generated_tokens).sum();
+    json!({
+        "prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made,
+        "prompt_tokens_details": { "cached_tokens": cached },
+    })
+}

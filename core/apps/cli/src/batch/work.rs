@@ -1,0 +1,187 @@
+//! [`BatchWork`]: a batch under way, from lines to results.
+
+use crate::batch::body::LineFault;
+use crate::batch::input::{BatchInput, LineKind};
+use crate::batch::output::BatchOutput;
+use crate::batch::request::{BatchRequest, BatchRequests};
+use crate::batch::result::{BatchResult, fault_line};
+use crate::batch::tally::BatchTally;
+use crate::batch::vectors::BatchVectors;
+use crate::chat::printer::Shown;
+use crate::failure::Failure;
+use crate::screen::progress;
+use indicatif::ProgressBar;
+use menagerie::pipeline::{Ended, Event, GenerateError, Queue, StopReason, Ticket};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A batch under way.
+pub(crate) struct BatchWork<'a> {
+    input: BatchInput,
+    out: BatchOutput,
+    /// What makes tasks of lines, or why the model answers none with text.
+    requests: Result<BatchRequests<'a>, String>,
+    /// What answers lines with vectors, or why the model makes none.
+    vectors: Result<BatchVectors<'a>, String>,
+    /// Lines still to be begun, the next one last.
+    left: Vec<usize>,
+    open: HashMap<usize, BatchResult>,
+    /// Line and answer of each task.
+    tasks: HashMap<Ticket, (usize, usize)>,
+    tally: BatchTally,
+    bar: ProgressBar,
+}
+
+impl<'a> BatchWork<'a> {
+    /// Nothing begun of the lines `left`, the next one last.
+    pub(crate) fn new(
+        input: BatchInput,
+        out: BatchOutput,
+        left: Vec<usize>,
+        requests: Result<BatchRequests<'a>, String>,
+        vectors: Result<BatchVectors<'a>, String>,
+    ) -> Self {
+        let all = input.lines().len();
+        let bar = progress::lines(all as u64, (all - left.len()) as u64);
+        let (open, tasks, tally) = (HashMap::new(), HashMap::new(), BatchTally::begin());
+        Self { input, out, requests, vectors, left, open, tasks, tally, bar }
+    }
+
+    /// Answers all lines, or those before `cancel` is set; `ahead` requests wait beside those that run. Gives the fault of a
+    /// stage that ended it early.
+    ///
+    /// # Errors
+    /// IN cannot be read again, OUT cannot be written.
+    pub(crate) fn run(
+        &mut self,
+        mut queue: Option<&mut Queue>,
+        ahead: usize,
+        cancel: &AtomicBool,
+    ) -> Result<Option<String>, Failure> {
+        loop {
+            while queue.as_ref().is_none_or(|queue| queue.waiting() < ahead)
+                && self.vectors_waiting() < ahead
+                && let Some(index) = self.left.pop()
+            {
+                self.begin(queue.as_deref_mut(), index)?;
+            }
+            let idle = queue.as_ref().is_none_or(|queue| queue.is_idle());
+            if cancel.load(Ordering::Relaxed) || (idle && self.vectors_waiting() == 0) {
+                return Ok(None);
+            }
+            self.step_vectors()?;
+            if let Some(queue) = queue.as_deref_mut().filter(|_| !idle)
+                && let Some(fault) = self.step(queue)?
+            {
+                return Ok(Some(fault));
+            }
+        }
+    }
+
+    /// Lines under way.
+    pub(crate) fn open(&self) -> usize {
+        self.open.len()
+    }
+
+    /// What was done, and where it was written to.
+    pub(crate) fn finish(self) -> (BatchTally, BatchOutput) {
+        self.bar.finish_and_clear();
+        (self.tally, self.out)
+    }
+
+    fn vectors_waiting(&self) -> usize {
+        self.vectors.as_ref().map_or(0, BatchVectors::waiting)
+    }
+
+    /// One step of vectors, if some are wanted: no more rows than one of text, so that neither waits for the other.
+    fn step_vectors(&mut self) -> Result<(), Failure> {
+        let Ok(vectors) = &mut self.vectors else { return Ok(()) };
+        if vectors.waiting() == 0 {
+            return Ok(());
+        }
+        for (line, good) in vectors.step() {
+            self.write(&line, good)?;
+        }
+        Ok(())
+    }
+
+    /// One step of text; gives the fault of a stage.
+    fn step(&mut self, queue: &mut Queue) -> Result<Option<String>, Failure> {
+        let ended = queue.step(|ticket, event| self.hear(ticket, event));
+        let fault = link_fault(&ended);
+        for (ticket, result) in ended {
+            // What was interrupted is no answer, and neither is a stage that failed: the line stays to be done.
+            let interrupted = match &result {
+                Ok(outcome) => outcome.reason == StopReason::Cancelled,
+                Err(error) => fault.is_some() || matches!(error, GenerateError::Cancelled),
+            };
+            if interrupted {
+                continue;
+            }
+            let Some((index, answer)) = self.tasks.remove(&ticket) else { continue };
+            let Some(open) = self.open.get_mut(&index) else { continue };
+            if open.end(answer, result)
+                && let Some(all) = self.open.remove(&index)
+                && let Ok(requests) = &self.requests
+            {
+                let (line, good) = all.line(requests.pipeline.name());
+                self.write(&line, good)?;
+            }
+        }
+        Ok(fault)
+    }
+
+    fn begin(&mut self, queue: Option<&mut Queue>, index: usize) -> Result<(), Failure> {
+        let place = self.input.lines()[index].clone();
+        let line = self.input.value(index)?;
+        let begun = match (place.kind, queue) {
+            (LineKind::Vectors, _) => match &mut self.vectors {
+                Ok(vectors) => vectors.add(index, place.clone(), line),
+                Err(reason) => Err(LineFault::of("url", reason)),
+            },
+            (LineKind::Text, Some(queue)) => self.begin_text(queue, index, line),
+            (LineKind::Text, None) => {
+                Err(LineFault::whole(self.requests.as_ref().err().map_or("", String::as_str)))
+            }
+        };
+        begun.or_else(|fault| self.write(&fault_line(&place, &fault), false))
+    }
+
+    fn begin_text(&mut self, queue: &mut Queue, index: usize, line: Option<Value>) -> Result<(), LineFault> {
+        let requests = self.requests.as_ref().map_err(LineFault::whole)?;
+        let BatchRequest { shape, tasks } = requests.of(line)?;
+        let place = self.input.lines()[index].clone();
+        self.open.insert(index, BatchResult::new(place, shape, tasks.len()));
+        for (answer, task) in tasks.into_iter().enumerate() {
+            self.tasks.insert(queue.submit(task), (index, answer));
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: &Value, good: bool) -> Result<(), Failure> {
+        self.out.write(line)?;
+        self.tally.line_done(good);
+        self.bar.inc(1);
+        Ok(())
+    }
+
+    fn hear(&mut self, ticket: Ticket, event: Event) {
+        let Event::Token { id, piece, logprob, top } = event else { return };
+        self.tally.token();
+        self.bar.set_message(self.tally.message());
+        if logprob.is_none() {
+            return;
+        }
+        let Some((index, answer)) = self.tasks.get(&ticket) else { return };
+        if let Some(open) = self.open.get_mut(index) {
+            open.show(*answer, Shown { id, piece, logprob, top });
+        }
+    }
+}
+
+/// The fault of a stage, or of a link to it, that ended tasks which may succeed another time.
+fn link_fault(ended: &[Ended]) -> Option<String> {
+    let faults = ended.iter().filter_map(|(_, result)| result.as_ref().err()?.stage_fault());
+    faults.filter(|fault| fault.is_of_links()).map(ToString::to_string).next()
+}

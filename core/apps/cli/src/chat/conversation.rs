@@ -1,0 +1,312 @@
+//! [`Conversation`]: what a message or a command of `chat` does.
+
+use crate::arguments::display::{DisplayArguments, Reasoning};
+use crate::arguments::sampling::{SamplingArguments, sampling_line};
+use crate::arguments::state::{StateArgument, keep, take_up};
+use crate::arguments::template::{TemplateArguments, note_without_effect};
+use crate::chat::printer::{Printer, Streams};
+use crate::chat::slash_commands::COMMANDS;
+use crate::failure::Failure;
+use crate::output::output_file::OutputFile;
+use crate::screen::echo::EchoOff;
+use crate::screen::report;
+use crate::{interrupt, output, prompt};
+use clap::ValueEnum;
+use menagerie::pipeline::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The arguments of a conversation.
+#[derive(Clone, Copy)]
+pub(crate) struct ConversationArguments<'a> {
+    pub(crate) state: &'a StateArgument,
+    pub(crate) system: Option<&'a str>,
+    pub(crate) template: &'a TemplateArguments,
+    pub(crate) sampling: &'a SamplingArguments,
+    pub(crate) display: DisplayArguments,
+    /// Whether statistics are printed after each answer.
+    pub(crate) verbose: bool,
+}
+
+/// A conversation with its options.
+pub(crate) struct Conversation<'a> {
+    pipeline: &'a TextPipeline,
+    chat: ChatSession,
+    sampling: SamplingArguments,
+    display: DisplayArguments,
+    request: Request,
+    cancel: Arc<AtomicBool>,
+    verbose: bool,
+    /// Where it is kept.
+    state: Option<StateFile>,
+    /// Bytes of the state as it was kept last, absent where something has changed since.
+    kept: Option<u64>,
+}
+
+impl<'a> Conversation<'a> {
+    /// An empty conversation as the arguments say, or the one that their state file holds.
+    pub(crate) fn begin(
+        pipeline: &'a TextPipeline,
+        arguments: ConversationArguments<'_>,
+    ) -> Result<Self, Failure> {
+        let cancel = interrupt::flag()?;
+        let mut chat = pipeline.chat()?;
+        let options = arguments.template.render_options()?;
+        if let Ok(format) = pipeline.chat_format() {
+            let probe = [ChatMessage::user("?")];
+            note_without_effect(&options, &|options| Some(format.render_prompt(&probe, options).ok()?.text));
+        }
+        chat.options_mut().render = options;
+        let state = arguments.state.open(pipeline)?;
+        if let Some(file) = &state {
+            resume(&mut chat, file)?;
+        }
+        if let Some(system) = arguments.system {
+            chat.set_system(system);
+        }
+        let request = arguments.sampling.request(pipeline.sampling_defaults(), Arc::clone(&cancel))?;
+        Ok(Self {
+            pipeline,
+            chat,
+            sampling: arguments.sampling.clone(),
+            display: arguments.display,
+            request,
+            cancel,
+            verbose: arguments.verbose,
+            state,
+            kept: None,
+        })
+    }
+
+    /// Keeps the conversation for the next time, if there is a file for it, and says so.
+    pub(crate) fn keep(&mut self) -> Result<(), Failure> {
+        self.keep_changes()?;
+        let (Some(file), Some(bytes)) = (&self.state, self.kept) else { return Ok(()) };
+        let messages = output::counted(self.chat.messages().len(), "message");
+        report::note(&format!("kept {messages} in {} ({})", file.path().display(), output::bytes(bytes)));
+        Ok(())
+    }
+
+    /// Saves the changes. The file is complete at all times: if the process is killed, at most one answer is lost.
+    fn keep_changes(&mut self) -> Result<(), Failure> {
+        if let (Some(file), None) = (&self.state, self.kept) {
+            self.kept = Some(keep(file, |file| self.chat.keep(file))?);
+        }
+        Ok(())
+    }
+
+    /// Something of the conversation is another now.
+    fn changed(&mut self) -> Result<(), Failure> {
+        self.kept = None;
+        self.keep_changes()
+    }
+
+    /// The tokens that the model has read and written, as far as they are held.
+    pub(crate) fn tokens(&self) -> &[u32] {
+        self.chat.session().sequence().tokens()
+    }
+
+    /// One message or command; `false` to leave.
+    pub(crate) fn line(&mut self, line: &str) -> Result<bool, Failure> {
+        self.cancel.store(false, Ordering::SeqCst);
+        // Ctrl-C is over with the last answer; SIGHUP and SIGTERM are not.
+        if interrupt::is_ending() {
+            return Err(Failure::Interrupted);
+        }
+        if !line.starts_with('/') {
+            let message = line.trim();
+            return if message.is_empty() { Ok(true) } else { self.answer(Some(message)).map(|()| true) };
+        }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match word {
+            "/exit" | "/quit" | "/bye" => return Ok(false),
+            "/help" | "/?" => output::write(&help())?,
+            "/reset" | "/clear" => self.reset()?,
+            "/system" => self.system(rest)?,
+            "/regen" => self.answer(None)?,
+            "/set" => self.set(rest)?,
+            "/show" => output::write(&self.show())?,
+            "/save" => self.save(rest, false)?,
+            "/save!" => self.save(rest, true)?,
+            "/load" => self.load(rest)?,
+            _ => return Err(unknown(word)),
+        }
+        Ok(true)
+    }
+
+    fn answer(&mut self, message: Option<&str>) -> Result<(), Failure> {
+        let _quiet = EchoOff::begin();
+        let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
+        let streams = Streams::of_process(&mut out, &mut remarks);
+        let mut printer = Printer::new(streams, self.display, Arc::clone(&self.cancel));
+        let mut sink = |event: menagerie::pipeline::Event| printer.event(event);
+        let outcome = match message {
+            Some(message) => self.chat.send(message, &self.request, &mut sink),
+            None => self.chat.regenerate(&self.request, &mut sink),
+        }?;
+        // First of all: the terminal may be gone.
+        let kept = self.changed();
+        let shown = printer.finish(&outcome, self.pipeline.context(), true);
+        Failure::of_all([shown, kept])?;
+        if outcome.reason == StopReason::Cancelled {
+            let nothing = outcome.text.is_empty() && outcome.reasoning.is_empty();
+            report::note(match (nothing, message) {
+                (true, Some(_)) => {
+                    "stopped before an answer began; the message is not part of the conversation"
+                }
+                (true, None) => "stopped before an answer began; the old one stays",
+                (false, _) => "stopped; what came of the answer stays in the conversation",
+            });
+        }
+        if self.verbose {
+            report::line(&format!("{}; seed {}; {}", outcome.statistics, outcome.seed, outcome.reason));
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<(), Failure> {
+        let messages = self.chat.messages().iter().filter(|message| message.role != "system").count();
+        self.chat.reset();
+        report::note(&format!("{} forgotten", output::counted(messages, "message")));
+        self.changed()
+    }
+
+    fn system(&mut self, text: &str) -> Result<(), Failure> {
+        let set = |chat: &mut ChatSession, text: &str, done: &str| {
+            chat.set_system(text);
+            let others = chat.messages().iter().filter(|message| message.role != "system").count();
+            let goes_on = if others > 0 { "; the conversation goes on (/reset forgets it)" } else { "" };
+            report::note(&format!("system message {done}{goes_on}"));
+        };
+        match text {
+            "" => {
+                match self.system_message() {
+                    Some(system) => report::line(system),
+                    None => report::note("there is no system message; /system TEXT sets one"),
+                }
+                return Ok(());
+            }
+            "-" => set(&mut self.chat, "", "removed"),
+            text => set(&mut self.chat, text, "set"),
+        }
+        self.changed()
+    }
+
+    fn system_message(&self) -> Option<&str> {
+        let first = self.chat.messages().first().filter(|message| message.role == "system");
+        first.map(|message| message.content.as_str())
+    }
+
+    /// Changes one option, or shows all.
+    fn set(&mut self, rest: &str) -> Result<(), Failure> {
+        if rest.is_empty() {
+            return output::write(&self.options());
+        }
+        let (name, value) = rest.split_once([' ', '=']).unwrap_or((rest, ""));
+        let (name, value) = (name.trim_start_matches('-'), value.trim());
+        if value.is_empty() {
+            return Err(Failure::Usage(format!("/set {name} needs a value"))
+                .with_help("/set alone lists the options"));
+        }
+        if name == "reasoning" {
+            self.display.reasoning = Reasoning::from_str(value, true)
+                .map_err(|_| Failure::Usage(format!("`{value}` is not stderr, stdout or hide")))?;
+        } else {
+            let mut changed = self.sampling.clone();
+            changed.set(name, value).map_err(|reason| {
+                let names = [SamplingArguments::names(), vec!["reasoning".to_owned()]].concat();
+                Failure::Usage(reason).with_help(&format!("/set knows {}", names.join(", ")))
+            })?;
+            self.request = changed.request(self.pipeline.sampling_defaults(), Arc::clone(&self.cancel))?;
+            self.sampling = changed;
+        }
+        report::note(&format!("{name} is {value}"));
+        Ok(())
+    }
+
+    fn options(&self) -> String {
+        let limit = self.request.max_tokens.map_or("-1 (no limit)".to_owned(), |count| count.to_string());
+        let seed =
+            self.request.sampling.seed.map_or("-1 (a new one each time)".to_owned(), |seed| seed.to_string());
+        let reasoning = format!("{:?}", self.display.reasoning).to_lowercase();
+        format!(
+            "sampling    {}\nmax-tokens  {limit}\nseed        {seed}\nstop        {:?}\nreasoning   {reasoning}\n",
+            sampling_line(&self.request.sampling),
+            self.request.stop,
+        )
+    }
+
+    fn show(&self) -> String {
+        let held = self.chat.session().sequence().tokens().len();
+        let messages = output::counted(self.chat.messages().len(), "message");
+        let dropped = match self.chat.dropped() {
+            0 => String::new(),
+            dropped => format!(", the {dropped} oldest no longer in the prompt"),
+        };
+        let system =
+            self.system_message().map_or(String::new(), |system| format!("system      {system:?}\n"));
+        format!(
+            "model       {} ({})\ncontext     {held} of {} tokens used; {messages}{dropped}\n{system}{}",
+            self.pipeline.name(),
+            self.pipeline.architecture(),
+            self.pipeline.context(),
+            self.options(),
+        )
+    }
+
+    fn save(&self, file: &str, force: bool) -> Result<(), Failure> {
+        if file.is_empty() {
+            return Err(Failure::Usage("/save needs a file name".to_owned()));
+        }
+        let mut target = match OutputFile::create(Path::new(file), force, &[]) {
+            Err(Failure::Failed(_)) if !force && Path::new(file).is_file() => {
+                return Err(Failure::about(file, "the file exists").with_help("/save! FILE replaces it"));
+            }
+            other => other?,
+        };
+        let text = self.chat.to_json()? + "\n";
+        target.write_all(text.as_bytes()).map_err(|error| Failure::about(file, error))?;
+        target.commit()?;
+        report::note(&format!("saved {} to {file}", output::counted(self.chat.messages().len(), "message")));
+        Ok(())
+    }
+
+    fn load(&mut self, file: &str) -> Result<(), Failure> {
+        if file.is_empty() {
+            return Err(Failure::Usage("/load needs a file name".to_owned()));
+        }
+        let text = prompt::read_file(Path::new(file))?;
+        self.chat.load_json(&text).map_err(|error| Failure::about(file, error))?;
+        report::note(&format!(
+            "loaded {} from {file}",
+            output::counted(self.chat.messages().len(), "message")
+        ));
+        self.changed()
+    }
+}
+
+/// Goes on with what a state file holds.
+fn resume(chat: &mut ChatSession, file: &StateFile) -> Result<(), Failure> {
+    let Some(tokens) = take_up(file, |file| chat.resume(file))? else { return Ok(()) };
+    let messages = output::counted(chat.messages().len(), "message");
+    report::note(&format!("going on with {messages} ({tokens} tokens) of {}", file.path().display()));
+    Ok(())
+}
+
+fn help() -> String {
+    let line =
+        |&(name, rest, what): &(&str, &str, &str)| format!("{:<19} {what}\n", format!("{name} {rest}"));
+    COMMANDS.iter().map(line).collect::<String>()
+        + "\"\"\" or \\ at the end of a line: the message goes on in the next one\n"
+}
+
+fn unknown(word: &str) -> Failure {
+    let scored = COMMANDS.iter().map(|(name, _, _)| (strsim::jaro_winkler(word, name), name));
+    let best = scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest = best.map(|(_, name)| format!("; the nearest is {name}")).unwrap_or_default();
+    Failure::Usage(format!("there is no command {word}{nearest}"))
+        .with_help("/help lists them; a message that begins with a space is no command")
+}

@@ -1,0 +1,11 @@
+//! The command line as a whole: its definition, defaults of options, parsing, and what a shell may complete.
+
+mod candidates;
+mod definition;
+mod option_defaults;
+mod parse;
+mod variables;
+
+pub(crate) use candidates::answer_shell;
+pub(crate) use definition::{Arguments, definition};
+pub(crate) use parse::parse;

@@ -1,0 +1,173 @@
+//! From what was typed to [`Arguments`], with faults of arguments explained.
+
+use super::definition::{Arguments, command};
+use super::{option_defaults, variables};
+use crate::config_file::ConfigFile;
+use crate::failure::Failure;
+use crate::nearest::LIKENESS;
+use crate::output;
+use crate::screen::report;
+use crate::screen::style::{self, Stream};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ColorChoice, FromArgMatches};
+
+/// The arguments of this process; `None` where help or version was asked for and is shown.
+pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
+    let asked = color_asked(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()));
+    asked.into_iter().for_each(style::choose);
+    let configured = ConfigFile::of_process().and_then(|file| Ok((command(&file)?, file)));
+    let (mut command, file) = match configured {
+        Ok(configured) => configured,
+        Err(Failure::Failed(fault)) if goes_without_configuration(std::env::args_os()) => {
+            report::error(&fault);
+            (command(&ConfigFile::default())?, ConfigFile::default())
+        }
+        Err(failure) => return Err(failure),
+    };
+    let written = file.settings.iter().find(|one| one.option == "color" && one.command.is_none());
+    written.and_then(|one| color(one.values.first()?)).into_iter().for_each(style::choose);
+    let parsed = command.try_get_matches_from_mut(std::env::args_os()).and_then(|mut matches| {
+        Arguments::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    });
+    let mut error = match parsed {
+        Ok(arguments) => {
+            variables::note_unknown(&command);
+            return Ok(Some(arguments));
+        }
+        Err(error) => error,
+    };
+    drop_far_suggestions(&mut error);
+    let text = |stream: Stream| match stream.is_colored() {
+        true => error.render().ansi().to_string(),
+        false => error.render().to_string(),
+    };
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Not clap's own way, which says nothing where standard output cannot be written to.
+        return output::painted(&text(Stream::Out)).map(|()| None);
+    }
+    let origin = option_defaults::origin(&command, &file, &error);
+    let origin = origin.map(|origin| format!("note: {origin}\n")).unwrap_or_default();
+    let commands = other_command(&command, &error, std::env::args_os());
+    let commands = commands.map(|help| format!("help: {help}\n")).unwrap_or_default();
+    Err(Failure::Arguments(text(Stream::Err) + &origin + &commands))
+}
+
+/// Words of other programs, and the command here that does what they do.
+const ELSEWHERE: [(&str, &str); 13] = [
+    ("add", "pull"),
+    ("cat", "inspect"),
+    ("complete", "run"),
+    ("delete", "models remove"),
+    ("download", "pull"),
+    ("fetch", "pull"),
+    ("generate", "run"),
+    ("get", "pull"),
+    ("info", "show"),
+    ("install", "pull"),
+    ("ppl", "perplexity"),
+    ("prompt", "run"),
+    ("rm", "models remove"),
+];
+
+/// What to type in place of a command that there is not, where clap has found nothing near: the command of another word, or
+/// which commands there are.
+fn other_command(
+    root: &clap::Command,
+    error: &clap::Error,
+    arguments: impl Iterator<Item = std::ffi::OsString>,
+) -> Option<String> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return None;
+    }
+    let mut above = root;
+    for word in arguments.skip(1).filter(|word| !word.to_string_lossy().starts_with('-')) {
+        match word.to_str().and_then(|word| above.find_subcommand(word)) {
+            Some(command) => above = command,
+            None => break,
+        }
+    }
+    let is_root = above.get_name() == root.get_name();
+    if let Some((_, here)) = ELSEWHERE.iter().find(|(word, _)| is_root && word.eq_ignore_ascii_case(typed)) {
+        return Some(format!("`menagerie {here}` does this"));
+    }
+    let names: Vec<&str> = above
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .map(clap::Command::get_name)
+        .collect();
+    // A part of a name, or a slip of few letters.
+    let slip = |name: &&&str| strsim::osa_distance(name, typed) <= 1.max(typed.len() / 3);
+    let part = |name: &&&str| typed.len() > 2 && name.contains(typed.as_str());
+    let nearest = || names.iter().filter(slip).min_by_key(|name| strsim::osa_distance(name, typed));
+    match names.iter().find(part).or_else(nearest) {
+        Some(near) => Some(format!("the nearest command is `{near}`")),
+        None => Some(format!("the commands are {}", names.join(", "))),
+    }
+}
+
+/// What helps to mend a configuration must not be stopped by its faults: they are only said.
+fn goes_without_configuration(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    let words: Vec<_> = arguments.skip(1).take_while(|argument| argument != "--").collect();
+    let helping =
+        |word: &std::ffi::OsString| ["--help", "-h", "--version", "-V"].iter().any(|one| word == one);
+    let first = words.iter().find(|word| !word.to_string_lossy().starts_with('-'));
+    let spared = ["doctor", "help", "version", "man", "completions"];
+    words.iter().any(helping) || first.is_some_and(|word| spared.iter().any(|one| word == one))
+}
+
+/// Takes suggestions away that do not help: a name that only shares letters, and one of several values that are all
+/// listed anyway (`q8_0` for `q4_0` is another value, not another spelling).
+pub(crate) fn drop_far_suggestions(error: &mut clap::Error) {
+    error.remove(ContextKind::SuggestedValue);
+    for (typed, suggested) in [
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+    ] {
+        let (Some(ContextValue::String(typed)), Some(offered)) = (error.get(typed), error.get(suggested))
+        else {
+            continue;
+        };
+        let bare = |name: &str| name.trim_start_matches('-').to_owned();
+        let is_near = |name: &String| strsim::jaro_winkler(&bare(typed), &bare(name)) >= LIKENESS;
+        let near = match offered {
+            ContextValue::String(name) => is_near(name),
+            ContextValue::Strings(names) => names.iter().any(is_near),
+            _ => true,
+        };
+        if !near {
+            error.remove(suggested);
+        }
+    }
+}
+
+/// `--color` or its variable, looked for before anything is parsed: errors of parsing are colored too.
+fn color_asked(arguments: impl Iterator<Item = String>) -> Option<ColorChoice> {
+    let mut asked = std::env::var("MENAGERIE_COLOR").ok();
+    let mut arguments = arguments.take_while(|argument| argument != "--");
+    while let Some(argument) = arguments.next() {
+        match argument.strip_prefix("--color") {
+            Some("") => asked = arguments.next(),
+            Some(value) => asked = value.strip_prefix('=').map(str::to_owned).or(asked),
+            None => {}
+        }
+    }
+    color(asked.as_deref()?)
+}
+
+fn color(text: &str) -> Option<ColorChoice> {
+    <ColorChoice as clap::ValueEnum>::from_str(text, true).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn color_is_found_before_parsing() {
+        let asked = |words: &[&str]| color_asked(words.iter().map(ToString::to_string));
+        assert_eq!(asked(&["menagerie", "list", "--color", "always"]), Some(ColorChoice::Always));
+        assert_eq!(asked(&["menagerie", "--color=never", "list"]), Some(ColorChoice::Never));
+        assert_eq!(asked(&["menagerie", "run", "--", "--color=never"]), None);
+    }
+}

@@ -1,0 +1,65 @@
+//! Variables of the environment whose names begin with `MENAGERIE_`.
+
+use super::option_defaults;
+use crate::arguments::{plugins, stages};
+use crate::config_file;
+use crate::nearest::nearest;
+use crate::screen::report;
+use clap::Command;
+use std::collections::BTreeSet;
+
+const PREFIX: &str = "MENAGERIE_";
+
+/// Those that are no option's.
+const OTHERS: [&str; 5] =
+    [config_file::VARIABLE, plugins::VARIABLE, stages::VARIABLE, "MENAGERIE_ISA", "MENAGERIE_SPEC_DIR"];
+
+/// Notes variables that nothing reads. Processes that serve stages have the environment of the one that started them, which
+/// said it.
+pub(crate) fn note_unknown(command: &Command) {
+    if std::env::var_os(stages::VARIABLE).is_some() {
+        return;
+    }
+    let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    unknown(command, set).iter().for_each(|note| report::note(note));
+}
+
+/// A note for each name that is set and that nothing reads.
+fn unknown(command: &Command, set: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known: BTreeSet<String> = OTHERS.map(str::to_owned).into();
+    let mut commands = vec![command];
+    while let Some(next) = commands.pop() {
+        known.extend(next.get_arguments().filter_map(option_defaults::variable));
+        commands.extend(next.get_subcommands());
+    }
+    let names: BTreeSet<String> =
+        set.filter(|name| name.starts_with(PREFIX) && !known.contains(name)).collect();
+    let bare = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    let note = |name: String| {
+        let near = nearest(&bare(&name), known.iter().map(|known| bare(known)));
+        let near = near.map_or(String::new(), |near| format!("; the nearest is {PREFIX}{near}"));
+        format!("the environment variable {name} is set, and nothing reads it{near}")
+    };
+    names.into_iter().map(note).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command_line::definition::definition;
+
+    #[test]
+    fn names_that_nothing_reads_are_noted_with_the_nearest() {
+        let command = definition().unwrap();
+        let notes = |names: &[&str]| unknown(&command, names.iter().map(ToString::to_string));
+        assert_eq!(notes(&OTHERS), [""; 0]);
+        assert_eq!(notes(&["MENAGERIE_TOP_K", "MENAGERIE_COLOR", "HOME", "TOP_KK"]), [""; 0]);
+        assert_eq!(
+            notes(&["MENAGERIE_TOPK", "MENAGERIE_XYZZY"]),
+            [
+                "the environment variable MENAGERIE_TOPK is set, and nothing reads it; the nearest is MENAGERIE_TOP_K",
+                "the environment variable MENAGERIE_XYZZY is set, and nothing reads it",
+            ]
+        );
+    }
+}

@@ -1,0 +1,16 @@
+//! [`Form`]: the form that measurements are printed in.
+
+use crate::commands::bench::delimited::Delimited;
+
+/// What `--format` and `--json` come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    Columns,
+    Delimited(Delimited),
+    Json,
+}
+
+/// The mean of samples; 0 of none.
+pub(super) fn mean_of(samples: &[f64]) -> f64 {
+    samples.iter().sum::<f64>() / samples.len().max(1) as f64
+}

@@ -1,0 +1,146 @@
+//! What a GGUF file of a folder will hold, for the commands that write one.
+
+use crate::arguments::model_source::ModelSource;
+use crate::arguments::specs::SpecArguments;
+use crate::failure::Failure;
+use crate::screen::{progress, report};
+use crate::{interrupt, output};
+use menagerie::assembly::{WeightSource, open_model};
+use menagerie::convert::{Conversion, ConvertError, Plan, Types};
+use menagerie::gguf::path_text;
+use menagerie::kernels::Cpu;
+use menagerie::loaders::HfTexts;
+use menagerie::model::Compute;
+use menagerie::pipeline::{Arithmetic, Device, DeviceOptions, KeyOptions, ResolvedFile, tokenizer_tables};
+use menagerie::quantize::Importance;
+use menagerie::registry::Registry;
+use menagerie::spec::SourceFormat;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// What becomes of the tokenizer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Texts {
+    Written,
+    /// The file takes token ids only.
+    LeftOut,
+}
+
+/// A folder that is to be written as a file.
+pub(crate) struct FolderPlan<'a> {
+    pub(crate) meant: &'a ModelSource,
+    pub(crate) specs: &'a SpecArguments,
+    pub(crate) accept_unread: &'a [String],
+    pub(crate) threads: Option<usize>,
+    pub(crate) texts: Texts,
+    /// With the name of its file.
+    pub(crate) importance: Option<(&'a str, &'a Importance)>,
+}
+
+impl FolderPlan<'_> {
+    /// Plans the file and gives the plan to `take`.
+    pub(crate) fn with<T>(
+        &self,
+        types: &Types<'_>,
+        take: impl FnOnce(&Plan<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let registry = self.specs.registry()?;
+        let accept_unread = self.accept_unread.to_vec();
+        let keys = self.meant.keys(KeyOptions::default().with_accept_unread(accept_unread));
+        let file = open_model(&self.meant.path, true)?;
+        if file.format() != SourceFormat::Hf {
+            let reason =
+                "is a GGUF file already; convert takes a folder with config.json and .safetensors files";
+            return Err(Failure::about(file.file(), reason));
+        }
+        let resolved = ResolvedFile::new(file, &registry, keys)?;
+        for notice in resolved.notices() {
+            report::note(&notice.to_string());
+        }
+        let options = DeviceOptions::default().with_threads(self.threads);
+        let compute = Compute::new(Device::default().backend(options)?, Arithmetic::Exact);
+        let (texts, importance) = (self.texts, self.importance);
+        let tensors = &*resolved.tensors;
+        let opened = OpenedFolder {
+            resolved: &resolved,
+            tensors,
+            registry: &registry,
+            compute: &compute,
+            texts,
+            importance,
+        };
+        opened.plan(types, take)
+    }
+}
+
+/// A folder that was opened, and what its tensors are: its own, or those with adapters in them.
+pub(crate) struct OpenedFolder<'a> {
+    pub(crate) resolved: &'a ResolvedFile,
+    pub(crate) tensors: &'a dyn WeightSource,
+    pub(crate) registry: &'a Registry,
+    pub(crate) compute: &'a Compute,
+    pub(crate) texts: Texts,
+    /// With the name of its file.
+    pub(crate) importance: Option<(&'a str, &'a Importance)>,
+}
+
+impl OpenedFolder<'_> {
+    /// Plans the file of the folder, says what it loses, and gives the plan to `take`.
+    pub(crate) fn plan<T>(
+        &self,
+        types: &Types<'_>,
+        take: impl FnOnce(&Plan<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let resolved = self.resolved;
+        // Only which tensors the model wants is asked of it.
+        let claims = resolved.assemble(self.compute)?.claims;
+        let (tables, _) = tokenizer_tables(self.registry)?;
+        let folder = resolved.file_name();
+        let texts = match self.texts {
+            Texts::Written => Some(HfTexts::open(&folder)?),
+            Texts::LeftOut => None,
+        };
+        let keys = resolved.file.keys(&resolved.spec)?;
+        let conversion = Conversion {
+            folder: &folder,
+            name: resolved.file.name(),
+            spec: &resolved.spec,
+            keys: &*keys,
+            resolution: &resolved.resolution,
+            tensors: self.tensors,
+            claims: &claims,
+            texts: texts.as_ref(),
+            tables: &tables,
+            compute: self.compute,
+            importance: self.importance,
+        };
+        let plan = conversion.plan(types)?;
+        for note in &plan.notes {
+            report::note(note);
+        }
+        take(&plan)
+    }
+}
+
+/// Writes a planned file, with a bar.
+pub(crate) fn write(plan: &Plan<'_>, out: &Path, threads: Option<usize>) -> Result<(), Failure> {
+    let cancel = interrupt::flag()?;
+    let bar = progress::bytes(Some(plan.bytes()), 0);
+    let written = plan.write(out, &Cpu::new(threads)?, &mut |at| {
+        bar.set_position(at.done);
+        progress::say(&bar, at.tensor);
+        if cancel.load(Ordering::SeqCst) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    bar.finish_and_clear();
+    match written {
+        Err(ConvertError::Stopped) => Err(Failure::Interrupted),
+        other => Ok(other?),
+    }
+}
+
+/// Says what a file that was written takes.
+pub(crate) fn say_written(out: &Path) -> Result<(), Failure> {
+    let bytes = std::fs::metadata(out).map_err(|error| Failure::about(path_text(out), error))?.len();
+    output::line(&format!("{}: {}", path_text(out), output::bytes(bytes)))
+}

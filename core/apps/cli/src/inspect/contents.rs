@@ -1,0 +1,106 @@
+//! [`Inspected`]: the contents of a model's file or folder.
+
+use menagerie::gguf::path_text;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Longest value of a key that is shown whole, in characters.
+const SHOWN: usize = 60;
+
+/// What is in a file or folder.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Inspected {
+    /// `GGUF version 3`, `safetensors`, `folder of Hugging Face`.
+    pub(crate) format: String,
+    /// Its files.
+    pub(crate) files: Vec<InspectedFile>,
+    /// The model's name, where it is stated.
+    pub(crate) name: Option<String>,
+    /// Its architecture as stated: `general.architecture`, or a class.
+    pub(crate) architecture: Option<String>,
+    /// Its license, where it is stated.
+    pub(crate) license: Option<String>,
+    /// The tokenizer in a line.
+    pub(crate) tokenizer: Option<String>,
+    /// The chat template.
+    #[serde(rename = "chat_template")]
+    pub(crate) template: Option<String>,
+    /// Keys in the order of the file.
+    pub(crate) keys: Vec<Key>,
+    /// Tensors in the order of the file.
+    pub(crate) tensors: Vec<Tensor>,
+}
+
+fn path_as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path_text(path))
+}
+
+/// A file.
+#[derive(Debug, Serialize)]
+pub(crate) struct InspectedFile {
+    #[serde(serialize_with = "path_as_text")]
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+}
+
+/// A key and its value.
+#[derive(Debug, Serialize)]
+pub(crate) struct Key {
+    pub(crate) name: String,
+    /// Its type as the format names it.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) value: Value,
+}
+
+/// A tensor.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    /// In the order of the format: of a GGUF the contiguous one first, of safetensors last.
+    pub(crate) dims: Vec<u64>,
+    /// Its element type as the format names it.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) bytes: u64,
+}
+
+impl Tensor {
+    /// Numbers in it.
+    pub(crate) fn elements(&self) -> u64 {
+        self.dims.iter().product()
+    }
+}
+
+impl Key {
+    /// The value in a line; of a long one the beginning.
+    pub(crate) fn shown(&self) -> String {
+        let text = match &self.value {
+            Value::Array(values) if values.len() > 4 => {
+                let first: Vec<String> = values.iter().take(4).map(ToString::to_string).collect();
+                format!("[{}, ...] ({} values)", first.join(", "), values.len())
+            }
+            value => value.to_string(),
+        };
+        match text.chars().count() {
+            0..=SHOWN => text,
+            count => format!("{}... ({count} characters)", text.chars().take(SHOWN).collect::<String>()),
+        }
+    }
+}
+
+impl Inspected {
+    /// Element types with the share of the bytes that each has, most first.
+    pub(crate) fn types(&self) -> Vec<String> {
+        let mut types: BTreeMap<&str, u64> = BTreeMap::new();
+        for tensor in &self.tensors {
+            *types.entry(&tensor.kind).or_default() += tensor.bytes;
+        }
+        let total = types.values().sum::<u64>().max(1);
+        let mut sorted: Vec<(&str, u64)> = types.into_iter().collect();
+        sorted.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        sorted.into_iter().map(|(kind, bytes)| format!("{kind} {} %", bytes * 100 / total)).collect()
+    }
+}

@@ -1,0 +1,8 @@
+//! Descriptions of models, recipes, adapters and specs, as `show`, `list` and `spec explain` print them.
+
+pub(crate) mod adapter_listing;
+pub(crate) mod block_outline;
+pub(crate) mod block_svg;
+pub(crate) mod model_summary;
+pub(crate) mod plugin_parts;
+pub(crate) mod recipe_listing;

@@ -1,0 +1,188 @@
+//! Recipes as `list` and `show` tell them.
+
+use crate::failure::Failure;
+use crate::listing::model_summary::Lines;
+use crate::output;
+use crate::output::fitted_table::{FittedTable, shortened};
+use menagerie::pipeline::{GivenGate, GivenMixture, Ingredients};
+use menagerie::registry::{Origin, RecipeEntry, Registry};
+use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
+use serde_json::{Value, json};
+
+/// Columns of the table.
+const HEADS: [&str; 4] = ["id", "made over", "adapters", "what it is"];
+
+/// Most characters of a base and of kinds of adapters in it.
+const BASE: usize = 24;
+const KINDS: usize = 16;
+
+/// Whether it is what any model of an architecture becomes, and no model itself.
+pub(crate) fn is_form(entry: &RecipeEntry) -> bool {
+    entry.recipe().is_ok_and(|recipe| matches!(recipe.base, RecipeBase::Architecture(_)))
+}
+
+/// What it is made over, for people.
+fn base(recipe: &Recipe) -> String {
+    match &recipe.base {
+        RecipeBase::Model(model) => model.clone(),
+        RecipeBase::Architecture(architecture) => format!("any {architecture}"),
+    }
+}
+
+/// Its adapters, a few words each.
+fn adapters(recipe: &Recipe) -> String {
+    let one = |adapter: &menagerie::spec::RecipeAdapter| match &adapter.from {
+        Some(from) if adapter.weight != 1.0 => format!("{} {from} ({})", adapter.kind.name(), adapter.weight),
+        Some(from) => format!("{} {from}", adapter.kind.name()),
+        None => adapter.kind.name().to_owned(),
+    };
+    let texts: Vec<String> = recipe.adapters.iter().map(one).collect();
+    if texts.is_empty() { "-".to_owned() } else { texts.join(", ") }
+}
+
+/// A mixture in a line: how many experts, where, and which rows choose together.
+fn mixture_line(mixture: &RecipeMixture) -> String {
+    let RecipeMixture { layers, gate, choose, experts } = mixture;
+    let layers = match layers {
+        Some(layers) => layer_ranges(&layers.iter().copied().collect()),
+        None => "all layers".to_owned(),
+    };
+    format!("mixture of {} experts in {layers}, chosen by {} ({gate})", experts.len() + 1, choose.name())
+}
+
+/// A recipe as JSON.
+pub(crate) fn as_json(entry: &RecipeEntry) -> Value {
+    let (recipe, error) = match entry.recipe() {
+        Ok(recipe) => (Some(recipe), None),
+        Err(faults) => (None, Some(faults.to_string())),
+    };
+    json!({
+        "id": entry.id,
+        "kind": "recipe",
+        "summary": recipe.map(|recipe| &recipe.summary),
+        "base": recipe.map(|recipe| &recipe.base),
+        "adapters": recipe.map(|recipe| &recipe.adapters),
+        "mixture": recipe.map(|recipe| &recipe.mixture),
+        "set": recipe.map(|recipe| &recipe.set),
+        "chat_template": recipe.map(|recipe| &recipe.chat_template),
+        "origin": entry.origin.detail(),
+        "notes": entry.notes(),
+        "error": error,
+    })
+}
+
+/// Says what a recipe is, and prints its text.
+pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failure> {
+    if as_json_text {
+        return output::json(&as_json(entry));
+    }
+    let recipe = entry.recipe().map_err(|faults| Failure::Failed(faults.to_string()))?;
+    output::line(&headline(entry))?;
+    output::line(&format!("from {}", entry.origin))?;
+    output::line(&format!("made over {}; adapters: {}", base(recipe), adapters(recipe)))?;
+    if let Some(mixture) = &recipe.mixture {
+        output::line(&mixture_line(mixture))?;
+    }
+    output::line("")?;
+    output::data_line(entry.text().trim_end())
+}
+
+/// The recipes of a registry as a table, then the faulty ones; nothing where there are none.
+pub(crate) fn table(entries: &[&RecipeEntry], registry: &Registry) -> Result<(), Failure> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    output::line("\nrecipes")?;
+    let row = |entry: &&RecipeEntry| {
+        let recipe = entry.recipe().ok()?;
+        let id = match entry.origin {
+            Origin::BuiltIn(_) | Origin::Plugin(_) => entry.id.clone(),
+            Origin::File { .. } => format!("{}*", entry.id),
+        };
+        let mixture = recipe.mixture.iter().map(|_| "mixture");
+        let kinds: Vec<&str> =
+            recipe.adapters.iter().map(|adapter| adapter.kind.name()).chain(mixture).collect();
+        let kinds = if kinds.is_empty() { "-".to_owned() } else { kinds.join(", ") };
+        Some(vec![id, shortened(&base(recipe), BASE), shortened(&kinds, KINDS), recipe.summary.clone()])
+    };
+    let rows = entries.iter().filter_map(row).collect();
+    FittedTable { heads: &HEADS, rows, spared: &[2, 1] }.write()?;
+    for entry in entries.iter().filter(|entry| matches!(entry.origin, Origin::File { .. })) {
+        output::line(&format!("* {}: {}", entry.id, entry.origin))?;
+    }
+    let hidden = |entry: &&&RecipeEntry| registry.entry(&entry.id).is_some();
+    for entry in entries.iter().filter(hidden) {
+        let note = format!("{} is also the name of an architecture, which `show` takes it for", entry.id);
+        output::note(&note)?;
+    }
+    for note in entries.iter().flat_map(|entry| entry.notes()) {
+        output::note(&note)?;
+    }
+    for entry in entries {
+        if let Err(faults) = entry.recipe() {
+            output::line(&format!("\nrecipe {} cannot be used: {}", entry.id, entry.origin))?;
+            output::error(&faults.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// A recipe in a line: its name, and what it is.
+pub(crate) fn headline(entry: &RecipeEntry) -> String {
+    match entry.recipe() {
+        Ok(recipe) if !recipe.summary.is_empty() => format!("{}: {}", entry.id, recipe.summary),
+        _ => entry.id.clone(),
+    }
+}
+
+/// Lays what recipes say over the summary of the model that they are made over: it is a summary of the recipe then.
+///
+/// # Errors
+/// A chat template that cannot be found.
+pub(crate) fn over(
+    summary: &mut Lines,
+    ingredients: &Ingredients,
+    registry: &Registry,
+) -> Result<(), Failure> {
+    let mut first = vec![
+        ("recipe", ingredients.recipes.join(" over ")),
+        ("made over", ingredients.base.display().to_string()),
+    ];
+    for adapter in &ingredients.adapters {
+        let weight = if adapter.weight == 1.0 { String::new() } else { format!(" ({})", adapter.weight) };
+        first.push(("adapter", format!("{} {}{weight}", adapter.kind.name(), adapter.path.display())));
+    }
+    first.extend(ingredients.mixture.iter().flat_map(given_mixture));
+    first.extend(ingredients.set.iter().map(|(key, value)| ("set", format!("{key} = {value}"))));
+    if let Some(template) = ingredients.template(registry)? {
+        let characters = template.source.chars().count();
+        let own = format!("{} (of the recipe, {characters} characters)", template.name);
+        match summary.iter_mut().find(|(name, _)| *name == "chat template") {
+            Some((_, line)) => *line = own,
+            None => first.push(("chat template", own)),
+        }
+    }
+    summary.splice(0..0, first);
+    Ok(())
+}
+
+/// A mixture as it is loaded.
+fn given_mixture(mixture: &GivenMixture) -> Vec<(&'static str, String)> {
+    let layers = match &mixture.layers {
+        Some(layers) => layer_ranges(&layers.iter().copied().collect()),
+        None => "all layers".to_owned(),
+    };
+    let gate = match &mixture.gate {
+        GivenGate::File(path) if path.exists() => path.display().to_string(),
+        GivenGate::File(path) => format!("{}, not trained yet (menagerie train-gate)", path.display()),
+        GivenGate::Always(expert) => format!("always expert {expert}"),
+    };
+    let names = mixture.names();
+    let count = names.len();
+    let names: Vec<String> = names.iter().enumerate().map(|(at, name)| format!("{at} {name}")).collect();
+    vec![
+        ("mixture", format!("{count} experts in {layers}, chosen by {}", mixture.choose.name())),
+        ("experts", names.join("; ")),
+        ("gate", gate),
+    ]
+}

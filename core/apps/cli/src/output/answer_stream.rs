@@ -1,0 +1,92 @@
+//! [`AnswerStream`]: where a model's text goes: a pipe gets it as it is, a terminal in whole words and escaped.
+
+use crate::failure::Failure;
+use crate::output;
+use crate::screen::open_line;
+use crate::screen::open_line::OpenLine;
+use crate::screen::style::{Stream, paint};
+use crate::screen::word_wrap::WordWrap;
+use anstyle::Style;
+use std::io::Write;
+
+/// A stream that a model's text is written to while it comes.
+pub(crate) struct AnswerStream<'a> {
+    to: &'a mut dyn Write,
+    /// Of a terminal: how its lines are broken.
+    wrap: Option<WordWrap>,
+    /// Of a terminal that remarks go to as well: its line.
+    line: Option<&'a OpenLine>,
+    colored: bool,
+}
+
+impl<'a> AnswerStream<'a> {
+    /// Standard output or standard error of this process, written to through `to`.
+    pub(crate) fn of_process(to: &'a mut dyn Write, stream: Stream) -> Self {
+        let columns: fn() -> usize = match stream {
+            Stream::Out => || Stream::Out.columns().unwrap_or(0),
+            Stream::Err => || Stream::Err.columns().unwrap_or(0),
+        };
+        let line = (stream.is_terminal() && Stream::Err.is_terminal()).then_some(&open_line::OF_PROCESS);
+        Self {
+            to,
+            wrap: stream.is_terminal().then(|| WordWrap::new(columns)),
+            line,
+            colored: stream.is_colored(),
+        }
+    }
+
+    /// A stream that is no terminal.
+    #[cfg(test)]
+    pub(crate) fn pipe(to: &'a mut dyn Write) -> Self {
+        Self { to, wrap: None, line: None, colored: false }
+    }
+
+    /// A terminal of so many columns.
+    #[cfg(test)]
+    pub(crate) fn terminal(to: &'a mut dyn Write, columns: fn() -> usize, line: &'a OpenLine) -> Self {
+        Self { to, wrap: Some(WordWrap::new(columns)), line: Some(line), colored: false }
+    }
+
+    /// Whether notes are colored here.
+    pub(crate) fn is_colored(&self) -> bool {
+        self.colored
+    }
+
+    /// Writes a piece of text as far as it can be shown; the rest comes with the next piece.
+    pub(crate) fn write(&mut self, piece: &str, style: Style) -> Result<(), Failure> {
+        let Some(wrap) = &mut self.wrap else { return self.write_shown(&paint(piece, style, self.colored)) };
+        if wrap.is_open() && self.line.is_some_and(|line| !line.is_open()) {
+            wrap.restart();
+        }
+        let shown = wrap.push(piece);
+        self.write_wrapped(&shown, style)
+    }
+
+    /// Writes the text that was held back: no more text follows for now.
+    pub(crate) fn flush(&mut self, style: Style) -> Result<(), Failure> {
+        let Some(wrap) = &mut self.wrap else { return Ok(()) };
+        let shown = wrap.flush();
+        self.write_wrapped(&shown, style)
+    }
+
+    fn write_wrapped(&mut self, shown: &str, style: Style) -> Result<(), Failure> {
+        if shown.is_empty() {
+            return Ok(());
+        }
+        self.write_shown(&paint(shown, style, self.colored))?;
+        if let (Some(line), Some(wrap)) = (self.line, &self.wrap) {
+            line.set(wrap.is_open());
+        }
+        Ok(())
+    }
+
+    /// Writes text that may be shown as it is, on a line of its own where a line of this terminal is open.
+    pub(crate) fn remark(&mut self, text: &str) -> Result<(), Failure> {
+        let begin = self.line.map_or("", OpenLine::end);
+        self.write_shown(&format!("{begin}{text}"))
+    }
+
+    fn write_shown(&mut self, text: &str) -> Result<(), Failure> {
+        output::write_to(self.to, text)
+    }
+}

@@ -1,0 +1,114 @@
+//! [`Against`]: two specs on one file: which values they give it, and how far their logits are apart.
+
+use crate::arguments::model::ModelArguments;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::spec_reference::spec_needed;
+use crate::failure::Failure;
+use crate::output;
+use crate::reference::comparison;
+use crate::reference::comparison::Compared;
+use menagerie::pipeline::{ResolvedFile, TextPipeline};
+use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
+use menagerie::spec::{layer_ranges, toml_text};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Tokens that are computed where no reference names any: more than most tiny windows.
+const TOKENS: u32 = 64;
+
+/// What two specs make of one file.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Against {
+    /// The other spec.
+    spec: String,
+    /// Values they give otherwise.
+    values: Vec<Otherwise>,
+    /// How far the logits are apart.
+    logits: Compared,
+}
+
+/// A value that two specs give otherwise.
+#[derive(Debug, serde::Serialize)]
+struct Otherwise {
+    /// Dotted path, and the layers.
+    path: String,
+    /// What the model's spec gives.
+    ours: Option<String>,
+    /// What the other gives.
+    theirs: Option<String>,
+}
+
+impl Against {
+    /// Opens the file of `pipeline` once more, under another spec; without tokens some are made up.
+    pub(crate) fn of(
+        pipeline: &TextPipeline,
+        arguments: &ModelArguments,
+        other: &NameOrPath,
+        tokens: Vec<u32>,
+    ) -> Result<Self, Failure> {
+        let resolved = pipeline.resolved().ok_or_else(|| Failure::about(other, "the model has no spec"))?;
+        let name = resolved.file.architecture().map_err(Failure::from)?.to_owned();
+        let spec = spec_needed(other, &arguments.specs)?.spec()?;
+        // The same under the name that the file has.
+        let mut document = spec.document();
+        document["architecture"] = json!({ "id": name });
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join(format!("{name}.toml"));
+        std::fs::write(&path, format!("schema = 1\n{}", toml_text(&document)))?;
+        let folders = vec![SpecFolder { path, kind: FolderKind::File }];
+        let registry =
+            Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(true))?;
+        let second = TextPipeline::open_with(&arguments.locate()?, &registry, &arguments.load_options())?;
+        let vocabulary = u32::try_from(pipeline.vocabulary()).unwrap_or(u32::MAX).max(1);
+        let made_up = || (0..TOKENS).map(|at| (at * 37 + 11) % vocabulary).collect();
+        let tokens = if tokens.is_empty() { made_up() } else { tokens };
+        let logits = comparison::between(pipeline, &second, &tokens)?;
+        let values = second.resolved().map(|theirs| otherwise(resolved, theirs)).unwrap_or_default();
+        Ok(Self { spec: other.to_string(), values, logits })
+    }
+
+    /// Whether the two make the same of the file.
+    pub(crate) fn is_same(&self) -> bool {
+        self.values.is_empty() && self.logits.passed
+    }
+
+    pub(crate) fn print(&self) -> Result<(), Failure> {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "not there".to_owned());
+        let row = |one: &Otherwise| vec![one.path.clone(), text(&one.ours), text(&one.theirs)];
+        let rows: Vec<Vec<String>> = self.values.iter().map(row).collect();
+        if !rows.is_empty() {
+            output::table(&["value", "the model's spec", &self.spec], &rows)?;
+        }
+        let Compared { rows, difference, .. } = &self.logits;
+        let rows = output::counted(*rows, "token");
+        output::line(&match self.is_same() {
+            true => format!("{} gives the same values and the same logits for {rows}", self.spec),
+            false => format!("{}: the logits of {rows} differ by {difference:.2e} at most", self.spec),
+        })
+    }
+}
+
+fn otherwise(ours: &ResolvedFile, theirs: &ResolvedFile) -> Vec<Otherwise> {
+    let values = |file: &ResolvedFile| {
+        let mut values: BTreeMap<String, String> = BTreeMap::new();
+        for entry in &file.resolution.provenance {
+            let layers = if entry.layers.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", layer_ranges(&entry.layers))
+            };
+            values.insert(format!("{}{layers}", entry.path), entry.value.clone());
+        }
+        values
+    };
+    let (ours, theirs) = (values(ours), values(theirs));
+    let paths: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let differing = paths.into_iter().filter(|path| ours.get(*path) != theirs.get(*path));
+    differing
+        .map(|path| Otherwise {
+            path: path.clone(),
+            ours: ours.get(path).cloned(),
+            theirs: theirs.get(path).cloned(),
+        })
+        .collect()
+}

@@ -1,0 +1,179 @@
+//! Logits and values of layers of a model against those of a reference file.
+
+use crate::failure::Failure;
+use crate::reference::layer_values::{LayerValues, PLACES};
+use crate::reference::reference_file::{Pair, ReferenceFile};
+use menagerie::pipeline::{LogitsOptions, TextPipeline};
+use std::path::Path;
+use std::sync::Arc;
+
+/// One comparison with a reference.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Compared {
+    /// Name of the values in the reference.
+    pub(crate) name: String,
+    /// Rows compared.
+    pub(crate) rows: usize,
+    /// Largest absolute difference.
+    pub(crate) difference: f32,
+    /// The most that passes: the tolerance, of a layer's values times the largest of theirs where that is above 1.
+    pub(crate) limit: f32,
+    /// Whether it is within the limit.
+    pub(crate) passed: bool,
+    /// Where the difference is largest: the row, the column, ours, theirs. Absent where nothing could be held together.
+    pub(crate) worst: Option<Worst>,
+}
+
+/// The place of the largest difference.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Worst {
+    /// Row of the reference, from 0.
+    pub(crate) row: usize,
+    /// Column: for logits the token, for values of a layer the channel.
+    pub(crate) column: usize,
+    /// Our number.
+    pub(crate) ours: f32,
+    /// The reference's.
+    pub(crate) theirs: f32,
+}
+
+/// What came of a reference file.
+#[derive(Debug, Default, serde::Serialize)]
+pub(crate) struct Comparison {
+    /// What could be compared: logits first, then values of layers in the order they are computed.
+    pub(crate) compared: Vec<Compared>,
+    /// Values that could not be compared, and why.
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// Values that could not be compared.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct LeftOut {
+    /// Their name in the reference.
+    pub(crate) name: String,
+    /// Why.
+    pub(crate) why: String,
+}
+
+impl Comparison {
+    /// Whether all that was compared is within its limit.
+    pub(crate) fn passed(&self) -> bool {
+        self.compared.iter().all(|one| one.passed)
+    }
+
+    /// The first values of a layer that differ.
+    pub(crate) fn first_layer(&self) -> Option<&Compared> {
+        self.compared.iter().find(|one| !one.passed && !one.name.starts_with("logits"))
+    }
+}
+
+/// Everything in `file` that can be computed, computed and compared; the rest with the reason.
+pub(crate) fn with_reference(
+    pipeline: &mut TextPipeline,
+    file: &Path,
+    tolerance: f32,
+) -> Result<Comparison, Failure> {
+    let reference = ReferenceFile::open(file)?;
+    let hook = Arc::new(LayerValues::default());
+    pipeline.add_hook(Arc::<LayerValues>::clone(&hook));
+    let (pairs, left_out) = reference.pairs();
+    let left_out = left_out.into_iter().map(|(name, why)| LeftOut { name, why }).collect();
+    let mut comparison = Comparison { compared: Vec::new(), left_out };
+    let mut layers = Vec::new();
+    for pair in &pairs {
+        let decode_from = (pair.decode_from > 0).then_some(pair.decode_from);
+        let wanted = reference.layers(pair);
+        hook.listen(!wanted.is_empty());
+        let ours = pipeline.logits(&pair.tokens, &LogitsOptions::default().with_decode_from(decode_from))?;
+        let width = ours.vocabulary;
+        let rows: Vec<f32> = pair.rows.iter().flat_map(|&row| ours.row(row)).copied().collect();
+        if let Some(name) = &pair.logits {
+            comparison.compared.push(compare(name, width, &rows, &reference.values(name)?, tolerance));
+        }
+        for (name, place, layer) in wanted {
+            let theirs = reference.values(&name)?;
+            let scale = theirs.iter().fold(1.0f32, |most, value| most.max(value.abs()));
+            match hook.take(layer, PLACES[place]) {
+                Some((width, mut ours)) => {
+                    // Values of some tokens alone.
+                    if ours.len() != theirs.len() && theirs.len() == pair.rows.len() * width {
+                        let row = |row: &usize| ours.get(row * width..(row + 1) * width).unwrap_or_default();
+                        ours = pair.rows.iter().flat_map(row).copied().collect();
+                    }
+                    layers.push(((layer, place), compare(&name, width, &ours, &theirs, tolerance * scale)));
+                }
+                None => comparison.left_out.push(LeftOut { name, why: "the model has no such layer".into() }),
+            }
+        }
+    }
+    if comparison.compared.is_empty() && layers.is_empty() {
+        return Err(nothing(file, &comparison.left_out));
+    }
+    comparison.compared.sort_by(|a, b| a.name.cmp(&b.name));
+    layers.sort_by_key(|(place, _)| *place);
+    comparison.compared.extend(layers.into_iter().map(|(_, compared)| compared));
+    Ok(comparison)
+}
+
+fn nothing(file: &Path, left_out: &[LeftOut]) -> Failure {
+    let reasons: Vec<String> = left_out.iter().map(|one| format!("{}: {}", one.name, one.why)).collect();
+    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
+    Failure::about(file.display(), format!("nothing in it can be compared{reasons}"))
+        .with_help("`tokens_NAME` i64 [T] with `logits_NAME` f32 [T, V] is what is wanted: see check --help")
+}
+
+/// Largest absolute difference and its place; infinite where the sizes differ or something is not a number.
+fn compare(name: &str, width: usize, ours: &[f32], theirs: &[f32], limit: f32) -> Compared {
+    let mut difference = if ours.len() == theirs.len() { 0.0 } else { f32::INFINITY };
+    let mut worst = None;
+    for (at, (&ours, &theirs)) in ours.iter().zip(theirs).enumerate() {
+        let apart = (ours - theirs).abs();
+        let apart = if apart.is_nan() { f32::INFINITY } else { apart };
+        if apart > difference || worst.is_none() {
+            difference = difference.max(apart);
+            let (row, column) = (at / width.max(1), at % width.max(1));
+            worst = Some(Worst { row, column, ours, theirs });
+        }
+    }
+    let worst = worst.filter(|_| ours.len() == theirs.len());
+    let rows = theirs.len() / width.max(1);
+    Compared { name: name.to_owned(), rows, difference, limit, passed: difference <= limit, worst }
+}
+
+impl Compared {
+    /// In a line.
+    pub(crate) fn line(&self) -> String {
+        let Self { name, rows, difference, limit, passed, worst } = self;
+        let verdict = if *passed { "good" } else { "DIFFERS" };
+        let rows = crate::output::counted(*rows, "row");
+        let head = format!("{name}: {rows}, largest difference {difference:.2e} (at most {limit:.1e})");
+        let column = if name.starts_with("logits") { "token" } else { "channel" };
+        match worst {
+            Some(Worst { row, column: at, ours, theirs }) if *difference > 0.0 => {
+                format!("{head} at row {row}, {column} {at} ({ours} for {theirs}): {verdict}")
+            }
+            None => format!("{head}: {verdict}: they have another number of values"),
+            Some(_) => format!("{head}: {verdict}"),
+        }
+    }
+}
+
+/// How far two models' logits of the same tokens are apart.
+pub(crate) fn between(
+    first: &TextPipeline,
+    second: &TextPipeline,
+    tokens: &[u32],
+) -> Result<Compared, Failure> {
+    let options = LogitsOptions::default();
+    let (ours, theirs) = (first.logits(tokens, &options)?, second.logits(tokens, &options)?);
+    Ok(compare("logits", ours.vocabulary, &ours.values, &theirs.values, 0.0))
+}
+
+/// The tokens of a pair as the first of them are named, for those who compare without a reference.
+pub(crate) fn tokens_of(file: &Path) -> Result<Vec<u32>, Failure> {
+    let reference = ReferenceFile::open(file)?;
+    let (pairs, left_out) = reference.pairs();
+    let longest = pairs.into_iter().max_by_key(|pair: &Pair| pair.tokens.len());
+    let left_out: Vec<LeftOut> = left_out.into_iter().map(|(name, why)| LeftOut { name, why }).collect();
+    longest.map(|pair| pair.tokens).ok_or_else(|| nothing(file, &left_out))
+}

@@ -1,0 +1,7 @@
+//! Comparisons: a model with a reference file or with another spec, and a tiny model of a spec with itself.
+
+pub(crate) mod against;
+pub(crate) mod comparison;
+mod layer_values;
+mod reference_file;
+pub(crate) mod tiny_run;

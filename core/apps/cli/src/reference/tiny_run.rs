@@ -1,0 +1,161 @@
+//! [`TinyRun`]: a tiny random model of a spec, made and run: shapes, cache, chunks and states.
+
+use crate::arguments::spec_reference::SpecMeant;
+use crate::failure::Failure;
+use menagerie::pipeline::{
+    EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, LoadOptions, LogitsOptions, TextPipeline,
+};
+use menagerie::spec::KeyValue;
+use menagerie::synth::{Quantization, SynthError, Synthesis, tiny_keys, tiny_value};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// Tokens that are run: more than the tiny window.
+const TOKENS: u32 = 40;
+
+/// Largest difference of two ways to the same logits, as a share of the largest logit: both are f32, and sums of
+/// other orders differ in the last bits of some hundred additions.
+const TOLERANCE: f32 = 1e-4;
+
+/// What came of it.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct TinyRun {
+    /// Blocks.
+    pub(crate) layers: usize,
+    /// Width of the stream.
+    pub(crate) width: usize,
+    /// Whether it was computed in chunks and from a cache too; an encoder is not.
+    pub(crate) cached: bool,
+    /// Largest difference of two ways to the same numbers, as a share of the largest.
+    pub(crate) difference: f32,
+    /// What is wrong.
+    pub(crate) faults: Vec<String>,
+}
+
+impl TinyRun {
+    /// In a line.
+    pub(crate) fn line(&self) -> String {
+        let Self { layers, width, cached, difference, .. } = self;
+        let ways = if *cached { ", in chunks, and one at a time from the cache" } else { ", and twice" };
+        format!(
+            "a tiny random model of it ({layers} layers of width {width}) runs: {TOKENS} tokens at once{ways}, give the same \
+             (to {difference:.1e} of the largest)"
+        )
+    }
+}
+
+/// Makes a tiny model of a spec and runs it. `Err` says in words why none could be made.
+pub(crate) fn tiny_run(
+    meant: &SpecMeant,
+    given: &BTreeMap<String, KeyValue>,
+) -> Result<Result<TinyRun, String>, Failure> {
+    let spec = meant.spec()?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("tiny.gguf");
+    if let Err(why) = write(meant, given, &file)? {
+        return Ok(Err(why));
+    }
+    let options = LoadOptions::default().with_threads(1).with_kv_type(KvType::F32);
+    let tokens: Vec<u32> = (0..TOKENS).map(|at| (at * 37 + 11) % 150).collect();
+    let encoder = spec.document().pointer("/output/head").is_some_and(|head| head == "none");
+    let run = match encoder {
+        true => EmbeddingPipeline::open_with(&file, &meant.registry, &options)
+            .map_err(Failure::from)
+            .and_then(|pipeline| encoded(&pipeline, &tokens)),
+        false => TextPipeline::open_with(&file, &meant.registry, &options)
+            .map_err(Failure::from)
+            .and_then(|pipeline| generated(&pipeline, &tokens)),
+    };
+    match run {
+        Ok(run) => Ok(Ok(run)),
+        Err(Failure::Failed(why)) => Ok(Err(why.replace(&*file.to_string_lossy(), "the tiny model"))),
+        Err(other) => Err(other),
+    }
+}
+
+/// Sizes that turn out to be missing are added until there are none.
+fn write(
+    meant: &SpecMeant,
+    given: &BTreeMap<String, KeyValue>,
+    file: &Path,
+) -> Result<Result<(), String>, Failure> {
+    let spec = meant.spec()?;
+    let mut keys = tiny_keys(&spec, given);
+    let quantization = Quantization::parse("F32")?;
+    loop {
+        let synthesis = Synthesis { spec: &spec, keys: keys.clone(), tied: false, quantization, seed: 1 };
+        match menagerie::synth::write(&synthesis, file, &mut |_, _| ControlFlow::Continue(())) {
+            Ok(()) => return Ok(Ok(())),
+            Err(SynthError::MissingKey { key, .. }) if !keys.contains_key(&key) => {
+                let value = tiny_value(&key);
+                keys.insert(key, value);
+            }
+            Err(error) => {
+                return Ok(Err(error.to_string().replace(&*file.to_string_lossy(), "the tiny model")));
+            }
+        }
+    }
+}
+
+fn generated(pipeline: &TextPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
+    let ways = [(None, None), (Some(7), None), (None, Some(5)), (None, None)];
+    let mut given = Vec::new();
+    let names = ["at once", "in chunks of 7", "one at a time from token 5 on", "a second time"];
+    let mut failed = Vec::new();
+    for ((chunk, decode_from), name) in ways.into_iter().zip(names) {
+        let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
+        match pipeline.logits(tokens, &options) {
+            Ok(logits) => given.push((name, logits.values)),
+            // Tokens that see later ones are computed in one step.
+            Err(GenerateError::Chunked { .. } | GenerateError::LooksAhead) => {}
+            Err(error) => {
+                failed.push(format!("computed {name}: {error}"));
+                break;
+            }
+        }
+    }
+    let (layers, width) =
+        pipeline.config().map_or((0, 0), |config| (config.layers.len(), config.embedding_length));
+    let cached = given.len() == ways.len();
+    Ok(judged(TinyRun { layers, width, cached, difference: 0.0, faults: failed }, &given))
+}
+
+fn encoded(pipeline: &EmbeddingPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
+    let (mut given, mut failed) = (Vec::new(), Vec::new());
+    let ways = [("alone", &[tokens][..]), ("beside another text", &[&tokens[..9], tokens])];
+    for (name, texts) in ways {
+        match pipeline.embed(texts, &EmbeddingOptions::default()).pop().transpose() {
+            Ok(last) => given.push((name, last.unwrap_or_default())),
+            Err(error) => {
+                failed.push(format!("computed {name}: {error}"));
+                break;
+            }
+        }
+    }
+    let width = given.first().map_or(0, |(_, values)| values.len());
+    let layers = pipeline.resolved().config().layers.len();
+    Ok(judged(TinyRun { layers, width, cached: false, difference: 0.0, faults: failed }, &given))
+}
+
+/// Holds the first way against the others.
+fn judged(mut run: TinyRun, given: &[(&str, Vec<f32>)]) -> TinyRun {
+    let Some(((_, first), others)) = given.split_first() else { return run };
+    let largest = first.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    if first.iter().any(|value| !value.is_finite()) {
+        run.faults.push("its numbers are not finite".to_owned());
+        return run;
+    }
+    if first.windows(2).all(|pair| pair[0] == pair[1]) {
+        run.faults.push("all its numbers are the same: something multiplies everything by 0".to_owned());
+    }
+    for (name, other) in others {
+        let apart =
+            first.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / largest.max(1e-30);
+        run.difference = run.difference.max(apart);
+        if other.len() != first.len() || apart > TOLERANCE {
+            run.faults.push(format!("computed {name} its numbers differ by {apart:.1e} of the largest"));
+        }
+    }
+    run
+}

@@ -1,0 +1,9 @@
+//! The terminal: colors, escaping, errors and notes on standard error, progress.
+
+pub(crate) mod echo;
+pub(crate) mod escape;
+pub(crate) mod open_line;
+pub(crate) mod progress;
+pub(crate) mod report;
+pub(crate) mod style;
+pub(crate) mod word_wrap;

@@ -1,0 +1,198 @@
+//! [`WordWrap`]: text that comes in pieces, broken between words at the edge of a terminal.
+
+use crate::screen::escape;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Columns from one tab stop to the next.
+const TAB: usize = 8;
+
+/// A text on its way to a terminal. The last word is held until it is known to be whole.
+#[derive(Debug)]
+pub(crate) struct WordWrap {
+    /// Columns of the terminal now; 0 where they are not known.
+    columns: fn() -> usize,
+    /// Columns that are taken in the current line.
+    column: usize,
+    /// White space after what is written.
+    gap: String,
+    /// The word after it, as it is shown.
+    word: String,
+    /// The word is longer than a line, and its beginning is written.
+    is_long: bool,
+    /// A carriage return came, and nothing after it yet.
+    returned: bool,
+}
+
+impl WordWrap {
+    pub(crate) fn new(columns: fn() -> usize) -> Self {
+        Self { columns, column: 0, gap: String::new(), word: String::new(), is_long: false, returned: false }
+    }
+
+    /// Whether something stands in the current line.
+    pub(crate) fn is_open(&self) -> bool {
+        self.column > 0
+    }
+
+    /// Somebody else ended the line: the white space that was to follow in it is not needed any more.
+    pub(crate) fn restart(&mut self) {
+        self.column = 0;
+        self.gap.clear();
+    }
+
+    /// What can be written after this piece: no terminal acts on it, and no word is broken that fits into a line.
+    pub(crate) fn push(&mut self, piece: &str) -> String {
+        let mut out = String::new();
+        for c in piece.chars() {
+            if std::mem::take(&mut self.returned) && c != '\n' {
+                escape::push(&mut self.word, '\r');
+            }
+            match c {
+                '\r' => self.returned = true,
+                '\n' => {
+                    self.write_word(&mut out);
+                    self.gap.clear();
+                    out.push('\n');
+                    self.column = 0;
+                }
+                ' ' | '\t' => {
+                    self.write_word(&mut out);
+                    self.gap.push(c);
+                }
+                _ => self.push_visible(&mut out, c),
+            }
+        }
+        out
+    }
+
+    /// Lines may be broken before and after a wide character: those scripts have no spaces.
+    fn push_visible(&mut self, out: &mut String, c: char) {
+        let is_wide = |c: char| c.width() == Some(2);
+        let after_wide = self.word.chars().last().is_some_and(is_wide) && c.width() != Some(0);
+        if is_wide(c) || after_wide {
+            self.write_word(out);
+        }
+        let room = (self.columns)();
+        escape::push(&mut self.word, c);
+        if room > 0 && (self.is_long || self.word.width() > room) {
+            self.write_long(out, room);
+        }
+    }
+
+    /// Returns the text that was held back: no more text follows for now.
+    pub(crate) fn flush(&mut self) -> String {
+        let mut out = String::new();
+        if std::mem::take(&mut self.returned) {
+            escape::push(&mut self.word, '\r');
+        }
+        self.write_word(&mut out);
+        self.column += width_from(self.column, &self.gap);
+        out.push_str(&std::mem::take(&mut self.gap));
+        out
+    }
+
+    fn write_word(&mut self, out: &mut String) {
+        self.is_long = false;
+        if self.word.is_empty() {
+            return;
+        }
+        let room = (self.columns)();
+        let begin = self.column + width_from(self.column, &self.gap);
+        if room > 0 && self.column > 0 && begin + self.word.width() > room {
+            out.push('\n');
+            self.column = 0;
+        } else {
+            out.push_str(&self.gap);
+            self.column = begin;
+        }
+        self.gap.clear();
+        out.push_str(&self.word);
+        self.column += self.word.width();
+        self.word.clear();
+    }
+
+    /// A word longer than a line begins where the line is, and is broken where lines end.
+    fn write_long(&mut self, out: &mut String, room: usize) {
+        self.is_long = true;
+        self.column += width_from(self.column, &self.gap);
+        out.push_str(&std::mem::take(&mut self.gap));
+        for c in std::mem::take(&mut self.word).chars() {
+            let width = c.width().unwrap_or(0);
+            if self.column + width > room {
+                out.push('\n');
+                self.column = 0;
+            }
+            out.push(c);
+            self.column += width;
+        }
+    }
+}
+
+/// Columns that white space takes from a column on.
+fn width_from(column: usize, gap: &str) -> usize {
+    let end = gap.chars().fold(column, |at, c| if c == '\t' { (at / TAB + 1) * TAB } else { at + 1 });
+    end - column
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(columns: fn() -> usize, pieces: &[&str]) -> String {
+        let mut wrap = WordWrap::new(columns);
+        let mut text: String = pieces.iter().map(|piece| wrap.push(piece)).collect();
+        text.push_str(&wrap.flush());
+        text
+    }
+
+    #[test]
+    fn words_are_broken_nowhere_wherever_tokens_end() {
+        let expected = "the quick\nbrown fox\njumps over\nit";
+        assert_eq!(wrapped(|| 10, &["the quick brown fox jumps over it"]), expected);
+        assert_eq!(
+            wrapped(|| 10, &["the qu", "ick bro", "wn", " fox j", "umps", " ", "over", " it"]),
+            expected
+        );
+        let letters: Vec<String> = "the quick brown fox jumps over it".chars().map(String::from).collect();
+        let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+        assert_eq!(wrapped(|| 10, &letters), expected);
+    }
+
+    #[test]
+    fn lines_and_spaces_of_the_text_stay() {
+        assert_eq!(wrapped(|| 20, &["if x:\n    y\n\n\tz  w\r\n"]), "if x:\n    y\n\n\tz  w\n");
+        assert_eq!(
+            wrapped(|| 0, &["no width is known, nothing is broken"]),
+            "no width is known, nothing is broken"
+        );
+    }
+
+    #[test]
+    fn a_wide_character_takes_two_columns() {
+        // Ten columns hold five of them, and after one letter four.
+        assert_eq!(wrapped(|| 10, &["漢字漢字漢字漢"]), "漢字漢字漢\n字漢");
+        assert_eq!(wrapped(|| 10, &["a漢字漢字漢"]), "a漢字漢字\n漢");
+        assert_eq!(wrapped(|| 10, &["漢字漢字漢abc"]), "漢字漢字漢\nabc");
+    }
+
+    #[test]
+    fn what_fits_into_no_line_is_broken_at_its_end() {
+        assert_eq!(wrapped(|| 5, &["ab abcdefghij k"]), "ab ab\ncdefg\nhij k");
+    }
+
+    /// The escape of a control character is shown, also where it comes alone.
+    #[test]
+    fn nothing_acts_on_the_terminal() {
+        assert_eq!(
+            wrapped(|| 80, &["a\x1b", "]0;x", "\x07 b\r", "\nc\rd"]),
+            "a\\u{1b}]0;x\\u{7} b\nc\\u{d}d"
+        );
+    }
+
+    #[test]
+    fn after_a_line_that_somebody_ended_all_columns_are_free() {
+        let mut wrap = WordWrap::new(|| 10);
+        assert_eq!(wrap.push("abcdefg ") + &wrap.flush(), "abcdefg ");
+        wrap.restart();
+        assert_eq!(wrap.push("abcdefg hi") + &wrap.flush(), "abcdefg hi");
+    }
+}
