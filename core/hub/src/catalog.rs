@@ -290,7 +290,7 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
             ),
             ("schema = 1", "schema = 2", "x/models.toml:1:10: schema: 1 is wanted"),
             ("schema = 1", "", "schema: 1 is wanted"),
-            ("license", "license", "x/models.toml:5:1: model[0].license: unknown key"),
+            ("license", "licence", "x/models.toml:5:1: model[0].licence: unknown key"),
             ("[[model.file]]", "[[model.fil]]", "model[0].fil: unknown key"),
             ("default = \"Q8_0\"", "default = \"Q4_0\"", "x/models.toml:8:12: model[0] (mine).default"),
             (
