@@ -10,6 +10,7 @@ mod hf;
 mod hostile;
 mod hub;
 mod language;
+mod language_page;
 mod made;
 mod merge;
 mod model;

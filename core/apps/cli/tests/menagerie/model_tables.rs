@@ -124,3 +124,16 @@ fn a_faulty_table_is_said_where_it_matters() {
         menagerie(home, &["pull", "mine", "--spec-dir", "names"]).fails_with(&["names/models.toml"]);
     }
 }
+
+/// The example of `specs/README.md`.
+#[test]
+fn the_table_of_the_language_page_is_read() {
+    let home = tempfile::tempdir().unwrap();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../specs/README.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let block = blocks.find(|block| block.contains("[[model]]")).unwrap();
+    drop_into(home.path(), "names", block);
+    let listed = menagerie(home.path(), &["models", "available", "--spec-dir", "names"]).good();
+    assert!(listed.contains("mine ") && listed.contains("My model"), "{listed}");
+}
