@@ -194,6 +194,65 @@ fn paths_in_pages_exist() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Every `FILE.rs::test` that a page names is a function of that file.
+#[test]
+fn tests_that_pages_name_exist() {
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for (name, text) in all_pages().iter().filter(|(name, _)| name != "CHANGELOG.md") {
+        let quoted = text.split('`').filter_map(|quoted| quoted.split_once(".rs::"));
+        for (file, test) in quoted.filter(|(file, _)| FOLDERS.iter().any(|folder| file.starts_with(folder))) {
+            seen += 1;
+            let source = std::fs::read_to_string(root().join(format!("{file}.rs"))).unwrap_or_default();
+            if !source.contains(&format!("fn {test}(")) {
+                faults.push(format!("{name}: there is no test {file}.rs::{test}"));
+            }
+        }
+    }
+    assert!(seen > 25, "only {seen} tests were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Every promise of `SECURITY.md` names a test.
+#[test]
+fn promises_of_the_security_page_name_a_test() {
+    let text = std::fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| promise"));
+    let native = text.split("## Native code").nth(1).unwrap().split("\n## ").next().unwrap();
+    let promises: Vec<&str> = rows.chain(native.split("\n- ").skip(1)).collect();
+    assert!(promises.len() >= 14, "{} promises", promises.len());
+    for promise in promises {
+        assert!(promise.contains(".rs::"), "no test is named: {promise}");
+    }
+}
+
+/// The number before this word of a text, as `98` in `98 MB`.
+fn number_before<'a>(text: &'a str, word: &str) -> &'a str {
+    text.split(word).next().unwrap().trim_end().rsplit([' ', '(']).next().unwrap()
+}
+
+/// The value of `key = value` in a TOML file, without quotes, after a marker.
+fn value_of(file: &str, marker: &str, key: &str) -> String {
+    let text = std::fs::read_to_string(root().join(file)).unwrap();
+    let after = text.split(marker).nth(1).unwrap_or_else(|| panic!("{file}: {marker}"));
+    let line = after.lines().find(|line| line.split('=').next().unwrap().trim() == key);
+    let value = line.unwrap_or_else(|| panic!("{file}: {key}")).split('=').nth(1).unwrap();
+    value.trim().trim_matches('"').to_owned()
+}
+
+/// Versions and sizes in README and docs are those of the manifests and tables.
+#[test]
+fn versions_and_sizes_are_those_of_the_manifests() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let compiler = value_of("Cargo.toml", "[workspace.package]", "rust-version");
+    assert!(readme.contains(&format!("Rust {compiler} ")), "README.md names another Rust than {compiler}");
+    let sdk = value_of("core/plugin/Cargo.toml", "[package]", "rust-version");
+    let guide = std::fs::read_to_string(root().join("docs/write-a-plugin.md")).unwrap();
+    assert!(guide.contains(&format!("Rust {sdk} ")), "docs/write-a-plugin.md names another Rust than {sdk}");
+    let bytes: u64 = value_of("specs/models.toml", "name = \"smollm2\"", "bytes").parse().unwrap();
+    assert_eq!(number_before(&readme, " MB"), (bytes / 1_000_000).to_string(), "README.md: SmolLM2 in MB");
+}
+
 /// The glossary has a word, the field's word, a meaning and a place in every row, and no word twice.
 #[test]
 fn the_glossary_says_where_each_word_stands() {

@@ -142,6 +142,25 @@ fn refused_crates_are_absent() {
     }
 }
 
+/// `SECURITY.md` promises that one crate loads libraries at run time.
+#[test]
+fn only_the_plugin_host_loads_libraries() {
+    let metadata = metadata();
+    let loads = |package: &&&Package| package.dependencies.iter().any(|d| d.name == "libloading");
+    let packages = metadata.workspace_packages();
+    let loading: Vec<String> = packages.iter().filter(loads).map(|package| short(package)).collect();
+    assert_eq!(loading, ["plugin-host"]);
+    let page = std::fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    assert!(page.contains("Only `core/plugin-host/` loads libraries at run time"));
+    let calls = ["libloading::", "dlopen(", "dlmopen(", "LoadLibrary"];
+    let files = ["core", "architectures"].into_iter().flat_map(|folder| rust_files(&root().join(folder)));
+    for file in files.filter(|file| !file.starts_with(root().join("core/plugin-host"))) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let found = calls.iter().find(|call| text.contains(**call));
+        assert!(found.is_none(), "{}: {found:?}", file.display());
+    }
+}
+
 /// What a package embeds lies inside it (through a link, if need be), so that it can be packaged alone.
 #[test]
 fn nothing_is_embedded_from_outside_its_package() {
