@@ -1,6 +1,6 @@
-//! `docs/architectures.md`: every architecture of llama.cpp, proved by which fixture and reference, or what it lacks; and the
-//! lines of the specs against those of the code they stand for. Made from the specs, the fixtures' manifests and
-//! `fixtures/llama-cpp.toml`; `MENAGERIE_WRITE_GENERATED=1` writes the page.
+//! `docs/architectures.md`: for every architecture of llama.cpp its fixture and reference, or what is missing; and the lines of
+//! the specs beside those of the code they stand for. Generated from the specs, the fixtures' manifests and
+//! `fixtures/llama-cpp.toml`; `MENAGERIE_WRITE_GENERATED=1` writes the page and the paragraph of the README.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::registry::{GGUFArchitecture, Registry};
@@ -41,10 +41,7 @@ impl Row {
             std::fs::read_to_string(root().join(format!("plugins/{plugin}/{}.toml", self.id))).unwrap();
         let source = toml_span::parse(&spec).unwrap();
         let source = source.pointer("/truth/source").unwrap().as_str().unwrap().to_owned();
-        format!(
-            "brought by the plugin `plugins/{plugin}`: proved by {fixture} against {}",
-            reference(&source)
-        )
+        format!("in the plugin `plugins/{plugin}`: proved by {fixture}, against {}", reference(&source))
     }
 }
 
@@ -113,10 +110,10 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
                 by_llama_cpp += usize::from(truth.source.starts_with("llama.cpp"));
                 let runs = fixtures.split(", ").any(runs_from_hf);
                 hf += usize::from(runs);
-                let hf = if runs { "; from its HF directory too" } else { "" };
-                format!("proved by {fixtures} against {}{hf}", reference(&truth.source))
+                let hf = if runs { "; also from its Hugging Face folder" } else { "" };
+                format!("proved by {fixtures}, against {}{hf}", reference(&truth.source))
             }
-            (Some(spec), None) => format!("spec `{}`; no fixture of this name", spec.id()),
+            (Some(spec), None) => format!("spec `{}`; no fixture has this name", spec.id()),
             (None, _) if row.plugin.is_some() => {
                 plugins += 1;
                 row.by_plugin(row.plugin.as_deref().unwrap_or_default())
@@ -124,11 +121,11 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
             (None, _) => {
                 if row.lacks.is_empty() {
                     faults.push(format!(
-                        "{}: no built-in spec answers to it, and llama-cpp.toml says no `lacks`",
+                        "{}: no built-in spec has this name, and llama-cpp.toml has no `lacks` for it",
                         row.id
                     ));
                 }
-                format!("lacks {}", row.lacks)
+                format!("missing: {}", row.lacks)
             }
         };
         let _ = writeln!(table, "| `{}` | {} | {state} |", row.id, row.makes);
@@ -137,24 +134,29 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
     let lines: usize = specs.iter().map(|id| lines_of(&format!("specs/{id}.toml"))).sum();
     let page = format!(
         "# Architectures\n\n\
-         Every architecture of llama.cpp (as vendored by llama-cpp-python 0.3.36): proved here, or what it lacks. Made from the\n\
-         specs, the fixtures and `tests/fixtures/llama-cpp.toml` by `cargo test -p menagerie-cli --test architectures`.\n\n\
-         **{} of 134 that make text are proved, and {} of 17 others.** Their {} specs have {lines} lines; the files of llama.cpp that\n\
-         they stand for have {cpp} lines of C++, and those of transformers, where it has the class, {python} lines of Python.\n\
-         {hf} of them run from an HF directory (config.json and safetensors) as well, held to the same numbers: where transformers has no class\n\
-         of the name, nobody proved a directory. Plugins bring {plugins} more.\n\n\
-         | architecture | makes | state |\n|---|---|---|\n{table}",
+         Every architecture of llama.cpp (as vendored by llama-cpp-python 0.3.36): what its spec was compared with, or what is\n\
+         missing. Generated from the specs, the fixtures and `tests/fixtures/llama-cpp.toml` by\n\
+         `cargo test -p menagerie-cli --test architectures`.\n\n\
+         **{} of 134 text architectures have a spec that gives the logits of a reference, and {} of 17 others.**\n\n\
+         | | |\n|---|---|\n\
+         | their specs | {}, with {lines} lines |\n\
+         | the files of llama.cpp that they stand for | {cpp} lines of C++ |\n\
+         | the files of transformers that they stand for, if it has the class | {python} lines of Python |\n\
+         | architectures that also run from a Hugging Face folder, compared with the same numbers | {hf} |\n\
+         | architectures of plugins | {plugins} |\n\n\
+         No folder was compared for architectures of which transformers has no class.\n\n\
+         | architecture | output | state |\n|---|---|---|\n{table}",
         proved[0],
         proved[1],
         specs.len(),
     );
     let claim = format!(
-        "{} specs are built in. Of the 134 architectures that llama.cpp has for text, {} are proved logit by logit, and {} of its\n\
-         17 others, which are encoders: {} against transformers, some of them with another class that computes the same, and\n\
-         {by_llama_cpp} against llama.cpp alone. {hf} also run from Hugging Face folders and are held to the same numbers.\n\
-         [docs/architectures.md](docs/architectures.md) says for each one what proves it, or what it lacks. The specs have {lines} lines together;\n\
-         the files of llama.cpp that they stand for have {cpp} lines of C++, and the modeling files of transformers, where it has the\n\
-         class, {python} lines of Python.",
+        "{} specs are built in. llama.cpp has 134 text architectures; {} of them give the logits of a reference here, and so do {} of its\n\
+         17 others, which are encoders. The reference is transformers for {} (for some, another class that computes the same) and\n\
+         llama.cpp for {by_llama_cpp}. {hf} also run from Hugging Face folders and were compared with the same numbers.\n\
+         [docs/architectures.md](docs/architectures.md) lists for each architecture its reference, or what is missing. The specs have\n\
+         {lines} lines in total; the files of llama.cpp that they stand for have {cpp} lines of C++, and the modeling files of\n\
+         transformers, if it has the class, {python} lines of Python.",
         specs.len(),
         proved[0],
         proved[1],
@@ -166,7 +168,7 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
         std::fs::write(&file, &page).unwrap();
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(written, page, "docs/architectures.md: write it anew with MENAGERIE_WRITE_GENERATED=1");
+    assert_eq!(written, page, "docs/architectures.md differs; write it with MENAGERIE_WRITE_GENERATED=1");
 }
 
 /// The paragraph of `README.md` between these marks is this text.
@@ -180,7 +182,7 @@ fn readme_says(claim: &str) {
         std::fs::write(&file, format!("{before}{open}{claim}{close}{after}")).unwrap();
         return;
     }
-    assert_eq!(said, claim, "README.md: write the paragraph anew with MENAGERIE_WRITE_GENERATED=1");
+    assert_eq!(said, claim, "README.md: the paragraph differs; write it with MENAGERIE_WRITE_GENERATED=1");
 }
 
 /// Whether a fixture's HF directory is made and run by a test, and not refused.

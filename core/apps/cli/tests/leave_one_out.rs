@@ -291,7 +291,7 @@ fn the_table_says_which_drafts_are_right() {
         std::fs::write(&page, &text).unwrap();
     }
     let written = std::fs::read_to_string(&page).unwrap_or_default();
-    assert_eq!(written, text, "docs/leave-one-out.md: write it anew with MENAGERIE_WRITE_GENERATED=1");
+    assert_eq!(written, text, "docs/leave-one-out.md differs; write it with MENAGERIE_WRITE_GENERATED=1");
 }
 
 fn table(
@@ -301,15 +301,17 @@ fn table(
     let percent = |count: usize| count * 100 / all.max(1);
     let mut text = format!(
         "# Leave one out\n\n\
-         How far `menagerie spec new MODEL` gets with an architecture that nobody has written a spec of: for every architecture\n\
-         of the zoo its own spec is hidden, a spec is drafted from the keys and tensors of its fixtures, and the logits of all of\n\
-         them are held against the reference ({TOLERANCE:e}). *as it comes*: right without a change. *with answers*: right once the\n\
-         questions that the draft marks are answered, as the hidden spec has them. *with a component*: one of the questions is\n\
-         which form the mixer, the feed-forward or the norm has, since no known one fits, and the answer is that whole section.\n\
-         This page is written and kept true by `cargo test -p menagerie-cli --test leave_one_out`.\n\n\
-         **{right} of {all} ({} %) are right as they come, {answered} ({} %) with the questions answered, {written} ({} %) where\n\
-         that includes writing a component that is like no known one.**\n\n\
-         | architecture | drafted from | questions | right |\n|---|---|---|---|\n",
+         How far `menagerie spec new MODEL` gets with an architecture that has no spec. For every architecture of the zoo, its own\n\
+         spec is hidden, a spec is drafted from the keys and tensors of its fixtures, and the logits of all of them are compared\n\
+         with the reference (tolerance {TOLERANCE:e}).\n\n\
+         | result | meaning |\n|---|---|\n\
+         | as it comes | the draft is right without a change |\n\
+         | with answers | it is right once the questions that it marks have the answers of the hidden spec |\n\
+         | with a component | one of these questions is the form of the mixer, feed-forward or norm, because no known form fits; the answer is the whole section |\n\n\
+         Generated and tested by `cargo test -p menagerie-cli --test leave_one_out`.\n\n\
+         **{right} of {all} ({} %) are right as they come, {answered} ({} %) with answers, {written} ({} %) if the answers may include\n\
+         a component of a new form.**\n\n\
+         | architecture | drafted from | questions | result |\n|---|---|---|---|\n",
         percent(right),
         percent(answered),
         percent(written),
