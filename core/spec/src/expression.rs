@@ -5,8 +5,7 @@
 
 pub(crate) use shape::Shape;
 
-use crate::nearest::nearest_help;
-use crate::resolve::MOST_PARTS;
+use crate::text::nearest::nearest_help;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +13,9 @@ use std::sync::{LazyLock, OnceLock};
 
 /// Most characters of an expression.
 const MOST_CHARACTERS: usize = 4096;
+
+/// Most parts of a dotted name; a file whose keys have more cannot be asked for them.
+pub(crate) const MOST_PARTS: usize = 16;
 
 /// Most names, numbers and signs of an expression: it bounds what reading and evaluating one can cost, because an
 /// expression has no loops.

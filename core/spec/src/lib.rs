@@ -1,12 +1,23 @@
 //! The spec language: TOML to [`ArchSpec`] (as written) to [`ModelConfig`] (every number resolved).
 //!
-//! A spec is read in four steps, one module each: `source` gives text, `tree` keeps every value with the place it was
-//! written at, `merge` lays a spec over the one it extends, `decode` checks names, options and expressions and collects
-//! all faults. Resolving it against the keys and roles of a file gives the config, the coverage of the file's keys, and
-//! the [`Resolution`] with where each value came from. No tensors and no file format are known here.
+//! The modules, in the order of reading; each uses only those above it:
 //!
-//! What components there are is said once, in the tables of [`kind`]: decoding, faults, provenance, the
-//! [reference page](reference_page), the [JSON Schema](json_schema) and the tensors of made-up models follow from them.
+//! | module | holds |
+//! |---|---|
+//! | `text` | sources, TOML in which every value has its place, faults, nearest names, globs |
+//! | `expression` | expressions: the names they mention, their evaluation |
+//! | `language` | what may be written, as tables ([`kind`]); a spec as written ([`ArchSpec`]); what it means ([`ModelConfig`]); how a kind reads its options |
+//! | `kinds` | the built-in kinds, one file each |
+//! | `read` | text to [`ArchSpec`]: merged with the specs it extends, checked, all faults collected |
+//! | `resolve` | [`ArchSpec`] and the keys and roles of a file to [`ModelConfig`], with where each value came from |
+//! | `files` | names of tensors in GGUF files; config.json and tensors of Hugging Face folders |
+//! | `out` | reference page, JSON Schema, descriptions, listings |
+//! | `recipe` | recipes: a base, adapters, experts and keys; uses `text` alone |
+//!
+//! The crate reads no tensors and no file format.
+//!
+//! The tables of [`kind`] define each component once: decoding, faults, provenance, the [reference page](reference_page),
+//! the [JSON Schema](json_schema) and the tensors of synthetic models follow from them.
 //!
 //! ```
 //! use menagerie_spec::kind::{Family, Kinds};
@@ -17,55 +28,46 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod config;
-pub mod harmless;
-pub mod kind;
-
-mod decode;
-mod described;
 mod expression;
-mod fault;
-mod features;
-mod gguf_names;
-mod glob;
-mod heading;
-mod hf;
-mod json_text;
+mod files;
 mod kinds;
 mod language;
-mod merge;
-mod merged_text;
-mod nearest;
-mod reads;
+mod out;
+mod read;
 mod recipe;
-mod reference;
-mod report;
 mod resolve;
-mod roles;
-mod schema;
-mod source;
-mod spec;
-mod stated;
-mod tree;
-mod written;
+mod text;
 
-pub use config::ModelConfig;
-pub use described::{KindDescription, OptionDescription, TensorDescription};
-pub use fault::{Fault, SpecFaults, layer_ranges};
-pub use glob::matches as glob_matches;
-pub use heading::Heading;
-pub use hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace, RowTimes, unwrapped, wrapping_classes};
-pub use json_text::{toml_text, toml_value};
-pub use nearest::nearest;
+/// What an architecture spec means for one file, and the configs of the built-in kinds.
+pub mod config {
+    pub use crate::kinds::configs::*;
+    pub use crate::kinds::ends::MODEL_SIZES;
+    pub use crate::language::config::*;
+}
+
+pub use files::hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace, RowTimes, unwrapped, wrapping_classes};
+pub use language::config::ModelConfig;
+pub use language::report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
+pub use language::spec::{ArchSpec, HfClass, HfMap, HfTensor, HfTimes, HfValue, Layout, Truth};
+pub use language::{harmless, kind};
+pub use out::described::{KindDescription, OptionDescription, TensorDescription};
+pub use out::{
+    reference::reference_page,
+    schema::json_schema,
+    stated::{Stated, StatedOption},
+};
 pub use recipe::{
     AdapterKind, MixtureChoice, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert, RecipeMixture,
 };
-pub use reference::reference_page;
-pub use report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
-pub use schema::json_schema;
-pub use source::{
+pub use text::source::{
     KeySource, KeyValue, NameUse, NamedKey, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup,
     SpecSource,
 };
-pub use spec::{ArchSpec, HfClass, HfMap, HfTensor, HfTimes, HfValue, Layout, Literal, Truth};
-pub use stated::{Stated, StatedOption};
+pub use text::{
+    fault::{Fault, SpecFaults, layer_ranges},
+    glob::matches as glob_matches,
+    heading::Heading,
+    json_text::{toml_text, toml_value},
+    literal::Literal,
+    nearest::nearest,
+};

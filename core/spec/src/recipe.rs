@@ -4,10 +4,10 @@ mod mixture;
 
 pub use mixture::{MixtureChoice, RecipeExpert, RecipeMixture};
 
-use crate::fault::SpecFaults;
-use crate::nearest::nearest_help;
-use crate::source::{KeyValue, SpecSource};
-use crate::tree::{self, Entry, Item, Node, Place, Table};
+use crate::text::fault::SpecFaults;
+use crate::text::nearest::nearest_help;
+use crate::text::source::{KeyValue, SpecSource};
+use crate::text::tree::{self, Entry, Item, Node, Place, Table};
 use std::collections::BTreeMap;
 
 /// The version of the language that is read.

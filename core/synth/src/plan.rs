@@ -3,8 +3,8 @@
 use crate::error::SynthError;
 use crate::quantization::Use;
 use menagerie_spec::ModelConfig;
-use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, NormSite};
-use menagerie_spec::kind::{Bits, Component, FreeSize, MODEL_SIZES, Scope, Sizes, Stored, WantedRole};
+use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, MODEL_SIZES, NormSite};
+use menagerie_spec::kind::{Bits, Component, FreeSize, Scope, Sizes, Stored, WantedRole};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A tensor to be made.

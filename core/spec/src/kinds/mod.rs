@@ -23,7 +23,7 @@ pub(crate) mod router;
 pub(crate) mod short_conv;
 pub(crate) mod sum;
 
-use crate::kind::{Definition, Family, Kind, Options};
+use crate::kind::{Definition, Family, Kind, Kinds, Options};
 
 /// What kinds resolve to: re-exported by [`crate::config`].
 pub(crate) mod configs {
@@ -50,7 +50,7 @@ pub(crate) mod configs {
 }
 
 /// Every kind this build has or knows.
-pub(crate) const BUILT_IN: &[&Kind] = &[
+const BUILT_IN: &[&Kind] = &[
     norm::RmsConfig::KIND,
     norm::LayerNormConfig::KIND,
     attention::AttentionConfig::KIND,
@@ -72,6 +72,19 @@ pub(crate) const BUILT_IN: &[&Kind] = &[
     per_layer_input::PerLayerInputConfig::KIND,
     &NO_FEED_FORWARD,
 ];
+
+impl Kinds {
+    /// The built-in kinds, and those that the language has and this build does not.
+    pub fn built_in() -> Kinds {
+        Kinds { kinds: BUILT_IN.to_vec() }
+    }
+}
+
+impl Default for Kinds {
+    fn default() -> Kinds {
+        Kinds::built_in()
+    }
+}
 
 crate::options! {
     /// No options.

@@ -1,8 +1,8 @@
 //! `[mixture]` of a recipe: feed-forwards of several models, or of one with adapters, under a gate.
 
 use super::{Open, Reader};
-use crate::nearest::nearest_help;
-use crate::tree::{Item, Node};
+use crate::text::nearest::nearest_help;
+use crate::text::tree::{Item, Node};
 use std::collections::BTreeSet;
 
 /// Feed-forwards that become experts under a gate (AnyMoE, Buehler, 2024); the base's own is the first.
@@ -185,7 +185,7 @@ impl Reader {
 mod tests {
     use super::super::Recipe;
     use super::*;
-    use crate::source::SpecSource;
+    use crate::text::source::SpecSource;
 
     fn parse(text: &str) -> Result<RecipeMixture, String> {
         let text = format!("schema = 1\n[recipe]\nbase = \"b\"\n{text}");

@@ -1,12 +1,12 @@
 //! What became of every key of the file: read, ignored with a reason, accepted by the user, or refused.
 
-use super::Resolver;
-use crate::glob::matches;
-use crate::harmless;
-use crate::nearest::nearest_help;
-use crate::reads::STANDARD;
-use crate::report::KeyCoverage;
-use crate::source::{NameUse, NamedKey};
+use crate::language::harmless;
+use crate::language::reads::STANDARD;
+use crate::language::report::KeyCoverage;
+use crate::language::resolving::Resolver;
+use crate::text::glob::matches;
+use crate::text::nearest::nearest_help;
+use crate::text::source::{NameUse, NamedKey};
 
 /// How many unread keys are named; a broken file can have millions.
 const NAMED: usize = 40;

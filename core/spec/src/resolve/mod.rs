@@ -1,43 +1,41 @@
 //! From a spec and the keys and roles of a file to a [`ModelConfig`]: every number known, per layer.
 
-mod component;
 mod coverage;
-mod evaluate;
-mod field;
-mod frame;
-mod origin;
-mod resolving;
 mod runs;
-mod value;
 mod whole;
 
 use crate::config::{BesideConfig, BranchConfig, LayerConfig, ModelConfig};
-use crate::fault::{Fault, SpecFaults};
 use crate::kind::Component;
-use crate::language::{BesideOptions, BlockOptions, BranchOptions};
-use crate::report::{Provenance, Resolution};
-use crate::source::{ResolveInput, SourceFormat};
-use crate::spec::ArchSpec;
-use evaluate::Evaluator;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::language::report::Resolution;
+use crate::language::resolving::Resolver;
+use crate::language::sections::{BesideOptions, BlockOptions, BranchOptions};
+use crate::language::spec::ArchSpec;
+use crate::text::fault::SpecFaults;
+use crate::text::source::ResolveInput;
 use std::sync::Arc;
 
-pub(crate) use frame::{MOST_BLOCKS, MOST_PARTS};
-pub use resolving::Resolving;
-pub(crate) use value::{as_count, as_number, as_truth};
+impl ArchSpec {
+    /// Every number known, layer by layer.
+    ///
+    /// # Errors
+    /// All faults of the file under this spec at once: missing and unread keys, no or several cases of a component,
+    /// failed checks, values out of range, components that are not built in.
+    pub fn resolve(&self, input: &ResolveInput<'_>) -> Result<ModelConfig, SpecFaults> {
+        self.resolve_report(input).map(|resolution| resolution.config)
+    }
+
+    /// As [`ArchSpec::resolve`], with where every value came from and what became of every key.
+    ///
+    /// # Errors
+    /// As [`ArchSpec::resolve`].
+    pub fn resolve_report(&self, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
+        resolve(self, input)
+    }
+}
 
 /// Resolves a spec; see [`ArchSpec::resolve_report`].
-pub(crate) fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
-    let mut resolver = Resolver {
-        spec,
-        input,
-        values: Evaluator::new(spec, input),
-        faults: SpecFaults::default(),
-        provenance: Vec::new(),
-        recorded: BTreeMap::new(),
-        accepted: BTreeSet::new(),
-        warnings: Vec::new(),
-    };
+fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
+    let mut resolver = Resolver::new(spec, input);
     let config = resolver.model();
     let coverage = resolver.coverage();
     let resolution = config.map(|config| Resolution {
@@ -49,53 +47,7 @@ pub(crate) fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resol
     resolver.faults.check(resolution)
 }
 
-/// One run of resolving.
-pub(crate) struct Resolver<'a> {
-    spec: &'a ArchSpec,
-    input: &'a ResolveInput<'a>,
-    values: Evaluator<'a>,
-    faults: SpecFaults,
-    provenance: Vec<Provenance>,
-    /// Indices into `provenance`, by path.
-    recorded: BTreeMap<String, Vec<usize>>,
-    /// Canonical keys the user accepts although they are not understood, as far as they were met.
-    accepted: BTreeSet<String>,
-    warnings: Vec<String>,
-}
-
 impl Resolver<'_> {
-    /// A key as the file spells it.
-    fn spelled(&self, key: &str) -> String {
-        match self.input.source {
-            SourceFormat::Gguf if self.values.facts.foreign.contains(key) => key.to_string(),
-            SourceFormat::Gguf => format!("{}.{key}", self.input.architecture),
-            SourceFormat::Hf => self.input.keys.spelled(key).unwrap_or_else(|| key.to_string()),
-        }
-    }
-
-    /// A fault of the file.
-    fn file_fault(&mut self, layer: Option<usize>, subject: impl Into<String>, message: impl Into<String>) {
-        self.faults.push(Fault {
-            file: self.input.file.clone(),
-            position: None,
-            subject: subject.into(),
-            message: message.into(),
-            layers: layer.into_iter().collect(),
-        });
-    }
-
-    /// A fault of a key of the file.
-    fn key_fault(&mut self, layer: Option<usize>, key: &str, message: impl Into<String>) {
-        let subject = format!("key {}", self.spelled(key));
-        self.file_fault(layer, subject, message);
-    }
-
-    /// Whether the user accepts a key unread, canonical or as the file spells it.
-    fn accepts(&self, key: &str) -> bool {
-        let spelled = self.spelled(key);
-        self.input.accept_unread.iter().any(|accepted| *accepted == key || *accepted == spelled)
-    }
-
     fn model(&mut self) -> Option<ModelConfig> {
         let embedding_length = self.standard_count("embedding_length", None);
         let context_length = self.context_length();

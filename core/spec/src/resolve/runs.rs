@@ -1,10 +1,9 @@
 //! [`Runs`]: which blocks are run, in which order, and how often.
 
-use super::frame::MOST_BLOCKS;
-use super::{Resolver, Resolving};
 use crate::config::{EntryConfig, Holds, LayerConfig, NormSite};
 use crate::kind::{Optional, Options, Positive};
-use crate::language::{CycleOptions, LayersOptions};
+use crate::language::resolving::{MOST_BLOCKS, Resolver, Resolving};
+use crate::language::sections::{CycleOptions, LayersOptions};
 use std::sync::Arc;
 
 /// Which blocks are run, and how often.

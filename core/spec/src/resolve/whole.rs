@@ -1,63 +1,21 @@
 //! Values of the whole model: layer count, embedding, output, checks, hints.
 
-use super::value::{as_count, as_number, as_truth};
-use super::{Resolver, Resolving};
 use crate::config::{
     BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, OutputConfig, PerLayerConfig, Pooling,
 };
 use crate::expression::Expression;
 use crate::kind::{Cap, Optional, Positive};
 use crate::kinds::rope;
-use crate::language::{ClassifierOptions, DenseOptions, EmbeddingOptions, OutputOptions, PerLayerOptions};
-use crate::reads::HINTS;
-use crate::report::ValueOrigin;
-use crate::source::KeyValue;
+use crate::language::reads::HINTS;
+use crate::language::resolving::{Resolver, Resolving, as_truth};
+use crate::language::sections::{
+    ClassifierOptions, DenseOptions, EmbeddingOptions, OutputOptions, PerLayerOptions,
+};
+use crate::text::source::KeyValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Resolver<'_> {
-    /// The number that a key (or its standard default) gives, and where it came from.
-    pub(super) fn key_value(
-        &mut self,
-        key: &'static str,
-        layer: Option<usize>,
-    ) -> Option<(f64, ValueOrigin)> {
-        let found = self.values.key(key).and_then(|expression| {
-            let value = self.values.shared(&expression, layer)?;
-            as_number(&value, &expression).map(|value| (value, self.values.origin(&expression, layer)))
-        });
-        match found {
-            Ok(found) => Some(found),
-            Err(message) => {
-                let missing = self.values.frame(layer).get(key).is_none();
-                let varies = self.values.facts.varies_by_default(key);
-                let message =
-                    if missing { format!("missing; spec {} needs it", self.spec.id()) } else { message };
-                self.key_fault(layer.filter(|_| varies), key, message);
-                None
-            }
-        }
-    }
-
-    /// The count that a key (or its standard default) gives.
-    pub(super) fn key_count(
-        &mut self,
-        key: &'static str,
-        layer: Option<usize>,
-    ) -> Option<(usize, ValueOrigin)> {
-        let (value, origin) = self.key_value(key, layer)?;
-        let count = as_count(value);
-        if count.is_none() {
-            self.key_fault(layer, key, format!("{value} is not a count"));
-        }
-        count.map(|count| (count, origin))
-    }
-
-    /// A count that a standard key gives.
-    pub(super) fn standard_count(&mut self, key: &'static str, layer: Option<usize>) -> Option<usize> {
-        self.key_count(key, layer).map(|(count, _)| count)
-    }
-
     /// The trained context, if the file states one. `None` is a fault already reported.
     #[allow(clippy::option_option)]
     pub(super) fn context_length(&mut self) -> Option<Option<usize>> {

@@ -2,9 +2,9 @@
 
 use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptions, YarnOptions};
 use crate::kind::{Component, Default, Options, Positive, Resolving};
-use crate::report::ValueOrigin;
-use crate::source::KeyValue;
-use crate::written::{Written, WrittenTable};
+use crate::language::report::ValueOrigin;
+use crate::language::written::{Written, WrittenTable};
+use crate::text::source::KeyValue;
 
 /// Role of divisors of the rotary frequencies.
 const FREQS: &str = "rope_freqs";
@@ -200,7 +200,7 @@ fn stated(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> {
             return at.key_fault(TYPE, message);
         }
         Some(other) => {
-            let help = crate::nearest::nearest_help(other, UNDERSTOOD);
+            let help = crate::text::nearest::nearest_help(other, UNDERSTOOD);
             let message = format!(
                 "\"{other}\" is not a rope scaling that is understood{help}; understood: {}",
                 UNDERSTOOD.join(", ")

@@ -1,0 +1,223 @@
+//! Names of roles in a Hugging Face folder, and roles of names.
+
+use super::wrapped::unwrapped;
+use crate::kind::Named;
+use crate::kinds::rope::RopePairs;
+use crate::language::roles::bare;
+use crate::language::spec::{ArchSpec, HfClass, HfTensor, Layout};
+use crate::language::written::{BySource, Choice, Written, WrittenTable};
+use crate::text::glob::matches_tail;
+use std::borrow::Cow;
+
+/// Placeholders that count members of a stack.
+const MEMBERS: [&str; 2] = ["{expert}", "{head}"];
+const LAYER: &str = "{layer}";
+
+/// One of the places a role's tensor may come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HfOrigin<'a> {
+    /// A tensor, or a stack of them.
+    Tensor {
+        /// Its name without `.weight` and `.bias`; of a stack with `{expert}` or `{head}` in it.
+        name: String,
+        /// Whether the name is whole, because the role is written with its suffix.
+        whole: bool,
+        /// From the stored to the canonical tensor, in this order.
+        layout: &'a [Layout],
+    },
+    /// A list of numbers in the config, by its dotted name.
+    Config(&'a str),
+}
+
+/// What a name of the Hugging Face side names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HfPart {
+    /// A module, which has a weight and perhaps a bias.
+    Module,
+    /// A weight.
+    Weight,
+    /// A bias.
+    Bias,
+    /// What the weight's products are multiplied with.
+    Scale,
+}
+
+/// The role that a module or tensor has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HfPlace {
+    /// The role, without suffix.
+    pub role: String,
+    /// The block, or `None` for one of the whole model.
+    pub layer: Option<usize>,
+    /// Which member of a stack it is (an expert, a head), where the role's tensor is stacked.
+    pub member: Option<usize>,
+    /// What the name names.
+    pub part: HfPart,
+    /// From the stored to the canonical tensor, in this order. Of a module's bias, only those of [`Layout::acts_on_bias`] are left.
+    pub layout: Vec<Layout>,
+}
+
+impl Layout {
+    /// Whether it acts on a bias as it does on the weight.
+    pub fn acts_on_bias(self) -> bool {
+        matches!(
+            self,
+            Self::GroupedQkv
+                | Self::EvenRows
+                | Self::OddRows
+                | Self::DeltaQkv
+                | Self::DeltaGate
+                | Self::GateOfQkv
+                | Self::QkvBehindGate
+        )
+    }
+}
+
+impl HfClass {
+    /// A tensor's name with the class's first matching prefix rewritten, after that of a class around it.
+    pub fn renamed<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let name = if self.wrapped { unwrapped(name) } else { Cow::Borrowed(name) };
+        let found = self.rename.iter().find_map(|(from, to)| Some((name.strip_prefix(from.as_str())?, to)));
+        match found {
+            Some((rest, to)) => Cow::Owned(format!("{to}{rest}")),
+            None => name,
+        }
+    }
+}
+
+impl ArchSpec {
+    /// Where a role's tensor may come from, in the order they are tried; `role` may have its suffix.
+    pub fn hf_origins(&self, role: &str, layer: Option<usize>) -> Vec<HfOrigin<'_>> {
+        let sources = |wanted: &str| {
+            self.hf.tensors.iter().find(|(role, _)| role == wanted).map(|(_, sources)| sources)
+        };
+        let exact = (bare(role) != role).then(|| sources(role)).flatten();
+        let whole = exact.is_some();
+        let Some(found) = exact.or_else(|| sources(bare(role))) else { return Vec::new() };
+        found.iter().filter_map(|source| self.source(source, whole, layer)).collect()
+    }
+
+    fn source<'a>(&'a self, source: &'a HfTensor, whole: bool, layer: Option<usize>) -> Option<HfOrigin<'a>> {
+        match source {
+            HfTensor::Config(name) => Some(HfOrigin::Config(name)),
+            HfTensor::Tensor { from, layout } => {
+                let name = match (from.strip_prefix('.'), layer) {
+                    (Some(_), None) => return None,
+                    (Some(_), Some(layer)) => {
+                        format!("{}{from}", self.hf.layer.replace(LAYER, &layer.to_string()))
+                    }
+                    (None, None) => from.clone(),
+                    (None, Some(_)) => return None,
+                };
+                Some(HfOrigin::Tensor { name, whole, layout })
+            }
+        }
+    }
+
+    /// Every role that a module or tensor has, by its name after [`HfClass::renamed`]: one, two where its rows are those of
+    /// two roles (gate and up in turn), none where no role of the spec has it.
+    ///
+    /// A role that another kind of layer has under the same name is among them; which one a layer has, its config says.
+    pub fn hf_places(&self, name: &str) -> Vec<HfPlace> {
+        let tensors = self.hf.tensors.iter();
+        let sources = tensors.flat_map(|(role, sources)| sources.iter().map(move |source| (role, source)));
+        sources.filter_map(|(role, source)| self.place(name, role, source)).collect()
+    }
+
+    fn place(&self, name: &str, role: &str, source: &HfTensor) -> Option<HfPlace> {
+        let HfTensor::Tensor { from, layout } = source else { return None };
+        let pattern = if from.starts_with('.') { format!("{}{from}", self.hf.layer) } else { from.clone() };
+        let found = Numbered::of(&pattern, name)?;
+        let whole = bare(role) != role;
+        let part = match found.rest {
+            "" if whole && role.ends_with(".bias") => HfPart::Bias,
+            "" if whole && role.ends_with(".scale") => HfPart::Scale,
+            "" if whole => HfPart::Weight,
+            _ if whole => return None,
+            "" => HfPart::Module,
+            ".weight" => HfPart::Weight,
+            ".bias" => HfPart::Bias,
+            _ => return None,
+        };
+        let acts = |layout: &Layout| whole || part != HfPart::Bias || layout.acts_on_bias();
+        let layout = layout.iter().copied().filter(acts);
+        let (layer, member) = (found.layer, found.member);
+        Some(HfPlace { role: bare(role).to_owned(), layer, member, part, layout: layout.collect() })
+    }
+
+    /// The canonical key that a tensor of one element holds the value of, by [`HfMap::numbers`](crate::HfMap::numbers).
+    pub fn hf_number(&self, name: &str) -> Option<&str> {
+        let numbers = self.hf.numbers.iter();
+        let holds = |from: &String| {
+            let pattern =
+                if from.starts_with('.') { format!("{}{from}", self.hf.layer) } else { from.clone() };
+            Numbered::of(&pattern, name).is_some_and(|found| found.rest.is_empty())
+        };
+        numbers.into_iter().find(|(_, from)| holds(from)).map(|(key, _)| key.as_str())
+    }
+
+    /// The name of the tensor that a line of [`HfMap::numbers`](crate::HfMap::numbers) means in a block, or in the whole
+    /// model where it is of no block.
+    pub fn hf_number_name(&self, from: &str, layer: usize) -> String {
+        match from.starts_with('.') {
+            true => format!("{}{from}", self.hf.layer.replace(LAYER, &layer.to_string())),
+            false => from.to_owned(),
+        }
+    }
+
+    /// Why a tensor of a Hugging Face folder is ignored, if it is; `layers` as in [`ArchSpec::ignored_tensor`].
+    pub fn hf_ignored_tensor(&self, name: &str, layers: usize) -> Option<&str> {
+        let globs = &self.hf.ignore_tensors;
+        globs.iter().find(|(glob, _)| matches_tail(glob, name, layers)).map(|(_, reason)| reason.as_str())
+    }
+
+    /// Whether a role's rows (and its bias) lie in another order in a GGUF file than in a Hugging Face folder: there pairs
+    /// that rotate together are neighbors, here they are half a head apart. Within each head of `d` rows, row
+    /// `2 * j + i` of the GGUF is row `i * d / 2 + j` of the folder.
+    pub fn rows_are_paired(&self, role: &str) -> bool {
+        let turned = matches!(bare(role), "attn_q" | "attn_k");
+        turned && self.body.mixer.cases.iter().any(|case| table_turns(&case.table))
+    }
+}
+
+/// Whether a table, or one in it, says that pairs are neighbors in a GGUF and halves here.
+fn table_turns(table: &WrittenTable) -> bool {
+    table.fields.iter().flatten().any(|field| match &field.value {
+        Written::Name(Choice::Given(BySource::Each { gguf, hf })) if field.path.ends_with("pairs") => {
+            let name = |index: &usize| RopePairs::VALUES.get(*index).copied();
+            name(gguf) == Some(RopePairs::Adjacent) && name(hf) == Some(RopePairs::Halves)
+        }
+        Written::Table(inner) => table_turns(inner),
+        Written::Cases(cases) => cases.cases.iter().any(|case| table_turns(&case.table)),
+        _ => false,
+    })
+}
+
+/// A name that begins as a pattern does, with the numbers that stand for its placeholders.
+struct Numbered<'n> {
+    layer: Option<usize>,
+    member: Option<usize>,
+    rest: &'n str,
+}
+
+impl<'n> Numbered<'n> {
+    fn of(pattern: &str, name: &'n str) -> Option<Self> {
+        let mut found = Self { layer: None, member: None, rest: name };
+        let mut pattern = pattern;
+        while let Some(start) = pattern.find('{') {
+            let end = start + pattern[start..].find('}')? + 1;
+            let rest = found.rest.strip_prefix(&pattern[..start])?;
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            let number = Some(rest[..digits].parse().ok()?);
+            match &pattern[start..end] {
+                LAYER => found.layer = number,
+                member if MEMBERS.contains(&member) => found.member = number,
+                _ => return None,
+            }
+            found.rest = &rest[digits..];
+            pattern = &pattern[end..];
+        }
+        found.rest = found.rest.strip_prefix(pattern)?;
+        Some(found)
+    }
+}

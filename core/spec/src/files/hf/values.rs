@@ -1,0 +1,222 @@
+//! Values of `[hf.config]`: expressions over the names of a config, per layer where they vary.
+
+use super::config::Names;
+use crate::expression::MOST_PARTS;
+use crate::expression::{Expression, Scope, explain};
+use crate::language::spec::HfValue;
+use crate::text::literal::Literal;
+use crate::text::source::KeyValue;
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Error, ErrorKind};
+use std::collections::BTreeMap;
+
+/// A canonical key's value; `None` where the config does not say it.
+pub(super) struct Computed {
+    pub(super) value: Option<KeyValue>,
+    /// Names it is computed from, whether the config has them or not.
+    pub(super) mentions: Vec<String>,
+}
+
+/// The value that a line of `[hf.config]` gives; `blocks` is how long a list per layer is, 0 where that is not known.
+///
+/// # Errors
+/// What is wrong with the expression or what it gave.
+pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<Computed, String> {
+    let text = match line {
+        HfValue::Literal(literal) => {
+            return Ok(Computed { value: Some(of_literal(literal)), mentions: Vec::new() });
+        }
+        HfValue::Expression(text) => text,
+    };
+    let expression = Expression::parse(text, Scope::Config)?;
+    let mentions: Vec<String> = expression.names.iter().map(|used| used.name.clone()).collect();
+    let listed =
+        |name: &String| matches!(names.get(name), Some(KeyValue::List(list)) if list.len() == blocks);
+    let varies = blocks > 0 && (expression.layer || mentions.iter().any(listed));
+    let layers = Layers { blocks, lists: Lists::ByLayer };
+    let value = if varies { per_layer(&expression, names, layers)? } else { once(&expression, names, None)? };
+    Ok(Computed { value, mentions })
+}
+
+/// As [`compute`], but of the names' lists as they stand: `layer_types[layer]` is that of a layer.
+///
+/// # Errors
+/// As [`compute`].
+pub(super) fn compute_whole(
+    line: &HfValue,
+    names: &Names,
+    blocks: usize,
+) -> Result<Option<KeyValue>, String> {
+    let text = match line {
+        HfValue::Literal(literal) => return Ok(Some(of_literal(literal))),
+        HfValue::Expression(text) => text,
+    };
+    let expression = Expression::parse(text, Scope::Config)?;
+    match expression.layer && blocks > 0 {
+        true => per_layer(&expression, names, Layers { blocks, lists: Lists::Whole }),
+        false => once(&expression, names, None),
+    }
+}
+
+/// What a name with a value per layer stands for.
+#[derive(Clone, Copy, PartialEq)]
+enum Lists {
+    /// The layer's.
+    ByLayer,
+    /// All of them.
+    Whole,
+}
+
+/// How many layers there are, and what lists stand for in each.
+#[derive(Clone, Copy)]
+struct Layers {
+    blocks: usize,
+    lists: Lists,
+}
+
+/// The finite number that a value gives in the whole model, where the config says it, and the names it is computed from.
+///
+/// # Errors
+/// What is wrong with the expression, or that it is no such number.
+pub(super) fn number(line: &HfValue, names: &Names) -> Result<(Option<f64>, Vec<String>), String> {
+    // Lists stand for themselves, however many layers there are.
+    let computed = compute(line, names, 0)?;
+    let number = match computed.value {
+        None => None,
+        Some(KeyValue::Integer(whole)) => Some(whole as f64),
+        Some(KeyValue::Number(number)) if number.is_finite() => Some(number),
+        Some(other) => return Err(format!("{other}; a finite number is wanted")),
+    };
+    Ok((number, computed.mentions))
+}
+
+fn per_layer(expression: &Expression, names: &Names, layers: Layers) -> Result<Option<KeyValue>, String> {
+    let blocks = layers.blocks;
+    let values: Result<Vec<_>, String> =
+        (0..blocks).map(|layer| once(expression, names, Some((layer, layers)))).collect();
+    let values = values?;
+    let given = values.iter().filter(|value| value.is_some()).count();
+    if given == 0 {
+        return Ok(None);
+    }
+    if given < blocks {
+        let layer = values.iter().position(Option::is_none).unwrap_or(0);
+        return Err(format!("`{}` gives nothing in layer {layer}, and something in others", expression.text));
+    }
+    Ok(Some(KeyValue::List(values.into_iter().flatten().collect())))
+}
+
+/// The value in one layer of so many, or in the whole model.
+fn once(
+    expression: &Expression,
+    names: &Names,
+    layer: Option<(usize, Layers)>,
+) -> Result<Option<KeyValue>, String> {
+    let missing = expression.names.iter().any(|used| !names.contains_key(&used.name));
+    match expression.evaluate(root(expression, names, layer)) {
+        Ok(value) => of_value(&value, &expression.text),
+        Err(error) if missing && is_undefined(&error) => Ok(None),
+        Err(error) => Err(explain(&error, &expression.text)),
+    }
+}
+
+/// Whether an error is that of a name the config does not have.
+fn is_undefined(error: &Error) -> bool {
+    error.kind() == ErrorKind::UndefinedError
+        || error.detail().is_some_and(|detail| detail.contains("undefined"))
+}
+
+/// What an expression sees: the names it mentions, as tables in tables.
+fn root(expression: &Expression, names: &Names, layer: Option<(usize, Layers)>) -> Value {
+    let mut root = Space::default();
+    for used in expression.names.iter().filter(|used| used.name.matches('.').count() < MOST_PARTS) {
+        let mut parts: Vec<&str> = used.name.split('.').collect();
+        let Some(last) = parts.pop() else { continue };
+        let space =
+            parts.into_iter().fold(&mut root, |at, part| at.inner.entry(part.to_owned()).or_default());
+        let value = names.get(&used.name).map(|value| match (value, layer) {
+            (KeyValue::List(list), Some((layer, Layers { blocks, lists: Lists::ByLayer })))
+                if list.len() == blocks =>
+            {
+                to_value(&list[layer])
+            }
+            (value, _) => to_value(value),
+        });
+        if let Some(value) = value {
+            space.values.insert(last.to_owned(), value);
+        }
+    }
+    if let Some((layer, _)) = layer {
+        root.values.insert("layer".to_owned(), Value::from(layer));
+    }
+    root.close()
+}
+
+#[derive(Default)]
+struct Space {
+    values: BTreeMap<String, Value>,
+    inner: BTreeMap<String, Space>,
+}
+
+impl Space {
+    fn close(self) -> Value {
+        let mut values = self.values;
+        for (name, space) in self.inner {
+            values.insert(name, space.close());
+        }
+        Value::from(values)
+    }
+}
+
+fn to_value(value: &KeyValue) -> Value {
+    match value {
+        KeyValue::Number(number) => Value::from(*number),
+        KeyValue::Integer(number) => Value::from(*number),
+        KeyValue::Bool(truth) => Value::from(*truth),
+        KeyValue::Text(text) => Value::from(text.as_str()),
+        KeyValue::List(values) => Value::from(values.iter().map(to_value).collect::<Vec<_>>()),
+    }
+}
+
+fn of_value(value: &Value, text: &str) -> Result<Option<KeyValue>, String> {
+    Ok(Some(match value.kind() {
+        ValueKind::Undefined => return Ok(None),
+        ValueKind::Bool => KeyValue::Bool(value.is_true()),
+        ValueKind::Number => match value.as_i64().filter(|_| value.is_integer()) {
+            Some(whole) => KeyValue::Integer(whole),
+            None => {
+                KeyValue::Number(f64::try_from(value.clone()).map_err(|error| format!("`{text}`: {error}"))?)
+            }
+        },
+        ValueKind::String => KeyValue::Text(value.as_str().unwrap_or_default().to_owned()),
+        ValueKind::Seq => {
+            let items = value.try_iter().map_err(|error| explain(&error, text))?;
+            let items: Result<Vec<_>, String> = items.map(|item| of_value(&item, text)).collect();
+            KeyValue::List(items?.into_iter().flatten().collect())
+        }
+        other => return Err(format!("`{text}` is a {other}; a number, a truth, a text or a list is wanted")),
+    }))
+}
+
+pub(super) fn of_literal(literal: &Literal) -> KeyValue {
+    match literal {
+        Literal::Integer(value) => KeyValue::Integer(*value),
+        Literal::Number(value) => KeyValue::Number(*value),
+        Literal::Bool(value) => KeyValue::Bool(*value),
+        Literal::Text(value) => KeyValue::Text(value.clone()),
+        Literal::List(values) => KeyValue::List(values.iter().map(of_literal).collect()),
+    }
+}
+
+/// Whether a value is the one that is expected; whole numbers and others are compared as numbers.
+pub(super) fn is_expected(found: &KeyValue, wanted: &KeyValue) -> bool {
+    match (found, wanted) {
+        (KeyValue::Integer(a), KeyValue::Number(b)) | (KeyValue::Number(b), KeyValue::Integer(a)) => {
+            *a as f64 == *b
+        }
+        (KeyValue::List(a), KeyValue::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_expected(a, b))
+        }
+        (a, b) => a == b,
+    }
+}

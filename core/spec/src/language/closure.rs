@@ -1,0 +1,42 @@
+//! [`Closure`]: everything that a named expression depends on.
+
+use crate::expression::{Expression, NameUse};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a named expression comes down to, through every other one it uses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closure {
+    /// Keys, in the order they are met.
+    pub(crate) keys: Vec<NameUse>,
+    /// Keys it asks for with `pattern`.
+    pub(crate) patterns: BTreeSet<String>,
+    /// Roles it asks for with `has`.
+    pub(crate) roles: BTreeSet<String>,
+    /// Whether it mentions `layer`.
+    pub(crate) layer: bool,
+}
+
+impl Closure {
+    fn add_key(&mut self, key: &NameUse) {
+        if !self.keys.contains(key) {
+            self.keys.push(key.clone());
+        }
+    }
+
+    /// Adds what an expression mentions; named ones through their closures.
+    pub(crate) fn add(&mut self, expression: &Expression, lets: &BTreeMap<String, Closure>) {
+        self.layer |= expression.layer;
+        self.roles.extend(expression.roles.iter().cloned());
+        self.patterns.extend(expression.patterns.iter().cloned());
+        for used in &expression.names {
+            let Some(inner) = lets.get(&used.name) else {
+                self.add_key(used);
+                continue;
+            };
+            self.layer |= inner.layer;
+            self.roles.extend(inner.roles.iter().cloned());
+            self.patterns.extend(inner.patterns.iter().cloned());
+            inner.keys.iter().for_each(|key| self.add_key(key));
+        }
+    }
+}

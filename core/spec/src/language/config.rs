@@ -1,0 +1,321 @@
+//! [`ModelConfig`]: what an architecture spec means for one file, every number known, layer by layer.
+//!
+//! Produced by `ArchSpec::resolve`; consumed by the assembler. No expression, default or choice is left in it.
+
+use crate::kind::Component;
+use crate::{names, options};
+use std::collections::BTreeMap;
+
+/// A role: the GGUF tensor name without `blk.N.` and suffix, e.g. `attn_q`. A role written with its suffix
+/// (`exp_probs_b.bias`) names exactly that tensor.
+pub type Role = String;
+
+/// A resolved model: what to build, in which order, with which numbers.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct ModelConfig {
+    /// Id of the spec, e.g. `qwen3`.
+    pub architecture: String,
+    /// Width of the residual stream, in elements.
+    pub embedding_length: usize,
+    /// Trained context in tokens, if the file states one.
+    pub context_length: Option<usize>,
+    /// How token ids become rows.
+    pub embedding: EmbeddingConfig,
+    /// Blocks that are run, first to last; a block that is run several times stands here as often.
+    pub layers: Vec<LayerConfig>,
+    /// From the last block to logits.
+    pub output: OutputConfig,
+    /// What the spec adds to the file's tokenizer.
+    pub tokenizer: TokenizerConfig,
+    /// Chat template used when the file has none.
+    pub chat_fallback: Option<String>,
+    /// Roles of a block in the order HF registers them (X-LoRA numbers layers so).
+    pub adapter_order: Vec<Role>,
+    /// Size hints of the file, by canonical key: what models are made up with; of a file, shapes win.
+    pub hints: BTreeMap<String, f64>,
+}
+
+/// The token embedding.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct EmbeddingConfig {
+    /// Multiplies every embedded row (1 = none).
+    pub scale: f32,
+    /// Norm applied to the embedded rows.
+    pub norm: Option<NormSite>,
+    /// Role of learned absolute positions, `[context, D]`.
+    pub positions: Option<Role>,
+    /// Role of token types; row 0 is added to every token.
+    pub token_types: Option<Role>,
+    /// Rows that each layer gets beside the stream.
+    pub per_layer: Option<PerLayerConfig>,
+}
+
+/// Rows that each layer gets beside the stream:
+/// `scale * (token_scale * per_layer_token_embd[id] + norm(projection_scale * per_layer_model_proj(embedded)))`.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct PerLayerConfig {
+    /// Elements of the row of a layer.
+    pub width: usize,
+    /// Layers that get one.
+    pub layers: usize,
+    /// Multiplies the rows of tokens.
+    pub token_scale: f32,
+    /// Multiplies the projection of the embedded rows.
+    pub projection_scale: f32,
+    /// Norm on the projection, over the row of a layer.
+    pub norm: Option<NormSite>,
+    /// Multiplies the sum.
+    pub scale: f32,
+}
+
+/// One block.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct LayerConfig {
+    /// 0-based index, as in `blk.N`.
+    pub index: usize,
+    /// What mixes tokens; absent = no mixer in this layer.
+    pub mixer: Option<Component>,
+    /// How the mixer is attached to the residual stream.
+    pub mixer_branch: BranchConfig,
+    /// What transforms each token; absent = no feed-forward in this layer.
+    pub feed_forward: Option<Component>,
+    /// How the feed-forward is attached to the residual stream.
+    pub feed_forward_branch: BranchConfig,
+    /// A second feed-forward, whose output is added to the first one's.
+    pub beside: Option<BesideConfig>,
+    /// A third branch, after the feed-forward.
+    pub last: Option<Component>,
+    /// How the third branch is attached to the residual stream.
+    pub last_branch: BranchConfig,
+    /// Role of a number: the embedded rows times it are added to what the block gives.
+    pub embedding_scale: Option<Role>,
+    /// Role of a number that multiplies what the block gives.
+    pub output_scale: Option<Role>,
+    /// Norm of the whole model on what the block gives: between two runs of the blocks.
+    pub loop_norm: Option<NormSite>,
+    /// How a run of one of two stacks begins, in its first block.
+    pub entry: Option<EntryConfig>,
+}
+
+/// How a run of one of two stacks begins: with the sum of the stream as it stands and the one that is held.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct EntryConfig {
+    /// Which of the two is held from here on.
+    pub holds: Holds,
+    /// Role of the row of the whole model that stands for the stream held before the first run.
+    pub start: Option<Role>,
+}
+
+/// Which of two streams is held while a stack renews the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holds {
+    /// The one that was renewed last: the other stack runs now.
+    Current,
+    /// The one that was held: the same stack runs again.
+    Held,
+}
+
+impl ModelConfig {
+    /// Blocks whose tensors are used, however often each is run.
+    pub fn blocks(&self) -> usize {
+        self.layers.iter().map(|layer| layer.index + 1).max().unwrap_or(0)
+    }
+}
+
+impl LayerConfig {
+    /// Every norm on the stream and every component, in the order of their tensors' use.
+    pub fn parts(&self) -> (Vec<&NormSite>, Vec<&Component>) {
+        let branches = [&self.mixer_branch, &self.feed_forward_branch, &self.last_branch];
+        let sites =
+            branches.into_iter().flat_map(|branch| [&branch.pre, &branch.post, &branch.after, &branch.again]);
+        let mut sites: Vec<&NormSite> = sites.flatten().collect();
+        let mut components: Vec<&Component> =
+            [&self.mixer, &self.feed_forward, &self.last].into_iter().flatten().collect();
+        if let Some(beside) = &self.beside {
+            sites.extend([&beside.pre, &beside.post, &beside.first_post].into_iter().flatten());
+            components.push(&beside.part);
+        }
+        (sites, components)
+    }
+}
+
+/// `f = first_post(f); g = post(part(pre(reads))); f = factor * (f + g)`, where `f` is what the feed-forward gives.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct BesideConfig {
+    /// The second feed-forward.
+    pub part: Component,
+    /// What it reads.
+    pub reads: BesideReads,
+    /// Norm before it.
+    pub pre: Option<NormSite>,
+    /// Norm on its output.
+    pub post: Option<NormSite>,
+    /// Norm on the output of the first feed-forward.
+    pub first_post: Option<NormSite>,
+    /// Multiplies the sum.
+    pub factor: f32,
+}
+
+names! {
+    /// What a second feed-forward reads.
+    pub enum BesideReads {
+        /// What the first one gets, through its norm.
+        Branch = "branch",
+        /// The residual stream as it stands.
+        Stream = "stream",
+        /// The input of the whole block.
+        BlockInput = "block-input",
+    }
+}
+
+/// `h = reads; h = pre(h); h = branch(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is the stream
+/// before the branch was added: `x = again(x + i)`.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct BranchConfig {
+    /// Norm before the branch.
+    pub pre: Option<NormSite>,
+    /// Norm on the branch output.
+    pub post: Option<NormSite>,
+    /// Norm on the stream after the branch was added.
+    pub after: Option<NormSite>,
+    /// Norm on what `after` gives with the stream before the branch added once more.
+    pub again: Option<NormSite>,
+    /// What the branch reads.
+    pub reads: Reads,
+    /// Multiplies the branch output before it is added.
+    pub scale: f32,
+}
+
+names! {
+    /// What a branch reads.
+    pub enum Reads {
+        /// The residual stream as it stands.
+        Stream = "stream",
+        /// The input of the whole block (parallel blocks).
+        BlockInput = "block-input",
+    }
+}
+
+/// A place where a norm is applied, with everything it needs.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct NormSite {
+    /// Role of the weight (and bias); the site's name even where there is no weight.
+    pub role: Role,
+    /// The norm.
+    pub norm: Component,
+}
+
+names! {
+    /// Whether a linear has a bias.
+    pub enum BiasRule {
+        /// A bias in the file is an unclaimed tensor.
+        None = "none",
+        /// Taken where the file has it.
+        IfPresent = "if-present",
+        /// Missing is an error.
+        Required = "required",
+    }
+}
+
+/// From the last block to logits.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct OutputConfig {
+    /// Norm before the head.
+    pub norm: Option<NormSite>,
+    /// Which matrix makes logits.
+    pub head: HeadKind,
+    /// Bias of the head (role `output`).
+    pub bias: BiasRule,
+    /// Multiplies logits (1 = none).
+    pub scale: f32,
+    /// `cap * tanh(x / cap)` on logits; absent = none.
+    pub softcap: Option<f32>,
+    /// Ids that are never said; absent = none.
+    pub suppress: Option<SuppressConfig>,
+    /// How the rows of a text become one vector.
+    pub pooling: Pooling,
+    /// What makes scores of the vector; absent = it stays as it is.
+    pub classifier: Option<ClassifierConfig>,
+    /// Linears that the vector goes through, in this order; those that the file has.
+    pub dense: Vec<Role>,
+}
+
+/// Scores of a pooled vector: `cls.output(norm(activation(cls(x))))`; the file decides which of the linears there are.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct ClassifierConfig {
+    /// Between the two linears.
+    pub activation: ClassifierActivation,
+    /// Norm after the activation.
+    pub norm: Option<NormSite>,
+    /// What is made of the outputs.
+    pub scores: ClassifierScores,
+}
+
+names! {
+    /// The activation of a classifier.
+    pub enum ClassifierActivation {
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// GELU, erf form.
+        GeluErf = "gelu-erf",
+    }
+}
+
+names! {
+    /// What is made of the outputs of a classifier.
+    pub enum ClassifierScores {
+        /// Nothing.
+        AsTheyAre = "as-they-are",
+        /// Softmax over them.
+        Softmax = "softmax",
+    }
+}
+
+options! {
+    /// Ids that are never said: their logits are the lowest number there is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+    pub struct SuppressConfig {
+        /// The first of them.
+        first: usize = Required => guarded,
+        /// How many.
+        count: usize = Required => guarded,
+    }
+}
+
+names! {
+    /// Which matrix makes logits.
+    pub enum HeadKind {
+        /// `output` if the file has it, else the embedding.
+        OwnOrTied = "own-or-tied",
+        /// `output`, required.
+        Own = "own",
+        /// The embedding.
+        Tied = "tied",
+        /// No head (encoders).
+        None = "none",
+    }
+}
+
+names! {
+    /// How the rows of a text become one vector.
+    pub enum Pooling {
+        /// They do not.
+        None = "none",
+        /// The mean of all rows.
+        Mean = "mean",
+        /// The first row.
+        First = "first",
+        /// The last row.
+        Last = "last",
+    }
+}
+
+/// What the spec says about the tokenizer.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct TokenizerConfig {
+    /// Pre-tokenizer used when the file names none.
+    pub pre: Option<String>,
+    /// Tokens that end a turn, added if the vocabulary has them.
+    pub end: Vec<String>,
+}

@@ -1,0 +1,215 @@
+//! [`Value`]: what a field of a table is read as.
+
+use super::{Component, Family, FieldType, Options, Resolving};
+use crate::config::{NormSite, Role};
+use crate::language::written::WrittenTable;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A type that a field of [`options!`](crate::options) can have.
+pub trait Value: Sized {
+    /// What may stand in the field.
+    const TYPE: FieldType;
+
+    /// Reads field `index` of the table; `None` where a fault was noted.
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self>;
+}
+
+impl Value for usize {
+    const TYPE: FieldType = FieldType::Count;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.count(index)
+    }
+}
+
+impl Value for f32 {
+    const TYPE: FieldType = FieldType::Real;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.real(index)
+    }
+}
+
+impl Value for bool {
+    const TYPE: FieldType = FieldType::Truth;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.truth(index)
+    }
+}
+
+impl Value for Role {
+    const TYPE: FieldType = FieldType::Role;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.role(index)
+    }
+}
+
+/// Absent where the field is not written.
+impl<T: Value> Value for Option<T> {
+    const TYPE: FieldType = T::TYPE;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        if at.is_written(index) { T::read(at, index).map(Some) } else { Some(None) }
+    }
+}
+
+/// A count that must not be 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Positive<T>(pub T);
+
+impl Value for Positive<usize> {
+    const TYPE: FieldType = FieldType::Count;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        let value = at.count(index)?;
+        if value == 0 {
+            return at.refuse(index, "0; at least 1 is needed");
+        }
+        Some(Positive(value))
+    }
+}
+
+impl Value for Positive<f32> {
+    const TYPE: FieldType = FieldType::Real;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        let value = at.real(index)?;
+        if value <= 0.0 {
+            return at.refuse(index, format!("{value}; a positive number is wanted"));
+        }
+        Some(Positive(value))
+    }
+}
+
+/// A number where 0, or nothing, means none; negative is a fault.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cap(pub Option<f32>);
+
+impl Value for Cap {
+    const TYPE: FieldType = FieldType::Real;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        if !at.is_written(index) {
+            return Some(Cap(None));
+        }
+        let value = at.real(index)?;
+        if value < 0.0 {
+            return at.refuse(index, format!("{value}; it must not be negative (0 is none)"));
+        }
+        Some(Cap((value != 0.0).then_some(value)))
+    }
+}
+
+/// A table that may be left out, or whose `when` may not hold in this layer, or the case that holds.
+#[derive(Clone, Debug)]
+pub struct Optional<T>(pub Option<Nested<T>>);
+
+/// Options with the place they were written at: [`Resolving::at`] notes faults there.
+#[derive(Clone, Debug)]
+pub struct Nested<T> {
+    /// The options.
+    pub options: T,
+    pub(crate) table: Arc<WrittenTable>,
+}
+
+impl<T: Options> Value for Optional<T> {
+    const TYPE: FieldType = FieldType::Optional(T::TABLE);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.optional(index).map(Optional)
+    }
+}
+
+/// One name for every field of a table, or the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneOrEach<T>(pub T);
+
+impl<T: Options> Value for OneOrEach<T> {
+    const TYPE: FieldType = FieldType::OneOrEach(T::TABLE);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.table(index).map(OneOrEach)
+    }
+}
+
+/// A field that is read only where its kind asks for it: [`Resolving::force`].
+#[derive(Clone, Debug)]
+pub struct Lazy<T> {
+    pub(crate) table: Arc<WrittenTable>,
+    pub(crate) index: usize,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: Value> Value for Lazy<T> {
+    const TYPE: FieldType = T::TYPE;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        Some(Lazy { table: at.written(), index, value: PhantomData })
+    }
+}
+
+/// The options of a norm beside other fields, laid over `[norm]`: [`Resolving::norm`] makes the norm.
+#[derive(Clone, Debug)]
+pub struct NormHere(pub(crate) Arc<WrittenTable>);
+
+impl Value for NormHere {
+    const TYPE: FieldType = FieldType::NormHere;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.norm_here(index).map(NormHere)
+    }
+}
+
+/// A mixer inside another one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InnerMixer(pub Component);
+
+impl Value for InnerMixer {
+    const TYPE: FieldType = FieldType::Component(Family::Mixer);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.component(index).map(InnerMixer)
+    }
+}
+
+/// The component that gives the frequencies of a rope.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InnerRope(pub Component);
+
+impl Value for InnerRope {
+    const TYPE: FieldType = FieldType::Component(Family::Rope);
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.component(index).map(InnerRope)
+    }
+}
+
+/// A norm at a role; none where the field is not written or its `when` does not hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NormPlace(pub Option<NormSite>);
+
+impl Value for NormPlace {
+    const TYPE: FieldType = FieldType::NormSite;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        at.norm_place(index).map(NormPlace)
+    }
+}
+
+/// An option that the language knows and this build does not have: writing it is a fault of every layer that needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotBuiltIn;
+
+impl Value for NotBuiltIn {
+    const TYPE: FieldType = FieldType::NotBuiltIn;
+
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+        if at.is_written(index) {
+            return at.not_built_in(index);
+        }
+        Some(NotBuiltIn)
+    }
+}

@@ -1,0 +1,170 @@
+//! Which canonical keys a spec reads: decided from its text, not from a run, so that the verdict does not depend on the
+//! file.
+
+use crate::expression::Expression;
+use crate::kind::{Default, Field, FieldType};
+use crate::language::written::{Body, BySource, Choice, Written, WrittenTable};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Keys the core reads for every architecture; no spec repeats them (spec language, section 3.1).
+pub(crate) const STANDARD: [&str; 19] = [
+    "block_count",
+    "embedding_length",
+    "attention.head_count",
+    "context_length",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.value_length",
+    "rope.dimension_count",
+    "expert_used_count",
+    "rope.scaling.finetuned",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scale_linear",
+    "feed_forward_length",
+    "expert_feed_forward_length",
+    "expert_shared_feed_forward_length",
+    "expert_count",
+    "expert_shared_count",
+    "vocab_size",
+];
+
+/// Standard keys that only hint at sizes: shapes win.
+pub(crate) const HINTS: [&str; 6] = [
+    "feed_forward_length",
+    "expert_feed_forward_length",
+    "expert_shared_feed_forward_length",
+    "expert_count",
+    "expert_shared_count",
+    "vocab_size",
+];
+
+/// The keys a spec reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    keys: BTreeSet<String>,
+    /// Those that a model cannot do without, as far as the text says.
+    needed: BTreeSet<String>,
+}
+
+impl Reads {
+    /// Whether a key is read.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.keys.contains(key)
+    }
+
+    /// Those without a default: of expressions outside of `| default(..)`, and of options that are not written.
+    pub(crate) fn needed(&self) -> impl Iterator<Item = &str> {
+        self.needed.iter().map(String::as_str)
+    }
+
+    fn add(&mut self, keys: &[&str]) {
+        self.keys.extend(keys.iter().map(|key| key.to_string()));
+    }
+
+    /// All of them, sorted.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.keys.iter().map(String::as_str)
+    }
+}
+
+/// Collects the keys of every expression, of the tables of the components used, and the standard list.
+pub(crate) fn collect(body: &Body, expressions: &[Arc<Expression>]) -> Reads {
+    let mut reads = Reads::default();
+    reads.add(&STANDARD);
+    let lets: BTreeSet<&str> = body.lets.iter().map(|named| named.name.as_str()).collect();
+    for expression in expressions {
+        let keys = expression.mentions().filter(|name| !lets.contains(name));
+        reads.keys.extend(keys.map(str::to_string));
+        let needed = expression.names.iter().filter(|used| !used.optional && !lets.contains(&*used.name));
+        reads.needed.extend(needed.map(|used| used.name.clone()));
+    }
+    for table in body.tables() {
+        table_keys(&table, &mut reads);
+    }
+    reads
+}
+
+/// Keys that a table reads besides those of its expressions: of its kind, of defaults that count, of names it lists.
+fn table_keys(table: &WrittenTable, into: &mut Reads) {
+    if let Some(kind) = table.kind {
+        into.add(kind.reads);
+        kind.free.iter().for_each(|size| into.add(size.hints));
+    }
+    let listed = listed_names(table);
+    for (field, written) in table.table.fields.iter().zip(&table.fields) {
+        match written {
+            Some(written) => written_keys(field, &written.value, &listed, into),
+            None => default_keys(field, &listed, into),
+        }
+    }
+}
+
+fn written_keys(field: &Field, value: &Written, listed: &[&str], into: &mut Reads) {
+    let named = |index: usize| match &field.ty {
+        FieldType::Name(list) | FieldType::NameOrKind(list, _) | FieldType::Names(list) => {
+            list.names[index].reads
+        }
+        _ => &[],
+    };
+    match value {
+        Written::Name(Choice::Given(BySource::Same(name))) => into.add(named(*name)),
+        Written::Name(Choice::Given(BySource::Each { gguf, hf })) => {
+            into.add(named(*gguf));
+            into.add(named(*hf));
+        }
+        Written::Name(Choice::By { answers, .. }) => {
+            answers.iter().for_each(|(_, name)| into.add(named(*name)));
+        }
+        Written::Names(names) => names.iter().for_each(|name| into.add(named(*name))),
+        Written::NumberedName(name, numbers) => {
+            into.add(named(*name));
+            table_keys(numbers, into);
+        }
+        Written::Table(table) => {
+            if field.default != Default::Listed || listed.contains(&field.name) {
+                table_keys(table, into);
+            }
+        }
+        Written::Cases(cases) => cases.cases.iter().for_each(|case| table_keys(&case.table, into)),
+        Written::Site(site) => table_keys(&site.norm, into),
+        Written::Number(_) | Written::Truth(_) | Written::Role(_) | Written::NotBuiltIn => {}
+    }
+}
+
+fn default_keys(field: &Field, listed: &[&str], into: &mut Reads) {
+    match field.default {
+        Default::Key(key) => {
+            into.add(&[key]);
+            into.needed.insert(key.to_string());
+        }
+        Default::KeyOr(key, _) => into.add(&[key]),
+        Default::Computed { reads, .. } => into.add(reads),
+        Default::Fields => inner_default_keys(field, into),
+        Default::Listed if listed.contains(&field.name) => inner_default_keys(field, into),
+        _ => {}
+    }
+}
+
+fn inner_default_keys(field: &Field, into: &mut Reads) {
+    if let FieldType::Table(table) | FieldType::OneOrEach(table) = field.ty {
+        table.fields.iter().for_each(|field| default_keys(field, &[], into));
+    }
+}
+
+/// The names in the lists of a table.
+fn listed_names(table: &WrittenTable) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for (field, written) in table.table.fields.iter().zip(&table.fields) {
+        if let (FieldType::Names(list), Some(Written::Names(names))) =
+            (&field.ty, written.as_ref().map(|written| &written.value))
+        {
+            found.extend(names.iter().map(|index| list.names[*index].name));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! What an expression sees: the keys of the file in one layer, with overrides and standard defaults.
+
+use crate::expression::MOST_PARTS;
+use crate::language::reads::{Reads, STANDARD};
+use crate::text::source::{KeyValue, ResolveInput};
+use minijinja::Value;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Most blocks a model may have; a larger count is a broken file, not a model.
+pub(crate) const MOST_BLOCKS: usize = 4096;
+
+/// Standard keys with a default, and the keys the default is computed from.
+const DEFAULTS: [(&str, &[&str]); 4] = [
+    ("attention.head_count_kv", &["attention.head_count"]),
+    ("attention.key_length", &["embedding_length", "attention.head_count"]),
+    ("attention.value_length", &["embedding_length", "attention.head_count"]),
+    ("rope.dimension_count", &["attention.key_length"]),
+];
+
+/// The keys of a file, overrides laid over.
+pub(crate) struct Facts {
+    /// All keys and values.
+    pub(crate) keys: BTreeMap<String, KeyValue>,
+    /// The same as values of expressions.
+    values: BTreeMap<String, Value>,
+    /// Keys set by hand.
+    pub(crate) overridden: BTreeSet<String>,
+    /// Keys that the spec reads and the file has without the architecture's prefix.
+    pub(crate) foreign: BTreeSet<String>,
+    /// `block_count`, which is how long a per-layer array is; 0 if the file has none.
+    pub(crate) blocks: usize,
+    /// Keys of the file that something the model has depends on.
+    consulted: RefCell<BTreeSet<String>>,
+}
+
+impl Facts {
+    /// Gathers the keys of a file.
+    pub(crate) fn gather(input: &ResolveInput<'_>, reads: &Reads) -> Facts {
+        let mut keys: BTreeMap<String, KeyValue> = input
+            .keys
+            .keys()
+            .into_iter()
+            .filter_map(|key| input.keys.get(&key).map(|value| (key, value)))
+            .collect();
+        let own: BTreeSet<&String> = keys.keys().collect();
+        // Some keys are written without the architecture's prefix.
+        let apart = reads.keys().filter(|key| key.contains('.') && !own.contains(&key.to_string()));
+        let unprefixed: BTreeMap<String, KeyValue> =
+            apart.filter_map(|key| Some((key.to_string(), input.keys.get(key)?))).collect();
+        let foreign = unprefixed.keys().cloned().collect();
+        keys.extend(unprefixed);
+        keys.extend(input.overrides.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let blocks = match keys.get("block_count") {
+            Some(KeyValue::Integer(count)) => usize::try_from(*count).unwrap_or(0),
+            Some(KeyValue::Number(count)) if *count >= 0.0 && count.fract() == 0.0 => *count as usize,
+            _ => 0,
+        };
+        let values = keys.iter().map(|(key, value)| (key.clone(), convert(value))).collect();
+        let overridden = input.overrides.keys().cloned().collect();
+        Facts { keys, values, overridden, foreign, blocks, consulted: RefCell::default() }
+    }
+
+    /// A key of the file, for something that depends on it.
+    pub(crate) fn consult(&self, key: &str) -> Option<&KeyValue> {
+        let mut keys = BTreeSet::new();
+        self.origins(key, &mut keys);
+        self.consulted.borrow_mut().extend(keys.into_iter().map(str::to_string));
+        self.keys.get(key)
+    }
+
+    /// Whether something depends on a key of the file.
+    pub(crate) fn is_consulted(&self, key: &str) -> bool {
+        self.consulted.borrow().contains(key)
+    }
+
+    /// Whether a key holds one value per layer.
+    pub(crate) fn varies(&self, key: &str) -> bool {
+        matches!(self.keys.get(key), Some(KeyValue::List(values)) if values.len() == self.blocks && self.blocks > 0)
+    }
+
+    /// Whether any key holds one value per layer.
+    pub(crate) fn any_varies(&self) -> bool {
+        self.keys.keys().any(|key| self.varies(key))
+    }
+
+    /// Whether a key, or the keys its standard default comes from, hold one value per layer.
+    pub(crate) fn varies_by_default(&self, key: &str) -> bool {
+        if self.keys.contains_key(key) {
+            return self.varies(key);
+        }
+        sources(key).iter().any(|source| self.varies_by_default(source))
+    }
+
+    /// The value a key has in a layer; arrays stay arrays in the whole model or where their length is another.
+    pub(crate) fn in_layer(&self, key: &str, layer: Option<usize>) -> Option<&KeyValue> {
+        let value = self.keys.get(key)?;
+        match (value, layer) {
+            (KeyValue::List(values), Some(layer)) if values.len() == self.blocks => values.get(layer),
+            _ => Some(value),
+        }
+    }
+
+    /// Keys of the file that a value computed from `key` comes from: itself, or what its default is computed from.
+    pub(crate) fn origins<'a>(&self, key: &'a str, into: &mut BTreeSet<&'a str>) {
+        if self.keys.contains_key(key) {
+            into.insert(key);
+        } else {
+            sources(key).iter().for_each(|source| self.origins(source, into));
+        }
+    }
+}
+
+fn sources(key: &str) -> &'static [&'static str] {
+    DEFAULTS.iter().find(|(name, _)| *name == key).map_or(&[], |(_, sources)| sources)
+}
+
+/// The names an expression can see in one layer, or in the whole model.
+pub(crate) struct Frame {
+    /// The layer; `None` is the whole model.
+    pub(crate) layer: Option<usize>,
+    /// Every key, flat.
+    flat: Arc<BTreeMap<String, Value>>,
+    /// The same as nested objects: `attention` holds `head_count`.
+    nested: Arc<BTreeMap<String, Value>>,
+}
+
+impl Frame {
+    /// Builds the frame of a layer. `spaces` are the namespaces that exist even without keys.
+    pub(crate) fn build(facts: &Facts, spaces: &BTreeSet<String>, layer: Option<usize>) -> Frame {
+        let mut flat = facts.values.clone();
+        for (key, value) in &mut flat {
+            if layer.is_some()
+                && facts.varies(key)
+                && let Some(own) = facts.in_layer(key, layer)
+            {
+                *value = convert(own);
+            }
+        }
+        for (key, sources) in DEFAULTS {
+            if !flat.contains_key(key)
+                && let Some(value) = default(&flat, sources)
+            {
+                flat.insert(key.to_string(), value);
+            }
+        }
+        flat.entry("rope.scaling.type".into()).or_insert_with(|| Value::from("none"));
+        let nested = nest(&flat, spaces);
+        Frame { layer, flat: Arc::new(flat), nested: Arc::new(nested) }
+    }
+
+    /// The same keys in another layer, where none has a value per layer.
+    pub(crate) fn in_layer(&self, layer: Option<usize>) -> Frame {
+        Frame { layer, flat: Arc::clone(&self.flat), nested: Arc::clone(&self.nested) }
+    }
+
+    /// A key by its dotted name.
+    pub(crate) fn get(&self, key: &str) -> Option<&Value> {
+        self.flat.get(key)
+    }
+
+    /// A name without dots: a key or a namespace.
+    pub(crate) fn top(&self, name: &str) -> Option<&Value> {
+        self.nested.get(name)
+    }
+
+    /// Every key.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.flat.keys().map(String::as_str)
+    }
+}
+
+fn default(flat: &BTreeMap<String, Value>, sources: &[&str]) -> Option<Value> {
+    let first = flat.get(*sources.first()?)?;
+    let Some(second) = sources.get(1) else { return Some(first.clone()) };
+    let divisor = flat.get(*second)?.as_i64().filter(|divisor| *divisor > 0)?;
+    Some(Value::from(first.as_i64()? / divisor))
+}
+
+fn convert(value: &KeyValue) -> Value {
+    match value {
+        KeyValue::Number(number) => Value::from(*number),
+        KeyValue::Integer(number) => Value::from(*number),
+        KeyValue::Bool(truth) => Value::from(*truth),
+        KeyValue::Text(text) => Value::from(text.as_str()),
+        KeyValue::List(values) => Value::from(values.iter().map(convert).collect::<Vec<_>>()),
+    }
+}
+
+/// Flat dotted keys as nested objects; a namespace wins over a key of the same name.
+fn nest(flat: &BTreeMap<String, Value>, spaces: &BTreeSet<String>) -> BTreeMap<String, Value> {
+    #[derive(Default)]
+    struct Space {
+        values: BTreeMap<String, Value>,
+        inner: BTreeMap<String, Space>,
+    }
+    impl Space {
+        fn close(self) -> BTreeMap<String, Value> {
+            let mut values = self.values;
+            for (name, space) in self.inner {
+                values.insert(name, Value::from(space.close()));
+            }
+            values
+        }
+    }
+    let mut root = Space::default();
+    for space in spaces {
+        space.split('.').fold(&mut root, |at, part| at.inner.entry(part.to_string()).or_default());
+    }
+    for (key, value) in flat.iter().filter(|(key, _)| parts(key) <= MOST_PARTS) {
+        let (space, name) =
+            key.rsplit_once('.').map_or((None, key.as_str()), |(space, name)| (Some(space), name));
+        let parts = space.into_iter().flat_map(|space| space.split('.'));
+        let at = parts.fold(&mut root, |at, part| at.inner.entry(part.to_string()).or_default());
+        at.values.insert(name.to_string(), value.clone());
+    }
+    root.close()
+}
+
+/// Every namespace in a set of dotted names: `rope.scaling.type` gives `rope` and `rope.scaling`.
+pub(crate) fn spaces<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for name in names.chain(STANDARD).filter(|name| parts(name) <= MOST_PARTS) {
+        let mut rest = name;
+        while let Some((space, _)) = rest.rsplit_once('.') {
+            found.insert(space.to_string());
+            rest = space;
+        }
+    }
+    found
+}
+
+fn parts(name: &str) -> usize {
+    name.matches('.').count() + 1
+}

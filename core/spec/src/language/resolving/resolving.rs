@@ -1,0 +1,452 @@
+//! [`Resolving`]: what a kind sees while its config is made: one table of options, in one layer, against one file.
+
+use super::Resolver;
+use super::field::Record;
+use super::value::as_count;
+use crate::config::{NormSite, Role};
+use crate::kind::{
+    Component, Default, Field, FieldType, Lazy, NameList, Named, Nested, NormHere, Options, Table, Value,
+};
+use crate::language::report::ValueOrigin;
+use crate::language::written::{Written, WrittenField, WrittenTable};
+use crate::text::source::KeyValue;
+use crate::text::tree::Place;
+use std::sync::Arc;
+
+/// One table of options, in one layer (or the whole model), against one file.
+///
+/// Methods that give an `Option` give `None` where a fault was noted.
+pub struct Resolving<'r, 'a> {
+    resolver: &'r mut Resolver<'a>,
+    table: Arc<WrittenTable>,
+    layer: Option<usize>,
+    site: Vec<Role>,
+}
+
+impl<'r, 'a> Resolving<'r, 'a> {
+    pub(crate) fn new(
+        resolver: &'r mut Resolver<'a>,
+        table: Arc<WrittenTable>,
+        layer: Option<usize>,
+    ) -> Self {
+        Resolving { resolver, table, layer, site: Vec::new() }
+    }
+
+    /// The same, at another table.
+    fn inside(&mut self, table: Arc<WrittenTable>) -> Resolving<'_, 'a> {
+        Resolving { resolver: self.resolver, table, layer: self.layer, site: self.site.clone() }
+    }
+
+    /// Says which roles a norm stands at.
+    pub(crate) fn stand_at(&mut self, roles: &[&str]) {
+        self.site = roles.iter().map(|role| role.to_string()).collect();
+    }
+
+    /// The same, at nested options.
+    pub fn at<T>(&mut self, nested: &Nested<T>) -> Resolving<'_, 'a> {
+        self.inside(Arc::clone(&nested.table))
+    }
+
+    /// The layer; absent for a component of the whole model.
+    pub fn layer(&self) -> Option<usize> {
+        self.layer
+    }
+
+    /// The roles at which a norm has its tensors; empty for other components.
+    pub fn site(&self) -> &[Role] {
+        &self.site
+    }
+
+    /// Whether the file has a role's tensor in this layer (in the whole model, where there is no layer).
+    pub fn has(&self, role: &str) -> bool {
+        self.resolver.input.roles.has(role, self.layer)
+    }
+
+    /// Whether the file has a role's tensor that is the whole model's.
+    pub fn has_in_model(&self, role: &str) -> bool {
+        self.resolver.input.roles.has(role, None)
+    }
+
+    /// A key of the file as it is, arrays per layer included. Name it in the kind's `reads`.
+    pub fn key(&self, key: &str) -> Option<&KeyValue> {
+        self.resolver.values.facts.consult(key)
+    }
+
+    /// Whether the file has a key, for telling where a value came from.
+    pub(crate) fn has_key(&self, key: &str) -> bool {
+        self.resolver.values.facts.keys.contains_key(key)
+    }
+
+    /// A number of the file in this layer; `Some(None)` where the file has no such key. Name it in the kind's `reads`.
+    #[allow(clippy::option_option)]
+    pub fn key_number(&mut self, key: &str) -> Option<Option<f64>> {
+        self.resolver.values.facts.consult(key);
+        let value = match self.resolver.values.facts.in_layer(key, self.layer) {
+            None => return Some(None),
+            Some(KeyValue::Number(value)) => *value,
+            Some(KeyValue::Integer(value)) => *value as f64,
+            Some(_) => f64::NAN,
+        };
+        if value.is_finite() {
+            return Some(Some(value));
+        }
+        self.key_fault(key, "not a finite number")
+    }
+
+    /// Notes what is wrong with a field of the table, dotted for one of a table in it. Gives `None`.
+    pub fn fault<T>(&mut self, field: &str, message: impl Into<String>) -> Option<T> {
+        let place = self.place_of(field);
+        let path = self.path_of(field);
+        self.resolver.fault(&place, &path, self.layer, message);
+        None
+    }
+
+    /// Notes what is wrong with a key of the file. Gives `None`.
+    pub fn key_fault<T>(&mut self, key: &str, message: impl Into<String>) -> Option<T> {
+        self.resolver.key_fault(self.layer, key, message);
+        None
+    }
+
+    /// Records a value that the kind computed because the field is not written.
+    pub fn computed(&mut self, field: &str, value: impl ToString) {
+        let guarded = is_guarded(self.table.table, field);
+        let path = self.path_of(field);
+        let (layer, origin) = (self.layer, ValueOrigin::Default);
+        self.resolver.record(Record { path: &path, layer, value: value.to_string(), origin, guarded });
+    }
+
+    /// The value of a field that is read only where it counts.
+    pub fn force<T: Value>(&mut self, lazy: &Lazy<T>) -> Option<T> {
+        T::read(&mut self.inside(Arc::clone(&lazy.table)), lazy.index)
+    }
+
+    /// A norm whose options stand beside others; `roles` are where it has its tensors.
+    pub fn norm(&mut self, norm: &NormHere, roles: &[&str]) -> Option<Component> {
+        self.resolver.resolve_kind(Arc::clone(&norm.0), self.layer, roles)?
+    }
+
+    fn path_of(&self, field: &str) -> String {
+        if self.table.path.is_empty() { field.to_string() } else { format!("{}.{field}", self.table.path) }
+    }
+
+    /// Where a field is written; its table where it is not.
+    fn place_of(&self, field: &str) -> Place {
+        let mut table = Arc::clone(&self.table);
+        let mut place = table.place.clone();
+        for name in field.split('.') {
+            let Some(written) = table.field(name) else { break };
+            place = written.place.clone();
+            let inner = match &written.value {
+                Written::Table(inner) => Arc::clone(inner),
+                Written::Cases(cases) if cases.cases.len() == 1 => Arc::clone(&cases.cases[0].table),
+                _ => break,
+            };
+            table = inner;
+        }
+        place
+    }
+}
+
+/// What reads fields for [`Value`]s.
+impl<'a> Resolving<'_, 'a> {
+    fn definition(&self, index: usize) -> Option<&'static Field> {
+        self.table.table.fields.get(index)
+    }
+
+    fn field(&self, index: usize) -> Option<WrittenField> {
+        self.table.fields.get(index)?.clone()
+    }
+
+    /// The table itself.
+    pub(crate) fn written(&self) -> Arc<WrittenTable> {
+        Arc::clone(&self.table)
+    }
+
+    /// Whether a field is written.
+    pub fn is_written(&self, index: usize) -> bool {
+        self.table.fields.get(index).is_some_and(Option::is_some)
+    }
+
+    /// Notes what is wrong with the value of a field, by its index: of the key where the file gave it. Gives `None`.
+    pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Option<T> {
+        let field = self.definition(index)?;
+        match field.default {
+            Default::Key(key) | Default::KeyOr(key, _) if !self.is_written(index) => {
+                self.key_fault(key, format!("{} is {}", field.name, message.into()))
+            }
+            _ => self.fault(field.name, message),
+        }
+    }
+
+    fn record(&mut self, index: usize, path: &str, value: String, origin: ValueOrigin) {
+        let guarded = self.definition(index).is_some_and(|field| field.guarded);
+        self.resolver.record(Record { path, layer: self.layer, value, origin, guarded });
+    }
+
+    /// Records a default of the language, where only logits would show that it is wrong.
+    fn record_default(&mut self, index: usize, value: String) {
+        if let Some(field) = self.definition(index).filter(|field| field.guarded) {
+            let path = self.path_of(field.name);
+            self.record(index, &path, value, ValueOrigin::Default);
+        }
+    }
+
+    /// A number, before rounding, with its path and origin; `None` for the path where it is a guarded default.
+    fn number(&mut self, index: usize) -> Option<(f64, String, Option<ValueOrigin>)> {
+        let layer = self.layer;
+        if let Some(field) = self.field(index) {
+            let Written::Number(number) = &field.value else { return self.misread(index) };
+            let (value, origin) = self.resolver.number(&field, number, layer)?;
+            return Some((value, field.path, Some(origin)));
+        }
+        let field = self.definition(index)?;
+        let path = self.path_of(field.name);
+        match field.default {
+            Default::Number(value) => Some((value, path, field.guarded.then_some(ValueOrigin::Default))),
+            Default::KeyOr(key, value) if !self.has_key(key) => {
+                Some((value, path, field.guarded.then_some(ValueOrigin::Default)))
+            }
+            Default::Key(key) | Default::KeyOr(key, _) => {
+                let (value, origin) = self.resolver.key_value(key, layer)?;
+                Some((value, path, Some(origin)))
+            }
+            _ => self.misread(index),
+        }
+    }
+
+    /// A field of another type than its table says: a table that contradicts itself.
+    fn misread<T>(&mut self, index: usize) -> Option<T> {
+        self.refuse(index, "the kind reads this as another type than its table gives, or without a default")
+    }
+
+    /// A count.
+    pub(crate) fn count(&mut self, index: usize) -> Option<usize> {
+        let (value, path, origin) = self.number(index)?;
+        let Some(count) = as_count(value) else {
+            let message = format!("{value} is not a count");
+            return match (self.is_written(index), self.definition(index)?.default) {
+                (false, Default::Key(key) | Default::KeyOr(key, _)) => self.key_fault(key, message),
+                _ => self.refuse(index, message),
+            };
+        };
+        if let Some(origin) = origin {
+            self.record(index, &path, count.to_string(), origin);
+        }
+        Some(count)
+    }
+
+    /// A real: computed in f64, rounded to f32 once.
+    pub(crate) fn real(&mut self, index: usize) -> Option<f32> {
+        let (value, path, origin) = self.number(index)?;
+        let rounded = value as f32;
+        if !rounded.is_finite() {
+            return self.refuse(index, format!("{value} is not a number an f32 can hold"));
+        }
+        if let Some(origin) = origin {
+            self.record(index, &path, rounded.to_string(), origin);
+        }
+        Some(rounded)
+    }
+
+    /// A truth.
+    pub(crate) fn truth(&mut self, index: usize) -> Option<bool> {
+        let Some(field) = self.field(index) else { return self.misread(index) };
+        let Written::Truth(condition) = &field.value else { return self.misread(index) };
+        let at = (&field.place, field.path.as_str());
+        let (value, origin) = self.resolver.condition(at, condition, self.layer)?;
+        self.record(index, &field.path, value.to_string(), origin);
+        Some(value)
+    }
+
+    /// A role.
+    pub(crate) fn role(&mut self, index: usize) -> Option<Role> {
+        match self.field(index).map(|field| field.value) {
+            Some(Written::Role(role)) => Some(role),
+            _ => self.misread(index),
+        }
+    }
+
+    /// A name of a closed list.
+    pub fn named<T: Named>(&mut self, index: usize) -> Option<T> {
+        let place = self.place_in(index, T::LIST)?;
+        T::VALUES.get(place).copied().or_else(|| self.misread(index))
+    }
+
+    /// A name of a closed list, as text.
+    pub(crate) fn name_in(&mut self, index: usize, list: &'static NameList) -> Option<&'static str> {
+        let place = self.place_in(index, list)?;
+        list.names.get(place).map(|def| def.name).or_else(|| self.misread(index))
+    }
+
+    /// Where a name stands in its list.
+    fn place_in(&mut self, index: usize, list: &'static NameList) -> Option<usize> {
+        let Some(field) = self.field(index) else {
+            let Default::Name(name) = self.definition(index)?.default else { return self.misread(index) };
+            self.record_default(index, name.to_string());
+            let found = list.names.iter().position(|def| def.name == name);
+            return found.or_else(|| self.misread(index));
+        };
+        let (name, origin) = match &field.value {
+            Written::Name(choice) => self.resolver.choice(&field, choice, self.layer)?,
+            Written::NumberedName(name, _) => (*name, ValueOrigin::Spec),
+            _ => return self.misread(index),
+        };
+        let text = list.names.get(name).map_or("", |def| def.name);
+        self.record(index, &field.path, text.to_string(), origin);
+        Some(name)
+    }
+
+    /// The numbers beside the name in a field.
+    pub fn numbers<T: Options>(&mut self, index: usize) -> Option<T> {
+        match self.field(index).map(|field| field.value) {
+            Some(Written::NumberedName(_, numbers)) => T::read(&mut self.inside(numbers)),
+            _ => self.misread(index),
+        }
+    }
+
+    /// A list of names of a closed list.
+    pub fn names<T: Named>(&mut self, index: usize) -> Option<Vec<T>> {
+        match self.field(index).map(|field| field.value) {
+            Some(Written::Names(names)) => {
+                Some(names.into_iter().filter_map(|name| T::VALUES.get(name).copied()).collect())
+            }
+            _ => self.misread(index),
+        }
+    }
+
+    /// The options of a table in a field; its defaults where it is not written.
+    pub fn table<T: Options>(&mut self, index: usize) -> Option<T> {
+        let table = match self.field(index) {
+            Some(WrittenField { value: Written::Table(table), .. }) => table,
+            Some(_) => return self.misread(index),
+            None => self.unwritten(index)?,
+        };
+        T::read(&mut self.inside(table))
+    }
+
+    /// A table of which nothing is written.
+    fn unwritten(&mut self, index: usize) -> Option<Arc<WrittenTable>> {
+        let field = self.definition(index)?;
+        let definition: &'static Table = match (&field.ty, field.default) {
+            (FieldType::Table(table) | FieldType::OneOrEach(table), Default::Fields | Default::Listed) => {
+                table
+            }
+            _ => return self.misread(index),
+        };
+        let path = self.path_of(field.name);
+        Some(Arc::new(WrittenTable::empty(definition, self.table.place.clone(), path)))
+    }
+
+    /// The options of a table that may be left out, or not hold in this layer.
+    #[allow(clippy::option_option)]
+    pub(crate) fn optional<T: Options>(&mut self, index: usize) -> Option<Option<Nested<T>>> {
+        let Some(field) = self.field(index) else { return Some(None) };
+        let Written::Cases(cases) = &field.value else { return self.misread(index) };
+        match self.resolver.case(cases, self.layer)? {
+            Some(table) => {
+                let options = T::read(&mut self.inside(Arc::clone(&table)))?;
+                Some(Some(Nested { options, table }))
+            }
+            None => Some(None),
+        }
+    }
+
+    /// A component inside another one.
+    pub(crate) fn component(&mut self, index: usize) -> Option<Component> {
+        let (Some(field), Some(layer)) = (self.field(index), self.layer) else { return self.misread(index) };
+        let Written::Cases(cases) = &field.value else { return self.misread(index) };
+        match self.resolver.component(cases, layer)? {
+            Some(component) => Some(component),
+            None => self.refuse(index, "no component in this layer; a component is needed here"),
+        }
+    }
+
+    /// Whether a field that may hold a name or a component holds a component.
+    pub(crate) fn is_component(&self, index: usize) -> bool {
+        matches!(self.table.fields.get(index), Some(Some(WrittenField { value: Written::Cases(_), .. })))
+    }
+
+    /// The options of a norm beside other fields.
+    pub(crate) fn norm_here(&mut self, index: usize) -> Option<Arc<WrittenTable>> {
+        match self.field(index).map(|field| field.value) {
+            Some(Written::Table(table)) => Some(table),
+            _ => self.misread(index),
+        }
+    }
+
+    /// A norm at a role.
+    #[allow(clippy::option_option)]
+    pub(crate) fn norm_place(&mut self, index: usize) -> Option<Option<NormSite>> {
+        let Some(field) = self.field(index) else { return Some(None) };
+        let Written::Site(site) = &field.value else { return self.misread(index) };
+        if let Some(when) = &site.when
+            && !self.resolver.truth(when, self.layer)?
+        {
+            return Some(None);
+        }
+        let present = site.roles.iter().find(|role| self.has(role));
+        let role = present.or(site.roles.last())?.clone();
+        let norm = self.resolver.resolve_kind(Arc::clone(&site.norm), self.layer, &[&role])??;
+        Some(Some(NormSite { role, norm }))
+    }
+
+    /// Refuses an option that this build does not have.
+    pub(crate) fn not_built_in<T>(&mut self, index: usize) -> Option<T> {
+        let name = self.definition(index)?.name;
+        let others =
+            self.table.table.fields.iter().filter(|field| !matches!(field.ty, FieldType::NotBuiltIn));
+        let others: Vec<&str> = others.map(|field| field.name).collect();
+        let of = self.table.kind.map(|kind| format!(" of `{}`", kind.name)).unwrap_or_default();
+        let message = format!("`{name}`{of} is not built in; built in are: {}", others.join(", "));
+        self.refuse(index, message)
+    }
+}
+
+/// What the rope needs besides.
+impl Resolving<'_, '_> {
+    /// Id of the spec.
+    pub(crate) fn spec_id(&self) -> &str {
+        self.resolver.spec.id()
+    }
+
+    /// A key as the file spells it.
+    pub(crate) fn spelled(&self, key: &str) -> String {
+        self.resolver.spelled(key)
+    }
+
+    /// Notes what is wrong with a tensor of the file. Gives `None`.
+    pub(crate) fn tensor_fault<T>(&mut self, role: &str, message: impl Into<String>) -> Option<T> {
+        self.resolver.file_fault(self.layer, format!("tensor {role}"), message);
+        None
+    }
+
+    /// Records a value that the file gives, by a path under the table.
+    pub(crate) fn record_at(&mut self, field: &str, value: String, origin: ValueOrigin) {
+        let path = self.path_of(field);
+        self.resolver.record(Record { path: &path, layer: self.layer, value, origin, guarded: false });
+    }
+
+    /// Whether the user accepts a key unread; then it counts as met.
+    pub(crate) fn accepts(&mut self, key: &str) -> bool {
+        let accepted = self.resolver.accepts(key);
+        if accepted {
+            self.resolver.accepted.insert(key.to_string());
+        }
+        accepted
+    }
+}
+
+/// Whether only logits would show that a field is wrong; dotted for one of a table in it.
+fn is_guarded(table: &Table, field: &str) -> bool {
+    let (first, rest) = field.split_once('.').map_or((field, None), |(first, rest)| (first, Some(rest)));
+    let Some(definition) = table.fields.iter().find(|definition| definition.name == first) else {
+        return false;
+    };
+    match (rest, &definition.ty) {
+        (None, _) => definition.guarded,
+        (Some(rest), FieldType::Table(inner) | FieldType::Optional(inner) | FieldType::OneOrEach(inner)) => {
+            is_guarded(inner, rest)
+        }
+        (Some(_), _) => false,
+    }
+}

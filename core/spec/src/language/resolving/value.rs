@@ -1,0 +1,70 @@
+//! What expressions gave, as numbers, truths and answers of choices.
+
+use crate::expression::Expression;
+use minijinja::Value;
+use minijinja::value::ValueKind;
+
+/// Largest count that is taken for one.
+const MOST: f64 = u32::MAX as f64;
+
+/// A count from a number.
+pub(crate) fn as_count(value: f64) -> Option<usize> {
+    (value.fract() == 0.0 && (0.0..=MOST).contains(&value)).then_some(value as usize)
+}
+
+/// The number an expression gave.
+///
+/// # Errors
+/// It is none, or not finite.
+pub(crate) fn as_number(value: &Value, expression: &Expression) -> Result<f64, String> {
+    let number = if value.kind() == ValueKind::Number { f64::try_from(value.clone()).ok() } else { None };
+    match number {
+        Some(number) if number.is_finite() => Ok(number),
+        Some(number) => Err(format!("`{}` is {number}; a finite number is wanted", expression.text)),
+        None => Err(format!("`{}` is {}; a number is wanted", expression.text, describe(value))),
+    }
+}
+
+/// The truth an expression gave; whole numbers 0 and 1 are truths too, because arrays in files hold them.
+///
+/// # Errors
+/// It is none.
+pub(crate) fn as_truth(value: &Value, expression: &Expression) -> Result<bool, String> {
+    match value.kind() {
+        ValueKind::Bool => Ok(value.is_true()),
+        ValueKind::Number if matches!(value.as_i64(), Some(0 | 1)) => Ok(value.is_true()),
+        _ => Err(format!("`{}` is {}; true or false is wanted", expression.text, describe(value))),
+    }
+}
+
+pub(crate) fn as_answer(value: &Value, expression: &Expression) -> Result<String, String> {
+    match value.kind() {
+        ValueKind::Bool => Ok(value.is_true().to_string()),
+        ValueKind::Number => match value.as_i64() {
+            Some(whole) => Ok(whole.to_string()),
+            None => Err(format!(
+                "`{}` is {value}; a choice goes by whole numbers, truths or strings",
+                expression.text
+            )),
+        },
+        ValueKind::String => Ok(value.as_str().unwrap_or_default().to_string()),
+        _ => Err(format!(
+            "`{}` is {}; a choice goes by whole numbers, truths or strings",
+            expression.text,
+            describe(value)
+        )),
+    }
+}
+
+fn describe(value: &Value) -> String {
+    match value.kind() {
+        ValueKind::Seq => match value.len() {
+            Some(length) => format!("a list of {length} values"),
+            None => "a list".into(),
+        },
+        ValueKind::Map => "a group of keys".into(),
+        ValueKind::String => format!("the string \"{value}\""),
+        ValueKind::Bool => format!("{}, a truth", value.is_true()),
+        _ => value.to_string(),
+    }
+}

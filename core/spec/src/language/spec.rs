@@ -1,0 +1,281 @@
+//! [`ArchSpec`]: an architecture as written, merged by `extends`, spans kept.
+
+use super::closure::Closure;
+use crate::kind::Kinds;
+use crate::language::reads::Reads;
+use crate::language::written::Body;
+use crate::names;
+use crate::text::fault::Fault;
+use crate::text::literal::Literal;
+use crate::text::tree::Node;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The key of a file's architecture, which is no canonical one.
+pub(crate) const ARCHITECTURE: &str = "general.architecture";
+
+/// An architecture spec, decoded and checked; no number is known before [`ArchSpec::resolve`].
+#[derive(Clone, Debug)]
+pub struct ArchSpec {
+    pub(crate) source_name: String,
+    pub(crate) extends: Vec<String>,
+    pub(crate) warnings: Vec<Fault>,
+    pub(crate) architecture: Architecture,
+    pub(crate) truth: Option<Truth>,
+    pub(crate) hf: HfMap,
+    pub(crate) body: Body,
+    pub(crate) kinds: Kinds,
+    /// What each name of `[let]` comes down to.
+    pub(crate) lets: BTreeMap<String, Closure>,
+    pub(crate) reads: Reads,
+    /// Everything that is written, without `schema`, `extends` and `unset`.
+    pub(crate) document: Arc<Node>,
+}
+
+/// `[architecture]`: what it is called.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Architecture {
+    /// Id of the spec.
+    pub(crate) id: String,
+    /// Names in `general.architecture`.
+    pub(crate) gguf: Vec<String>,
+    /// Class names in `config.json`.
+    pub(crate) hf: Vec<HfClass>,
+    /// One line for listings.
+    pub(crate) summary: String,
+}
+
+/// One class of `[architecture.hf]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HfClass {
+    /// Name in `config.json: architectures`.
+    pub name: String,
+    /// Sub-table of the config to descend into.
+    pub config: Option<String>,
+    /// Prefixes of tensor names to rewrite: from, to.
+    pub rename: Vec<(String, String)>,
+    /// Canonical keys the config of this class leaves out.
+    pub values: BTreeMap<String, Literal>,
+    /// Whether the config is of a class around this one, whose names for tensors are rewritten first.
+    pub wrapped: bool,
+}
+
+/// `[truth]`: which implementation decides, and what was held against it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Truth {
+    /// `hf`, `llama.cpp` or `paper`.
+    pub reference: String,
+    /// Version and class, file or title.
+    pub source: String,
+    /// What was compared.
+    pub covers: String,
+    /// Known differences.
+    pub notes: Vec<String>,
+}
+
+/// `[hf]`: how a Hugging Face directory is translated into canonical keys and roles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HfMap {
+    /// Prefix of a block's tensors, with `{layer}`.
+    pub layer: String,
+    /// Prefixes of further stacks of blocks, with `{layer}`: those of each come after all before them.
+    pub layer_after: Vec<String>,
+    /// Canonical key to what gives it.
+    pub config: Vec<(String, HfValue)>,
+    /// Canonical key to what gives it, of keys that are written to GGUF files for other programs.
+    pub write: Vec<(String, HfValue)>,
+    /// Config names and the values that are understood.
+    pub expect: Vec<(String, Vec<Literal>)>,
+    /// Role to its sources, first that exists.
+    pub tensors: Vec<(String, Vec<HfTensor>)>,
+    /// Canonical key to the tensor of one element that holds it; under [`HfMap::layer`] one for each block.
+    pub numbers: Vec<(String, String)>,
+    /// Role to what its products are multiplied with.
+    pub times: Vec<(String, HfTimes)>,
+    /// Globs of tensors that are not wanted, with the reason.
+    pub ignore_tensors: Vec<(String, String)>,
+    /// Globs of config names that do not matter, with the reason.
+    pub ignore_keys: Vec<(String, String)>,
+}
+
+/// What gives a canonical key from an HF config.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HfValue {
+    /// A literal.
+    Literal(Literal),
+    /// An expression over config names; undefined means that the key is absent.
+    Expression(String),
+}
+
+/// What the products of a role are multiplied with in an HF directory.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HfTimes {
+    /// One number.
+    All(HfValue),
+    /// So many rows, and their number, one after the other.
+    Rows(Vec<(HfValue, HfValue)>),
+}
+
+/// Where a role's tensor comes from in an HF directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HfTensor {
+    /// A tensor, with layouts applied left to right from the stored to the canonical form.
+    Tensor {
+        /// Name; a leading `.` is under [`HfMap::layer`]; `{expert}` and `{head}` stack.
+        from: String,
+        /// Layouts.
+        layout: Vec<Layout>,
+    },
+    /// A list in the config.
+    Config(String),
+}
+
+names! {
+    /// How a stored tensor becomes the canonical one.
+    pub enum Layout {
+        /// Last two dims swapped.
+        Transpose = "transpose",
+        /// A dim of one element dropped.
+        Squeeze = "squeeze",
+        /// `-exp(x)`.
+        NegativeExp = "negative-exp",
+        /// Per key-value group q..q, k, v to all q, all k, all v.
+        GroupedQkv = "grouped-qkv",
+        /// Rows 0, 2, 4, ...
+        EvenRows = "even-rows",
+        /// Rows 1, 3, 5, ...
+        OddRows = "odd-rows",
+        /// Columns 0, 2, 4, ...
+        EvenColumns = "even-columns",
+        /// Columns 1, 3, 5, ...
+        OddColumns = "odd-columns",
+        /// Rows from the third on: the first two positions of RoBERTa are those of padding.
+        WithoutPadding = "without-padding",
+        /// The experts' rows, one after the other in one matrix, to a matrix for each.
+        SplitExperts = "split-experts",
+        /// Per key head of a gated delta net q, k, v.., z.. to all q, all k, all v.
+        DeltaQkv = "delta-qkv",
+        /// Of the same rows all z.
+        DeltaGate = "delta-gate",
+        /// Of rows of a gate, q, k and v those of the gate, which are as many as those of q.
+        GateOfQkv = "gate-of-gqkv",
+        /// Of the same rows q, k and v.
+        QkvBehindGate = "qkv-of-gqkv",
+        /// `<from>_blocks` and `<from>_scales` of MXFP4.
+        Mxfp4 = "mxfp4",
+    }
+}
+
+impl ArchSpec {
+    /// Id, e.g. `qwen3`.
+    pub fn id(&self) -> &str {
+        &self.architecture.id
+    }
+
+    /// Values of `general.architecture` it answers to.
+    pub fn gguf_names(&self) -> &[String] {
+        &self.architecture.gguf
+    }
+
+    /// Roles of a block in the order in which HF registers their modules; empty where it does not say.
+    pub fn adapter_order(&self) -> &[String] {
+        &self.body.adapter_order
+    }
+
+    /// Classes of `config.json` it answers to.
+    pub fn hf_classes(&self) -> &[HfClass] {
+        &self.architecture.hf
+    }
+
+    /// One line for listings.
+    pub fn summary(&self) -> &str {
+        &self.architecture.summary
+    }
+
+    /// Which implementation decides; absent only in dropped-in specs.
+    pub fn truth(&self) -> Option<&Truth> {
+        self.truth.as_ref()
+    }
+
+    /// Name of the source it was read from.
+    pub fn source_name(&self) -> &str {
+        &self.source_name
+    }
+
+    /// Ids it extends, nearest first.
+    pub fn extends(&self) -> &[String] {
+        &self.extends
+    }
+
+    /// Things that are legal but odd: a child that states what its base states.
+    pub fn warnings(&self) -> &[Fault] {
+        &self.warnings
+    }
+
+    /// The Hugging Face side.
+    pub fn hf(&self) -> &HfMap {
+        &self.hf
+    }
+
+    /// Why a canonical key of a GGUF file is ignored, by this spec or for every architecture.
+    pub fn ignored_key(&self, canonical_key: &str) -> Option<&str> {
+        let own = self
+            .body
+            .gguf
+            .ignore_keys
+            .iter()
+            .find(|(glob, _)| crate::text::glob::matches(glob, canonical_key));
+        own.map(|(_, reason)| reason.as_str()).or_else(|| super::harmless::under_prefix(canonical_key))
+    }
+
+    /// The globs of `[gguf.ignore_keys]` that it states itself, not what it extends.
+    pub(crate) fn own_ignored_keys(&self) -> Vec<&str> {
+        let section = self.document.table().and_then(|table| table.get("gguf")).and_then(|node| node.table());
+        let section = section.and_then(|table| table.get("ignore_keys")).and_then(|node| node.table());
+        let entries = section.into_iter().flat_map(|table| &table.entries);
+        let own = entries.filter(|entry| entry.node.place.file() == self.source_name);
+        own.map(|entry| entry.key.as_str()).collect()
+    }
+
+    /// The notes of `[truth]` that concern a file: those that name no key, or one that the file has.
+    pub fn notes_about(&self, has: &dyn Fn(&str) -> bool) -> Vec<&str> {
+        let is_key = |word: &&str| self.reads.has(word) || self.ignored_key(word).is_some();
+        let concerns = |note: &&str| {
+            let words = note.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+            let mut named = words.map(|word| word.trim_matches('.')).filter(is_key).peekable();
+            named.peek().is_none() || named.any(has)
+        };
+        let notes = self.truth.iter().flat_map(|truth| &truth.notes).map(String::as_str);
+        notes.filter(concerns).collect()
+    }
+
+    /// Keys that it reads and that are one edit away from a standard key, which is probably meant.
+    pub fn misspelt_keys(&self) -> Vec<(&str, &'static str)> {
+        let near = |key: &str| {
+            crate::language::reads::STANDARD
+                .into_iter()
+                .find(|known| crate::text::nearest::is_one_edit_apart(key, known))
+        };
+        self.keys().filter_map(|key| Some((key, near(key)?))).collect()
+    }
+
+    /// Canonical keys that it reads, sorted.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.reads.keys()
+    }
+
+    /// Those of [`ArchSpec::keys`] that have no default, as far as the text says: what a made-up model must have.
+    pub fn needed_keys(&self) -> impl Iterator<Item = &str> {
+        self.reads.needed()
+    }
+
+    /// Pre-tokenizer used when a file names none.
+    pub fn pre_tokenizer(&self) -> Option<&str> {
+        self.body.pre.as_deref()
+    }
+
+    /// Whether a matrix that a folder has fused is written part by part.
+    pub fn is_written_apart(&self, role: &str) -> bool {
+        self.body.gguf.apart.iter().any(|known| known == role)
+    }
+}

@@ -1,0 +1,183 @@
+//! A spec as written: what the decoder makes of the TOML tree, by the tables of the kinds, and the resolver reads.
+
+use crate::config::Role;
+use crate::expression::Expression;
+use crate::kind::{Kind, Table};
+use crate::text::tree::Place;
+use std::sync::Arc;
+
+/// A value that may differ between source formats.
+#[derive(Clone, Debug)]
+pub(crate) enum BySource<T> {
+    Same(T),
+    Each { gguf: T, hf: T },
+}
+
+/// A number or the expression that gives it.
+#[derive(Clone, Debug)]
+pub(crate) enum Scalar {
+    Literal(f64),
+    Expression(Arc<Expression>),
+}
+
+/// A truth or the expression that gives it.
+#[derive(Clone, Debug)]
+pub(crate) enum Condition {
+    Literal(bool),
+    Expression(Arc<Expression>),
+}
+
+/// A truth, with where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Truth {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    pub(crate) value: Condition,
+}
+
+/// A name by its index in the closed list, perhaps per source, or chosen by a value of the file.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    Given(BySource<usize>),
+    By { by: Arc<Expression>, answers: Vec<(String, usize)> },
+}
+
+/// What stands in a field.
+#[derive(Clone, Debug)]
+pub(crate) enum Written {
+    Number(BySource<Scalar>),
+    Truth(Condition),
+    Name(Choice),
+    /// A name by its index, and its numbers.
+    NumberedName(usize, Arc<WrittenTable>),
+    Names(Vec<usize>),
+    Role(Role),
+    Table(Arc<WrittenTable>),
+    Cases(Cases),
+    Site(Site),
+    NotBuiltIn,
+}
+
+/// A field, with where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenField {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    pub(crate) value: Written,
+}
+
+/// The fields of a table that are written, in the order of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenTable {
+    pub(crate) table: &'static Table,
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    /// The kind, if the options are a component's.
+    pub(crate) kind: Option<&'static Kind>,
+    pub(crate) fields: Vec<Option<WrittenField>>,
+}
+
+impl WrittenTable {
+    /// A table of which nothing is written.
+    pub(crate) fn empty(table: &'static Table, place: Place, path: String) -> WrittenTable {
+        WrittenTable { table, place, path, kind: None, fields: vec![None; table.fields.len()] }
+    }
+
+    /// Index and value of a field.
+    pub(crate) fn field(&self, name: &str) -> Option<&WrittenField> {
+        let index = self.table.fields.iter().position(|field| field.name == name)?;
+        self.fields.get(index)?.as_ref()
+    }
+}
+
+/// A component: one, or named cases of which exactly one holds in every layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Cases {
+    pub(crate) place: Place,
+    pub(crate) path: String,
+    /// Whether these are named cases; otherwise there is exactly one, without a name.
+    pub(crate) named: bool,
+    pub(crate) cases: Vec<Case>,
+}
+
+/// One case of a component.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) when: Option<Truth>,
+    pub(crate) table: Arc<WrittenTable>,
+}
+
+/// A place where a norm is applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// The first that exists is taken.
+    pub(crate) roles: Vec<Role>,
+    pub(crate) when: Option<Truth>,
+    pub(crate) norm: Arc<WrittenTable>,
+}
+
+/// A spec without its names and its Hugging Face side.
+#[derive(Clone, Debug)]
+pub(crate) struct Body {
+    pub(crate) lets: Vec<Let>,
+    pub(crate) layers: Arc<WrittenTable>,
+    pub(crate) embedding: Arc<WrittenTable>,
+    pub(crate) block: Arc<WrittenTable>,
+    pub(crate) mixer: Cases,
+    pub(crate) feed_forward: Cases,
+    pub(crate) beside: Cases,
+    pub(crate) last: Cases,
+    pub(crate) output: Arc<WrittenTable>,
+    pub(crate) checks: Vec<Check>,
+    pub(crate) gguf: Gguf,
+    pub(crate) adapter_order: Vec<Role>,
+    pub(crate) pre: Option<String>,
+    pub(crate) end: Vec<String>,
+    pub(crate) chat_fallback: Option<String>,
+}
+
+impl Body {
+    /// Every table of options, as it is written.
+    pub(crate) fn tables(&self) -> Vec<Arc<WrittenTable>> {
+        let sections = [&self.layers, &self.embedding, &self.block, &self.output];
+        let cases = self.components().into_iter().flat_map(|cases| &cases.cases).map(|case| &case.table);
+        sections.into_iter().chain(cases).cloned().collect()
+    }
+
+    /// The components of a block.
+    pub(crate) fn components(&self) -> [&Cases; 4] {
+        [&self.mixer, &self.feed_forward, &self.beside, &self.last]
+    }
+}
+
+/// A named expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Let {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) value: Scalar,
+}
+
+/// One line of `[check]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Check {
+    pub(crate) place: Place,
+    pub(crate) expression: Arc<Expression>,
+    pub(crate) message: String,
+}
+
+/// `[gguf]`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gguf {
+    /// Prefix of a block's tensors, with `{layer}`; absent = `blk.{layer}`.
+    pub(crate) layer: Option<String>,
+    /// Role and the name it is stored under.
+    pub(crate) tensors: Vec<(Role, String)>,
+    /// Roles of fused matrices that files have part by part.
+    pub(crate) apart: Vec<String>,
+    /// Globs and reasons.
+    pub(crate) ignore_tensors: Vec<(String, String)>,
+    /// Globs and reasons.
+    pub(crate) ignore_keys: Vec<(String, String)>,
+}

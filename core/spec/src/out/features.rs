@@ -1,0 +1,102 @@
+//! What a spec uses, in words of the language, for listings: read off the tables.
+
+use crate::kind::{Default, Field, FieldType};
+use crate::language::spec::ArchSpec;
+use crate::language::written::{BySource, Cases, Choice, Written, WrittenTable};
+
+impl ArchSpec {
+    /// What it uses, in words of the language: `attention`, `qk-norm`, `gated silu`, `yarn`, ... for listings.
+    pub fn features(&self) -> Vec<String> {
+        features(self)
+    }
+
+    /// What it names that this build does not have; resolving a layer that needs it is an error.
+    pub fn not_built_in(&self) -> Vec<String> {
+        not_built_in(self)
+    }
+}
+
+/// See [`ArchSpec::features`].
+fn features(spec: &ArchSpec) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for case in spec.body.components().into_iter().flat_map(|cases| &cases.cases) {
+        let nothing = case.table.kind.is_none_or(|kind| kind.name == "none");
+        let mut add = |text: String| {
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        };
+        if let (false, Some(kind)) = (nothing, case.table.kind) {
+            add(format!("{}{}", kind.name, names(&case.table)));
+            options(&case.table, &mut add);
+        }
+    }
+    found
+}
+
+/// The names that make a component what it is: those of its own table that only logits can guard and have no default.
+fn names(table: &WrittenTable) -> String {
+    let fields = table.table.fields.iter().zip(&table.fields);
+    let telling = fields.filter(|(field, _)| field.guarded && field.default == Default::Required);
+    telling.filter_map(|(field, written)| name(field, &written.as_ref()?.value)).collect()
+}
+
+fn name(field: &Field, value: &Written) -> Option<String> {
+    let (FieldType::Name(list) | FieldType::NameOrKind(list, _)) = &field.ty else { return None };
+    let index = match value {
+        Written::Name(Choice::Given(BySource::Same(index) | BySource::Each { gguf: index, .. })) => *index,
+        Written::Name(Choice::By { .. }) => return Some(" by key".into()),
+        Written::NumberedName(index, _) => *index,
+        Written::Cases(cases) => return Some(format!(" {}", cases.cases.first()?.table.kind?.name)),
+        _ => return None,
+    };
+    Some(format!(" {}", list.names[index].name))
+}
+
+/// Options that are there and need not be, at any depth.
+fn options(table: &WrittenTable, add: &mut dyn FnMut(String)) {
+    for (field, written) in table.table.fields.iter().zip(&table.fields) {
+        let Some(written) = written else { continue };
+        let telling = matches!(field.ty, FieldType::Optional(_) | FieldType::Role | FieldType::Real);
+        if telling && field.default == Default::Absent {
+            add(field.name.replace('_', "-"));
+        }
+        match (&written.value, &field.ty) {
+            (Written::Names(names), FieldType::Names(list)) => {
+                names.iter().for_each(|index| add(list.names[*index].name.to_string()));
+            }
+            (Written::Table(inner), _) => options(inner, add),
+            (Written::Cases(cases), _) => cases.cases.iter().for_each(|case| options(&case.table, add)),
+            _ => {}
+        }
+    }
+}
+
+/// See [`ArchSpec::not_built_in`].
+fn not_built_in(spec: &ArchSpec) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for cases in spec.body.components() {
+        unavailable_cases(cases, &mut found);
+    }
+    found
+}
+
+fn unavailable_cases(cases: &Cases, found: &mut Vec<String>) {
+    for case in &cases.cases {
+        match case.table.kind.filter(|kind| !kind.is_built_in()) {
+            Some(kind) => found.push(format!("{} kind `{}`", kind.family.name(), kind.name)),
+            None => unavailable(&case.table, found),
+        }
+    }
+}
+
+fn unavailable(table: &WrittenTable, found: &mut Vec<String>) {
+    for written in table.fields.iter().flatten() {
+        match &written.value {
+            Written::NotBuiltIn => found.push(written.path.clone()),
+            Written::Table(inner) => unavailable(inner, found),
+            Written::Cases(cases) => unavailable_cases(cases, found),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A spec with everything it extends laid under it, as TOML again, each line of another file with its place.
+
+use crate::language::sections::SCHEMA;
+use crate::language::spec::ArchSpec;
+use crate::text::toml_text::{key, value};
+use crate::text::tree::{Entry, Node, Table};
+
+/// Longest text of a table that stands in one line.
+const LINE: usize = 100;
+
+impl ArchSpec {
+    /// The whole spec as TOML, with all that it extends laid under it; what another file states ends in a comment with
+    /// that file and line.
+    pub fn merged(&self) -> String {
+        merged_text(&self.document, &self.source_name)
+    }
+}
+
+/// The whole document; lines that another file than `own` states end in a comment that says where.
+fn merged_text(document: &Node, own: &str) -> String {
+    let mut text = format!("schema = {SCHEMA}\n");
+    if let Some(table) = document.table() {
+        section(table, "", own, &mut text);
+    }
+    text
+}
+
+/// The lines of a table, then the tables in it that are no lines.
+fn section(table: &Table, path: &str, own: &str, text: &mut String) {
+    // Where one table needs a header, all have one: their order may mean something.
+    let headers = table.entries.iter().any(|entry| is_section(entry, path));
+    let (tables, lines): (Vec<&Entry>, Vec<&Entry>) =
+        table.entries.iter().partition(|entry| headers && entry.node.table().is_some());
+    if !path.is_empty() && (!lines.is_empty() || tables.is_empty()) {
+        text.push_str(&format!("\n[{path}]\n"));
+    }
+    for entry in lines {
+        text.push_str(&format!("{} = {}{}\n", key(&entry.key), value(&entry.node), origin(entry, own)));
+    }
+    for entry in tables {
+        let Some(inner) = entry.node.table() else { continue };
+        let dot = if path.is_empty() { "" } else { "." };
+        section(inner, &format!("{path}{dot}{}", key(&entry.key)), own, text);
+    }
+}
+
+/// Whether an entry is a table with a header: one of the file, of several files, with tables in it, or a long one.
+fn is_section(entry: &Entry, path: &str) -> bool {
+    let Some(table) = entry.node.table() else { return false };
+    let file = entry.node.place.file();
+    let mixed = table.entries.iter().any(|inner| inner.node.place.file() != file);
+    let nested = table.entries.iter().any(|inner| inner.node.table().is_some());
+    path.is_empty() || mixed || nested || value(&entry.node).len() > LINE
+}
+
+fn origin(entry: &Entry, own: &str) -> String {
+    let place = &entry.node.place;
+    if place.file() == own { String::new() } else { format!("  # {}:{}", place.file(), place.position().0) }
+}

@@ -1,0 +1,8 @@
+//! The language and its specs for readers: reference page, JSON Schema, descriptions, listings, merged text.
+
+pub(crate) mod described;
+mod features;
+mod merged_text;
+pub(crate) mod reference;
+pub(crate) mod schema;
+pub(crate) mod stated;

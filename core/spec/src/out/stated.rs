@@ -1,0 +1,192 @@
+//! What a spec states, value by value, and what it could state besides: for drafts, comparisons and explanations.
+
+use crate::kind::{Family, Field, FieldType, Kinds, Table};
+use crate::language::sections::{SITE, SPEC};
+use crate::language::spec::ArchSpec;
+use crate::out::described::{default_text, value_text};
+use crate::out::schema::plain;
+use crate::text::toml_text::value;
+use crate::text::tree::{Entry, Item, Node};
+use serde_json::Value;
+
+/// A value that a spec states, itself or by what it extends.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Stated {
+    /// Dotted path.
+    pub path: String,
+    /// The value, as TOML.
+    pub value: String,
+    /// The file that states it.
+    pub file: String,
+    /// The line there, from 1.
+    pub line: usize,
+}
+
+/// An option of a table that a spec uses, stated or not.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct StatedOption {
+    /// Dotted path.
+    pub path: String,
+    /// The value as TOML, where it is stated; of a table its kind, or nothing.
+    pub value: Option<String>,
+    /// What may stand there.
+    pub accepts: String,
+    /// What holds where it is not stated; empty for nothing.
+    pub default: String,
+    /// What it means.
+    pub meaning: String,
+    /// Whether a wrong value would be seen in nothing but the logits.
+    pub guarded: bool,
+    /// Whether it is a table of options of its own, a component or a norm.
+    pub is_table: bool,
+}
+
+impl ArchSpec {
+    /// Every value that is stated, in the order of the spec with all that it extends laid under it.
+    pub fn stated(&self) -> Vec<Stated> {
+        let mut found = Vec::new();
+        leaves(&self.document, "", &mut found);
+        found
+    }
+
+    /// The options of every section and component, with those that are not stated; reasons and the Hugging Face side are
+    /// left out.
+    pub fn options(&self) -> Vec<StatedOption> {
+        let mut walk = Walk { kinds: &self.kinds, found: Vec::new() };
+        const LEFT_OUT: [&str; 10] =
+            ["schema", "extends", "unset", "architecture", "truth", "let", "check", "gguf", "hf", "adapter"];
+        for field in SPEC.fields.iter().filter(|field| !LEFT_OUT.contains(&field.name)) {
+            let node = self.document.table().and_then(|table| table.get(field.name));
+            walk.field(field, node, "");
+        }
+        walk.found
+    }
+
+    /// The whole spec with all that it extends laid under it, as JSON: tables as objects, in their order.
+    pub fn document(&self) -> Value {
+        json(&self.document)
+    }
+}
+
+/// A TOML value as JSON; what is no number there becomes null.
+fn json(node: &Node) -> Value {
+    match &node.item {
+        Item::Text(text) => text.as_str().into(),
+        Item::Integer(number) => (*number).into(),
+        Item::Real(number) => (*number).into(),
+        Item::Truth(truth) => (*truth).into(),
+        Item::List(nodes) => nodes.iter().map(json).collect(),
+        Item::Table(table) => {
+            table.entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
+        }
+    }
+}
+
+fn leaves(node: &Node, path: &str, found: &mut Vec<Stated>) {
+    match node.table().filter(|table| !table.entries.is_empty()) {
+        Some(table) => {
+            for Entry { key, node, .. } in &table.entries {
+                leaves(node, &below(path, key), found);
+            }
+        }
+        None => found.push(Stated {
+            path: path.to_owned(),
+            value: value(node),
+            file: node.place.file().to_owned(),
+            line: node.place.position().0,
+        }),
+    }
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// The document and the tables of the language, walked together.
+struct Walk<'k> {
+    kinds: &'k Kinds,
+    found: Vec<StatedOption>,
+}
+
+impl Walk<'_> {
+    fn field(&mut self, field: &'static Field, node: Option<&Node>, path: &str) {
+        let path = below(path, field.name);
+        let is_table = matches!(
+            field.ty,
+            FieldType::Table(_)
+                | FieldType::Optional(_)
+                | FieldType::OneOrEach(_)
+                | FieldType::Component(_)
+                | FieldType::NormSite
+        );
+        let stated = node.map(|node| match node.table() {
+            Some(table) if is_table => table.get("kind").map(value).unwrap_or_default(),
+            _ => value(node),
+        });
+        self.found.push(StatedOption {
+            path: path.clone(),
+            value: stated,
+            accepts: value_text(&field.ty),
+            default: default_text(field),
+            meaning: plain(field.doc),
+            guarded: field.guarded,
+            is_table,
+        });
+        let Some(node) = node else { return };
+        match &field.ty {
+            FieldType::Table(table) | FieldType::OneOrEach(table) => self.table(table, node, &path),
+            FieldType::Optional(table) => self.cases(node, &path, &mut |walk, node, path| {
+                walk.when(node, path);
+                walk.table(table, node, path);
+            }),
+            FieldType::Component(family) => self.component(*family, node, &path),
+            FieldType::NormSite if node.table().is_some() => self.table(&SITE, node, &path),
+            _ => {}
+        }
+    }
+
+    fn table(&mut self, table: &'static Table, node: &Node, path: &str) {
+        let Some(written) = node.table() else { return };
+        for field in table.fields.iter().filter(|field| !matches!(field.ty, FieldType::NormHere)) {
+            self.field(field, written.get(field.name), path);
+        }
+    }
+
+    fn component(&mut self, family: Family, node: &Node, path: &str) {
+        let kinds = self.kinds;
+        self.cases(node, path, &mut |walk, node, path| {
+            let named = node.table().and_then(|table| table.get("kind")).and_then(Node::text);
+            let Some(kind) = named.and_then(|name| kinds.find(family, name)) else { return };
+            if family != Family::Norm {
+                walk.when(node, path);
+            }
+            walk.table(kind.options, node, path);
+        });
+    }
+
+    /// A table itself, or each of its named cases.
+    fn cases(&mut self, node: &Node, path: &str, each: &mut dyn FnMut(&mut Self, &Node, &str)) {
+        let Some(table) = node.table() else { return };
+        let named = !table.has("kind") && table.entries.iter().all(|entry| entry.node.table().is_some());
+        if !named || table.entries.is_empty() {
+            return each(self, node, path);
+        }
+        for entry in &table.entries {
+            each(self, &entry.node, &below(path, &entry.key));
+        }
+    }
+
+    /// The condition of a case or of a table that may be left out, where it is stated.
+    fn when(&mut self, node: &Node, path: &str) {
+        let Some(condition) = node.table().and_then(|table| table.get("when")) else { return };
+        self.found.push(StatedOption {
+            path: below(path, "when"),
+            value: Some(value(condition)),
+            accepts: "truth".to_owned(),
+            default: String::new(),
+            meaning: "The layers that have it.".to_owned(),
+            guarded: true,
+            is_table: false,
+        });
+    }
+}

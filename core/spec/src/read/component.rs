@@ -1,0 +1,158 @@
+//! Components: one table, or named cases of which exactly one holds in every layer.
+
+use super::decoder::{At, Decoder, join};
+use super::table::field_at;
+use crate::kind::{Family, Field, FieldType, Kind, Table as Definition};
+use crate::language::written::{Case, Cases, Truth, Written, WrittenTable};
+use crate::text::nearest::nearest_help;
+use crate::text::tree::Table;
+use std::sync::Arc;
+
+impl Decoder<'_> {
+    /// `[mixer]`, `[feed_forward]`.
+    pub(crate) fn component(&mut self, at: &At<'_>, family: Family) -> Option<Cases> {
+        let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
+        let fields_of_one =
+            |kind: &Kind| table.entries.iter().all(|entry| is_field(kind.options, &entry.key));
+        let named = are_cases(table) && !self.kinds.of(family).any(fields_of_one);
+        if named {
+            return self
+                .named_cases(at, table, |decoder, at| decoder.kind_table(at, family, &["kind", "when"]));
+        }
+        if let Some(when) = table.get("when") {
+            self.reject::<()>(
+                &at.inner(when, "when"),
+                "only a named case or an optional component has `when`; name the cases",
+            );
+        }
+        let table = self.kind_table(at, family, &["kind", "when"])?;
+        Some(one_case(at, None, table))
+    }
+
+    /// Whether a place of names and components holds a component: one that is known, or what is spelled like one.
+    pub(super) fn names_kind(&self, at: &At<'_>, field: &Field) -> bool {
+        let FieldType::NameOrKind(list, family) = &field.ty else { return false };
+        let written = at.node.text().or_else(|| at.node.table()?.get("kind")?.text());
+        let is_kind = |name: &str| name.contains(':') || self.kinds.find(*family, name).is_some();
+        written.is_some_and(|name| is_kind(name) && list.all().all(|known| known != name))
+    }
+
+    /// A component, or the name alone of one that needs no options.
+    pub(super) fn component_or_name(&mut self, at: &At<'_>, family: Family) -> Option<Cases> {
+        let Some(name) = at.node.text() else { return self.component(at, family) };
+        let kind = self.known_kind(at, name, family)?;
+        let mut written = self.fields(at, &Table::default(), kind.options);
+        written.kind = Some(kind);
+        Some(one_case(at, None, Arc::new(written)))
+    }
+
+    /// A table that may be left out, have a `when`, or be cases.
+    pub(super) fn optional(&mut self, at: &At<'_>, definition: &'static Definition) -> Option<Cases> {
+        if let ([only], Some(_)) = (definition.fields, at.node.text())
+            && matches!(only.ty, FieldType::Role)
+        {
+            let mut written = WrittenTable::empty(definition, at.node.place.clone(), at.path.clone());
+            written.fields[0] = self.role(at).map(|role| field_at(at, Written::Role(role)));
+            return Some(one_case(at, None, Arc::new(written)));
+        }
+        let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
+        let own =
+            |key: &str| key == "when" || is_field(definition, key) || self.is_norm_field(definition, at, key);
+        if are_cases(table) && !table.entries.iter().any(|entry| own(&entry.key)) {
+            return self.named_cases(at, table, |decoder, at| decoder.table(at, definition, &["when"]));
+        }
+        let when = table.get("when").and_then(|node| self.truth(&at.inner(node, "when")));
+        let table = self.table(at, definition, &["when"])?;
+        Some(one_case(at, when, table))
+    }
+
+    fn is_norm_field(&self, definition: &Definition, at: &At<'_>, key: &str) -> bool {
+        let holds_norm = definition.fields.iter().any(|field| matches!(field.ty, FieldType::NormHere));
+        holds_norm && (key == "kind" || self.norm_fields(at).contains(&key))
+    }
+
+    fn named_cases(
+        &mut self,
+        at: &At<'_>,
+        table: &Table,
+        read: impl Fn(&mut Self, &At<'_>) -> Option<Arc<WrittenTable>>,
+    ) -> Option<Cases> {
+        let mut cases = Vec::new();
+        for entry in &table.entries {
+            let at = at.inner(&entry.node, &entry.key);
+            let when = match entry.node.table().and_then(|table| table.get("when")) {
+                Some(node) => self.truth(&at.inner(node, "when")),
+                None => self.reject(&at, "a named case needs `when`"),
+            };
+            if let Some(table) = read(self, &at) {
+                cases.push(Case { name: entry.key.clone(), when, table });
+            }
+        }
+        let (place, path) = (at.node.place.clone(), at.path.clone());
+        (cases.len() == table.entries.len()).then_some(Cases { place, path, named: true, cases })
+    }
+
+    /// The table of a component of a family, by its `kind`.
+    pub(super) fn kind_table(
+        &mut self,
+        at: &At<'_>,
+        family: Family,
+        more: &[&'static str],
+    ) -> Option<Arc<WrittenTable>> {
+        let kind = self.kind(at, family)?;
+        let written = self.table(at, kind.options, more)?;
+        let mut written = Arc::unwrap_or_clone(written);
+        written.kind = Some(kind);
+        Some(Arc::new(written))
+    }
+
+    /// The kind that a table names.
+    pub(super) fn kind(&mut self, at: &At<'_>, family: Family) -> Option<&'static Kind> {
+        let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
+        let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
+        let Some(node) = table.get("kind") else {
+            let slip = table.entries.iter().find(|entry| !nearest_help(&entry.key, ["kind"]).is_empty());
+            let hint = slip.map(|entry| format!("; did `{}` mean it?", entry.key)).unwrap_or_default();
+            self.fault(&at.node.place, &join(&at.path, "kind"), || {
+                format!("missing{hint}; one of {}", names.join(", "))
+            });
+            return None;
+        };
+        let at = at.inner(node, "kind");
+        let Some(text) = node.text() else {
+            return self.wanted(&at, &format!("one of {}", names.join(", ")));
+        };
+        self.known_kind(&at, text, family)
+    }
+
+    /// The kind of a name.
+    fn known_kind(&mut self, at: &At<'_>, name: &str, family: Family) -> Option<&'static Kind> {
+        let found = self.kinds.find(family, name);
+        if found.is_none() {
+            let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
+            let help = match name.split_once(':') {
+                Some((plugin, _)) if !self.kinds.has_plugin(plugin) => format!(
+                    "; it is a component of the plugin `{plugin}`, which is not loaded: name its folder with --plugin-dir"
+                ),
+                _ => nearest_help(name, names.iter().copied()),
+            };
+            let allowed = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+            self.reject::<()>(at, format!("there is no `{name}` here{help}; allowed: {allowed}"));
+        }
+        found
+    }
+}
+
+fn one_case(at: &At<'_>, when: Option<Truth>, table: Arc<WrittenTable>) -> Cases {
+    let cases = vec![Case { name: String::new(), when, table }];
+    Cases { place: at.node.place.clone(), path: at.path.clone(), named: false, cases }
+}
+
+/// Whether every entry of a table is a table, and none is `kind`.
+fn are_cases(table: &Table) -> bool {
+    !table.entries.is_empty() && table.entries.iter().all(|entry| entry.node.table().is_some())
+}
+
+fn is_field(definition: &Definition, key: &str) -> bool {
+    definition.fields.iter().any(|field| field.name == key)
+}

@@ -1,0 +1,420 @@
+//! Reading values of the tree: what each must be, and everything that is wrong with it.
+
+use crate::expression::{Expression, Scope};
+use crate::kind::{Kinds, NameList, Table as Definition};
+use crate::language::resolving::{as_count, as_number, as_truth};
+use crate::language::roles::{ROLES, bare};
+use crate::language::written::{BySource, Choice, Condition, Scalar, Truth, Written, WrittenTable};
+use crate::text::fault::SpecFaults;
+use crate::text::nearest::nearest_help;
+use crate::text::tree::{Item, Node, Place, Table};
+use minijinja::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Most faults of a spec that are told; a file that is none can have as many as it has lines.
+const TOLD: usize = 100;
+
+/// The common norm, as far as it is known when sites are read.
+#[derive(Clone, Debug)]
+pub(crate) enum CommonNorm {
+    /// There is no `[norm]`.
+    Missing,
+    /// It has faults of its own.
+    Broken,
+    /// Its kind and options.
+    Known(Arc<WrittenTable>),
+}
+
+/// Collects what the whole decoding of a spec needs and finds.
+pub(crate) struct Decoder<'k> {
+    /// Everything wrong so far.
+    pub(crate) faults: SpecFaults,
+    /// Faults that are not told.
+    pub(crate) untold: usize,
+    /// Kinds a spec may name.
+    pub(crate) kinds: &'k Kinds,
+    /// Roles that the spec itself introduces, and those of the kinds.
+    pub(crate) own_roles: BTreeSet<String>,
+    /// Every expression over canonical keys.
+    pub(crate) expressions: Vec<Arc<Expression>>,
+    /// `[norm]`.
+    pub(crate) norm: CommonNorm,
+}
+
+/// A value in the tree and its dotted path.
+#[derive(Clone)]
+pub(crate) struct At<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) path: String,
+}
+
+impl<'a> At<'a> {
+    /// A value under this one.
+    pub(crate) fn inner(&self, node: &'a Node, key: &str) -> At<'a> {
+        At { node, path: join(&self.path, key) }
+    }
+}
+
+/// An opened table.
+pub(crate) struct Fields<'a> {
+    pub(crate) at: At<'a>,
+    pub(crate) table: &'a Table,
+    definition: &'static Definition,
+}
+
+/// Dotted path of a key under another; keys with dots are quoted.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    let key = if key.contains(['.', ' ']) { format!("\"{key}\"") } else { key.to_string() };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
+}
+
+impl<'a> Fields<'a> {
+    /// The value of a field.
+    pub(crate) fn get(&self, key: &'static str) -> Option<At<'a>> {
+        debug_assert!(self.definition.fields.iter().any(|field| field.name == key), "{key} is in no table");
+        Some(self.at.inner(self.table.get(key)?, key))
+    }
+
+    /// The value of a field that must be there.
+    pub(crate) fn need(&self, decoder: &mut Decoder<'_>, key: &'static str) -> Option<At<'a>> {
+        let found = self.get(key);
+        if found.is_none() {
+            decoder.fault(&self.at.node.place, &join(&self.at.path, key), || "missing".into());
+        }
+        found
+    }
+}
+
+impl<'k> Decoder<'k> {
+    pub(crate) fn new(kinds: &'k Kinds) -> Self {
+        Decoder {
+            faults: SpecFaults::default(),
+            untold: 0,
+            kinds,
+            own_roles: BTreeSet::new(),
+            expressions: Vec::new(),
+            norm: CommonNorm::Missing,
+        }
+    }
+
+    /// Notes what is wrong; past the first hundred only that there is more.
+    pub(crate) fn fault(&mut self, place: &Place, path: &str, message: impl FnOnce() -> String) {
+        if self.faults.faults().len() < TOLD {
+            self.faults.push(place.fault(path, message()));
+        } else {
+            self.untold += 1;
+        }
+    }
+
+    /// Notes what is wrong with a value.
+    pub(crate) fn reject<T>(&mut self, at: &At<'_>, message: impl Into<String>) -> Option<T> {
+        let message = message.into();
+        self.fault(&at.node.place, &at.path, || message);
+        None
+    }
+
+    /// Says that a value is none of what is wanted.
+    pub(crate) fn wanted<T>(&mut self, at: &At<'_>, wanted: &str) -> Option<T> {
+        let found = at.node.item.describe();
+        self.fault(&at.node.place, &at.path, || format!("found {found}; {wanted} is wanted"));
+        None
+    }
+
+    /// The table, with a fault where it is none or has keys that are not in the list.
+    pub(crate) fn open_with<'a>(&mut self, at: &At<'a>, allowed: &[&'static str]) -> Option<&'a Table> {
+        let Some(table) = at.node.table() else {
+            return self.wanted(at, &format!("a table with {}", allowed.join(", ")));
+        };
+        for entry in &table.entries {
+            if allowed.contains(&entry.key.as_str()) {
+                continue;
+            }
+            self.fault(&entry.key_place, &join(&at.path, &entry.key), || {
+                let help = nearest_help(&entry.key, allowed.iter().copied());
+                let list = if allowed.is_empty() { "nothing".into() } else { allowed.join(", ") };
+                format!("unknown{help}; allowed here: {list}")
+            });
+        }
+        Some(table)
+    }
+
+    /// Opens a table that holds no component.
+    pub(crate) fn open<'a>(&mut self, at: At<'a>, definition: &'static Definition) -> Option<Fields<'a>> {
+        let allowed: Vec<&str> = definition.fields.iter().map(|field| field.name).collect();
+        let table = self.open_with(&at, &allowed)?;
+        Some(Fields { at, table, definition })
+    }
+
+    /// An expression over canonical keys.
+    pub(crate) fn expression(&mut self, at: &At<'_>, text: &str) -> Option<Arc<Expression>> {
+        match Expression::parse(text, Scope::Keys) {
+            Ok(expression) => {
+                for role in &expression.roles {
+                    self.known_role(&at.node.place, &at.path, role);
+                }
+                let expression = Arc::new(expression);
+                self.expressions.push(Arc::clone(&expression));
+                Some(expression)
+            }
+            Err(message) => self.reject(at, message),
+        }
+    }
+
+    /// Refuses an expression that gives the same in every file, and not what is wanted.
+    fn constant<T>(
+        &mut self,
+        at: &At<'_>,
+        expression: &Expression,
+        wanted: fn(&Value, &Expression) -> Result<T, String>,
+    ) -> Option<()> {
+        let Some(value) = expression.constant() else { return Some(()) };
+        match value.and_then(|value| wanted(&value, expression)) {
+            Ok(_) => Some(()),
+            Err(message) => self.reject(at, message),
+        }
+    }
+
+    /// A count place: as a number, and what does not depend on a file is whole.
+    pub(crate) fn count(&mut self, at: &At<'_>) -> Option<BySource<Scalar>> {
+        let number = self.number(at)?;
+        let sides = match &number {
+            BySource::Same(value) => vec![value],
+            BySource::Each { gguf, hf } => vec![gguf, hf],
+        };
+        for side in sides {
+            let value = match side {
+                Scalar::Literal(value) => Some(*value),
+                Scalar::Expression(expression) => {
+                    let value = expression.constant().and_then(Result::ok);
+                    value.and_then(|value| as_number(&value, expression).ok())
+                }
+            };
+            if let Some(value) = value.filter(|value| as_count(*value).is_none()) {
+                return self.reject(at, format!("{value} is not a count"));
+            }
+        }
+        Some(number)
+    }
+
+    /// A number place: a literal or an expression, perhaps per source.
+    pub(crate) fn number(&mut self, at: &At<'_>) -> Option<BySource<Scalar>> {
+        match per_source(at) {
+            Some((gguf, hf)) => Some(BySource::Each { gguf: self.scalar(&gguf)?, hf: self.scalar(&hf)? }),
+            None => {
+                self.both_sides(at)?;
+                self.scalar(at).map(BySource::Same)
+            }
+        }
+    }
+
+    /// Refuses `{ gguf = .. }` without `hf`, and the other way round.
+    fn both_sides(&mut self, at: &At<'_>) -> Option<()> {
+        let Some(Table { entries }) = at.node.table() else { return Some(()) };
+        match entries.as_slice() {
+            [only] if matches!(only.key.as_str(), "gguf" | "hf") => {
+                let other = if only.key == "hf" { "gguf" } else { "hf" };
+                let message = format!(
+                    "only `{}` is given, and `{other}` is missing: write both, {{ gguf = .., hf = .. }}, or one value that holds for both",
+                    only.key
+                );
+                self.reject(at, message)
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// A literal number or an expression that gives one.
+    pub(crate) fn scalar(&mut self, at: &At<'_>) -> Option<Scalar> {
+        let scalar = self.named_value(at)?;
+        if let Scalar::Expression(expression) = &scalar {
+            self.constant(at, expression, as_number)?;
+        }
+        Some(scalar)
+    }
+
+    /// A literal number, or an expression that gives anything.
+    pub(crate) fn named_value(&mut self, at: &At<'_>) -> Option<Scalar> {
+        match &at.node.item {
+            Item::Integer(value) => Some(Scalar::Literal(*value as f64)),
+            Item::Real(value) if value.is_finite() => Some(Scalar::Literal(*value)),
+            Item::Text(text) => {
+                let expression = self.expression(at, text)?;
+                self.constant(at, &expression, |_, _| Ok(()))?;
+                Some(Scalar::Expression(expression))
+            }
+            _ => self.wanted(at, "a number or an expression in quotes"),
+        }
+    }
+
+    /// A truth place.
+    pub(crate) fn condition(&mut self, at: &At<'_>) -> Option<Condition> {
+        match &at.node.item {
+            Item::Truth(value) => Some(Condition::Literal(*value)),
+            Item::Text(text) => {
+                let expression = self.expression(at, text)?;
+                self.constant(at, &expression, as_truth)?;
+                Some(Condition::Expression(expression))
+            }
+            _ => self.wanted(at, "true, false or an expression in quotes"),
+        }
+    }
+
+    /// A `when`.
+    pub(crate) fn truth(&mut self, at: &At<'_>) -> Option<Truth> {
+        let value = self.condition(at)?;
+        Some(Truth { place: at.node.place.clone(), path: at.path.clone(), value })
+    }
+
+    /// A name place: a name, a name per source, or a choice.
+    pub(crate) fn name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Choice> {
+        if let Some((gguf, hf)) = per_source(at) {
+            let (gguf, hf) = (self.plain_name(&gguf, list), self.plain_name(&hf, list));
+            return Some(Choice::Given(BySource::Each { gguf: gguf?, hf: hf? }));
+        }
+        self.both_sides(at)?;
+        match at.node.table() {
+            Some(table) if table.has("by") => self.choice(at, list),
+            _ => self.plain_name(at, list).map(BySource::Same).map(Choice::Given),
+        }
+    }
+
+    /// A name from a closed list that stands alone.
+    pub(crate) fn plain_name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<usize> {
+        let index = self.any_name(at, list)?;
+        let Some(numbers) = list.names[index].numbers else { return Some(index) };
+        let names: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
+        let (name, numbers) = (list.names[index].name, names.join(", "));
+        self.reject(at, format!("`{name}` has numbers: write {{ kind = \"{name}\", {numbers} }}"))
+    }
+
+    /// A name from a closed list.
+    fn any_name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<usize> {
+        let allowed = || list.all().collect::<Vec<_>>().join(", ");
+        let Some(text) = at.node.text() else {
+            return self.wanted(at, &format!("one of {}", allowed()));
+        };
+        if let Some(index) = list.names.iter().position(|def| def.name == text) {
+            return Some(index);
+        }
+        let help = nearest_help(text, list.all());
+        self.reject(at, format!("there is no `{text}` here{help}; allowed: {}", allowed()))
+    }
+
+    /// `{ kind = "name", .. }`: a name that has numbers.
+    pub(super) fn name_with_numbers(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Written> {
+        let table = at.node.table()?;
+        let index = self.any_name(&at.inner(table.get("kind")?, "kind"), list)?;
+        match list.names[index].numbers {
+            Some(numbers) => Some(Written::NumberedName(index, self.table(at, numbers, &["kind"])?)),
+            None if table.entries.len() > 1 => {
+                let name = list.names[index].name;
+                self.reject(at, format!("`{name}` has no numbers; write \"{name}\""))
+            }
+            None => Some(Written::Name(Choice::Given(BySource::Same(index)))),
+        }
+    }
+
+    fn choice(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Choice> {
+        let table = at.node.table()?;
+        let mut answers = Vec::new();
+        let mut by = None;
+        let mut good = true;
+        for entry in &table.entries {
+            let at = at.inner(&entry.node, &entry.key);
+            if entry.key == "by" {
+                by = match at.node.text() {
+                    Some(text) => self.expression(&at, text),
+                    None => self.reject(&at, "an expression in quotes is wanted"),
+                };
+            } else {
+                match self.plain_name(&at, list) {
+                    Some(name) => answers.push((entry.key.clone(), name)),
+                    None => good = false,
+                }
+            }
+        }
+        if answers.is_empty() && good {
+            return self.reject(at, "a choice without answers: add e.g. `1 = \"softmax\"`");
+        }
+        if good { Some(Choice::By { by: by?, answers }) } else { None }
+    }
+
+    /// A string.
+    pub(crate) fn text(&mut self, at: At<'_>) -> Option<String> {
+        match at.node.text() {
+            Some(text) => Some(text.to_string()),
+            None => self.wanted(&at, "a string"),
+        }
+    }
+
+    /// A list of strings.
+    pub(crate) fn texts(&mut self, at: At<'_>) -> Vec<String> {
+        let Item::List(nodes) = &at.node.item else {
+            return self.wanted(&at, "a list of strings").unwrap_or_default();
+        };
+        nodes.iter().filter_map(|node| self.text(At { node, path: at.path.clone() })).collect()
+    }
+
+    /// A table of strings, in order.
+    pub(crate) fn text_table(&mut self, at: At<'_>) -> Vec<(String, String)> {
+        let Some(table) = at.node.table() else {
+            return self.wanted(&at, "a table of strings").unwrap_or_default();
+        };
+        let mut found = Vec::new();
+        for entry in &table.entries {
+            if let Some(text) = self.text(at.inner(&entry.node, &entry.key)) {
+                found.push((entry.key.clone(), text));
+            }
+        }
+        found
+    }
+
+    /// A role.
+    pub(crate) fn role(&mut self, at: &At<'_>) -> Option<String> {
+        let role = self.text(at.clone())?;
+        self.known_role(&at.node.place, &at.path, &role);
+        Some(role)
+    }
+
+    /// A role, or a list of them.
+    pub(crate) fn roles(&mut self, at: &At<'_>) -> Option<Vec<String>> {
+        let Item::List(nodes) = &at.node.item else {
+            return self.role(at).map(|role| vec![role]);
+        };
+        if nodes.is_empty() {
+            return self.reject(at, "an empty list; at least one role is wanted");
+        }
+        let mut roles = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            roles.push(self.role(&at.inner(node, &index.to_string()))?);
+        }
+        Some(roles)
+    }
+
+    /// Reports a role that neither the language nor this spec knows.
+    pub(crate) fn known_role(&mut self, place: &Place, path: &str, role: &str) {
+        let name = bare(role);
+        if ROLES.contains(&name) || self.own_roles.contains(name) {
+            return;
+        }
+        let own: Vec<String> = self.own_roles.iter().cloned().collect();
+        self.fault(place, path, || {
+            let mut help = nearest_help(name, ROLES.into_iter().chain(own.iter().map(String::as_str)));
+            if help.is_empty() {
+                help = "; `menagerie guide spec-reference` lists the roles of each kind, and [gguf.tensors] adds others"
+                    .into();
+            }
+            format!("there is no role `{role}`{help}")
+        });
+    }
+}
+
+/// The two values of `{ gguf = .., hf = .. }`.
+fn per_source<'a>(at: &At<'a>) -> Option<(At<'a>, At<'a>)> {
+    let table = at.node.table()?;
+    if table.entries.len() != 2 {
+        return None;
+    }
+    Some((at.inner(table.get("gguf")?, "gguf"), at.inner(table.get("hf")?, "hf")))
+}

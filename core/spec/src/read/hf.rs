@@ -1,0 +1,234 @@
+//! `[hf]`: parsed, checked and kept.
+
+use super::decoder::{At, Decoder, join};
+use super::sections::reasons;
+use crate::expression::{Expression, Scope};
+use crate::kind::Named;
+use crate::language::reads::Reads;
+use crate::language::sections;
+use crate::language::spec::{ARCHITECTURE, ArchSpec, HfMap, HfTensor, HfTimes, HfValue, Layout};
+use crate::text::literal::Literal;
+use crate::text::nearest::nearest_help;
+use crate::text::tree::{Item, Table};
+
+const LAYER: &str = "{layer}";
+
+/// `[hf]`.
+pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
+    let Some(fields) = decoder.open(at, &sections::HF) else { return HfMap::default() };
+    let mut map = HfMap::default();
+    if let Some(at) = fields.get("layer") {
+        map.layer = decoder.text(at.clone()).unwrap_or_default();
+        if !map.layer.contains(LAYER) {
+            decoder.reject::<()>(&at, "the prefix of a block has `{layer}` in it");
+        }
+    }
+    if let Some(at) = fields.get("layer_after") {
+        map.layer_after = decoder.texts(at.clone());
+        // What is counted on stands for the number alone: nothing may come after it but the rest of a name.
+        if map.layer_after.iter().chain([&map.layer]).any(|prefix| !prefix.ends_with(LAYER)) {
+            decoder.reject::<()>(&at, "every stack's prefix, that of `layer` included, ends in `{layer}`");
+        }
+    }
+    if let Some(at) = fields.get("config") {
+        map.config = entries(decoder, &at, config_value);
+    }
+    if let Some(at) = fields.get("write") {
+        map.write = entries(decoder, &at, config_value);
+    }
+    if let Some(at) = fields.get("expect") {
+        map.expect = entries(decoder, &at, expected);
+    }
+    if let Some(at) = fields.get("tensors") {
+        map.tensors = entries(decoder, &at, tensors);
+    }
+    if let Some(at) = fields.get("numbers") {
+        map.numbers = decoder.text_table(at);
+    }
+    if let Some(at) = fields.get("times") {
+        map.times = entries(decoder, &at, times);
+        for (role, _) in &map.times {
+            if !map.tensors.iter().any(|(known, _)| known == role) {
+                let known = map.tensors.iter().map(|(role, _)| role.as_str());
+                let message = format!("`{role}` is no role of [hf.tensors]{}", nearest_help(role, known));
+                decoder.reject::<()>(&at, message);
+            }
+        }
+    }
+    map.ignore_tensors = fields.get("ignore_tensors").map(|at| reasons(decoder, at)).unwrap_or_default();
+    map.ignore_keys = fields.get("ignore_keys").map(|at| reasons(decoder, at)).unwrap_or_default();
+    map
+}
+
+fn entries<T>(
+    decoder: &mut Decoder<'_>,
+    at: &At<'_>,
+    read: fn(&mut Decoder<'_>, At<'_>) -> Option<T>,
+) -> Vec<(String, T)> {
+    let Some(table) = at.node.table() else {
+        return decoder.wanted(at, "a table").unwrap_or_default();
+    };
+    let mut found = Vec::new();
+    for entry in &table.entries {
+        let value = read(decoder, at.inner(&entry.node, &entry.key));
+        found.extend(value.map(|value| (entry.key.clone(), value)));
+    }
+    found
+}
+
+fn config_value(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfValue> {
+    let Some(text) = at.node.text() else {
+        let literal = at.node.literal().map(HfValue::Literal);
+        return literal
+            .or_else(|| decoder.reject(&at, "a value or an expression over config names is wanted"));
+    };
+    match Expression::parse(text, Scope::Config) {
+        Ok(_) => Some(HfValue::Expression(text.to_string())),
+        Err(message) => decoder.reject(&at, message),
+    }
+}
+
+fn times(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTimes> {
+    let Item::List(nodes) = &at.node.item else { return config_value(decoder, at).map(HfTimes::All) };
+    let mut parts = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let at = at.inner(node, &index.to_string());
+        let Item::List(pair) = &at.node.item else { return decoder.wanted(&at, "a list `[rows, number]`") };
+        let [rows, number] = pair.as_slice() else { return decoder.wanted(&at, "a list `[rows, number]`") };
+        let rows = config_value(decoder, at.inner(rows, "rows"))?;
+        parts.push((rows, config_value(decoder, at.inner(number, "number"))?));
+    }
+    match parts.is_empty() {
+        true => decoder.reject(&at, "an empty list; at least one `[rows, number]` is wanted"),
+        false => Some(HfTimes::Rows(parts)),
+    }
+}
+
+fn expected(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Literal>> {
+    match at.node.literal() {
+        Some(Literal::List(values)) if !values.is_empty() => Some(values),
+        Some(value) => Some(vec![value]),
+        None => decoder.reject(&at, "a value, or a list of the values that are understood, is wanted"),
+    }
+}
+
+fn tensors(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<HfTensor>> {
+    let Item::List(nodes) = &at.node.item else {
+        return tensor(decoder, at).map(|found| vec![found]);
+    };
+    if nodes.is_empty() {
+        return decoder.reject(&at, "an empty list; at least one name is wanted");
+    }
+    let mut found = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        found.push(tensor(decoder, at.inner(node, &index.to_string()))?);
+    }
+    Some(found)
+}
+
+fn tensor(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTensor> {
+    match &at.node.item {
+        Item::Text(from) => {
+            placeholders(decoder, &at, from);
+            Some(HfTensor::Tensor { from: from.clone(), layout: Vec::new() })
+        }
+        Item::Table(table) if table.has("config") => {
+            let fields = decoder.open(at, &sections::HF_CONFIG_TENSOR)?;
+            fields.get("config").and_then(|at| decoder.text(at)).map(HfTensor::Config)
+        }
+        Item::Table(_) => {
+            let fields = decoder.open(at, &sections::HF_TENSOR)?;
+            let name = fields.need(decoder, "from")?;
+            let from = decoder.text(name.clone())?;
+            placeholders(decoder, &name, &from);
+            let layout = fields.get("layout").map_or_else(|| Some(Vec::new()), |at| layouts(decoder, at))?;
+            Some(HfTensor::Tensor { from, layout })
+        }
+        _ => decoder.wanted(&at, "a name, a list of names or a table"),
+    }
+}
+
+/// Only `{expert}` and `{head}` may stand in a name, one of them, once.
+fn placeholders(decoder: &mut Decoder<'_>, at: &At<'_>, name: &str) {
+    let mut rest = name;
+    let mut count = 0;
+    while let Some(start) = rest.find('{') {
+        let end = rest[start..].find('}').map_or(rest.len(), |end| start + end + 1);
+        let found = &rest[start..end];
+        count += 1;
+        if found != "{expert}" && found != "{head}" {
+            let help = nearest_help(found, ["{expert}", "{head}"]);
+            let message = format!("`{found}` stands for nothing{help}; allowed: {{expert}}, {{head}}");
+            decoder.reject::<()>(at, message);
+        }
+        rest = &rest[end..];
+    }
+    if count > 1 {
+        decoder.reject::<()>(at, "only one of {expert} and {head} may stand in a name");
+    }
+    if name.trim_start_matches('.').is_empty() {
+        decoder.reject::<()>(at, "an empty name");
+    }
+}
+
+fn layouts(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Layout>> {
+    let Item::List(nodes) = &at.node.item else {
+        return layout(decoder, &at).map(|layout| vec![layout]);
+    };
+    let mut found = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        found.push(layout(decoder, &at.inner(node, &index.to_string()))?);
+    }
+    Some(found)
+}
+
+fn layout(decoder: &mut Decoder<'_>, at: &At<'_>) -> Option<Layout> {
+    Layout::VALUES.get(decoder.plain_name(at, Layout::LIST)?).copied()
+}
+
+/// Reports keys that `[hf.config]` and the class table set and nothing reads.
+///
+/// Only what the spec's own file sets: what a base sets may serve another child of it.
+pub(super) fn unread(decoder: &mut Decoder<'_>, root: &Table, reads: &Reads, file: &str) {
+    let config = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("config"));
+    if let Some(table) = config.and_then(|node| node.table()) {
+        unread_keys(decoder, table, ("hf.config", file), reads);
+    }
+    let numbers = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("numbers"));
+    if let Some(table) = numbers.and_then(|node| node.table()) {
+        unread_keys(decoder, table, ("hf.numbers", file), reads);
+    }
+    let classes = root.get("architecture").and_then(|node| node.table()).and_then(|table| table.get("hf"));
+    for entry in classes.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
+        let values = entry.node.table().and_then(|table| table.get("values"));
+        if let Some(table) = values.and_then(|node| node.table()) {
+            unread_keys(decoder, table, (&format!("architecture.hf.{}.values", entry.key), file), reads);
+        }
+    }
+}
+
+/// Reports keys of `[hf.write]` that the spec would refuse in a file.
+pub(super) fn unwritable(decoder: &mut Decoder<'_>, root: &Table, spec: &ArchSpec) {
+    let write = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("write"));
+    for entry in write.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
+        let key = entry.key.as_str();
+        if key != ARCHITECTURE && !spec.reads.has(key) && spec.ignored_key(key).is_none() {
+            decoder.fault(&entry.key_place, &join("hf.write", key), || {
+                "this key is written here, and a file that has it would be refused: read it, or list it under \
+                 [gguf.ignore_keys] with a reason"
+                    .to_owned()
+            });
+        }
+    }
+}
+
+fn unread_keys(decoder: &mut Decoder<'_>, table: &Table, (path, file): (&str, &str), reads: &Reads) {
+    for entry in &table.entries {
+        if !reads.has(&entry.key) && entry.key_place.file() == file {
+            decoder.fault(&entry.key_place, &join(path, &entry.key), || {
+                let help = nearest_help(&entry.key, reads.keys());
+                format!("this key is set here and nothing in the spec reads it{help}")
+            });
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The tables of a spec that hold no component.
+
+use super::decoder::{At, Decoder, Fields, join};
+use crate::kind::Named;
+use crate::language::roles::bare;
+use crate::language::sections::{self, Reference};
+use crate::language::spec::{Architecture, HfClass, Truth};
+use crate::language::written::{Check, Gguf};
+use crate::text::tree::Item;
+
+/// `[architecture]`.
+pub(super) fn architecture(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Architecture> {
+    let at = root.need(decoder, "architecture")?;
+    let fields = decoder.open(at, &sections::ARCHITECTURE)?;
+    let at = fields.need(decoder, "id")?;
+    let id = decoder.text(at.clone())?;
+    let good = !id.is_empty()
+        && id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c));
+    if !good {
+        decoder.reject::<()>(&at, format!("`{id}` is no id; ids are of a-z, 0-9, `-`, `_` and `.`"));
+    }
+    let gguf = fields.get("gguf").map_or_else(|| vec![id.clone()], |at| decoder.texts(at));
+    let hf = fields.get("hf").map(|at| hf_classes(decoder, at)).unwrap_or_default();
+    let summary = fields.get("summary").and_then(|at| decoder.text(at)).unwrap_or_default();
+    Some(Architecture { id, gguf, hf, summary })
+}
+
+fn hf_classes(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<HfClass> {
+    let Some(table) = at.node.table() else {
+        return decoder.texts(at).into_iter().map(|name| HfClass { name, ..HfClass::default() }).collect();
+    };
+    let mut classes = Vec::new();
+    for entry in &table.entries {
+        let at = at.inner(&entry.node, &entry.key);
+        classes.extend(hf_class(decoder, at, &entry.key));
+    }
+    classes
+}
+
+fn hf_class(decoder: &mut Decoder<'_>, at: At<'_>, name: &str) -> Option<HfClass> {
+    let fields = decoder.open(at, &sections::HF_CLASS)?;
+    let mut class = HfClass { name: name.to_string(), ..HfClass::default() };
+    class.config = fields.get("config").and_then(|at| decoder.text(at));
+    class.rename = fields.get("rename").map(|at| decoder.text_table(at)).unwrap_or_default();
+    if let Some(at) = fields.get("values") {
+        let Some(table) = at.node.table() else {
+            return decoder.wanted(&at, "a table of values");
+        };
+        for entry in &table.entries {
+            match entry.node.literal() {
+                Some(value) => drop(class.values.insert(entry.key.clone(), value)),
+                None => drop(decoder.reject::<()>(&at.inner(&entry.node, &entry.key), "a value is wanted")),
+            }
+        }
+    }
+    Some(class)
+}
+
+/// `[truth]`.
+pub(super) fn truth(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Truth> {
+    let fields = decoder.open(at, &sections::TRUTH)?;
+    let reference = fields.need(decoder, "reference").and_then(|at| decoder.plain_name(&at, Reference::LIST));
+    let source = fields.need(decoder, "source").and_then(|at| decoder.text(at));
+    let covers = fields.get("covers").and_then(|at| decoder.text(at)).unwrap_or_default();
+    let notes = fields.get("notes").map(|at| decoder.texts(at)).unwrap_or_default();
+    let reference = Reference::LIST.names[reference?].name.to_string();
+    Some(Truth { reference, source: source?, covers, notes })
+}
+
+/// `[check]`: expressions that must hold, and what it means when they do not.
+pub(super) fn checks(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Check> {
+    let Some(table) = at.node.table() else {
+        return decoder
+            .reject(&at, "a table is wanted: \"<expression>\" = \"<message>\"")
+            .unwrap_or_default();
+    };
+    let mut checks = Vec::new();
+    for entry in &table.entries {
+        let path = join(&at.path, &entry.key);
+        let message = decoder.text(At { node: &entry.node, path: path.clone() });
+        let key =
+            crate::text::tree::Node { place: entry.key_place.clone(), item: Item::Text(entry.key.clone()) };
+        let expression = decoder.expression(&At { node: &key, path }, &entry.key);
+        if let (Some(message), Some(expression)) = (message, expression) {
+            checks.push(Check { place: entry.key_place.clone(), expression, message });
+        }
+    }
+    checks
+}
+
+/// Fused matrices that can be written in parts.
+const FUSED: [&str; 5] = ["attn_qkv", "attn_kv_b", "ffn_up", "ffn_gate_up_exps", "ffn_up_shexp"];
+
+fn apart(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String> {
+    let roles = decoder.texts(at.clone());
+    let unknown = roles.iter().find(|role| !FUSED.contains(&role.as_str()));
+    if let Some(role) = unknown {
+        decoder.fault(&at.node.place, &at.path, || {
+            format!("`{role}` is no matrix that is written in parts; these are: {}", FUSED.join(", "))
+        });
+    }
+    roles
+}
+
+/// `[gguf]`.
+pub(super) fn gguf(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Gguf> {
+    let fields = decoder.open(at, &sections::GGUF)?;
+    let layer = fields.get("layer").and_then(|at| {
+        let prefix = decoder.text(at.clone())?;
+        if prefix.matches("{layer}").count() == 1 {
+            return Some(prefix);
+        }
+        decoder.reject(&at, "the prefix of a block has `{layer}` in it, once")
+    });
+    let gguf = Gguf {
+        layer,
+        tensors: fields.get("tensors").map(|at| decoder.text_table(at)).unwrap_or_default(),
+        apart: fields.get("apart").map(|at| apart(decoder, at)).unwrap_or_default(),
+        ignore_tensors: fields.get("ignore_tensors").map(|at| reasons(decoder, at)).unwrap_or_default(),
+        ignore_keys: fields.get("ignore_keys").map(|at| reasons(decoder, at)).unwrap_or_default(),
+    };
+    for (index, (role, stored)) in gguf.tensors.iter().enumerate() {
+        let twice = gguf.tensors[..index].iter().find(|(_, other)| bare(other) == bare(stored));
+        if let Some((first, _)) = twice {
+            let path = join(&join(&fields.at.path, "tensors"), role);
+            decoder.fault(&fields.at.node.place, &path, || {
+                format!("`{stored}` is already the tensor of role `{first}`")
+            });
+        }
+    }
+    Some(gguf)
+}
+
+/// Globs and why what they match does not matter.
+pub(super) fn reasons(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<(String, String)> {
+    let found = decoder.text_table(at.clone());
+    for (glob, reason) in &found {
+        if reason.trim().is_empty() {
+            decoder.fault(&at.node.place, &join(&at.path, glob), || "a reason is wanted".into());
+        }
+    }
+    found
+}
+
+/// `[adapter]`.
+pub(super) fn adapter_order(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String> {
+    let Some(fields) = decoder.open(at, &sections::ADAPTER) else { return Vec::new() };
+    let Some(at) = fields.get("order") else { return Vec::new() };
+    let order = decoder.texts(at.clone());
+    for role in &order {
+        decoder.known_role(&at.node.place, &at.path, role);
+    }
+    order
+}
+
+/// `[tokenizer]`.
+pub(super) fn tokenizer(decoder: &mut Decoder<'_>, at: At<'_>) -> (Option<String>, Vec<String>) {
+    let Some(fields) = decoder.open(at, &sections::TOKENIZER) else { return Default::default() };
+    let pre = fields.get("pre").and_then(|at| decoder.text(at));
+    let end = fields.get("end").map(|at| decoder.texts(at)).unwrap_or_default();
+    (pre, end)
+}
+
+/// `[chat]`.
+pub(super) fn chat(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<String> {
+    let fields = decoder.open(at, &sections::CHAT)?;
+    let at = fields.get("fallback")?;
+    let template = decoder.text(at.clone())?;
+    // Text with a `{` is a template; any other text is the name of one, which is looked up where the tables are.
+    if template.contains('{') && !template.contains("messages") {
+        let message = "the template never mentions `messages`, so that every message would be dropped: write a Jinja \
+                       template that prints them, or the name of a template of the tables";
+        return decoder.reject(&at, message);
+    }
+    Some(template)
+}

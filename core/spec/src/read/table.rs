@@ -1,0 +1,152 @@
+//! Decoding tables of options by their definitions.
+
+use super::decoder::{At, Decoder, join};
+use crate::kind::{Default, Field, FieldType, NameList, Table as Definition};
+use crate::language::written::{Choice, Written, WrittenField, WrittenTable};
+use crate::text::tree::{Item, Table};
+use std::sync::Arc;
+
+impl Decoder<'_> {
+    /// A table of options. `more` are keys that may stand in it besides, and are read elsewhere.
+    pub(crate) fn table(
+        &mut self,
+        at: &At<'_>,
+        definition: &'static Definition,
+        more: &[&'static str],
+    ) -> Option<Arc<WrittenTable>> {
+        let mut allowed = more.to_vec();
+        for field in definition.fields {
+            match field.ty {
+                FieldType::NormHere => {
+                    allowed.push("kind");
+                    allowed.extend(self.norm_fields(at));
+                }
+                _ => allowed.push(field.name),
+            }
+        }
+        let table = self.open_with(at, &allowed)?;
+        Some(Arc::new(self.fields(at, table, definition)))
+    }
+
+    /// The fields of a table whose keys were checked.
+    pub(super) fn fields(
+        &mut self,
+        at: &At<'_>,
+        table: &Table,
+        definition: &'static Definition,
+    ) -> WrittenTable {
+        let mut written = WrittenTable::empty(definition, at.node.place.clone(), at.path.clone());
+        for (index, field) in definition.fields.iter().enumerate() {
+            if matches!(field.ty, FieldType::NormHere) {
+                let value = self.norm_here(at).map(Written::Table);
+                written.fields[index] = value.map(|value| field_at(at, value));
+                continue;
+            }
+            match table.get(field.name) {
+                Some(node) => {
+                    let at = at.inner(node, field.name);
+                    written.fields[index] = self.value(&at, field).map(|value| field_at(&at, value));
+                }
+                None => self.absent(at, table, field),
+            }
+        }
+        written
+    }
+
+    /// Reports a field that must be there.
+    fn absent(&mut self, at: &At<'_>, table: &Table, field: &Field) {
+        let names = match field.ty {
+            FieldType::Name(list) | FieldType::NameOrKind(list, _) => {
+                list.all().collect::<Vec<_>>().join(" or ")
+            }
+            _ => String::new(),
+        };
+        let message = match field.default {
+            Default::Required if names.is_empty() => "missing".to_string(),
+            Default::Required => format!("missing; one of {names} is wanted"),
+            Default::RequiredUnless { field: other, is, why } => {
+                let other = table.get(other);
+                if other.is_none_or(|node| node.text() == Some(is)) {
+                    return;
+                }
+                format!("missing; {why}: {names}")
+            }
+            _ => return,
+        };
+        self.fault(&at.node.place, &join(&at.path, field.name), || message);
+    }
+
+    /// The value of a field, by its type.
+    pub(super) fn value(&mut self, at: &At<'_>, field: &'static Field) -> Option<Written> {
+        match &field.ty {
+            FieldType::Count => self.count(at).map(Written::Number),
+            FieldType::Real => self.number(at).map(Written::Number),
+            FieldType::Truth => self.condition(at).map(Written::Truth),
+            FieldType::NameOrKind(_, family) if self.names_kind(at, field) => {
+                self.component_or_name(at, *family).map(Written::Cases)
+            }
+            FieldType::Name(list) | FieldType::NameOrKind(list, _)
+                if at.node.table().is_some_and(|table| table.has("kind")) =>
+            {
+                self.name_with_numbers(at, list)
+            }
+            FieldType::Name(list) | FieldType::NameOrKind(list, _) => self.name(at, list).map(Written::Name),
+            FieldType::Names(list) => self.names(at, list).map(Written::Names),
+            FieldType::Role => self.role(at).map(Written::Role),
+            FieldType::Table(table) => self.table(at, table, &[]).map(Written::Table),
+            FieldType::OneOrEach(table) => self.one_or_each(at, table).map(Written::Table),
+            FieldType::Optional(table) => self.optional(at, table).map(Written::Cases),
+            FieldType::Component(family) => self.component(at, *family).map(Written::Cases),
+            FieldType::NormSite => self.site(at).map(Written::Site),
+            FieldType::NotBuiltIn => Some(Written::NotBuiltIn),
+            // Types of sections, which have decoders of their own.
+            FieldType::NormHere
+            | FieldType::OneOrMore(_)
+            | FieldType::Roles
+            | FieldType::Text
+            | FieldType::Texts
+            | FieldType::Literal(_)
+            | FieldType::TextTable
+            | FieldType::Reasons
+            | FieldType::Expressions
+            | FieldType::Checks
+            | FieldType::Values
+            | FieldType::Classes(_)
+            | FieldType::ConfigValues
+            | FieldType::HfTensors
+            | FieldType::HfTimes => self.reject(at, "an option of a component cannot be of this type"),
+        }
+    }
+
+    fn names(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Vec<usize>> {
+        let Item::List(nodes) = &at.node.item else {
+            return self.wanted(at, &format!("a list of {}", list.all().collect::<Vec<_>>().join(", ")));
+        };
+        let mut found = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            found.extend(self.plain_name(&at.inner(node, &index.to_string()), list));
+        }
+        Some(found)
+    }
+
+    /// A name that holds for every field of a table, or the table.
+    fn one_or_each(&mut self, at: &At<'_>, definition: &'static Definition) -> Option<Arc<WrittenTable>> {
+        let each = |table: &Table| !(table.has("by") || table.has("gguf") && table.has("hf"));
+        if at.node.table().is_some_and(each) {
+            return self.table(at, definition, &[]);
+        }
+        let list = definition.fields.iter().find_map(|field| match field.ty {
+            FieldType::Name(list) => Some(list),
+            _ => None,
+        })?;
+        let name: Choice = self.name(at, list)?;
+        let mut written = WrittenTable::empty(definition, at.node.place.clone(), at.path.clone());
+        written.fields.fill(Some(field_at(at, Written::Name(name))));
+        Some(Arc::new(written))
+    }
+}
+
+/// A field with its place.
+pub(super) fn field_at(at: &At<'_>, value: Written) -> WrittenField {
+    WrittenField { place: at.node.place.clone(), path: at.path.clone(), value }
+}

@@ -1,0 +1,16 @@
+//! [`Literal`]: a value of a spec that is written out.
+
+/// A literal of a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Literal {
+    /// An integer.
+    Integer(i64),
+    /// A float.
+    Number(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A string.
+    Text(String),
+    /// A list.
+    List(Vec<Literal>),
+}
