@@ -9,7 +9,7 @@
 use menagerie::model::{Norm, Param, Result as ModelResult, Rows, TransformContext};
 use menagerie::pipeline::{LoadOptions, TextPipeline, registry};
 use menagerie::registry::{NormPlace, Part, Parts, component};
-use menagerie::spec::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+use menagerie::spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie::spec::options;
 use menagerie_all as _;
 
@@ -34,12 +34,12 @@ impl Definition for ScaledConfig {
     const DOC: &'static str = "`factor * weight * x`.";
     const ROLES: &'static [RoleDef] = &[RoleDef::values("", &["width"], "Multiplies the row.")];
 
-    fn resolve(options: ScaledOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: ScaledOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let ScaledOptions { factor } = options;
         if factor == 0.0 {
             return at.fault("factor", "0 would silence the row");
         }
-        Some(Self { factor })
+        Ok(Self { factor })
     }
 
     fn sizes(&self, _into: &mut Sizes) {}

@@ -2,7 +2,7 @@
 
 use menagerie_model::{Activated, Linear, Result, Rows, SequenceMixer, StateId, StateSpec, TransformContext};
 use menagerie_registry::{Parts, component};
-use menagerie_spec::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie_spec::options;
 
 /// A decaying mean.
@@ -34,12 +34,12 @@ impl Definition for DecayingMeanConfig {
         RoleDef::linear("mean_output", &["channels", "D"], "The output projection."),
     ];
 
-    fn resolve(options: DecayingMeanOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: DecayingMeanOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let DecayingMeanOptions { channels, decay } = options;
         if !(0.0..1.0).contains(&decay) {
             return at.fault("decay", format!("{decay}; a number from 0 up to 1 is wanted"));
         }
-        Some(Self { channels, decay })
+        Ok(Self { channels, decay })
     }
 
     fn sizes(&self, into: &mut Sizes) {

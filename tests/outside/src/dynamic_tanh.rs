@@ -2,7 +2,7 @@
 
 use menagerie_model::{Norm, Param, Result, Rows, TransformContext};
 use menagerie_registry::{NormPlace, Part, Parts, component};
-use menagerie_spec::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie_spec::options;
 
 /// A dynamic tanh.
@@ -30,12 +30,12 @@ impl Definition for DynamicTanhConfig {
         RoleDef::only_bias("", &["width"], "Added to the row."),
     ];
 
-    fn resolve(options: DynamicTanhOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: DynamicTanhOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let DynamicTanhOptions { alpha } = options;
         if alpha <= 0.0 {
             return at.fault("alpha", format!("{alpha}; a positive number is wanted"));
         }
-        Some(Self { alpha })
+        Ok(Self { alpha })
     }
 
     fn sizes(&self, _into: &mut Sizes) {}

@@ -3,7 +3,7 @@
 use menagerie_model::Result;
 use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies, base_frequencies};
 use menagerie_registry::{Parts, component};
-use menagerie_spec::kind::{Definition, Family, Positive, Resolving, Sizes};
+use menagerie_spec::kind::{Definition, Family, Noted, Positive, Resolving, Sizes};
 use menagerie_spec::options;
 
 /// Frequencies that are divided where the context is longer than the first one.
@@ -31,9 +31,9 @@ impl Definition for StretchedConfig {
     const NAME: &'static str = "stretched";
     const DOC: &'static str = "Frequencies divided by a factor (position interpolation; Chen et al., 2023).";
 
-    fn resolve(options: StretchedOptions, _at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: StretchedOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let StretchedOptions { factor: Positive(factor), first_context } = options;
-        Some(Self { factor, first_context })
+        Ok(Self { factor, first_context })
     }
 
     fn sizes(&self, _into: &mut Sizes) {}

@@ -6,7 +6,7 @@ use menagerie_model::{
 };
 use menagerie_registry::{Part, Parts, component};
 use menagerie_rwkv7::math::squared_relu_rows;
-use menagerie_spec::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie_spec::options;
 
 /// Channel mixing.
@@ -29,8 +29,11 @@ impl Definition for ChannelMixingConfig {
         RoleDef::linear("channel_mix_value", &["F", "D"], "The way back."),
     ];
 
-    fn resolve(ChannelMixingOptions {}: ChannelMixingOptions, _: &mut Resolving<'_, '_>) -> Option<Self> {
-        Some(Self {})
+    fn resolve(
+        ChannelMixingOptions {}: ChannelMixingOptions,
+        _: &mut Resolving<'_, '_>,
+    ) -> Result<Self, Noted> {
+        Ok(Self {})
     }
 
     fn sizes(&self, _: &mut Sizes) {}

@@ -7,7 +7,7 @@ use menagerie_model::{
 };
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_rwkv7::math::{FirstValues, HeadNorm, Heads, Projected, sigmoid_rows, tanh_rows};
-use menagerie_spec::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie_spec::{names, options};
 
 names! {
@@ -80,12 +80,12 @@ impl Definition for TimeMixingConfig {
         RoleDef::only_bias("time_mix_ln", VECTOR, "Bias of the heads' norm.").when("norm"),
     ];
 
-    fn resolve(options: TimeMixingOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: TimeMixingOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let TimeMixingOptions { head_size, first_values, gate, head_norm } = options;
         if head_size == 0 || head_size > Heads::LARGEST {
             return at.fault("head_size", format!("{head_size}; 1 to {} is wanted", Heads::LARGEST));
         }
-        Some(Self { head_size, first_values, gate, head_norm })
+        Ok(Self { head_size, first_values, gate, head_norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -107,7 +107,7 @@ struct LowRank {
 impl LowRank {
     fn new(parts: &mut dyn Parts, down: &str, up: &str) -> Option<Self> {
         let (down, up) = (parts.linear(down), parts.linear(up));
-        Some(Self { down: down?, up: up? })
+        Ok(Self { down: down?, up: up? })
     }
 
     fn forward(&self, x: &Rows, between: Option<fn(&mut [f32])>, context: &TransformContext) -> Result<Rows> {

@@ -9,7 +9,7 @@ use super::relative_bias::{RELATIVE_BIAS, RelativeBiasConfig, RelativeBiasOption
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::config::{BiasRule, NormSite, Role};
 use crate::kind::{
-    Bits, Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, OneOrEach, Optional, Positive,
+    Bits, Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, Noted, OneOrEach, Optional, Positive,
     Resolving, RoleDef, Sizes,
 };
 use crate::{names, options};
@@ -282,7 +282,7 @@ impl Definition for AttentionConfig {
         doc: "Rows of a gate: query heads, or their elements.",
     }];
 
-    fn resolve(options: AttentionOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: AttentionOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let AttentionOptions {
             heads: Positive(heads),
             kv_heads: Positive(kv_heads),
@@ -306,18 +306,14 @@ impl Definition for AttentionConfig {
             values,
             keys_of,
         } = options;
-        groups_are_equal(heads, kv_heads, at)?;
-        let qk_norm = optional(qk_norm, |norm| resolve_qk_norm(norm.options, at).map(Some));
-        let v_norm = optional(v_norm, |norm| resolve_value_norm(norm.options, at).map(Some));
-        let temperature = optional(temperature, |it| resolve_temperature(it.options, at));
-        let rope = optional(rope, |rope| resolve_rope(rope, key_dim, at).map(Some));
         let gate = gate.map(|gate| gate.options);
-        gate_fits(gate, [key_dim, value_dim], at)?;
+        heads_fit([heads, kv_heads], [key_dim, value_dim], gate, at)?;
+        let norms = norms(qk_norm, v_norm, at);
+        let positions = positions(temperature, rope, key_dim, at);
         let biases = distance_biases(alibi, relative_bias, mask, at);
-        let (qk_norm, v_norm, temperature, rope) = (qk_norm?, v_norm?, temperature?, rope?);
-        let (alibi, relative_bias) = biases?;
+        let ((qk_norm, v_norm), (temperature, rope), (alibi, relative_bias)) = (norms?, positions?, biases?);
         let (values, keys_of) = sources(values, keys_of, key_dim == value_dim, at)?;
-        Some(AttentionConfig {
+        Ok(AttentionConfig {
             heads,
             kv_heads,
             key_dim,
@@ -389,13 +385,41 @@ impl Definition for AttentionConfig {
     }
 }
 
-/// Whether every key-value head serves as many query heads.
-fn groups_are_equal(heads: usize, kv_heads: usize, at: &mut Resolving<'_, '_>) -> Option<()> {
-    if heads.is_multiple_of(kv_heads) {
-        return Some(());
+/// Whether every key-value head serves as many query heads, and a gate fits the heads.
+fn heads_fit(
+    [heads, kv_heads]: [usize; 2],
+    dims: [usize; 2],
+    gate: Option<AttentionGateConfig>,
+    at: &mut Resolving<'_, '_>,
+) -> Result<(), Noted> {
+    if !heads.is_multiple_of(kv_heads) {
+        let message = format!("{kv_heads} key-value heads do not divide {heads} heads");
+        return at.key_fault("attention.head_count_kv", message);
     }
-    let message = format!("{kv_heads} key-value heads do not divide {heads} heads");
-    at.key_fault("attention.head_count_kv", message)
+    gate_fits(gate, dims, at)
+}
+
+/// The norms of queries and keys, and of values.
+fn norms(
+    of_keys: Option<Nested<QkNormOptions>>,
+    of_values: Option<Nested<ValueNormOptions>>,
+    at: &mut Resolving<'_, '_>,
+) -> Result<(Option<QkNormConfig>, Option<ValueNormConfig>), Noted> {
+    let of_keys = of_keys.map(|norm| resolve_qk_norm(norm.options, at)).transpose();
+    let of_values = of_values.map(|norm| resolve_value_norm(norm.options, at)).transpose();
+    Ok((of_keys?, of_values?))
+}
+
+/// What depends on the position of a query: the temperature of the scores, and the rope.
+fn positions(
+    temperature: Option<Nested<TemperatureOptions>>,
+    rope: Option<Nested<RopeOptions>>,
+    key_dim: usize,
+    at: &mut Resolving<'_, '_>,
+) -> Result<(Option<TemperatureConfig>, Option<RopeConfig>), Noted> {
+    let temperature = temperature.map_or(Ok(None), |it| resolve_temperature(it.options, at));
+    let rope = rope.map(|rope| resolve_rope(rope, key_dim, at)).transpose();
+    Ok((temperature?, rope?))
 }
 
 /// What distance adds to the scores: linear or learned biases, not both.
@@ -404,15 +428,15 @@ fn distance_biases(
     learned: Option<Nested<RelativeBiasOptions>>,
     mask: MaskKind,
     at: &mut Resolving<'_, '_>,
-) -> Option<(Option<f32>, Option<RelativeBiasConfig>)> {
+) -> Result<(Option<f32>, Option<RelativeBiasConfig>), Noted> {
     let sides = if mask == MaskKind::Bidirectional { 2 } else { 1 };
-    let learned = optional(learned, |it| resolve_relative_bias(it.options, sides, at).map(Some))?;
+    let learned = learned.map(|it| resolve_relative_bias(it.options, sides, at)).transpose()?;
     let alibi = alibi.and_then(|alibi| alibi.options.max_bias.0);
     if alibi.is_some() && learned.is_some() {
         let message = "scores have biases by distance of one kind: drop this one or `alibi`";
         return at.fault("relative_bias", message);
     }
-    Some((alibi, learned))
+    Ok((alibi, learned))
 }
 
 /// What multiplies q.k where the spec does not say it: `1 / sqrt(key_dim)`.
@@ -428,7 +452,7 @@ fn sources(
     keys_of: Option<usize>,
     equal_dims: bool,
     at: &mut Resolving<'_, '_>,
-) -> Option<(ValueSource, Option<usize>)> {
+) -> Result<(ValueSource, Option<usize>), Noted> {
     let values = match values {
         ValueOption::OwnOrKeys if !at.has("attn_v") && !at.has("attn_qkv") => ValueSource::Keys,
         ValueOption::Own | ValueOption::OwnOrKeys => ValueSource::Own,
@@ -440,25 +464,19 @@ fn sources(
     if let Some(of) = keys_of.filter(|of| at.layer().is_none_or(|layer| *of > layer)) {
         return at.fault("keys_of", format!("{of} is no earlier layer"));
     }
-    Some((values, keys_of))
+    Ok((values, keys_of))
 }
 
-/// What an optional table comes to, if it is there.
-#[allow(clippy::option_option)]
-fn optional<T, U>(value: Option<T>, resolve: impl FnOnce(T) -> Option<Option<U>>) -> Option<Option<U>> {
-    value.map_or(Some(None), resolve)
-}
-
-#[allow(clippy::option_option)]
+/// The temperature; a scale of 0 is none.
 pub(super) fn resolve_temperature(
     options: TemperatureOptions,
     at: &mut Resolving<'_, '_>,
-) -> Option<Option<TemperatureConfig>> {
+) -> Result<Option<TemperatureConfig>, Noted> {
     let TemperatureOptions { scale, length, offset } = options;
     if scale == 0.0 {
-        return Some(None);
+        return Ok(None);
     }
     let (length, offset) = (at.force(&length), at.force(&offset));
     let Positive(length) = length?;
-    Some(Some(TemperatureConfig { scale, length, offset: offset? }))
+    Ok(Some(TemperatureConfig { scale, length, offset: offset? }))
 }

@@ -1,7 +1,7 @@
 //! The gate of the mixer `attention`.
 
 use super::attention::AttentionConfig;
-use crate::kind::{Resolving, Sizes};
+use crate::kind::{Noted, Resolving, Sizes};
 use crate::{names, options};
 
 options! {
@@ -68,9 +68,9 @@ pub(super) fn gate_fits(
     gate: Option<AttentionGateConfig>,
     [key_dim, value_dim]: [usize; 2],
     at: &mut Resolving<'_, '_>,
-) -> Option<()> {
+) -> Result<(), Noted> {
     let Some(AttentionGateConfig { from: GateSource::InterleavedQ, per, activation: _ }) = gate else {
-        return Some(());
+        return Ok(());
     };
     if per == GatePer::Head {
         return at.fault("gate.per", "a gate of `interleaved-q` has a factor per element, not per head");
@@ -81,5 +81,5 @@ pub(super) fn gate_fits(
         );
         return at.fault("gate.from", message);
     }
-    Some(())
+    Ok(())
 }

@@ -2,8 +2,8 @@
 
 use crate::config::{BiasRule, NormSite};
 use crate::kind::{
-    Bits, Cap, Component, Definition, Family, FieldType, FreeSize, Named, NormPlace, Resolving, RoleDef,
-    Sizes, Value,
+    Bits, Cap, Component, Definition, Family, FieldType, FreeSize, Named, NormPlace, Noted, Resolving,
+    RoleDef, Sizes, Value,
 };
 use crate::{names, options};
 
@@ -91,11 +91,11 @@ pub enum Activation {
 impl Value for Activation {
     const TYPE: FieldType = FieldType::NameOrKind(ActivationName::LIST, Family::Activation);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         if at.is_component(index) {
             return at.component(index).map(Activation::Component);
         }
-        Some(match at.named(index)? {
+        Ok(match at.named(index)? {
             ActivationName::Silu => Activation::Silu,
             ActivationName::GeluTanh => Activation::GeluTanh,
             ActivationName::GeluErf => Activation::GeluErf,
@@ -161,7 +161,7 @@ pub(super) fn form_fits(
     gated: bool,
     prefix: &str,
     at: &mut Resolving<'_, '_>,
-) -> Option<()> {
+) -> Result<(), Noted> {
     if limit.is_some() && (!gated || *activation != Activation::Silu) {
         let message = "a limit is of a gate with the activation `silu`; this has none, or another activation";
         return at.fault(&format!("{prefix}limit"), message);
@@ -174,7 +174,7 @@ pub(super) fn form_fits(
         Activation::SwigluOai(SwigluOai { limit, .. }) if limit <= 0.0 => {
             at.fault(&format!("{prefix}activation.limit"), format!("{limit}; a positive number is wanted"))
         }
-        _ => Some(()),
+        _ => Ok(()),
     }
 }
 
@@ -243,11 +243,11 @@ impl Definition for GatedConfig {
     ];
     const FREE: &'static [FreeSize] = WIDTH;
 
-    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
         let limit = LimitOptions::config(limit);
         form_fits(&activation, limit, true, "", at)?;
-        Some(GatedConfig { activation, bias, inner_norm, limit })
+        Ok(GatedConfig { activation, bias, inner_norm, limit })
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -269,10 +269,10 @@ impl Definition for PlainConfig {
     ];
     const FREE: &'static [FreeSize] = WIDTH;
 
-    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
         form_fits(&activation, LimitOptions::config(limit), false, "", at)?;
-        Some(PlainConfig { activation, bias, inner_norm })
+        Ok(PlainConfig { activation, bias, inner_norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {

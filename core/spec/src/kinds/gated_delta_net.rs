@@ -2,7 +2,7 @@
 
 use super::gated_norm::{GatedNormConfig, GatedNormOptions, resolve_conv_bias, resolve_gated_norm};
 use crate::config::BiasRule;
-use crate::kind::{Definition, Family, Optional, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Noted, Optional, Positive, Resolving, RoleDef, Sizes};
 use crate::{names, options};
 
 /// A gated delta net of one layer.
@@ -97,7 +97,7 @@ impl Definition for GatedDeltaNetConfig {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: GatedDeltaNetOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: GatedDeltaNetOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let GatedDeltaNetOptions {
             heads: Positive(heads),
             key_heads: Positive(key_heads),
@@ -122,7 +122,7 @@ impl Definition for GatedDeltaNetConfig {
         }
         let norm = resolve_gated_norm(norm, at)?;
         let (value_dim, conv_bias) = (inner / heads, resolve_conv_bias(conv_bias, at));
-        Some(Self { heads, key_heads, key_dim, value_dim, sharing, length, conv_bias, length_eps, norm })
+        Ok(Self { heads, key_heads, key_dim, value_dim, sharing, length, conv_bias, length_eps, norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {

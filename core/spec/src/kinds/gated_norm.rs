@@ -1,7 +1,7 @@
 //! What recurrent mixers share: the norm beside their gate, and the bias of their convolution.
 
 use crate::config::BiasRule;
-use crate::kind::{Component, Nested, NormHere, Resolving};
+use crate::kind::{Component, Nested, NormHere, Noted, Resolving};
 use crate::{names, options};
 
 /// Norm on a recurrent mixer's output (role `ssm_norm`), and where its gate stands.
@@ -33,15 +33,14 @@ names! {
     }
 }
 
-/// The norm, if there is one; the outer `None` is a fault.
-#[allow(clippy::option_option)]
+/// The norm, if there is one.
 pub(super) fn resolve_gated_norm(
     options: Option<Nested<GatedNormOptions>>,
     at: &mut Resolving<'_, '_>,
-) -> Option<Option<GatedNormConfig>> {
-    let Some(Nested { options: GatedNormOptions { gate, norm }, .. }) = options else { return Some(None) };
+) -> Result<Option<GatedNormConfig>, Noted> {
+    let Some(Nested { options: GatedNormOptions { gate, norm }, .. }) = options else { return Ok(None) };
     let norm = at.norm(&norm, &["ssm_norm"])?;
-    Some(Some(GatedNormConfig { gate, norm }))
+    Ok(Some(GatedNormConfig { gate, norm }))
 }
 
 /// Whether the convolution has a bias in this layer: `if-present` is decided.

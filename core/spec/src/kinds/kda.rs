@@ -1,7 +1,7 @@
 //! The mixer `kda`.
 
 use super::mamba1::InnerNormOptions;
-use crate::kind::{Component, Definition, Family, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Component, Definition, Family, Noted, Positive, Resolving, RoleDef, Sizes};
 use crate::options;
 
 /// A delta net of one layer whose state decays by key element.
@@ -64,7 +64,7 @@ impl Definition for KdaConfig {
         RoleDef::linear("attn_output", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: KdaOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: KdaOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let KdaOptions {
             heads: Positive(heads),
             dim: Positive(dim),
@@ -76,7 +76,7 @@ impl Definition for KdaConfig {
             return at.fault("length_eps", format!("{length_eps}; it must not be negative"));
         }
         let norm = at.norm(&norm, &["ssm_norm"])?;
-        Some(Self { heads, dim, length, length_eps, norm })
+        Ok(Self { heads, dim, length, length_eps, norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {

@@ -2,7 +2,9 @@
 
 use super::attention::{TemperatureConfig, TemperatureOptions, resolve_temperature, usual_scale};
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
-use crate::kind::{Component, Definition, Family, NormHere, Optional, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{
+    Component, Definition, Family, NormHere, Noted, Optional, Positive, Resolving, RoleDef, Sizes,
+};
 use crate::options;
 
 /// Latent attention of one layer.
@@ -113,7 +115,7 @@ impl Definition for LatentAttentionConfig {
         ROPE_FACTORS_SHORT,
     ];
 
-    fn resolve(options: LatentAttentionOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: LatentAttentionOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let LatentAttentionOptions {
             heads: Positive(heads),
             key_dim: Positive(key_dim),
@@ -135,16 +137,16 @@ impl Definition for LatentAttentionConfig {
         let scale = scale.unwrap_or_else(|| usual_scale(key_dim, at));
         let query_latent_dim = query_latent(query_latent_dim, at);
         let latent_norm = at.norm(&norm, &["attn_kv_a_norm", "attn_q_a_norm"]);
-        let temperature = temperature.map_or(Some(None), |it| resolve_temperature(it.options, at));
-        let rope = rope.map_or(Some(None), |rope| {
+        let temperature = temperature.map_or(Ok(None), |it| resolve_temperature(it.options, at));
+        let rope = rope.map_or(Ok(None), |rope| {
             let rope = resolve_rope(rope, rotated_dim, at)?;
             if rope.dims == rotated_dim {
-                return Some(Some(rope));
+                return Ok(Some(rope));
             }
             at.fault("rope.dims", format!("{} dims rotate, of {rotated_dim} that are set apart", rope.dims))
         });
         let (query_latent_dim, latent_norm) = (query_latent_dim?, latent_norm?);
-        Some(LatentAttentionConfig {
+        Ok(LatentAttentionConfig {
             heads,
             key_dim,
             value_dim,
@@ -187,18 +189,17 @@ impl Definition for LatentAttentionConfig {
 }
 
 /// The size of the queries' latent, as written or as the file says; 0 is none.
-#[allow(clippy::option_option)]
-fn query_latent(written: Option<usize>, at: &mut Resolving<'_, '_>) -> Option<Option<usize>> {
+fn query_latent(written: Option<usize>, at: &mut Resolving<'_, '_>) -> Result<Option<usize>, Noted> {
     const KEY: &str = "attention.q_lora_rank";
     if let Some(size) = written {
-        return Some((size > 0).then_some(size));
+        return Ok((size > 0).then_some(size));
     }
     let Some(size) = at.key_number(KEY)?.filter(|size| *size != 0.0 && !at.has("attn_q")) else {
-        return Some(None);
+        return Ok(None);
     };
     if size < 0.0 || size.fract() != 0.0 || size > f64::from(u32::MAX) {
         return at.key_fault(KEY, format!("{size} is not a count"));
     }
     at.computed("query_latent_dim", size);
-    Some(Some(size as usize))
+    Ok(Some(size as usize))
 }

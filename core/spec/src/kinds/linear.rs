@@ -1,7 +1,7 @@
 //! The mixer `linear`.
 
 use super::NoOptions;
-use crate::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 
 /// One product in the place of a mixer.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -14,8 +14,8 @@ impl Definition for LinearMixerConfig {
     const DOC: &'static str = "One product in the place of attention (Puzzle, 2024): no token sees another.";
     const ROLES: &'static [RoleDef] = &[RoleDef::linear("attn_output", &["D", "D"], "The product.")];
 
-    fn resolve(NoOptions {}: NoOptions, _: &mut Resolving<'_, '_>) -> Option<Self> {
-        Some(Self {})
+    fn resolve(NoOptions {}: NoOptions, _: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+        Ok(Self {})
     }
 
     fn sizes(&self, _: &mut Sizes) {}

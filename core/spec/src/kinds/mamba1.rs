@@ -3,7 +3,7 @@
 use super::gated_norm::resolve_conv_bias;
 use crate::config::BiasRule;
 use crate::kind::{
-    Component, Definition, Family, Nested, NormHere, Optional, Positive, Resolving, RoleDef, Sizes,
+    Component, Definition, Family, Nested, NormHere, Noted, Optional, Positive, Resolving, RoleDef, Sizes,
 };
 use crate::options;
 
@@ -85,7 +85,7 @@ impl Definition for Mamba1Config {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: Mamba1Options, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: Mamba1Options, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let Mamba1Options {
             inner: Positive(inner),
             state: Positive(state),
@@ -96,7 +96,7 @@ impl Definition for Mamba1Config {
         } = options;
         let inner_norm = resolve_inner_norm(inner_norm, at)?;
         let conv_bias = resolve_conv_bias(conv_bias, at);
-        Some(Self { inner, state, rank, length, conv_bias, inner_norm })
+        Ok(Self { inner, state, rank, length, conv_bias, inner_norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -112,15 +112,14 @@ impl Definition for Mamba1Config {
     }
 }
 
-/// The norms, if there are any; the outer `None` is a fault.
-#[allow(clippy::option_option)]
+/// The norms, if there are any.
 pub(super) fn resolve_inner_norm(
     options: Option<Nested<InnerNormOptions>>,
     at: &mut Resolving<'_, '_>,
-) -> Option<Option<InnerNormConfig>> {
-    let Some(Nested { options: InnerNormOptions { norm }, .. }) = options else { return Some(None) };
+) -> Result<Option<InnerNormConfig>, Noted> {
+    let Some(Nested { options: InnerNormOptions { norm }, .. }) = options else { return Ok(None) };
     let step = at.norm(&norm, &["ssm_dt_norm"]);
     let write = at.norm(&norm, &["ssm_b_norm"]);
     let read = at.norm(&norm, &["ssm_c_norm"]);
-    Some(Some(InnerNormConfig { step: step?, write: write?, read: read? }))
+    Ok(Some(InnerNormConfig { step: step?, write: write?, read: read? }))
 }

@@ -2,7 +2,7 @@
 
 use super::gated_norm::{GatedNormConfig, GatedNormOptions, resolve_conv_bias, resolve_gated_norm};
 use crate::config::BiasRule;
-use crate::kind::{Definition, Family, Optional, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Noted, Optional, Positive, Resolving, RoleDef, Sizes};
 use crate::options;
 
 /// State space duality of one layer.
@@ -71,7 +71,7 @@ impl Definition for Mamba2Config {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: Mamba2Options, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: Mamba2Options, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let Mamba2Options {
             heads: Positive(heads),
             inner: Positive(inner),
@@ -91,7 +91,7 @@ impl Definition for Mamba2Config {
         }
         let norm = resolve_gated_norm(norm, at)?;
         let conv_bias = resolve_conv_bias(conv_bias, at);
-        Some(Self { heads, head_dim: inner / heads, groups, state, length, conv_bias, norm })
+        Ok(Self { heads, head_dim: inner / heads, groups, state, length, conv_bias, norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {

@@ -1,7 +1,7 @@
 //! The mixer `mamba2-low-rank`.
 
 use super::mamba1::{InnerNormConfig, InnerNormOptions, resolve_inner_norm};
-use crate::kind::{Definition, Family, Optional, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Noted, Optional, Positive, Resolving, RoleDef, Sizes};
 use crate::options;
 
 /// State space duality over time steps of low rank, of one layer.
@@ -71,7 +71,7 @@ impl Definition for Mamba2LowRankConfig {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: Mamba2LowRankOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: Mamba2LowRankOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let Mamba2LowRankOptions {
             heads: Positive(heads),
             inner: Positive(inner),
@@ -85,7 +85,7 @@ impl Definition for Mamba2LowRankConfig {
             return at.key_fault("ssm.time_step_rank", message);
         }
         let inner_norm = resolve_inner_norm(inner_norm, at)?;
-        Some(Self { heads, head_dim: inner / heads, state, rank, length, inner_norm })
+        Ok(Self { heads, head_dim: inner / heads, state, rank, length, inner_norm })
     }
 
     fn sizes(&self, into: &mut Sizes) {

@@ -3,7 +3,7 @@
 use super::dense::{Activation, LimitConfig, LimitOptions, form_fits};
 use super::router::{RouterConfig, RouterOptions, resolve_router};
 use crate::config::BiasRule;
-use crate::kind::{Bits, Definition, Family, FreeSize, Optional, Resolving, RoleDef, Sizes};
+use crate::kind::{Bits, Definition, Family, FreeSize, Noted, Optional, Resolving, RoleDef, Sizes};
 use crate::{names, options};
 
 /// Mixture of experts.
@@ -195,7 +195,7 @@ impl Definition for MoeConfig {
         },
     ];
 
-    fn resolve(options: MoeOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: MoeOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let MoeOptions { experts, shared: Optional(shared), width, router } = options;
         let ExpertOptions { kind, activation, bias, limit } = experts;
         let experts = ExpertConfig { kind, activation, bias, limit: LimitOptions::config(limit) };
@@ -214,7 +214,7 @@ impl Definition for MoeConfig {
         };
         let router = resolve_router(router, at);
         fits?;
-        Some(MoeConfig { experts, shared, width, router: router? })
+        Ok(MoeConfig { experts, shared, width, router: router? })
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -234,7 +234,7 @@ impl Definition for MoeConfig {
     }
 }
 
-fn expert_fits(expert: &ExpertConfig, prefix: &str, at: &mut Resolving<'_, '_>) -> Option<()> {
+fn expert_fits(expert: &ExpertConfig, prefix: &str, at: &mut Resolving<'_, '_>) -> Result<(), Noted> {
     let ExpertConfig { kind, activation, bias: _, limit } = expert;
     form_fits(activation, *limit, *kind == ExpertForm::Gated, prefix, at)
 }

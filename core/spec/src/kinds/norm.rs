@@ -1,7 +1,7 @@
 //! The norms `rms` and `layer`.
 
 use crate::config::BiasRule;
-use crate::kind::{Definition, Family, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use crate::{names, options};
 
 names! {
@@ -60,9 +60,9 @@ impl Definition for RmsConfig {
         "Root mean square (Zhang and Sennrich, 2019): `x / sqrt(mean(x^2) + eps) * weight`.";
     const ROLES: &'static [RoleDef] = &[WEIGHT];
 
-    fn resolve(options: RmsOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: RmsOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let RmsOptions { eps, weight, offset } = options;
-        Some(RmsConfig { eps: epsilon(eps, at)?, weight, offset })
+        Ok(RmsConfig { eps: epsilon(eps, at)?, weight, offset })
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -106,7 +106,7 @@ impl Definition for LayerNormConfig {
         "Mean and variance (Ba et al., 2016): `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias`.";
     const ROLES: &'static [RoleDef] = &[WEIGHT, BIAS];
 
-    fn resolve(options: LayerNormOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: LayerNormOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let LayerNormOptions { eps, weight, bias, offset } = options;
         let own = match bias {
             BiasRule::None => false,
@@ -114,7 +114,7 @@ impl Definition for LayerNormConfig {
             BiasRule::IfPresent => at.site().iter().any(|role| at.has(&format!("{role}.bias"))),
         };
         let bias = if own { NormBias::Own } else { NormBias::None };
-        Some(LayerNormConfig { eps: epsilon(eps, at)?, weight, bias, offset })
+        Ok(LayerNormConfig { eps: epsilon(eps, at)?, weight, bias, offset })
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -124,9 +124,9 @@ impl Definition for LayerNormConfig {
     }
 }
 
-fn epsilon(eps: f32, at: &mut Resolving<'_, '_>) -> Option<f32> {
+fn epsilon(eps: f32, at: &mut Resolving<'_, '_>) -> Result<f32, Noted> {
     if eps < 0.0 {
         return at.fault("eps", format!("an epsilon of {eps}: it must not be negative"));
     }
-    Some(eps)
+    Ok(eps)
 }

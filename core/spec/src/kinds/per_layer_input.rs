@@ -1,7 +1,7 @@
 //! The feed-forward `per-layer-input`.
 
 use super::dense::Activation;
-use crate::kind::{Definition, Family, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Noted, Positive, Resolving, RoleDef, Sizes};
 use crate::options;
 
 /// What a layer makes of the row it gets beside the stream.
@@ -34,9 +34,9 @@ impl Definition for PerLayerInputConfig {
         RoleDef::linear("proj", &["per_layer", "D"], "The way back to the stream."),
     ];
 
-    fn resolve(options: PerLayerInputOptions, _: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: PerLayerInputOptions, _: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let PerLayerInputOptions { width: Positive(width), activation } = options;
-        Some(Self { width, activation })
+        Ok(Self { width, activation })
     }
 
     fn sizes(&self, into: &mut Sizes) {

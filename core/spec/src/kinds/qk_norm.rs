@@ -1,7 +1,7 @@
 //! Norms on queries, keys and values of an attention.
 
 use super::norm::{NormWeight, RmsConfig};
-use crate::kind::{Component, NormHere, Resolving};
+use crate::kind::{Component, NormHere, Noted, Resolving};
 use crate::{names, options};
 
 /// Norm on queries and keys (roles `attn_q_norm`, `attn_k_norm`).
@@ -70,7 +70,10 @@ names! {
     }
 }
 
-pub(super) fn resolve_qk_norm(options: QkNormOptions, at: &mut Resolving<'_, '_>) -> Option<QkNormConfig> {
+pub(super) fn resolve_qk_norm(
+    options: QkNormOptions,
+    at: &mut Resolving<'_, '_>,
+) -> Result<QkNormConfig, Noted> {
     let QkNormOptions { over, at: place, key_weight, norm } = options;
     let norm = at.norm(&norm, &["attn_q_norm", "attn_k_norm"])?;
     let bare = match key_weight {
@@ -82,14 +85,14 @@ pub(super) fn resolve_qk_norm(options: QkNormOptions, at: &mut Resolving<'_, '_>
             format!("a norm of kind `{}` cannot leave its weight out on keys alone", norm.kind().name);
         return at.fault("qk_norm.key_weight", message);
     };
-    Some(QkNormConfig { over, at: place, norm, key_norm })
+    Ok(QkNormConfig { over, at: place, norm, key_norm })
 }
 
 pub(super) fn resolve_value_norm(
     options: ValueNormOptions,
     at: &mut Resolving<'_, '_>,
-) -> Option<ValueNormConfig> {
+) -> Result<ValueNormConfig, Noted> {
     let ValueNormOptions { over, norm } = options;
     let norm = at.norm(&norm, &["attn_v_norm"])?;
-    Some(ValueNormConfig { over, norm })
+    Ok(ValueNormConfig { over, norm })
 }

@@ -1,7 +1,7 @@
 //! Learned biases of attention by distance, in buckets (T5).
 
 use crate::config::Role;
-use crate::kind::{Positive, Resolving, RoleDef};
+use crate::kind::{Noted, Positive, Resolving, RoleDef};
 use crate::options;
 
 /// Farthest distance that has a bucket of its own: a table by distance is made of it, for each head.
@@ -47,7 +47,7 @@ pub(super) fn resolve_relative_bias(
     options: RelativeBiasOptions,
     sides: usize,
     at: &mut Resolving<'_, '_>,
-) -> Option<RelativeBiasConfig> {
+) -> Result<RelativeBiasConfig, Noted> {
     let RelativeBiasOptions { role, buckets: Positive(buckets), max_distance: Positive(max_distance) } =
         options;
     let near = buckets / sides / 2;
@@ -63,5 +63,5 @@ pub(super) fn resolve_relative_bias(
         );
         return at.fault("relative_bias.max_distance", message);
     }
-    Some(RelativeBiasConfig { role, buckets, max_distance })
+    Ok(RelativeBiasConfig { role, buckets, max_distance })
 }

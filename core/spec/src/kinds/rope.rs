@@ -5,7 +5,7 @@ mod scaling;
 use super::NoOptions;
 use crate::config::Role;
 use crate::kind::{
-    Component, FieldType, InnerRope, Lazy, Nested, Positive, Resolving, RoleDef, Sizes, Value,
+    Component, FieldType, InnerRope, Lazy, Nested, Noted, Positive, Resolving, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
 
@@ -223,7 +223,7 @@ names! {
 impl Value for Vec<ScalingKind> {
     const TYPE: FieldType = FieldType::Names(<ScalingKind as crate::kind::Named>::LIST);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.names(index)
     }
 }
@@ -284,7 +284,7 @@ pub(crate) fn resolve_rope(
     rope: Nested<RopeOptions>,
     key_dim: usize,
     at: &mut Resolving<'_, '_>,
-) -> Option<RopeConfig> {
+) -> Result<RopeConfig, Noted> {
     let mut at = at.at(&rope);
     let RopeOptions {
         kind: RotaryKind::Rotary,
@@ -307,5 +307,5 @@ pub(crate) fn resolve_rope(
         let message = format!("{dims} dims rotate; an even number up to {key_dim} (the key head) is wanted");
         return at.fault("dims", message);
     }
-    Some(RopeConfig { pairs, dims, base, scaling: scaling? })
+    Ok(RopeConfig { pairs, dims, base, scaling: scaling? })
 }

@@ -1,7 +1,7 @@
 //! The router of `moe`: how experts are chosen and weighted.
 
 use crate::config::{BiasRule, Role};
-use crate::kind::{Component, FieldType, Lazy, Named, NormHere, Optional, Positive, Resolving, Value};
+use crate::kind::{Component, FieldType, Lazy, Named, NormHere, Noted, Optional, Positive, Resolving, Value};
 use crate::{names, options};
 
 /// The router.
@@ -79,8 +79,8 @@ pub enum RouterScore {
 impl Value for RouterScore {
     const TYPE: FieldType = FieldType::Name(RouterScoreName::LIST);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
-        Some(match at.named(index)? {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+        Ok(match at.named(index)? {
             RouterScoreName::Softmax => RouterScore::Softmax,
             RouterScoreName::Sigmoid => RouterScore::Sigmoid,
             RouterScoreName::SoftmaxOfSelected => RouterScore::SoftmaxOfSelected,
@@ -211,7 +211,10 @@ pub struct RouterGroups {
 const SELECT_BIAS: &str = "exp_probs_b.bias";
 
 /// The router of one layer.
-pub(super) fn resolve_router(options: RouterOptions, at: &mut Resolving<'_, '_>) -> Option<RouterConfig> {
+pub(super) fn resolve_router(
+    options: RouterOptions,
+    at: &mut Resolving<'_, '_>,
+) -> Result<RouterConfig, Noted> {
     let RouterOptions {
         score,
         bias,
@@ -251,7 +254,7 @@ pub(super) fn resolve_router(options: RouterOptions, at: &mut Resolving<'_, '_>)
     }
     // Softmax over the chosen experts sums to one by itself.
     let weights = weights.unwrap_or(RouterWeights::AsScored);
-    Some(RouterConfig {
+    Ok(RouterConfig {
         score,
         bias,
         input,
@@ -267,11 +270,10 @@ pub(super) fn resolve_router(options: RouterOptions, at: &mut Resolving<'_, '_>)
     })
 }
 
-#[allow(clippy::option_option)]
-fn resolve_groups(options: GroupOptions, at: &mut Resolving<'_, '_>) -> Option<Option<RouterGroups>> {
+fn resolve_groups(options: GroupOptions, at: &mut Resolving<'_, '_>) -> Result<Option<RouterGroups>, Noted> {
     let GroupOptions { count, keep, score } = options;
     if count <= 1 {
-        return Some(None);
+        return Ok(None);
     }
     let (keep, score) = (at.force(&keep), at.force(&score));
     let (keep, score) = (keep?, score?);
@@ -279,5 +281,5 @@ fn resolve_groups(options: GroupOptions, at: &mut Resolving<'_, '_>) -> Option<O
         let message = format!("{keep} of {count} groups are kept; at least 1 and at most all are wanted");
         return at.fault("router.groups.keep", message);
     }
-    Some(Some(RouterGroups { count, keep, score }))
+    Ok(Some(RouterGroups { count, keep, score }))
 }

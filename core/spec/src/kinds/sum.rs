@@ -1,6 +1,6 @@
 //! The mixer `sum`.
 
-use crate::kind::{Component, Definition, Family, InnerMixer, Resolving, Sizes};
+use crate::kind::{Component, Definition, Family, InnerMixer, Noted, Resolving, Sizes};
 use crate::options;
 
 /// Two mixers on the same rows, whose outputs are added.
@@ -28,9 +28,9 @@ impl Definition for SumConfig {
     const NAME: &'static str = "sum";
     const DOC: &'static str = "Two mixers on the same rows, whose outputs are added (Falcon-H1).";
 
-    fn resolve(options: SumOptions, _at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: SumOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let SumOptions { first: InnerMixer(first), second: InnerMixer(second) } = options;
-        Some(Self { first, second })
+        Ok(Self { first, second })
     }
 
     fn sizes(&self, _into: &mut Sizes) {}

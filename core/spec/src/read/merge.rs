@@ -163,8 +163,10 @@ fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {
                     faults.push(path.place.fault("unset", format!("the base has no `{text}`{help}")));
                 }
             }
-            None => faults
-                .push(path.place.fault("unset", format!("found {}; a path is wanted", path.item.describe()))),
+            None => {
+                let message = format!("found {}; a path is wanted", path.item.describe());
+                faults.push(path.place.fault("unset", message));
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::language::report::Resolution;
 use crate::language::resolving::Resolver;
 use crate::language::sections::{BesideOptions, BlockOptions, BranchOptions};
 use crate::language::spec::ArchSpec;
-use crate::text::fault::SpecFaults;
+use crate::text::fault::{Noted, SpecFaults};
 use crate::text::source::ResolveInput;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, Spec
     let mut resolver = Resolver::new(spec, input);
     let config = resolver.model();
     let coverage = resolver.coverage();
-    let resolution = config.map(|config| Resolution {
+    let resolution = config.ok().map(|config| Resolution {
         config,
         coverage,
         provenance: resolver.provenance,
@@ -48,25 +48,22 @@ fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, Spec
 }
 
 impl Resolver<'_> {
-    fn model(&mut self) -> Option<ModelConfig> {
+    fn model(&mut self) -> Result<ModelConfig, Noted> {
         let embedding_length = self.standard_count("embedding_length", None);
         let context_length = self.context_length();
         let runs = self.runs();
-        let count = runs.as_ref().map(|runs| runs.count);
-        let embedding = self.embedding(count.unwrap_or(0));
+        let count = runs.as_ref().map_or(0, |runs| runs.count);
+        let embedding = self.embedding(count);
         let output = self.output();
         let mut layers = Vec::new();
-        for index in 0..count.unwrap_or(0) {
-            layers.extend(self.layer(index));
+        for index in 0..count {
+            layers.push(self.layer(index));
         }
-        self.checks(count.unwrap_or(0));
+        self.checks(count);
         self.unroped_scaling();
-        if layers.len() < count? {
-            return None;
-        }
-        let layers = runs?.of(layers);
+        let layers = runs?.of(layers.into_iter().collect::<Result<_, Noted>>()?);
         let body = &self.spec.body;
-        Some(ModelConfig {
+        Ok(ModelConfig {
             architecture: self.spec.architecture.id.clone(),
             embedding_length: embedding_length?,
             context_length: context_length?,
@@ -80,7 +77,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn layer(&mut self, index: usize) -> Option<LayerConfig> {
+    fn layer(&mut self, index: usize) -> Result<LayerConfig, Noted> {
         let spec = self.spec;
         let block = self.options::<BlockOptions>(Arc::clone(&spec.body.block), Some(index));
         let mixer = self.component(&spec.body.mixer, index);
@@ -99,10 +96,9 @@ impl Resolver<'_> {
         if second.is_some() && feed_forward.is_none() {
             let place = spec.body.beside.place.clone();
             let message = "there is no feed-forward in this layer that it could be added to";
-            self.fault(&place, "beside", Some(index), message);
-            return None;
+            return Err(self.fault(&place, "beside", Some(index), message));
         }
-        Some(LayerConfig {
+        Ok(LayerConfig {
             index,
             mixer: mixer?,
             mixer_branch: branch(mixer_branch),

@@ -1,7 +1,7 @@
 //! [`Runs`]: which blocks are run, in which order, and how often.
 
 use crate::config::{EntryConfig, Holds, LayerConfig, NormSite};
-use crate::kind::{Optional, Options, Positive};
+use crate::kind::{Noted, Optional, Options, Positive};
 use crate::language::resolving::{MOST_BLOCKS, Resolver, Resolving};
 use crate::language::sections::{CycleOptions, LayersOptions};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ enum Order {
 
 impl Resolver<'_> {
     /// Which blocks are run, and how often.
-    pub(super) fn runs(&mut self) -> Option<Runs> {
+    pub(super) fn runs(&mut self) -> Result<Runs, Noted> {
         let blocks = self.standard_count("block_count", None)?;
         if blocks == 0 || blocks > MOST_BLOCKS {
-            self.key_fault(None, "block_count", format!("{blocks}; 1 to {MOST_BLOCKS} blocks are wanted"));
-            return None;
+            let message = format!("{blocks}; 1 to {MOST_BLOCKS} blocks are wanted");
+            return Err(self.key_fault(None, "block_count", message));
         }
         let mut at = Resolving::new(self, Arc::clone(&self.spec.body.layers), None);
         let options = LayersOptions::read(&mut at)?;
@@ -57,7 +57,7 @@ impl Resolver<'_> {
             let message = format!("{runs} runs of {count} blocks; at most {MOST_BLOCKS} are wanted");
             return at.fault("loops", message);
         }
-        Some(Runs { count, order, norm: loop_norm.0 })
+        Ok(Runs { count, order, norm: loop_norm.0 })
     }
 }
 

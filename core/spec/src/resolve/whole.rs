@@ -4,7 +4,7 @@ use crate::config::{
     BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, OutputConfig, PerLayerConfig, Pooling,
 };
 use crate::expression::Expression;
-use crate::kind::{Cap, Optional, Positive};
+use crate::kind::{Cap, Noted, Optional, Positive};
 use crate::kinds::rope;
 use crate::language::reads::HINTS;
 use crate::language::resolving::{Resolver, Resolving, as_truth};
@@ -16,16 +16,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Resolver<'_> {
-    /// The trained context, if the file states one. `None` is a fault already reported.
-    #[allow(clippy::option_option)]
-    pub(super) fn context_length(&mut self) -> Option<Option<usize>> {
+    /// The trained context, if the file states one.
+    pub(super) fn context_length(&mut self) -> Result<Option<usize>, Noted> {
         if !self.values.facts.keys.contains_key("context_length") {
-            return Some(None);
+            return Ok(None);
         }
         self.standard_count("context_length", None).map(Some)
     }
 
-    pub(super) fn embedding(&mut self, layers: usize) -> Option<EmbeddingConfig> {
+    pub(super) fn embedding(&mut self, layers: usize) -> Result<EmbeddingConfig, Noted> {
         let options = self.options::<EmbeddingOptions>(Arc::clone(&self.spec.body.embedding), None)?;
         let EmbeddingOptions { scale, norm, positions, token_types, per_layer: Optional(per_layer) } =
             options;
@@ -35,10 +34,10 @@ impl Resolver<'_> {
             PerLayerConfig { width, layers, token_scale, projection_scale, norm: norm.0, scale }
         });
         let token_types = token_types.filter(|role| self.input.roles.has(role, None));
-        Some(EmbeddingConfig { scale, norm: norm.0, positions, token_types, per_layer })
+        Ok(EmbeddingConfig { scale, norm: norm.0, positions, token_types, per_layer })
     }
 
-    pub(super) fn output(&mut self) -> Option<OutputConfig> {
+    pub(super) fn output(&mut self) -> Result<OutputConfig, Noted> {
         let options = self.options::<OutputOptions>(Arc::clone(&self.spec.body.output), None)?;
         let OutputOptions {
             norm,
@@ -72,7 +71,7 @@ impl Resolver<'_> {
             [first, second].into_iter().filter(|role| self.input.roles.has(role, None)).collect()
         });
         self.own_head_is_there(head);
-        Some(OutputConfig { norm: norm.0, head, bias, scale, softcap, suppress, pooling, classifier, dense })
+        Ok(OutputConfig { norm: norm.0, head, bias, scale, softcap, suppress, pooling, classifier, dense })
     }
 
     /// A head of its own that the file says the model has must be there: the embedding would be another model.
@@ -126,7 +125,9 @@ impl Resolver<'_> {
                             format!("`{}` does not hold{said}: {}", check.expression.text, check.message);
                         self.file_fault(at, "", message);
                     }
-                    Err(message) => self.fault(&check.place, &path, at, message),
+                    Err(message) => {
+                        self.fault(&check.place, &path, at, message);
+                    }
                 }
             }
         }

@@ -59,7 +59,7 @@ impl Definition for LeakyConfig {
     ];
     const READS: &'static [&'static str] = &["leaky.version"];
 
-    fn resolve(options: LeakyOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: LeakyOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let LeakyOptions { channels: Positive(channels), decay, inner: Optional(inner), gain } = options;
         if at.key_number("leaky.version")?.is_some_and(|version| version > 1.0) {
             return at.key_fault("leaky.version", "only version 1 is understood");
@@ -79,7 +79,7 @@ impl Definition for LeakyConfig {
         if gain == 0.0 {
             return at.fault("gain", "0 would silence it");
         }
-        Some(LeakyConfig { channels, decay, inner, gain })
+        Ok(LeakyConfig { channels, decay, inner, gain })
     }
 
     fn sizes(&self, into: &mut Sizes) {
@@ -113,9 +113,9 @@ impl Definition for TanhConfig {
     const DOC: &'static str = "Dynamic tanh (Zhu et al., 2025).";
     const ROLES: &'static [RoleDef] = &[RoleDef::values("", &["width"], "Scale.")];
 
-    fn resolve(options: TanhOptions, _at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: TanhOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let TanhOptions { alpha } = options;
-        Some(TanhConfig { alpha })
+        Ok(TanhConfig { alpha })
     }
 
     fn sizes(&self, _into: &mut Sizes) {}
@@ -237,8 +237,8 @@ impl Definition for OtherTanhConfig {
     const NAME: &'static str = "tanh";
     const DOC: &'static str = "Another.";
 
-    fn resolve(_options: TanhOptions, _at: &mut Resolving<'_, '_>) -> Option<Self> {
-        Some(OtherTanhConfig)
+    fn resolve(_options: TanhOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+        Ok(OtherTanhConfig)
     }
 
     fn sizes(&self, _into: &mut Sizes) {}
@@ -262,9 +262,9 @@ impl Definition for Rwkv7Config {
     const NAME: &'static str = "rwkv7";
     const DOC: &'static str = "RWKV-7.";
 
-    fn resolve(options: Rwkv7Options, _at: &mut Resolving<'_, '_>) -> Option<Self> {
+    fn resolve(options: Rwkv7Options, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let Rwkv7Options { inner_norm: _ } = options;
-        Some(Rwkv7Config)
+        Ok(Rwkv7Config)
     }
 
     fn sizes(&self, _into: &mut Sizes) {}

@@ -1,7 +1,7 @@
 //! What the file says about the scaling of rotary frequencies: read, accepted and understood, or refused.
 
 use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptions, YarnOptions};
-use crate::kind::{Component, Default, Options, Positive, Resolving};
+use crate::kind::{Component, Default, Noted, Options, Positive, Resolving};
 use crate::language::report::ValueOrigin;
 use crate::language::written::{Written, WrittenTable};
 use crate::text::source::KeyValue;
@@ -48,19 +48,19 @@ fn holds_rope(value: &Written) -> bool {
 
 /// Refuses a scaling of the file where nothing applies it.
 pub(crate) fn refuse_scaling(at: &mut Resolving<'_, '_>) {
-    if let Some(Some(kind)) = stated(at) {
+    if let Ok(Some(kind)) = stated(at) {
         let message =
             format!("the file says rope scaling `{}`, and spec {} has no rope", kind.name(), at.spec_id());
-        at.key_fault::<()>(TYPE, message);
+        let _: Result<(), Noted> = at.key_fault(TYPE, message);
     }
 }
 
 /// The scaling of a rope in one layer.
-pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     let stated = stated(at)?;
     let Some(kind) = stated else {
         plain_magnitude(at, "no scaling")?;
-        return Some(scaled(at, RopeScaling::None));
+        return Ok(scaled(at, RopeScaling::None));
     };
     let Some(ScalingOptions {
         accept,
@@ -81,7 +81,7 @@ pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Option<RopeScalin
     if let Some(when) = when
         && !at.force(&when)?
     {
-        return Some(RopeScaling::None);
+        return Ok(RopeScaling::None);
     }
     let scaling = match kind {
         ScalingKind::Linear => linear(at)?,
@@ -100,7 +100,7 @@ pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Option<RopeScalin
             longrope(own, at)?
         }
     };
-    Some(scaled(at, scaling))
+    Ok(scaled(at, scaling))
 }
 
 /// Frequencies of a component: what the file says of scaling must be what the component reads.
@@ -109,7 +109,7 @@ pub(super) fn of_component(
     long_after: Option<usize>,
     beside_scaling: bool,
     at: &mut Resolving<'_, '_>,
-) -> Option<RopeScaling> {
+) -> Result<RopeScaling, Noted> {
     if beside_scaling {
         return at.fault("frequencies", "it stands in place of `scaling`; write one of the two");
     }
@@ -135,10 +135,10 @@ pub(super) fn of_component(
     }
     let context = needed(at, "context_length", kind.name)?;
     at.record_at("frequencies", kind.name.to_owned(), ValueOrigin::Spec);
-    Some(RopeScaling::Component { component, context: context as usize, long_after })
+    Ok(RopeScaling::Component { component, context: context as usize, long_after })
 }
 
-fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut Resolving<'_, '_>) -> Option<T> {
+fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut Resolving<'_, '_>) -> Result<T, Noted> {
     let mut names: Vec<&str> = vec!["none"];
     names.extend(accept.iter().map(|kind| kind.name()));
     let message = format!(
@@ -173,9 +173,8 @@ fn scaled(at: &mut Resolving<'_, '_>, scaling: RopeScaling) -> RopeScaling {
     scaling
 }
 
-/// What the file says, by key and by tensor. `None` is a fault already reported; `Some(None)` is no scaling.
-#[allow(clippy::option_option)]
-fn stated(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> {
+/// The scaling that the file has, by key and by tensor.
+fn stated(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, Noted> {
     let said = match at.key(TYPE) {
         None => None,
         Some(KeyValue::Text(text)) => Some(text.clone()),
@@ -208,11 +207,10 @@ fn stated(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> {
             return at.key_fault(TYPE, message);
         }
     };
-    Some(kind)
+    Ok(kind)
 }
 
-#[allow(clippy::option_option)]
-fn stated_by_tensors(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> {
+fn stated_by_tensors(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, Noted> {
     let has = |role| at.has_in_model(role);
     let (short, long, freqs) = (has(SHORT), has(LONG), has(FREQS));
     if short != long {
@@ -223,7 +221,7 @@ fn stated_by_tensors(at: &mut Resolving<'_, '_>) -> Option<Option<ScalingKind>> 
         let message = format!("the file has this and {LONG}: two scalings at once");
         return at.tensor_fault(FREQS, message);
     }
-    Some(if long {
+    Ok(if long {
         Some(ScalingKind::LongRope)
     } else if freqs {
         Some(ScalingKind::Factors)
@@ -238,7 +236,7 @@ fn agreeing(
     kind: ScalingKind,
     said: Option<&str>,
     factor: Option<f64>,
-) -> Option<ScalingKind> {
+) -> Result<ScalingKind, Noted> {
     let same = match (kind, said) {
         (_, None | Some("none" | "default")) => true,
         (ScalingKind::LongRope, Some(said)) => matches!(said, "longrope" | "su"),
@@ -250,7 +248,7 @@ fn agreeing(
     let unscaled = factor.is_none_or(|factor| factor == 1.0)
         || matches!(said, Some("llama3" | "longrope" | "su" | "none"));
     if same && unscaled {
-        return Some(kind);
+        return Ok(kind);
     }
     let said =
         said.map_or_else(|| format!("{FACTOR} = {}", factor.unwrap_or(1.0)), |said| format!("\"{said}\""));
@@ -260,23 +258,22 @@ fn agreeing(
 }
 
 /// `rope.scaling.factor`, or its old name; 0 is the old way to say 1.
-#[allow(clippy::option_option)]
-fn factor(at: &mut Resolving<'_, '_>) -> Option<Option<f64>> {
+fn factor(at: &mut Resolving<'_, '_>) -> Result<Option<f64>, Noted> {
     for key in [FACTOR, LEGACY_FACTOR] {
         if let Some(factor) = at.key_number(key)? {
             if factor < 0.0 {
                 return at.key_fault(key, format!("{factor}; a positive factor is wanted"));
             }
-            return Some(Some(if factor == 0.0 { 1.0 } else { factor }));
+            return Ok(Some(if factor == 0.0 { 1.0 } else { factor }));
         }
     }
-    Some(None)
+    Ok(None)
 }
 
 /// A positive number of the file that must be there for a scaling.
-fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Option<f64> {
+fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Result<f64, Noted> {
     match at.key_number(key)? {
-        Some(value) if value > 0.0 => Some(value),
+        Some(value) if value > 0.0 => Ok(value),
         Some(value) => {
             at.key_fault(key, format!("{value}; a positive number is wanted for rope scaling `{kind}`"))
         }
@@ -285,16 +282,16 @@ fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Option<f64> {
 }
 
 /// Refuses an attention factor where nothing applies it.
-fn plain_magnitude(at: &mut Resolving<'_, '_>, kind: &str) -> Option<()> {
+fn plain_magnitude(at: &mut Resolving<'_, '_>, kind: &str) -> Result<(), Noted> {
     match at.key_number(ATTN_FACTOR)? {
         Some(value) if value != 1.0 => {
             at.key_fault(ATTN_FACTOR, format!("{value}; it has no meaning with {kind}, and would be lost"))
         }
-        _ => Some(()),
+        _ => Ok(()),
     }
 }
 
-fn linear(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+fn linear(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     plain_magnitude(at, "linear scaling")?;
     let factor = match factor(at)? {
         Some(factor) => factor as f32,
@@ -302,10 +299,10 @@ fn linear(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
             return at.key_fault(FACTOR, "missing; rope scaling `linear` needs it");
         }
     };
-    Some(RopeScaling::Linear { factor })
+    Ok(RopeScaling::Linear { factor })
 }
 
-fn llama3(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+fn llama3(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     plain_magnitude(at, "llama3 scaling")?;
     let factor = needed(at, FACTOR, "llama3");
     let low = needed(at, "rope.scaling.low_freq_factor", "llama3");
@@ -316,7 +313,7 @@ fn llama3(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
         let message = format!("{high}; it must be larger than low_freq_factor, {low}");
         return at.key_fault("rope.scaling.high_freq_factor", message);
     }
-    Some(RopeScaling::Llama3 {
+    Ok(RopeScaling::Llama3 {
         factor: factor? as f32,
         low: low as f32,
         high: high as f32,
@@ -324,16 +321,16 @@ fn llama3(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
     })
 }
 
-fn proportional(at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+fn proportional(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     plain_magnitude(at, "proportional scaling")?;
     match needed(at, SHARE, "proportional")? {
         share if share > 1.0 => at.key_fault(SHARE, format!("{share}; at most all pairs turn, which is 1")),
-        share => Some(RopeScaling::Proportional { share: share as f32 }),
+        share => Ok(RopeScaling::Proportional { share: share as f32 }),
     }
 }
 
 /// YaRN: numbers from the file, the whole magnitude from the spec or `attn_factor * (1 + 0.1 ln factor)`.
-fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     let YarnOptions { magnitude, round: rounding } = own;
     let factor = needed(at, FACTOR, "yarn");
     let original = match at.key_number(ORIGINAL)? {
@@ -359,7 +356,7 @@ fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
             format!("{fast} and yarn_beta_slow {slow}: the fast one must be the larger, both positive");
         return at.key_fault("rope.scaling.yarn_beta_fast", message);
     }
-    Some(RopeScaling::Yarn {
+    Ok(RopeScaling::Yarn {
         factor: factor as f32,
         original_context: original? as f32,
         beta_fast: fast as f32,
@@ -370,13 +367,13 @@ fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
 }
 
 /// A key that implementations read differently (HF takes it, llama.cpp does not): it must say what is computed anyway.
-fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Option<()> {
-    let Some(value) = at.key_number(key)? else { return Some(()) };
+fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Result<(), Noted> {
+    let Some(value) = at.key_number(key)? else { return Ok(()) };
     if (value - f64::from(computed)).abs() <= 1e-4 * f64::from(computed).abs() {
-        return Some(());
+        return Ok(());
     }
     if at.accepts(key) {
-        return Some(());
+        return Ok(());
     }
     let spelled = at.spelled(key);
     let message = format!(
@@ -386,21 +383,21 @@ fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Opti
     at.key_fault(key, message)
 }
 
-fn longrope(own: LongRopeOptions, at: &mut Resolving<'_, '_>) -> Option<RopeScaling> {
+fn longrope(own: LongRopeOptions, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     let LongRopeOptions { original_context, magnitude } = own;
     let original = match original_context {
-        Some(Positive(tokens)) => Some(tokens as f64),
+        Some(Positive(tokens)) => Ok(tokens as f64),
         None => needed(at, ORIGINAL, "longrope"),
     };
     let magnitude = match magnitude {
-        Some(Positive(magnitude)) => Some(magnitude),
+        Some(Positive(magnitude)) => Ok(magnitude),
         None => needed(at, ATTN_FACTOR, "longrope").map(|value| value as f32),
     };
     let original = original?;
     if original.fract() != 0.0 || original > f64::from(u32::MAX) {
         return at.key_fault(ORIGINAL, format!("{original} is not a number of tokens"));
     }
-    Some(RopeScaling::LongRope {
+    Ok(RopeScaling::LongRope {
         short: SHORT.into(),
         long: LONG.into(),
         original_context: original as usize,

@@ -1,7 +1,7 @@
 //! [`MadeConfig`]: the config of a kind that is made at run time, from tables that another file describes.
 
 use super::{
-    Component, Family, FieldType, FreeSize, Kind, Resolve, Resolving, RoleDef, Sizes, Table, Tensor,
+    Component, Family, FieldType, FreeSize, Kind, Noted, Resolve, Resolving, RoleDef, Sizes, Table, Tensor,
 };
 use crate::config::BiasRule;
 use std::any::TypeId;
@@ -84,9 +84,9 @@ impl serde::Serialize for MadeConfig {
 }
 
 /// The config, by the table of the kind that was written.
-fn resolve(at: &mut Resolving<'_, '_>) -> Option<Component> {
+fn resolve(at: &mut Resolving<'_, '_>) -> Result<Component, Noted> {
     let written = at.written();
-    let kind = written.kind?;
+    let Some(kind) = written.kind else { return at.fault("kind", "the options of no kind") };
     let mut values = Vec::with_capacity(kind.options.fields.len());
     for (index, field) in kind.options.fields.iter().enumerate() {
         let value = match field.ty {
@@ -98,7 +98,10 @@ fn resolve(at: &mut Resolving<'_, '_>) -> Option<Component> {
         values.push(value.map(|value| (field.name, value)));
     }
     let present = kind.roles.iter().filter_map(|role| Some((role.when?, is_there(role, at)))).collect();
-    Some(Component::made(kind, MadeConfig { values: values.into_iter().collect::<Option<_>>()?, present }))
+    Ok(Component::made(
+        kind,
+        MadeConfig { values: values.into_iter().collect::<Result<_, Noted>>()?, present },
+    ))
 }
 
 /// Whether the file has the tensor of a row.

@@ -31,12 +31,12 @@
 //!     const DOC: &'static str = "Dynamic tanh (Zhu et al., 2025).";
 //!     const ROLES: &'static [RoleDef] = &[RoleDef::values("", &["width"], "Multiplies the row.")];
 //!
-//!     fn resolve(options: TanhOptions, at: &mut Resolving<'_, '_>) -> Option<Self> {
+//!     fn resolve(options: TanhOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
 //!         let TanhOptions { alpha, channels: Positive(channels) } = options;
 //!         if alpha <= 0.0 {
 //!             return at.fault("alpha", format!("{alpha}; a positive number is wanted"));
 //!         }
-//!         Some(TanhConfig { alpha, channels })
+//!         Ok(TanhConfig { alpha, channels })
 //!     }
 //!
 //!     fn sizes(&self, into: &mut Sizes) {
@@ -94,6 +94,7 @@ pub use value::{
 };
 
 pub use crate::language::resolving::Resolving;
+pub use crate::text::fault::Noted;
 
 use std::any::TypeId;
 use std::fmt;
@@ -134,7 +135,7 @@ impl Family {
 #[derive(Clone, Copy)]
 pub(crate) enum Resolve {
     /// A config.
-    Config(fn(&mut Resolving<'_, '_>) -> Option<Component>),
+    Config(fn(&mut Resolving<'_, '_>) -> Result<Component, Noted>),
     /// No component in this layer.
     Nothing,
     /// The language knows the kind; this build does not have it.
@@ -281,8 +282,9 @@ pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + S
 
     /// The config of one layer. Destructure `options` without `..`: an option that nobody reads must not compile.
     ///
-    /// `None` where a fault was noted.
-    fn resolve(options: Self::Options, at: &mut Resolving<'_, '_>) -> Option<Self>;
+    /// # Errors
+    /// A fault was recorded.
+    fn resolve(options: Self::Options, at: &mut Resolving<'_, '_>) -> Result<Self, Noted>;
 
     /// Values of the symbols, conditions, bias rules and role names in [`Definition::ROLES`].
     fn sizes(&self, into: &mut Sizes);
@@ -299,7 +301,7 @@ pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + S
     }
 }
 
-fn resolve<D: Definition>(at: &mut Resolving<'_, '_>) -> Option<Component> {
+fn resolve<D: Definition>(at: &mut Resolving<'_, '_>) -> Result<Component, Noted> {
     let options = D::Options::read(at)?;
     D::resolve(options, at).map(Component::new)
 }

@@ -88,7 +88,7 @@ macro_rules! names {
             const TYPE: $crate::kind::FieldType =
                 $crate::kind::FieldType::Name(<$list as $crate::kind::Named>::LIST);
 
-            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Option<Self> {
+            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Result<Self, $crate::kind::Noted> {
                 at.named(index)
             }
         }

@@ -1,14 +1,17 @@
 //! [`Options`]: the decoded options of a table as a struct, declared together with the table.
 
-use super::{Resolving, Table};
+use super::{Noted, Resolving, Table};
 
 /// Options of a table; [`options!`](crate::options) makes it.
 pub trait Options: Sized {
     /// The table.
     const TABLE: &'static Table;
 
-    /// Reads every field; `None` where faults were noted.
-    fn read(at: &mut Resolving<'_, '_>) -> Option<Self>;
+    /// Reads every field.
+    ///
+    /// # Errors
+    /// A fault was recorded.
+    fn read(at: &mut Resolving<'_, '_>) -> Result<Self, Noted>;
 }
 
 /// Declares a table of the language and the struct of its decoded options at once.
@@ -51,13 +54,13 @@ macro_rules! options {
             };
 
             #[allow(unused_variables, unused_mut, unused_assignments)]
-            fn read(at: &mut $crate::kind::Resolving<'_, '_>) -> Option<Self> {
+            fn read(at: &mut $crate::kind::Resolving<'_, '_>) -> Result<Self, $crate::kind::Noted> {
                 let mut index = 0;
                 $(
                     let $field = <$ty as $crate::kind::Value>::read(at, index);
                     index += 1;
                 )*
-                Some($table { $($field: $field?),* })
+                Ok($table { $($field: $field?),* })
             }
         }
 
@@ -65,7 +68,7 @@ macro_rules! options {
             const TYPE: $crate::kind::FieldType =
                 $crate::kind::FieldType::Table(<$table as $crate::kind::Options>::TABLE);
 
-            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Option<Self> {
+            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Result<Self, $crate::kind::Noted> {
                 at.table(index)
             }
         }

@@ -1,6 +1,6 @@
 //! [`Value`]: what a field of a table is read as.
 
-use super::{Component, Family, FieldType, Options, Resolving};
+use super::{Component, Family, FieldType, Noted, Options, Resolving};
 use crate::config::{NormSite, Role};
 use crate::language::written::WrittenTable;
 use std::marker::PhantomData;
@@ -11,14 +11,17 @@ pub trait Value: Sized {
     /// What may stand in the field.
     const TYPE: FieldType;
 
-    /// Reads field `index` of the table; `None` where a fault was noted.
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self>;
+    /// Reads field `index` of the table.
+    ///
+    /// # Errors
+    /// A fault was recorded.
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted>;
 }
 
 impl Value for usize {
     const TYPE: FieldType = FieldType::Count;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.count(index)
     }
 }
@@ -26,7 +29,7 @@ impl Value for usize {
 impl Value for f32 {
     const TYPE: FieldType = FieldType::Real;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.real(index)
     }
 }
@@ -34,7 +37,7 @@ impl Value for f32 {
 impl Value for bool {
     const TYPE: FieldType = FieldType::Truth;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.truth(index)
     }
 }
@@ -42,7 +45,7 @@ impl Value for bool {
 impl Value for Role {
     const TYPE: FieldType = FieldType::Role;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.role(index)
     }
 }
@@ -51,8 +54,8 @@ impl Value for Role {
 impl<T: Value> Value for Option<T> {
     const TYPE: FieldType = T::TYPE;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
-        if at.is_written(index) { T::read(at, index).map(Some) } else { Some(None) }
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+        if at.is_written(index) { T::read(at, index).map(Some) } else { Ok(None) }
     }
 }
 
@@ -63,24 +66,24 @@ pub struct Positive<T>(pub T);
 impl Value for Positive<usize> {
     const TYPE: FieldType = FieldType::Count;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         let value = at.count(index)?;
         if value == 0 {
             return at.refuse(index, "0; at least 1 is needed");
         }
-        Some(Positive(value))
+        Ok(Positive(value))
     }
 }
 
 impl Value for Positive<f32> {
     const TYPE: FieldType = FieldType::Real;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         let value = at.real(index)?;
         if value <= 0.0 {
             return at.refuse(index, format!("{value}; a positive number is wanted"));
         }
-        Some(Positive(value))
+        Ok(Positive(value))
     }
 }
 
@@ -91,15 +94,15 @@ pub struct Cap(pub Option<f32>);
 impl Value for Cap {
     const TYPE: FieldType = FieldType::Real;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         if !at.is_written(index) {
-            return Some(Cap(None));
+            return Ok(Cap(None));
         }
         let value = at.real(index)?;
         if value < 0.0 {
             return at.refuse(index, format!("{value}; it must not be negative (0 is none)"));
         }
-        Some(Cap((value != 0.0).then_some(value)))
+        Ok(Cap((value != 0.0).then_some(value)))
     }
 }
 
@@ -118,7 +121,7 @@ pub struct Nested<T> {
 impl<T: Options> Value for Optional<T> {
     const TYPE: FieldType = FieldType::Optional(T::TABLE);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.optional(index).map(Optional)
     }
 }
@@ -130,7 +133,7 @@ pub struct OneOrEach<T>(pub T);
 impl<T: Options> Value for OneOrEach<T> {
     const TYPE: FieldType = FieldType::OneOrEach(T::TABLE);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.table(index).map(OneOrEach)
     }
 }
@@ -146,8 +149,8 @@ pub struct Lazy<T> {
 impl<T: Value> Value for Lazy<T> {
     const TYPE: FieldType = T::TYPE;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
-        Some(Lazy { table: at.written(), index, value: PhantomData })
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+        Ok(Lazy { table: at.written(), index, value: PhantomData })
     }
 }
 
@@ -158,7 +161,7 @@ pub struct NormHere(pub(crate) Arc<WrittenTable>);
 impl Value for NormHere {
     const TYPE: FieldType = FieldType::NormHere;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.norm_here(index).map(NormHere)
     }
 }
@@ -170,7 +173,7 @@ pub struct InnerMixer(pub Component);
 impl Value for InnerMixer {
     const TYPE: FieldType = FieldType::Component(Family::Mixer);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.component(index).map(InnerMixer)
     }
 }
@@ -182,7 +185,7 @@ pub struct InnerRope(pub Component);
 impl Value for InnerRope {
     const TYPE: FieldType = FieldType::Component(Family::Rope);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.component(index).map(InnerRope)
     }
 }
@@ -194,7 +197,7 @@ pub struct NormPlace(pub Option<NormSite>);
 impl Value for NormPlace {
     const TYPE: FieldType = FieldType::NormSite;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         at.norm_place(index).map(NormPlace)
     }
 }
@@ -206,10 +209,10 @@ pub struct NotBuiltIn;
 impl Value for NotBuiltIn {
     const TYPE: FieldType = FieldType::NotBuiltIn;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Option<Self> {
+    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         if at.is_written(index) {
             return at.not_built_in(index);
         }
-        Some(NotBuiltIn)
+        Ok(NotBuiltIn)
     }
 }

@@ -1,7 +1,7 @@
 //! Components of one layer: the case that holds, and its kind's config.
 
 use super::{Resolver, Resolving};
-use crate::kind::{Component, Family, Options, Resolve};
+use crate::kind::{Component, Family, Noted, Options, Resolve};
 use crate::language::written::{Case, Cases, Condition, WrittenTable};
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ impl Resolver<'_> {
         &mut self,
         table: Arc<WrittenTable>,
         layer: Option<usize>,
-    ) -> Option<T> {
+    ) -> Result<T, Noted> {
         T::read(&mut Resolving::new(self, table, layer))
     }
 
-    /// The component of a layer. `None` is a fault already reported; `Some(None)` is no component.
-    #[allow(clippy::option_option)]
-    pub(crate) fn component(&mut self, cases: &Cases, layer: usize) -> Option<Option<Component>> {
+    /// The component of a layer, if it has one.
+    pub(crate) fn component(&mut self, cases: &Cases, layer: usize) -> Result<Option<Component>, Noted> {
         match self.case(cases, Some(layer))? {
             Some(table) => self.resolve_kind(table, Some(layer), &[]),
-            None => Some(None),
+            None => Ok(None),
         }
     }
 
     /// The config of a table that has a kind. `roles` are where a norm has its tensors.
-    #[allow(clippy::option_option)]
     pub(crate) fn resolve_kind(
         &mut self,
         table: Arc<WrittenTable>,
         layer: Option<usize>,
         roles: &[&str],
-    ) -> Option<Option<Component>> {
-        let kind = table.kind?;
+    ) -> Result<Option<Component>, Noted> {
+        let Some(kind) = table.kind else {
+            return Err(self.fault(&table.place, &table.path, layer, "the options of no kind"));
+        };
         match kind.resolve {
-            Resolve::Nothing => Some(None),
+            Resolve::Nothing => Ok(None),
             Resolve::Config(resolve) => {
                 let mut at = Resolving::new(self, table, layer);
                 at.stand_at(roles);
@@ -47,8 +47,7 @@ impl Resolver<'_> {
                     kind.name,
                     self.built_in(kind.family)
                 );
-                self.fault(&table.place, &table.path, layer, message);
-                None
+                Err(self.fault(&table.place, &table.path, layer, message))
             }
         }
     }
@@ -59,10 +58,11 @@ impl Resolver<'_> {
     }
 
     /// The case that holds in a layer; for an unnamed component, itself unless its `when` is false.
-    ///
-    /// `None` is a fault already reported; `Some(None)` is no component.
-    #[allow(clippy::option_option)]
-    pub(crate) fn case(&mut self, cases: &Cases, layer: Option<usize>) -> Option<Option<Arc<WrittenTable>>> {
+    pub(crate) fn case(
+        &mut self,
+        cases: &Cases,
+        layer: Option<usize>,
+    ) -> Result<Option<Arc<WrittenTable>>, Noted> {
         let mut holding: Vec<&Case> = Vec::new();
         for case in &cases.cases {
             let holds = match &case.when {
@@ -74,10 +74,10 @@ impl Resolver<'_> {
             }
         }
         if !cases.named {
-            return Some(holding.first().map(|case| Arc::clone(&case.table)));
+            return Ok(holding.first().map(|case| Arc::clone(&case.table)));
         }
         if let [only] = holding[..] {
-            return Some(Some(Arc::clone(&only.table)));
+            return Ok(Some(Arc::clone(&only.table)));
         }
         let texts: Vec<String> =
             cases.cases.iter().map(|case| format!("{}: {}", case.name, condition(case))).collect();
@@ -94,8 +94,7 @@ impl Resolver<'_> {
             )
         };
         let message = format!("{message}; exactly one must hold in every layer");
-        self.fault(&cases.place, &cases.path, layer, message);
-        None
+        Err(self.fault(&cases.place, &cases.path, layer, message))
     }
 }
 

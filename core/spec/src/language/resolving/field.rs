@@ -5,6 +5,7 @@ use super::value::{as_answer, as_number, as_truth};
 use crate::expression::Expression;
 use crate::language::report::{Provenance, ValueOrigin};
 use crate::language::written::{BySource, Choice, Condition, Scalar, Truth, WrittenField};
+use crate::text::fault::Noted;
 use crate::text::source::KeyValue;
 use crate::text::tree::Place;
 use std::collections::BTreeSet;
@@ -42,10 +43,10 @@ impl Resolver<'_> {
         path: &str,
         layer: Option<usize>,
         message: impl Into<String>,
-    ) {
+    ) -> Noted {
         let mut fault = place.fault(path, message);
         fault.layers.extend(layer);
-        self.faults.push(fault);
+        self.faults.push(fault)
     }
 
     /// Records where a value came from; the same value in another layer only adds the layer.
@@ -74,12 +75,12 @@ impl Resolver<'_> {
         by: &Expression,
         layer: Option<usize>,
         message: String,
-    ) {
+    ) -> Noted {
         let layer = layer.filter(|_| self.values.varies(by));
         match self.set_by_hand(by, layer) {
             Some(settings) => {
                 let message = format!("{message}\nnote: {} of spec {} depends on it", at.1, self.spec.id());
-                self.file_fault(layer, settings, message);
+                self.file_fault(layer, settings, message)
             }
             None => self.fault(at.0, at.1, layer, message),
         }
@@ -103,26 +104,23 @@ impl Resolver<'_> {
         at: &WrittenField,
         value: &BySource<Scalar>,
         layer: Option<usize>,
-    ) -> Option<(f64, ValueOrigin)> {
+    ) -> Result<(f64, ValueOrigin), Noted> {
         let expression = match value.for_source(self.input.source) {
-            Scalar::Literal(value) => return Some((*value, ValueOrigin::Spec)),
+            Scalar::Literal(value) => return Ok((*value, ValueOrigin::Spec)),
             Scalar::Expression(expression) => expression,
         };
         let found = self.values.shared(expression, layer).and_then(|value| as_number(&value, expression));
         match found {
-            Ok(value) => Some((value, self.values.origin(expression, layer))),
-            Err(message) => {
-                self.expression_fault((&at.place, &at.path), expression, layer, message);
-                None
-            }
+            Ok(value) => Ok((value, self.values.origin(expression, layer))),
+            Err(message) => Err(self.expression_fault((&at.place, &at.path), expression, layer, message)),
         }
     }
 
     /// A truth, recorded.
-    pub(crate) fn truth(&mut self, truth: &Truth, layer: Option<usize>) -> Option<bool> {
+    pub(crate) fn truth(&mut self, truth: &Truth, layer: Option<usize>) -> Result<bool, Noted> {
         let (value, origin) = self.condition((&truth.place, &truth.path), &truth.value, layer)?;
         self.record(Record { path: &truth.path, layer, value: value.to_string(), origin, guarded: true });
-        Some(value)
+        Ok(value)
     }
 
     /// A truth and where it came from.
@@ -131,17 +129,14 @@ impl Resolver<'_> {
         at: (&Place, &str),
         condition: &Condition,
         layer: Option<usize>,
-    ) -> Option<(bool, ValueOrigin)> {
+    ) -> Result<(bool, ValueOrigin), Noted> {
         let expression = match condition {
-            Condition::Literal(value) => return Some((*value, ValueOrigin::Spec)),
+            Condition::Literal(value) => return Ok((*value, ValueOrigin::Spec)),
             Condition::Expression(expression) => expression,
         };
         match self.values.shared(expression, layer).and_then(|value| as_truth(&value, expression)) {
-            Ok(value) => Some((value, self.values.origin(expression, layer))),
-            Err(message) => {
-                self.expression_fault(at, expression, layer, message);
-                None
-            }
+            Ok(value) => Ok((value, self.values.origin(expression, layer))),
+            Err(message) => Err(self.expression_fault(at, expression, layer, message)),
         }
     }
 
@@ -151,9 +146,9 @@ impl Resolver<'_> {
         at: &WrittenField,
         choice: &Choice,
         layer: Option<usize>,
-    ) -> Option<(usize, ValueOrigin)> {
+    ) -> Result<(usize, ValueOrigin), Noted> {
         let (by, answers) = match choice {
-            Choice::Given(given) => return Some((*given.for_source(self.input.source), ValueOrigin::Spec)),
+            Choice::Given(given) => return Ok((*given.for_source(self.input.source), ValueOrigin::Spec)),
             Choice::By { by, answers } => (by, answers),
         };
         let asked = self.values.shared(by, layer).and_then(|value| as_answer(&value, by));
@@ -164,17 +159,14 @@ impl Resolver<'_> {
         });
         match found {
             // The file gives what is asked about; which name that stands for is the spec's rule.
-            Ok((_, name)) => Some((
+            Ok((_, name)) => Ok((
                 *name,
                 match self.values.origin(by, layer) {
                     ValueOrigin::File { keys } => ValueOrigin::Formula { keys },
                     other => other,
                 },
             )),
-            Err(message) => {
-                self.expression_fault((&at.place, &at.path), by, layer, message);
-                None
-            }
+            Err(message) => Err(self.expression_fault((&at.place, &at.path), by, layer, message)),
         }
     }
 }

@@ -12,7 +12,7 @@ mod value;
 
 use crate::language::report::Provenance;
 use crate::language::spec::ArchSpec;
-use crate::text::fault::{Fault, SpecFaults};
+use crate::text::fault::{Fault, Noted, SpecFaults};
 use crate::text::source::{ResolveInput, SourceFormat};
 use evaluate::Evaluator;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,20 +65,20 @@ impl<'a> Resolver<'a> {
         layer: Option<usize>,
         subject: impl Into<String>,
         message: impl Into<String>,
-    ) {
+    ) -> Noted {
         self.faults.push(Fault {
             file: self.input.file.clone(),
             position: None,
             subject: subject.into(),
             message: message.into(),
             layers: layer.into_iter().collect(),
-        });
+        })
     }
 
     /// A fault of a key of the file.
-    pub(crate) fn key_fault(&mut self, layer: Option<usize>, key: &str, message: impl Into<String>) {
+    pub(crate) fn key_fault(&mut self, layer: Option<usize>, key: &str, message: impl Into<String>) -> Noted {
         let subject = format!("key {}", self.spelled(key));
-        self.file_fault(layer, subject, message);
+        self.file_fault(layer, subject, message)
     }
 
     /// Whether the user accepts a key unread, canonical or as the file spells it.

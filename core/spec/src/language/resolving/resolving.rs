@@ -5,7 +5,8 @@ use super::field::Record;
 use super::value::as_count;
 use crate::config::{NormSite, Role};
 use crate::kind::{
-    Component, Default, Field, FieldType, Lazy, NameList, Named, Nested, NormHere, Options, Table, Value,
+    Component, Default, Field, FieldType, Lazy, NameList, Named, Nested, NormHere, Noted, Options, Table,
+    Value,
 };
 use crate::language::report::ValueOrigin;
 use crate::language::written::{Written, WrittenField, WrittenTable};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 /// One table of options, in one layer (or the whole model), against one file.
 ///
-/// Methods that give an `Option` give `None` where a fault was noted.
+/// Methods that return [`Noted`] have recorded a fault.
 pub struct Resolving<'r, 'a> {
     resolver: &'r mut Resolver<'a>,
     table: Arc<WrittenTable>,
@@ -77,34 +78,31 @@ impl<'r, 'a> Resolving<'r, 'a> {
         self.resolver.values.facts.keys.contains_key(key)
     }
 
-    /// A number of the file in this layer; `Some(None)` where the file has no such key. Name it in the kind's `reads`.
-    #[allow(clippy::option_option)]
-    pub fn key_number(&mut self, key: &str) -> Option<Option<f64>> {
+    /// A number of the file in this layer; `None` where the file has no such key. Name it in the kind's `reads`.
+    pub fn key_number(&mut self, key: &str) -> Result<Option<f64>, Noted> {
         self.resolver.values.facts.consult(key);
         let value = match self.resolver.values.facts.in_layer(key, self.layer) {
-            None => return Some(None),
+            None => return Ok(None),
             Some(KeyValue::Number(value)) => *value,
             Some(KeyValue::Integer(value)) => *value as f64,
             Some(_) => f64::NAN,
         };
         if value.is_finite() {
-            return Some(Some(value));
+            return Ok(Some(value));
         }
         self.key_fault(key, "not a finite number")
     }
 
-    /// Notes what is wrong with a field of the table, dotted for one of a table in it. Gives `None`.
-    pub fn fault<T>(&mut self, field: &str, message: impl Into<String>) -> Option<T> {
+    /// Records what is wrong with a field of the table, dotted for one of a table in it.
+    pub fn fault<T>(&mut self, field: &str, message: impl Into<String>) -> Result<T, Noted> {
         let place = self.place_of(field);
         let path = self.path_of(field);
-        self.resolver.fault(&place, &path, self.layer, message);
-        None
+        Err(self.resolver.fault(&place, &path, self.layer, message))
     }
 
-    /// Notes what is wrong with a key of the file. Gives `None`.
-    pub fn key_fault<T>(&mut self, key: &str, message: impl Into<String>) -> Option<T> {
-        self.resolver.key_fault(self.layer, key, message);
-        None
+    /// Records what is wrong with a key of the file.
+    pub fn key_fault<T>(&mut self, key: &str, message: impl Into<String>) -> Result<T, Noted> {
+        Err(self.resolver.key_fault(self.layer, key, message))
     }
 
     /// Records a value that the kind computed because the field is not written.
@@ -116,13 +114,20 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// The value of a field that is read only where it counts.
-    pub fn force<T: Value>(&mut self, lazy: &Lazy<T>) -> Option<T> {
+    pub fn force<T: Value>(&mut self, lazy: &Lazy<T>) -> Result<T, Noted> {
         T::read(&mut self.inside(Arc::clone(&lazy.table)), lazy.index)
     }
 
     /// A norm whose options stand beside others; `roles` are where it has its tensors.
-    pub fn norm(&mut self, norm: &NormHere, roles: &[&str]) -> Option<Component> {
-        self.resolver.resolve_kind(Arc::clone(&norm.0), self.layer, roles)?
+    pub fn norm(&mut self, norm: &NormHere, roles: &[&str]) -> Result<Component, Noted> {
+        self.norm_of(Arc::clone(&norm.0), roles)
+    }
+
+    fn norm_of(&mut self, norm: Arc<WrittenTable>, roles: &[&str]) -> Result<Component, Noted> {
+        match self.resolver.resolve_kind(norm, self.layer, roles)? {
+            Some(norm) => Ok(norm),
+            None => self.fault("kind", "this kind is no norm"),
+        }
     }
 
     fn path_of(&self, field: &str) -> String {
@@ -149,8 +154,12 @@ impl<'r, 'a> Resolving<'r, 'a> {
 
 /// What reads fields for [`Value`]s.
 impl<'a> Resolving<'_, 'a> {
-    fn definition(&self, index: usize) -> Option<&'static Field> {
-        self.table.table.fields.get(index)
+    /// A field of the table; a kind that reads more fields than its table has is at fault.
+    fn definition(&mut self, index: usize) -> Result<&'static Field, Noted> {
+        match self.table.table.fields.get(index) {
+            Some(field) => Ok(field),
+            None => self.fault("", "the kind reads more options than its table has"),
+        }
     }
 
     fn field(&self, index: usize) -> Option<WrittenField> {
@@ -167,8 +176,8 @@ impl<'a> Resolving<'_, 'a> {
         self.table.fields.get(index).is_some_and(Option::is_some)
     }
 
-    /// Notes what is wrong with the value of a field, by its index: of the key where the file gave it. Gives `None`.
-    pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Option<T> {
+    /// Records what is wrong with the value of a field, by its index: of the key where the file gave it.
+    pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Result<T, Noted> {
         let field = self.definition(index)?;
         match field.default {
             Default::Key(key) | Default::KeyOr(key, _) if !self.is_written(index) => {
@@ -179,48 +188,48 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     fn record(&mut self, index: usize, path: &str, value: String, origin: ValueOrigin) {
-        let guarded = self.definition(index).is_some_and(|field| field.guarded);
+        let guarded = self.table.table.fields.get(index).is_some_and(|field| field.guarded);
         self.resolver.record(Record { path, layer: self.layer, value, origin, guarded });
     }
 
     /// Records a default of the language, where only logits would show that it is wrong.
     fn record_default(&mut self, index: usize, value: String) {
-        if let Some(field) = self.definition(index).filter(|field| field.guarded) {
+        if let Some(field) = self.table.table.fields.get(index).filter(|field| field.guarded) {
             let path = self.path_of(field.name);
             self.record(index, &path, value, ValueOrigin::Default);
         }
     }
 
-    /// A number, before rounding, with its path and origin; `None` for the path where it is a guarded default.
-    fn number(&mut self, index: usize) -> Option<(f64, String, Option<ValueOrigin>)> {
+    /// A number, before rounding, with its path and origin; no origin where it is a default that is not guarded.
+    fn number(&mut self, index: usize) -> Result<(f64, String, Option<ValueOrigin>), Noted> {
         let layer = self.layer;
         if let Some(field) = self.field(index) {
             let Written::Number(number) = &field.value else { return self.misread(index) };
             let (value, origin) = self.resolver.number(&field, number, layer)?;
-            return Some((value, field.path, Some(origin)));
+            return Ok((value, field.path, Some(origin)));
         }
         let field = self.definition(index)?;
         let path = self.path_of(field.name);
         match field.default {
-            Default::Number(value) => Some((value, path, field.guarded.then_some(ValueOrigin::Default))),
+            Default::Number(value) => Ok((value, path, field.guarded.then_some(ValueOrigin::Default))),
             Default::KeyOr(key, value) if !self.has_key(key) => {
-                Some((value, path, field.guarded.then_some(ValueOrigin::Default)))
+                Ok((value, path, field.guarded.then_some(ValueOrigin::Default)))
             }
             Default::Key(key) | Default::KeyOr(key, _) => {
                 let (value, origin) = self.resolver.key_value(key, layer)?;
-                Some((value, path, Some(origin)))
+                Ok((value, path, Some(origin)))
             }
             _ => self.misread(index),
         }
     }
 
     /// A field of another type than its table says: a table that contradicts itself.
-    fn misread<T>(&mut self, index: usize) -> Option<T> {
+    fn misread<T>(&mut self, index: usize) -> Result<T, Noted> {
         self.refuse(index, "the kind reads this as another type than its table gives, or without a default")
     }
 
     /// A count.
-    pub(crate) fn count(&mut self, index: usize) -> Option<usize> {
+    pub(crate) fn count(&mut self, index: usize) -> Result<usize, Noted> {
         let (value, path, origin) = self.number(index)?;
         let Some(count) = as_count(value) else {
             let message = format!("{value} is not a count");
@@ -232,11 +241,11 @@ impl<'a> Resolving<'_, 'a> {
         if let Some(origin) = origin {
             self.record(index, &path, count.to_string(), origin);
         }
-        Some(count)
+        Ok(count)
     }
 
     /// A real: computed in f64, rounded to f32 once.
-    pub(crate) fn real(&mut self, index: usize) -> Option<f32> {
+    pub(crate) fn real(&mut self, index: usize) -> Result<f32, Noted> {
         let (value, path, origin) = self.number(index)?;
         let rounded = value as f32;
         if !rounded.is_finite() {
@@ -245,46 +254,46 @@ impl<'a> Resolving<'_, 'a> {
         if let Some(origin) = origin {
             self.record(index, &path, rounded.to_string(), origin);
         }
-        Some(rounded)
+        Ok(rounded)
     }
 
     /// A truth.
-    pub(crate) fn truth(&mut self, index: usize) -> Option<bool> {
+    pub(crate) fn truth(&mut self, index: usize) -> Result<bool, Noted> {
         let Some(field) = self.field(index) else { return self.misread(index) };
         let Written::Truth(condition) = &field.value else { return self.misread(index) };
         let at = (&field.place, field.path.as_str());
         let (value, origin) = self.resolver.condition(at, condition, self.layer)?;
         self.record(index, &field.path, value.to_string(), origin);
-        Some(value)
+        Ok(value)
     }
 
     /// A role.
-    pub(crate) fn role(&mut self, index: usize) -> Option<Role> {
+    pub(crate) fn role(&mut self, index: usize) -> Result<Role, Noted> {
         match self.field(index).map(|field| field.value) {
-            Some(Written::Role(role)) => Some(role),
+            Some(Written::Role(role)) => Ok(role),
             _ => self.misread(index),
         }
     }
 
     /// A name of a closed list.
-    pub fn named<T: Named>(&mut self, index: usize) -> Option<T> {
+    pub fn named<T: Named>(&mut self, index: usize) -> Result<T, Noted> {
         let place = self.place_in(index, T::LIST)?;
-        T::VALUES.get(place).copied().or_else(|| self.misread(index))
+        T::VALUES.get(place).copied().map_or_else(|| self.misread(index), Ok)
     }
 
     /// A name of a closed list, as text.
-    pub(crate) fn name_in(&mut self, index: usize, list: &'static NameList) -> Option<&'static str> {
+    pub(crate) fn name_in(&mut self, index: usize, list: &'static NameList) -> Result<&'static str, Noted> {
         let place = self.place_in(index, list)?;
-        list.names.get(place).map(|def| def.name).or_else(|| self.misread(index))
+        list.names.get(place).map_or_else(|| self.misread(index), |def| Ok(def.name))
     }
 
     /// Where a name stands in its list.
-    fn place_in(&mut self, index: usize, list: &'static NameList) -> Option<usize> {
+    fn place_in(&mut self, index: usize, list: &'static NameList) -> Result<usize, Noted> {
         let Some(field) = self.field(index) else {
             let Default::Name(name) = self.definition(index)?.default else { return self.misread(index) };
             self.record_default(index, name.to_string());
             let found = list.names.iter().position(|def| def.name == name);
-            return found.or_else(|| self.misread(index));
+            return found.map_or_else(|| self.misread(index), Ok);
         };
         let (name, origin) = match &field.value {
             Written::Name(choice) => self.resolver.choice(&field, choice, self.layer)?,
@@ -293,11 +302,11 @@ impl<'a> Resolving<'_, 'a> {
         };
         let text = list.names.get(name).map_or("", |def| def.name);
         self.record(index, &field.path, text.to_string(), origin);
-        Some(name)
+        Ok(name)
     }
 
     /// The numbers beside the name in a field.
-    pub fn numbers<T: Options>(&mut self, index: usize) -> Option<T> {
+    pub fn numbers<T: Options>(&mut self, index: usize) -> Result<T, Noted> {
         match self.field(index).map(|field| field.value) {
             Some(Written::NumberedName(_, numbers)) => T::read(&mut self.inside(numbers)),
             _ => self.misread(index),
@@ -305,17 +314,17 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A list of names of a closed list.
-    pub fn names<T: Named>(&mut self, index: usize) -> Option<Vec<T>> {
+    pub fn names<T: Named>(&mut self, index: usize) -> Result<Vec<T>, Noted> {
         match self.field(index).map(|field| field.value) {
             Some(Written::Names(names)) => {
-                Some(names.into_iter().filter_map(|name| T::VALUES.get(name).copied()).collect())
+                Ok(names.into_iter().filter_map(|name| T::VALUES.get(name).copied()).collect())
             }
             _ => self.misread(index),
         }
     }
 
     /// The options of a table in a field; its defaults where it is not written.
-    pub fn table<T: Options>(&mut self, index: usize) -> Option<T> {
+    pub fn table<T: Options>(&mut self, index: usize) -> Result<T, Noted> {
         let table = match self.field(index) {
             Some(WrittenField { value: Written::Table(table), .. }) => table,
             Some(_) => return self.misread(index),
@@ -325,7 +334,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A table of which nothing is written.
-    fn unwritten(&mut self, index: usize) -> Option<Arc<WrittenTable>> {
+    fn unwritten(&mut self, index: usize) -> Result<Arc<WrittenTable>, Noted> {
         let field = self.definition(index)?;
         let definition: &'static Table = match (&field.ty, field.default) {
             (FieldType::Table(table) | FieldType::OneOrEach(table), Default::Fields | Default::Listed) => {
@@ -334,29 +343,28 @@ impl<'a> Resolving<'_, 'a> {
             _ => return self.misread(index),
         };
         let path = self.path_of(field.name);
-        Some(Arc::new(WrittenTable::empty(definition, self.table.place.clone(), path)))
+        Ok(Arc::new(WrittenTable::empty(definition, self.table.place.clone(), path)))
     }
 
     /// The options of a table that may be left out, or not hold in this layer.
-    #[allow(clippy::option_option)]
-    pub(crate) fn optional<T: Options>(&mut self, index: usize) -> Option<Option<Nested<T>>> {
-        let Some(field) = self.field(index) else { return Some(None) };
+    pub(crate) fn optional<T: Options>(&mut self, index: usize) -> Result<Option<Nested<T>>, Noted> {
+        let Some(field) = self.field(index) else { return Ok(None) };
         let Written::Cases(cases) = &field.value else { return self.misread(index) };
         match self.resolver.case(cases, self.layer)? {
             Some(table) => {
                 let options = T::read(&mut self.inside(Arc::clone(&table)))?;
-                Some(Some(Nested { options, table }))
+                Ok(Some(Nested { options, table }))
             }
-            None => Some(None),
+            None => Ok(None),
         }
     }
 
     /// A component inside another one.
-    pub(crate) fn component(&mut self, index: usize) -> Option<Component> {
+    pub(crate) fn component(&mut self, index: usize) -> Result<Component, Noted> {
         let (Some(field), Some(layer)) = (self.field(index), self.layer) else { return self.misread(index) };
         let Written::Cases(cases) = &field.value else { return self.misread(index) };
         match self.resolver.component(cases, layer)? {
-            Some(component) => Some(component),
+            Some(component) => Ok(component),
             None => self.refuse(index, "no component in this layer; a component is needed here"),
         }
     }
@@ -367,31 +375,30 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// The options of a norm beside other fields.
-    pub(crate) fn norm_here(&mut self, index: usize) -> Option<Arc<WrittenTable>> {
+    pub(crate) fn norm_here(&mut self, index: usize) -> Result<Arc<WrittenTable>, Noted> {
         match self.field(index).map(|field| field.value) {
-            Some(Written::Table(table)) => Some(table),
+            Some(Written::Table(table)) => Ok(table),
             _ => self.misread(index),
         }
     }
 
     /// A norm at a role.
-    #[allow(clippy::option_option)]
-    pub(crate) fn norm_place(&mut self, index: usize) -> Option<Option<NormSite>> {
-        let Some(field) = self.field(index) else { return Some(None) };
+    pub(crate) fn norm_place(&mut self, index: usize) -> Result<Option<NormSite>, Noted> {
+        let Some(field) = self.field(index) else { return Ok(None) };
         let Written::Site(site) = &field.value else { return self.misread(index) };
         if let Some(when) = &site.when
             && !self.resolver.truth(when, self.layer)?
         {
-            return Some(None);
+            return Ok(None);
         }
         let present = site.roles.iter().find(|role| self.has(role));
-        let role = present.or(site.roles.last())?.clone();
-        let norm = self.resolver.resolve_kind(Arc::clone(&site.norm), self.layer, &[&role])??;
-        Some(Some(NormSite { role, norm }))
+        let Some(role) = present.or(site.roles.last()).cloned() else { return self.misread(index) };
+        let norm = self.norm_of(Arc::clone(&site.norm), &[&role])?;
+        Ok(Some(NormSite { role, norm }))
     }
 
     /// Refuses an option that this build does not have.
-    pub(crate) fn not_built_in<T>(&mut self, index: usize) -> Option<T> {
+    pub(crate) fn not_built_in<T>(&mut self, index: usize) -> Result<T, Noted> {
         let name = self.definition(index)?.name;
         let others =
             self.table.table.fields.iter().filter(|field| !matches!(field.ty, FieldType::NotBuiltIn));
@@ -414,10 +421,9 @@ impl Resolving<'_, '_> {
         self.resolver.spelled(key)
     }
 
-    /// Notes what is wrong with a tensor of the file. Gives `None`.
-    pub(crate) fn tensor_fault<T>(&mut self, role: &str, message: impl Into<String>) -> Option<T> {
-        self.resolver.file_fault(self.layer, format!("tensor {role}"), message);
-        None
+    /// Records what is wrong with a tensor of the file.
+    pub(crate) fn tensor_fault<T>(&mut self, role: &str, message: impl Into<String>) -> Result<T, Noted> {
+        Err(self.resolver.file_fault(self.layer, format!("tensor {role}"), message))
     }
 
     /// Records a value that the file gives, by a path under the table.
