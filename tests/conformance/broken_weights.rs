@@ -4,7 +4,7 @@
 use menagerie::cpu::CpuBackend;
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
-use menagerie::model::{Activation, Backend, Gating, Rows, Xielu};
+use menagerie::model::{Activation, Backend, Gating, Rows};
 use menagerie::pipeline::{
     Arithmetic, GenerateError, KvType, LoadOptions, LogitsOptions, Request, TextPipeline,
 };
@@ -111,16 +111,7 @@ fn backends_keep_what_is_no_number() {
         expect("softcap", backend.softcap(broken(), 5.0).unwrap());
         expect("rms_norm", backend.rms_norm(&broken(), Some(&vector), 1e-5).unwrap());
         expect("layer_norm", backend.layer_norm(&broken(), Some(&vector), None, 1e-5).unwrap());
-        for activation in [
-            Activation::Silu,
-            Activation::GeluTanh,
-            Activation::GeluErf,
-            Activation::Relu,
-            Activation::ReluSquared,
-            Activation::Sigmoid,
-            Activation::Softplus,
-            Activation::Xielu(Xielu { alpha_p: 0.7, alpha_n: 1.1, beta: 0.5, eps: -1e-6 }),
-        ] {
+        for &activation in Activation::ALL {
             expect(&format!("{activation:?}"), backend.activate(broken(), activation).unwrap());
             expect(
                 &format!("gate, {activation:?}"),

@@ -4,12 +4,11 @@ use crate::assembler::{Assembler, Site, linear_site};
 use crate::dims::{free, of};
 use menagerie_model::components::{LinearHead, PerLayerEmbedding, TableEmbedding};
 use menagerie_model::{
-    Classifier, ClassifierActivation, ClassifierScores, Linear, Norm, OutputHead, Param, Pooling,
-    StoredTable, Table, TokenEmbedding,
+    Classifier, Linear, Norm, OutputHead, Param, Pooling, StoredTable, Table, TokenEmbedding,
 };
 use menagerie_registry::{NormPlace, Part, where_given};
 use menagerie_spec::config::{
-    self, BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, NormSite, OutputConfig, PerLayerConfig,
+    BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, NormSite, OutputConfig, PerLayerConfig,
     SuppressConfig,
 };
 use menagerie_spec::kind::Dim;
@@ -166,12 +165,7 @@ impl Assembler<'_> {
             classifier,
             dense,
         } = &self.config.output;
-        let pooling = match pooling {
-            config::Pooling::None => Pooling::None,
-            config::Pooling::Mean => Pooling::Mean,
-            config::Pooling::First => Pooling::Cls,
-            config::Pooling::Last => Pooling::Last,
-        };
+        let pooling = *pooling;
         let norm = self.site_norm(norm.as_ref(), None);
         let classifier = where_given(classifier.as_ref().map(|config| self.classifier(config)));
         let dense = self.dense(dense);
@@ -203,14 +197,7 @@ impl Assembler<'_> {
             self.fault(None, text);
             return None;
         }
-        let activation = match activation {
-            config::ClassifierActivation::Tanh => ClassifierActivation::Tanh,
-            config::ClassifierActivation::GeluErf => ClassifierActivation::GeluErf,
-        };
-        let scores = match scores {
-            config::ClassifierScores::AsTheyAre => ClassifierScores::AsTheyAre,
-            config::ClassifierScores::Softmax => ClassifierScores::Softmax,
-        };
+        let (activation, scores) = (*activation, *scores);
         Some(Classifier { dense, activation, norm, output, scores })
     }
 

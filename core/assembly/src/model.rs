@@ -9,9 +9,9 @@ use crate::options::{AssembleOptions, Purpose};
 use crate::place::Place;
 use crate::source::WeightSource;
 use menagerie_model::{
-    Beside, BesideReads, BlockStack, Branch, DynBlock, EmbeddingModel, Entry, Executor, FeedForward,
-    FirstStage, Holds, LastStage, MiddleStage, ModelShape, Norm, PreNorm, Reads, SequenceMixer,
-    SlotDeclarations, Stage, StageBody, StagePosition, TransformerBlock, WholeModel,
+    Beside, BlockStack, Branch, DynBlock, EmbeddingModel, Entry, Executor, FeedForward, FirstStage, Holds,
+    LastStage, MiddleStage, ModelShape, Norm, PreNorm, SequenceMixer, SlotDeclarations, Stage, StageBody,
+    StagePosition, TransformerBlock, WholeModel,
 };
 use menagerie_registry::{Build, Part, where_given};
 use menagerie_spec::ModelConfig;
@@ -320,12 +320,14 @@ impl Assembler<'_> {
         let part = self.feed_forward(part, layer);
         let [pre, post, first_post] =
             [pre, post, first_post].map(|site| self.site_norm(site.as_ref(), Some(layer)));
-        let reads = match reads {
-            config::BesideReads::Branch => BesideReads::Branch,
-            config::BesideReads::Stream => BesideReads::Stream,
-            config::BesideReads::BlockInput => BesideReads::BlockInput,
-        };
-        Some(Beside { part: part?, reads, pre: pre?, post: post?, first_post: first_post?, factor: *factor })
+        Some(Beside {
+            part: part?,
+            reads: *reads,
+            pre: pre?,
+            post: post?,
+            first_post: first_post?,
+            factor: *factor,
+        })
     }
 
     /// The mixer of a layer, or one inside it.
@@ -352,18 +354,14 @@ impl Assembler<'_> {
         let post = self.site_norm(post.as_ref(), Some(layer));
         let after = self.site_norm(after.as_ref(), Some(layer));
         let again = self.site_norm(again.as_ref(), Some(layer));
-        let reads = match reads {
-            config::Reads::Stream => Reads::Stream,
-            config::Reads::BlockInput => Reads::BlockInput,
-        };
         let (pre, part, post, after, again) = (pre?, part?, post?, after?, again?);
-        Some(Branch { pre, part, post, after, again, reads, scale: *scale })
+        Some(Branch { pre, part, post, after, again, reads: *reads, scale: *scale })
     }
 }
 
 /// Whether both branches read the block's input through the same norm.
 fn shared_pre(config: &LayerConfig) -> PreNorm {
     let (mixer, feed_forward) = (&config.mixer_branch, &config.feed_forward_branch);
-    let same = feed_forward.reads == config::Reads::BlockInput && mixer.pre == feed_forward.pre;
+    let same = feed_forward.reads == config::BranchInput::BlockInput && mixer.pre == feed_forward.pre;
     if same && config.mixer.is_some() && mixer.pre.is_some() { PreNorm::Shared } else { PreNorm::Own }
 }

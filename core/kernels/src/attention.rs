@@ -14,7 +14,7 @@ mod products;
 mod rows;
 mod shape;
 pub use biases::{AttentionBiases, alibi_slope};
-pub use shape::{AttentionSequence, AttentionShape, Mask};
+pub use shape::AttentionSequence;
 
 use crate::cpu::Cpu;
 use crate::error::KernelError;
@@ -24,6 +24,7 @@ use crate::simd::dispatch;
 use biases::DistanceBias;
 use cache::Rows;
 use many::ManyRows;
+use menagerie_formulas::AttentionShape;
 use one::OneRow;
 use parts::{Combine, Partials};
 use shape::CacheHeads;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use half::f16;
+use menagerie_formulas::KvType;
 
 use crate::error::KernelError;
 use crate::isa::Level;
@@ -12,42 +13,6 @@ use crate::simd::{Kernel, LANES, Simd, dispatch_at};
 pub(crate) const Q8_0_LEN: usize = 32;
 /// Bytes of a `Q8_0` block: an f16 scale, then 32 signed bytes.
 pub(crate) const Q8_0_BYTES: usize = 34;
-
-/// The format of one element (or block of elements) of the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KvType {
-    /// Four bytes, exact.
-    F32,
-    /// Two bytes, rounded to nearest even.
-    F16,
-    /// GGML's `Q8_0`: 34 bytes for 32 elements.
-    Q8_0,
-}
-
-impl KvType {
-    /// Bytes of `elements` consecutive elements; none if they do not fill whole blocks.
-    pub fn row_bytes(self, elements: usize) -> Option<usize> {
-        match self {
-            KvType::F32 => elements.checked_mul(4),
-            KvType::F16 => elements.checked_mul(2),
-            KvType::Q8_0 => elements.is_multiple_of(Q8_0_LEN).then(|| elements / Q8_0_LEN * Q8_0_BYTES),
-        }
-    }
-
-    /// The name as `--kv-type` takes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            KvType::F32 => "f32",
-            KvType::F16 => "f16",
-            KvType::Q8_0 => "q8_0",
-        }
-    }
-
-    /// The type of that name.
-    pub fn from_name(name: &str) -> Option<KvType> {
-        [KvType::F32, KvType::F16, KvType::Q8_0].into_iter().find(|kind| kind.name() == name)
-    }
-}
 
 /// Keys or values of one sequence inside a store's buffer: token `p` is the row
 /// `pages[p / page_len - first_page] * page_len + p % page_len` of `bytes`, rows having `heads * head_dim` elements.

@@ -285,28 +285,26 @@ mod softmax;
 
 pub use activations::{ActivationCache, Activations};
 pub use allocator::keep_large_buffers;
-pub use attention::{
-    AttentionBiases, AttentionSequence, AttentionShape, Mask, alibi_slope, attention, attention_to_one_head,
-};
+pub use attention::{AttentionBiases, AttentionSequence, alibi_slope, attention, attention_to_one_head};
 pub use blocks::{BlockType, FloatType, Matrix, QuantType, dequantize};
 pub use caches::Caches;
 pub use cpu::{Cpu, CpuOptions, HalfPrompts};
 pub use encode::{encode, largest_encodable, needs_importance};
 pub use error::KernelError;
 pub use isa::Isa;
-pub use kv::{KvRows, KvType, load_rows, store_rows};
-pub use linear_attention::{
-    KeySharing, LinearAttention, LinearAttentionRows, LogDecay, StateUpdate, linear_attention,
-};
+pub use kv::{KvRows, load_rows, store_rows};
+pub use linear_attention::{LinearAttentionRows, LogDecay, linear_attention};
 pub use low_rank::{LowRankSum, LowRankTerm, add_low_rank};
-pub use matmul::{Arithmetic, ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
+pub use matmul::{ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
 pub use memory::{Zero, Zeroed};
-pub use norm::{LayerNorm, layer_norm, rms_norm};
-pub use pointwise::{
-    Activation, Gating, Xielu, activate, add, add_bias, gated, multiply, scale, scale_rows, sigmoid, softcap,
+pub use menagerie_formulas::{
+    Activation, Arithmetic, AttentionShape, Gating, KeySharing, KvType, LinearAttentionShape, Mask,
+    RopePairs, StateUpdate, Xielu,
 };
+pub use norm::{LayerNorm, layer_norm, rms_norm};
+pub use pointwise::{activate, add, add_bias, gated, multiply, scale, scale_rows, sigmoid, softcap};
 pub use pool::Pool;
-pub use rope::{Rope, RopePairs, RopeTable, rope, rope_with};
+pub use rope::{Rope, RopeTable, rope, rope_with};
 pub use selective_scan::{SelectiveScan, selective_scan};
 pub use short_conv::short_conv;
 pub use softmax::softmax_rows;

@@ -13,42 +13,7 @@ use crate::pointwise::check_rows;
 use crate::pool::SendPointer;
 use crate::simd::dispatch;
 use head::Head;
-
-/// How a row with key `k`, value `v`, decay `a` and strength `b` changes the state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateUpdate {
-    /// `S = a S + k (b v)^T` (state space duality: Dao and Gu, 2024).
-    Add,
-    /// `S = a S + k (b (v - (a S)^T k))^T`: what the state already says of the key is taken back (the gated delta rule:
-    /// Yang et al., 2024).
-    Delta,
-}
-
-/// Which key head a head reads, where several share one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeySharing {
-    /// Those that share one follow each other: head `h` reads `h / (heads / key_heads)`.
-    Consecutive,
-    /// Head `h` reads `h % key_heads`.
-    Tiled,
-}
-
-/// Heads of an attention without softmax.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinearAttention {
-    /// Heads of values, each with a state.
-    pub heads: usize,
-    /// Heads of keys and queries; divides `heads`.
-    pub key_heads: usize,
-    /// Elements of a key or query.
-    pub key_dim: usize,
-    /// Elements of a value.
-    pub value_dim: usize,
-    /// Which key head a head reads.
-    pub sharing: KeySharing,
-    /// How a row changes the state.
-    pub update: StateUpdate,
-}
+use menagerie_formulas::LinearAttentionShape;
 
 /// Natural logarithms of what the state is multiplied by before a row changes it.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +50,7 @@ pub struct LinearAttentionRows<'a> {
 /// [`KernelError::Shape`]: lengths that do not fit. [`KernelError::JobPanicked`].
 pub fn linear_attention(
     cpu: &Cpu,
-    shape: &LinearAttention,
+    shape: &LinearAttentionShape,
     input: &LinearAttentionRows,
     state: &mut [f32],
     out: &mut [f32],
@@ -105,12 +70,12 @@ pub fn linear_attention(
 
 /// Rows of the sequence.
 fn check(
-    shape: &LinearAttention,
+    shape: &LinearAttentionShape,
     input: &LinearAttentionRows,
     state: usize,
     out: usize,
 ) -> Result<usize, KernelError> {
-    let LinearAttention { heads, key_heads, key_dim, value_dim, sharing: _, update: _ } = *shape;
+    let LinearAttentionShape { heads, key_heads, key_dim, value_dim, sharing: _, update: _ } = *shape;
     if key_heads == 0 || !heads.is_multiple_of(key_heads) {
         let detail = format!("{key_heads} key heads do not divide {heads} heads");
         return Err(KernelError::shape("linear_attention: heads", detail));

@@ -1,7 +1,7 @@
 //! Elementwise operations on rows, in place where that is what a block does; parallel only when large.
 
 mod activation;
-pub use activation::{Activation, Gating, Xielu, activate, gated};
+pub use activation::{activate, gated};
 
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};

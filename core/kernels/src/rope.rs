@@ -4,15 +4,7 @@ use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
 use crate::pointwise::{check_rows, for_rows};
 use crate::simd::{Kernel, LANES, Simd, dispatch, fused};
-
-/// Which elements of a head form the pairs that rotate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RopePairs {
-    /// `(0, 1), (2, 3), ...` as in the original paper and in GGUF files of Llama.
-    Adjacent,
-    /// `(0, n/2), (1, n/2 + 1), ...` as in GPT-NeoX and HF transformers.
-    Halves,
-}
+use menagerie_formulas::RopePairs;
 
 /// How a head rotates.
 #[derive(Debug, Clone, Copy)]

@@ -2,18 +2,19 @@
 
 use crate::activated::Activated;
 use crate::adapter::LowRank;
-use crate::attention_shape::{AttentionBiases, AttentionShape};
-use crate::compute::Arithmetic;
-use crate::experts::{ExpertPlan, Packing, Weighted};
+use crate::attention_biases::AttentionBiases;
+use crate::experts::{ExpertPlan, Packing};
 use crate::layout::SequenceLayout;
 use crate::param::Param;
-use crate::pointwise::{Activation, Gating, RopePairs};
-use crate::recurrence::{LinearAttentionInputs, LinearAttentionShape, SelectiveScanInputs};
+use crate::recurrence::{LinearAttentionInputs, SelectiveScanInputs};
 use crate::rows::Rows;
 use crate::state::{SequenceId, StateBacking, StateId, StatePlan, StatePool};
 use crate::weight::Weight;
 use crate::{ModelError, Result};
 use gguf_file::GgmlType;
+use menagerie_formulas::{
+    Activation, Arithmetic, AttentionShape, Gating, LinearAttentionShape, RopePairs, RouterApply,
+};
 use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -217,7 +218,7 @@ pub trait Backend: Send + Sync {
     fn pack_weighted(&self, x: &Rows, plan: &ExpertPlan) -> Result<Rows>;
 
     /// Adds the packed outputs `[packed rows, D]` of every token up, best choice first, `[T, D]`.
-    fn combine(&self, packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Result<Rows>;
+    fn combine(&self, packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Result<Rows>;
 
     /// `y = W x + b` for rows in host memory, which lie one after the other, into `y`, which has as many. `x` is rows of this
     /// backend where there are any: what is prepared for their products is prepared once.

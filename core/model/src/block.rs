@@ -7,16 +7,7 @@ use crate::rows::Rows;
 use crate::trace::Part;
 use crate::traits::{FeedForward, Norm, Raw, SequenceMixer};
 use crate::{ModelError, Result};
-
-/// What a branch reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reads {
-    /// The residual stream as it stands.
-    #[default]
-    Stream,
-    /// The input of the whole block (parallel blocks).
-    BlockInput,
-}
+use menagerie_formulas::{BranchInput, ParallelInput};
 
 /// Whether the feed-forward norms its input itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +36,7 @@ pub struct Branch<N, P> {
     /// Norm on what `after` gives with the stream before the branch added once more.
     pub again: Option<N>,
     /// What the branch reads.
-    pub reads: Reads,
+    pub reads: BranchInput,
     /// Multiplies the branch before it is added (1 = none).
     pub scale: f32,
 }
@@ -53,7 +44,7 @@ pub struct Branch<N, P> {
 impl<N, P> Branch<N, P> {
     /// `x + part(pre(x))`.
     pub fn new(pre: Option<N>, part: P) -> Self {
-        Self { pre, part, post: None, after: None, again: None, reads: Reads::Stream, scale: 1.0 }
+        Self { pre, part, post: None, after: None, again: None, reads: BranchInput::Stream, scale: 1.0 }
     }
 }
 
@@ -66,8 +57,8 @@ impl<N: Norm, P> Branch<N, P> {
     /// The rows it reads, of the stream and the block's input.
     fn read<'a>(&self, stream: &'a Rows, block_input: &'a Rows) -> &'a Rows {
         match self.reads {
-            Reads::Stream => stream,
-            Reads::BlockInput => block_input,
+            BranchInput::Stream => stream,
+            BranchInput::BlockInput => block_input,
         }
     }
 
@@ -146,18 +137,6 @@ impl Entry {
     }
 }
 
-/// What a second feed-forward reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BesideReads {
-    /// What the first one gets, through its norm.
-    #[default]
-    Branch,
-    /// The residual stream as it stands.
-    Stream,
-    /// The input of the whole block.
-    BlockInput,
-}
-
 /// A second feed-forward in a branch: `f = first_post(f); g = post(part(pre(reads))); f = factor * (f + g)`.
 ///
 /// Experts beside a dense feed-forward (Grok 2; Gemma 4; Arctic, whose experts read the block's input).
@@ -165,7 +144,7 @@ pub struct Beside<N, P> {
     /// The second feed-forward.
     pub part: P,
     /// What it reads.
-    pub reads: BesideReads,
+    pub reads: ParallelInput,
     /// Norm before it.
     pub pre: Option<N>,
     /// Norm on its output.
@@ -191,9 +170,9 @@ impl<N: Norm, F: FeedForward> Beside<N, F> {
             first = normed(norm, &first, context)?;
         }
         let read = match self.reads {
-            BesideReads::Branch => inputs.branch,
-            BesideReads::Stream => inputs.stream,
-            BesideReads::BlockInput => inputs.block,
+            ParallelInput::Branch => inputs.branch,
+            ParallelInput::Stream => inputs.stream,
+            ParallelInput::BlockInput => inputs.block,
         };
         let own = self.pre.as_ref().map(|norm| normed(norm, read, context)).transpose()?;
         let raw = Raw { stream: inputs.stream, block: inputs.block };

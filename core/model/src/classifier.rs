@@ -4,27 +4,9 @@ use crate::Result;
 use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::Linear;
-use crate::pointwise::Activation;
 use crate::rows::Rows;
 use crate::traits::Norm;
-
-/// What stands between the two linears of a classifier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClassifierActivation {
-    /// Hyperbolic tangent (`RobertaClassificationHead`, BERT's pooler).
-    Tanh,
-    /// GELU, erf form (`ModernBertPredictionHead`).
-    GeluErf,
-}
-
-/// What is made of the outputs of a classifier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClassifierScores {
-    /// Nothing.
-    AsTheyAre,
-    /// Softmax over them.
-    Softmax,
-}
+use menagerie_formulas::{Activation, ClassifierActivation, ClassifierScores};
 
 /// `output(norm(activation(dense(x))))`, each where the model has it.
 pub struct Classifier {

@@ -1,17 +1,8 @@
 //! [`Compute`]: where and how a forward computes.
 
 use crate::backend::Backend;
+use menagerie_formulas::Arithmetic;
 use std::sync::Arc;
-
-/// How products are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Arithmetic {
-    /// Quantized weights times activations quantized to 8 bits, as llama.cpp does.
-    #[default]
-    Fast,
-    /// Weights dequantized, products in f32.
-    Exact,
-}
 
 /// A backend and an arithmetic; cheap to clone.
 #[derive(Clone)]

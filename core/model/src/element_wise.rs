@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::context::TransformContext;
-use crate::pointwise::{Activation, Gating};
 use crate::rows::Rows;
 use crate::{Backend, ModelError};
+use menagerie_formulas::{Activation, Gating};
 use std::sync::Arc;
 
 /// An activation of a registered component: element by element, without state, callable from any thread.

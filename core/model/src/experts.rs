@@ -18,15 +18,6 @@ pub enum Packing {
     Packed,
 }
 
-/// Where the router weight multiplies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weighted {
-    /// The outputs, when they are added up.
-    Outputs,
-    /// The inputs; nothing is left to do for the outputs.
-    Inputs,
-}
-
 /// The rows of a step packed by expert: expert after expert, tokens in order.
 #[derive(Clone, Debug)]
 pub struct ExpertPlan {

@@ -27,7 +27,7 @@
 
 mod activated;
 mod adapter;
-mod attention_shape;
+mod attention_biases;
 mod backend;
 mod block;
 mod classifier;
@@ -45,7 +45,6 @@ mod hooks;
 mod layout;
 mod linear;
 mod param;
-mod pointwise;
 mod pooling;
 mod recurrence;
 mod rope_tables;
@@ -69,35 +68,32 @@ pub use adapter::{
     KeptScalings, LinearPart, LowRank, LowRankTerm, Magnitude, RawScalings, ScalingLayers, ScalingSpread,
     SitePart, SiteShape, TablePart, Whole, XLoraClassifier, XLoraMixing, XLoraModel,
 };
-pub use attention_shape::{AttentionBiases, AttentionShape, Mask};
+pub use attention_biases::AttentionBiases;
 pub use backend::{
     AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
 };
-pub use block::{
-    Beside, BesideReads, Branch, DynBlock, Entry, Holds, Layer, PreNorm, Reads, TransformerBlock,
-};
-pub use classifier::{Classifier, ClassifierActivation, ClassifierScores};
-pub use compute::{Arithmetic, Compute};
+pub use block::{Beside, Branch, DynBlock, Entry, Holds, Layer, PreNorm, TransformerBlock};
+pub use classifier::Classifier;
+pub use compute::Compute;
 pub use context::{Scalings, StepInput, TransformContext};
 pub use element_wise::{ActivationForm, ElementWise, GateForm};
 pub use error::ModelError;
 pub use executor::{Executor, NormedExecutor, StageTrace};
-pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
+pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, experts_many};
 pub use failure::SequenceFailure;
 pub use guard::WeightGuard;
 pub use hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
 pub use hooks::Hooks;
 pub use layout::{Positions, SequenceLayout, SequenceRows};
 pub use linear::{DenseLinear, Linear, linear_many};
+pub use menagerie_formulas::{
+    Activation, Arithmetic, AttentionShape, BranchInput, ClassifierActivation, ClassifierScores, Gating,
+    GroupScore, KeySharing, KvType, LinearAttentionShape, Mask, ParallelInput, Pooling, RopePairs,
+    RouterApply, RouterInput, RouterScore, RouterSelect, RouterWeights, SparseMixer, StateUpdate, Xielu,
+};
 pub use param::{Param, WeightShape};
-pub use pointwise::{Activation, Gating, RopePairs, Xielu};
-pub use pooling::Pooling;
-pub use recurrence::{
-    KeySharing, LinearAttentionInputs, LinearAttentionShape, LogDecay, SelectiveScanInputs, StateUpdate,
-};
-pub use router::{
-    GroupScore, GroupSelection, RouterRule, RouterScore, RouterWeights, Routing, SelectBy, route,
-};
+pub use recurrence::{LinearAttentionInputs, LogDecay, SelectiveScanInputs};
+pub use router::{GroupSelection, RouterRule, Routing, route};
 pub use rows::Rows;
 pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
 pub use stack::BlockStack;
@@ -106,7 +102,7 @@ pub use stage::{
     StagePosition, StepGoal, WholeModel,
 };
 pub use state::{
-    KeptBlock, KvType, Pages, PlacedPages, Placement, PoolOptions, Run, SequenceId, Snapshot, StateBacking,
+    KeptBlock, Pages, PlacedPages, Placement, PoolOptions, Run, SequenceId, Snapshot, StateBacking,
     StateDeclarations, StateId, StatePlan, StatePool, StateRoom, StateSpec, StateTables,
 };
 pub use step::{InferenceStep, RopeRegime};

@@ -3,41 +3,6 @@
 use crate::param::Param;
 use crate::rows::Rows;
 
-/// How a row with key `k`, value `v`, decay `a` and strength `b` changes the state `S` of a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateUpdate {
-    /// `S = a S + k (b v)^T` (state space duality: Dao and Gu, 2024).
-    Add,
-    /// `S = a S + k (b (v - (a S)^T k))^T` (the gated delta rule: Yang et al., 2024).
-    Delta,
-}
-
-/// Which key head a head reads, where several share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeySharing {
-    /// Those that share one follow each other: head `h` reads `h / (heads / key_heads)`.
-    Consecutive,
-    /// Head `h` reads `h % key_heads`.
-    Tiled,
-}
-
-/// Heads of an attention without softmax; each has a state `[key_dim, value_dim]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinearAttentionShape {
-    /// Heads of values.
-    pub heads: usize,
-    /// Heads of keys and queries; divides `heads`.
-    pub key_heads: usize,
-    /// Elements of a key or query.
-    pub key_dim: usize,
-    /// Elements of a value.
-    pub value_dim: usize,
-    /// Which key head a head reads.
-    pub sharing: KeySharing,
-    /// How a row changes the state.
-    pub update: StateUpdate,
-}
-
 /// Natural logarithms of what the state is multiplied by before a row changes it.
 #[derive(Clone, Copy)]
 pub enum LogDecay<'a> {

@@ -2,53 +2,7 @@
 //! the same code on every machine: so is the choice.
 
 use crate::{ModelError, Result};
-
-/// How router logits become scores.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RouterScore {
-    /// Softmax over all experts.
-    Softmax,
-    /// Sigmoid of each.
-    Sigmoid,
-    /// Softmax over the chosen ones; the choice is by logits.
-    SoftmaxOfSelected,
-    /// `sqrt(ln(1 + exp(x)))`.
-    SqrtSoftplus,
-    /// SparseMixer (Liu et al., 2023), as it infers: one expert after the other is the best that is left. Its weight is its
-    /// share of a softmax over those left whose logit `x` is not far below its own, `top`:
-    /// `(top - x) / max(|x|, top) <= 2 * jitter`.
-    SparseMixer {
-        /// Noise that the router was trained with.
-        jitter: f32,
-    },
-}
-
-/// What experts are chosen by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SelectBy {
-    /// The scores, with the selection bias added.
-    Scores,
-    /// The logits, with the selection bias added.
-    Logits,
-}
-
-/// How a group of experts scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GroupScore {
-    /// By its best expert.
-    Best,
-    /// By the sum of its best two.
-    SumOfBestTwo,
-}
-
-/// What is done to the weights of the chosen experts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RouterWeights {
-    /// They stay as scored.
-    AsScored,
-    /// They are divided by their sum.
-    SumToOne,
-}
+use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights, SparseMixer};
 
 /// Group-limited selection (DeepSeek-V2, V3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +21,7 @@ pub struct RouterRule {
     /// How logits become scores.
     pub score: RouterScore,
     /// What the choice is by.
-    pub select: SelectBy,
+    pub select: RouterSelect,
     /// `[E]`, added for the choice only.
     pub select_bias: Option<Vec<f32>>,
     /// Choice of groups first.
@@ -114,7 +68,7 @@ pub fn route(logits: &[f32], experts: usize, rule: &RouterRule) -> Result<Routin
     for row in logits.chunks_exact(experts) {
         let broken = row.iter().any(|logit| !logit.is_finite());
         let weights = match rule.score {
-            RouterScore::SparseMixer { jitter } => {
+            RouterScore::SparseMixer(SparseMixer { jitter }) => {
                 let shares = sparse_mixer(row, rule.top_k, jitter, &mut chosen);
                 final_weights(shares, rule)
             }
@@ -130,8 +84,8 @@ pub fn route(logits: &[f32], experts: usize, rule: &RouterRule) -> Result<Routin
 fn chosen_by_scores(row: &[f32], rule: &RouterRule, chosen: &mut Vec<u32>) -> Vec<f32> {
     let scores = score(row, rule.score);
     let mut selection = match rule.select {
-        SelectBy::Logits => row.to_vec(),
-        SelectBy::Scores => scores.clone(),
+        RouterSelect::Logits => row.to_vec(),
+        RouterSelect::Scores => scores.clone(),
     };
     if let Some(bias) = &rule.select_bias {
         selection.iter_mut().zip(bias).for_each(|(s, b)| *s += b);
@@ -166,7 +120,7 @@ fn score(logits: &[f32], kind: RouterScore) -> Vec<f32> {
     match kind {
         RouterScore::Softmax => softmax(logits.iter().copied()),
         RouterScore::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + libm::expf(-x))).collect(),
-        RouterScore::SoftmaxOfSelected | RouterScore::SparseMixer { .. } => logits.to_vec(),
+        RouterScore::SoftmaxOfSelected | RouterScore::SparseMixer(_) => logits.to_vec(),
         RouterScore::SqrtSoftplus => logits.iter().map(|x| softplus(*x).sqrt()).collect(),
     }
 }
@@ -276,12 +230,13 @@ mod tests {
             RouterScore::Sigmoid,
             RouterScore::SoftmaxOfSelected,
             RouterScore::SqrtSoftplus,
-            RouterScore::SparseMixer { jitter: 0.01 },
+            RouterScore::SparseMixer(SparseMixer { jitter: 0.01 }),
         ];
         for score in scores {
-            for (select, weights) in
-                [(SelectBy::Scores, RouterWeights::SumToOne), (SelectBy::Logits, RouterWeights::AsScored)]
-            {
+            for (select, weights) in [
+                (RouterSelect::Scores, RouterWeights::SumToOne),
+                (RouterSelect::Logits, RouterWeights::AsScored),
+            ] {
                 let (select_bias, groups) = (None, None);
                 let rule = RouterRule { score, select, select_bias, groups, weights, scale: 1.0, top_k: 2 };
                 for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {

@@ -4,11 +4,12 @@ use crate::activated::Activated;
 use crate::classifier::Classifier;
 use crate::context::TransformContext;
 use crate::linear::Linear;
-use crate::pooling::Pooling;
+use crate::pooling;
 use crate::rows::Rows;
 use crate::trace::Part;
 use crate::traits::{LayerStack, Norm, OutputHead, TokenEmbedding};
 use crate::{ModelError, Result};
+use menagerie_formulas::Pooling;
 
 /// Where a stage lies in its model; explicit configuration, never inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,11 +263,11 @@ impl EmbeddingModel {
         if let Some(norm) = &self.norm {
             hidden = norm.forward(&hidden, context)?;
         }
-        let mut pooled = pooling.unwrap_or(self.pooling).pool(hidden, context)?;
+        let mut pooled = pooling::pool(pooling.unwrap_or(self.pooling), hidden, context)?;
         if pooling.is_some() {
             return Ok(pooled);
         }
-        let origins = self.pooling.origins(context);
+        let origins = pooling::origins(self.pooling, context);
         for linear in &self.dense {
             pooled = linear.forward(&Activated::selected(&pooled, &origins)?, context)?;
         }

@@ -2,9 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::{
-    Arithmetic, Beside, BesideReads, Branch, Compute, FeedForward, InferenceStep, KvType, Layer, Norm, Part,
-    PoolOptions, Raw, Reads, Result, RopeRegime, Rows, SequenceLayout, SequenceMixer, SequenceRows,
-    StatePool, StepInput, Trace, TransformContext, TransformerBlock,
+    Arithmetic, Beside, Branch, BranchInput, Compute, FeedForward, InferenceStep, KvType, Layer, Norm,
+    ParallelInput, Part, PoolOptions, Raw, Result, RopeRegime, Rows, SequenceLayout, SequenceMixer,
+    SequenceRows, StatePool, StepInput, Trace, TransformContext, TransformerBlock,
 };
 use menagerie_testkit::cpu_backend;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ fn branch(norm: &SlowNorm) -> Branch<&SlowNorm, Same> {
         post: Some(norm),
         after: Some(norm),
         again: Some(norm),
-        reads: Reads::Stream,
+        reads: BranchInput::Stream,
         scale: 1.0,
     }
 }
@@ -79,7 +79,7 @@ fn every_norm_of_a_block_is_counted_and_is_no_part_of_a_feed_forward() {
     let norm = SlowNorm(AtomicU64::new(0));
     let beside = Beside {
         part: Same,
-        reads: BesideReads::Stream,
+        reads: ParallelInput::Stream,
         pre: Some(&norm),
         post: Some(&norm),
         first_post: Some(&norm),

@@ -3,15 +3,15 @@
 
 use menagerie_model::components::{
     AttentionLinears, CausalAttention, ExpertForm, Experts, GatedFeedForward, HeadNorm, LayerNorm,
-    MoeFeedForward, MoeInput, QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, Router, SharedExpert,
-    Temperature,
+    MoeFeedForward, QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, Router, SharedExpert, Temperature,
 };
 use menagerie_model::{
-    Activation, Arithmetic, AttentionShape, Branch, Compute, DenseExperts, DenseLinear, ExpertLinear,
-    FeedForward, Gating, GroupScore, GroupSelection, InferenceStep, KvType, Layer, Linear, Mask, Norm, Param,
-    PoolOptions, PreNorm, Raw, Reads, Result, RopePairs, RopeRegime, RouterRule, RouterScore, RouterWeights,
-    Rows, SelectBy, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool, StateSpec,
-    StepInput, TransformContext, TransformerBlock, Weight, WeightShape, Weighted,
+    Activation, Arithmetic, AttentionShape, Branch, BranchInput, Compute, DenseExperts, DenseLinear,
+    ExpertLinear, FeedForward, Gating, GroupScore, GroupSelection, InferenceStep, KvType, Layer, Linear,
+    Mask, Norm, Param, PoolOptions, PreNorm, Raw, Result, RopePairs, RopeRegime, RouterApply, RouterInput,
+    RouterRule, RouterScore, RouterSelect, RouterWeights, Rows, SequenceLayout, SequenceMixer, SequenceRows,
+    StateDeclarations, StatePool, StateSpec, StepInput, TransformContext, TransformerBlock, Weight,
+    WeightShape,
 };
 use menagerie_testkit::{assert_close, assert_equal_bits, cpu_backend, random::Random};
 
@@ -42,7 +42,7 @@ fn pool(states: Vec<StateSpec>) -> StatePool {
 fn rule(score: RouterScore, top_k: usize) -> RouterRule {
     RouterRule {
         score,
-        select: SelectBy::Scores,
+        select: RouterSelect::Scores,
         select_bias: None,
         groups: None,
         weights: RouterWeights::AsScored,
@@ -142,7 +142,7 @@ fn stack(values: &[f32], rows: usize, cols: usize, bias: Option<&[f32]>) -> Box<
     Box::new(DenseExperts::new(weight, bias.map(vector)).unwrap())
 }
 
-fn moe(weights: &MoeWeights, weighted: Weighted) -> MoeFeedForward {
+fn moe(weights: &MoeWeights, apply: RouterApply) -> MoeFeedForward {
     let [gate, up, down] = &weights.shared;
     let shared = GatedFeedForward {
         gate: linear(gate, F, D),
@@ -153,7 +153,7 @@ fn moe(weights: &MoeWeights, weighted: Weighted) -> MoeFeedForward {
     };
     let router = Router {
         product: linear(&weights.router, E, D),
-        input: MoeInput::Branch,
+        input: RouterInput::Branch,
         norm: None,
         input_scale: 1.0,
         rule: RouterRule { weights: RouterWeights::SumToOne, ..rule(RouterScore::Softmax, 2) },
@@ -169,7 +169,7 @@ fn moe(weights: &MoeWeights, weighted: Weighted) -> MoeFeedForward {
             },
             latent: None,
         },
-        weighted,
+        apply,
         shared: Some(SharedExpert::new(Box::new(shared), Some(linear(&weights.shared_gate, 1, D))).unwrap()),
     }
 }
@@ -184,7 +184,7 @@ fn gated(gate: &[f32], up: &[f32], down: &[f32], x: &[f64]) -> Vec<f64> {
     product(down, &inner)
 }
 
-fn naive_moe(w: &MoeWeights, x: &[f32], weighted: Weighted) -> Vec<f32> {
+fn naive_moe(w: &MoeWeights, x: &[f32], apply: RouterApply) -> Vec<f32> {
     let x: Vec<f64> = x.iter().map(|x| f64::from(*x)).collect();
     let logits = product(&w.router, &x);
     let mut order: Vec<usize> = (0..E).collect();
@@ -197,9 +197,9 @@ fn naive_moe(w: &MoeWeights, x: &[f32], weighted: Weighted) -> Vec<f32> {
     for &e in chosen {
         let weight = logits[e].exp() / sum;
         let part = |values: &'_ [f32]| values[e * F * D..(e + 1) * F * D].to_vec();
-        let (inside, outside) = match weighted {
-            Weighted::Inputs => (weight, 1.0),
-            Weighted::Outputs => (1.0, weight),
+        let (inside, outside) = match apply {
+            RouterApply::ToInput => (weight, 1.0),
+            RouterApply::ToOutput => (1.0, weight),
         };
         let input: Vec<f64> = x.iter().map(|x| x * inside).collect();
         let y = gated(&part(&w.gate), &part(&w.up), &part(&w.down), &input);
@@ -237,10 +237,9 @@ fn run_moe(moe: &MoeFeedForward, x: &[f32]) -> Vec<f32> {
 fn a_mixture_is_the_sum_of_its_experts() {
     let weights = moe_weights();
     let x = Random::new(4).values(41 * D, 0.0, 1.0);
-    for weighted in [Weighted::Outputs, Weighted::Inputs] {
-        let moe = moe(&weights, weighted);
-        let expected: Vec<f32> =
-            x.chunks_exact(D).flat_map(|row| naive_moe(&weights, row, weighted)).collect();
+    for apply in [RouterApply::ToOutput, RouterApply::ToInput] {
+        let moe = moe(&weights, apply);
+        let expected: Vec<f32> = x.chunks_exact(D).flat_map(|row| naive_moe(&weights, row, apply)).collect();
         assert_close("many rows", &run_moe(&moe, &x), &expected, 1e-5);
         assert_close("one row", &run_moe(&moe, &x[..D]), &expected[..D], 1e-5);
     }
@@ -249,7 +248,7 @@ fn a_mixture_is_the_sum_of_its_experts() {
 /// DESIGN: a row's result does not depend on the other rows of a step of its class.
 #[test]
 fn a_mixtures_rows_do_not_see_each_other() {
-    let moe = moe(&moe_weights(), Weighted::Outputs);
+    let moe = moe(&moe_weights(), RouterApply::ToOutput);
     let x = Random::new(5).values(9 * D, 0.0, 1.0);
     let all = run_moe(&moe, &x);
     for start in [0, 3, 7] {
@@ -415,7 +414,7 @@ fn run_layer(layer: &dyn Layer, x: f32) -> f32 {
 #[test]
 fn branches_add_up_as_their_fields_say() {
     let norm = Counted(0.into());
-    let branch = |factor: f32, reads: Reads, scale: f32| Branch {
+    let branch = |factor: f32, reads: BranchInput, scale: f32| Branch {
         pre: Some(&norm),
         part: Times(factor),
         post: None,
@@ -425,27 +424,30 @@ fn branches_add_up_as_their_fields_say() {
         scale,
     };
     // Sequential: 2 + 3*2 = 8, 8 + 10*8 = 88.
-    let block =
-        TransformerBlock::new(Some(branch(3.0, Reads::Stream, 1.0)), Some(branch(10.0, Reads::Stream, 1.0)));
+    let block = TransformerBlock::new(
+        Some(branch(3.0, BranchInput::Stream, 1.0)),
+        Some(branch(10.0, BranchInput::Stream, 1.0)),
+    );
     assert_eq!(run_layer(&block, 2.0), 88.0);
     // Parallel, the second branch halved: 2 + 6 + 0.5 * 20 = 18.
     let block = TransformerBlock::new(
-        Some(branch(3.0, Reads::Stream, 1.0)),
-        Some(branch(10.0, Reads::BlockInput, 0.5)),
+        Some(branch(3.0, BranchInput::Stream, 1.0)),
+        Some(branch(10.0, BranchInput::BlockInput, 0.5)),
     );
     norm.0.store(0, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(run_layer(&block, 2.0), 18.0);
     assert_eq!(norm.0.load(std::sync::atomic::Ordering::Relaxed), 2);
     let shared = TransformerBlock::new(
-        Some(branch(3.0, Reads::Stream, 1.0)),
-        Some(branch(10.0, Reads::BlockInput, 0.5)),
+        Some(branch(3.0, BranchInput::Stream, 1.0)),
+        Some(branch(10.0, BranchInput::BlockInput, 0.5)),
     )
     .with_pre(PreNorm::Shared);
     norm.0.store(0, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(run_layer(&shared, 2.0), 18.0);
     assert_eq!(norm.0.load(std::sync::atomic::Ordering::Relaxed), 1);
     // Without a mixer: 2 + 10*2.
-    let lone = TransformerBlock::<&Counted, Times, Times>::new(None, Some(branch(10.0, Reads::Stream, 1.0)));
+    let lone =
+        TransformerBlock::<&Counted, Times, Times>::new(None, Some(branch(10.0, BranchInput::Stream, 1.0)));
     assert_eq!(run_layer(&lone, 2.0), 22.0);
 }
 

@@ -43,6 +43,11 @@ pub mod config {
     pub use crate::kinds::configs::*;
     pub use crate::kinds::ends::MODEL_SIZES;
     pub use crate::language::config::*;
+    pub use menagerie_formulas::{
+        Activation, BranchInput, ClassifierActivation, ClassifierScores, GroupScore, KeySharing,
+        ParallelInput, Pooling, RopePairs, RouterApply, RouterInput, RouterScore, RouterSelect,
+        RouterWeights, SparseMixer, Xielu,
+    };
 }
 
 pub use files::hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace, RowTimes, unwrapped, wrapping_classes};

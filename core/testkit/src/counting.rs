@@ -4,8 +4,8 @@ use crate::operations::operations;
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
     Gating, LinearAttentionInputs, LinearAttentionShape, Operation, Packing, Param, Product, Result,
-    RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateStep, Weight,
-    Weighted,
+    RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateStep,
+    Weight,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;

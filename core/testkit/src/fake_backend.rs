@@ -4,8 +4,8 @@ use crate::operations::operations;
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
     Gating, LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Pages, Param,
-    Product, Result, RopeTable, Rotation, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan,
-    StateRoom, StateStep, Weight, Weighted,
+    Product, Result, RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, StateBacking, StateId,
+    StatePlan, StateRoom, StateStep, Weight,
 };
 use std::borrow::Cow;
 

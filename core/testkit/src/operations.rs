@@ -14,7 +14,7 @@ macro_rules! operations {
                 stacks: &[Product], x: &Activated, plan: &ExpertPlan, packing: Packing, arithmetic: Arithmetic
             ) -> Vec<Rows>;
             fn pack_weighted(x: &Rows, plan: &ExpertPlan) -> Rows;
-            fn combine(packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Rows;
+            fn combine(packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Rows;
             fn rms_norm(x: &Rows, weight: Option<&Param>, eps: f32) -> Rows;
             fn layer_norm(x: &Rows, weight: Option<&Param>, bias: Option<&Param>, eps: f32) -> Rows;
             fn rope_table(positions: &[u32], frequencies: &[f32], magnitude: f32) -> RopeTable;

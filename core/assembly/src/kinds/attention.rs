@@ -193,7 +193,7 @@ pub(super) fn mask_of(mask: MaskKind, window: Option<WindowConfig>, parts: &mut 
             return None;
         }
     };
-    if mask.looks_ahead() {
+    if mask.is_bidirectional() {
         parts.needs(Operation::LookAhead)?;
     }
     Some(mask)

@@ -4,7 +4,7 @@ use super::names::{activation, gating};
 use menagerie_model::components::{GatedFeedForward, PlainFeedForward};
 use menagerie_model::{FeedForward, Linear, Norm};
 use menagerie_registry::{Part, Parts, component, where_given};
-use menagerie_spec::config::{Activation, GatedConfig, LimitConfig, NormSite, PlainConfig};
+use menagerie_spec::config::{ActivationConfig, GatedConfig, LimitConfig, NormSite, PlainConfig};
 
 component!(feed_forward GatedConfig, gated);
 component!(feed_forward PlainConfig, plain);
@@ -32,7 +32,7 @@ fn plain(config: &PlainConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForw
 /// Gate, up and down; gate and up may be one weight.
 pub(super) fn gated_of(
     roles: &DenseRoles,
-    own: &Activation,
+    own: &ActivationConfig,
     limit: Option<LimitConfig>,
     inner_norm: Option<&NormSite>,
     parts: &mut dyn Parts,
@@ -76,7 +76,7 @@ fn fused(roles: &DenseRoles, rows: usize, parts: &mut dyn Parts) -> Option<Pair>
 /// Up and down.
 pub(super) fn plain_of(
     roles: &DenseRoles,
-    own: &Activation,
+    own: &ActivationConfig,
     inner_norm: Option<&NormSite>,
     parts: &mut dyn Parts,
 ) -> Option<Box<dyn FeedForward>> {

@@ -1,13 +1,12 @@
 //! The mixer `gated-delta-net`.
 
 use super::recurrent::{Channels, convolutions, gated_norm, vector};
-use menagerie_model as model;
 use menagerie_model::components::{
     DeltaNetConvolutions, DeltaNetHeads, DeltaNetLinears, DeltaNetRates, GatedDeltaNet,
 };
 use menagerie_model::{LinearAttentionShape, Operation, SequenceMixer, StateUpdate};
 use menagerie_registry::{Part, Parts, component, noted};
-use menagerie_spec::config::{GatedDeltaNetConfig, KeySharing};
+use menagerie_spec::config::GatedDeltaNetConfig;
 
 component!(mixer GatedDeltaNetConfig, gated_delta_net);
 
@@ -46,10 +45,7 @@ fn gated_delta_net(config: &GatedDeltaNetConfig, parts: &mut dyn Parts) -> Optio
         key_heads: *key_heads,
         key_dim: *key_dim,
         value_dim: *value_dim,
-        sharing: match sharing {
-            KeySharing::Consecutive => model::KeySharing::Consecutive,
-            KeySharing::Tiled => model::KeySharing::Tiled,
-        },
+        sharing: *sharing,
         update: StateUpdate::Delta,
     };
     let name = parts.name("delta");

@@ -2,15 +2,12 @@
 
 use super::dense::{DenseRoles, gated_of, plain_of};
 use super::names::{activation, gating};
-use menagerie_model as model;
-use menagerie_model::components::{
-    self, Experts, LatentExperts, MoeFeedForward, MoeInput, Router, SharedExpert,
-};
-use menagerie_model::{FeedForward, GroupSelection, Linear, RouterRule, Weighted};
+use menagerie_model::components::{self, Experts, LatentExperts, MoeFeedForward, Router, SharedExpert};
+use menagerie_model::{FeedForward, GroupSelection, Linear, RouterRule};
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_spec::config::{
-    ExpertConfig, ExpertForm, ExpertWidth, GroupScore, MoeConfig, RouterApply, RouterConfig, RouterGroups,
-    RouterInput, RouterScore, RouterSelect, RouterWeights, SharedExpertConfig, SharedGate, SparseMixer,
+    ExpertConfig, ExpertForm, ExpertWidth, MoeConfig, RouterConfig, RouterGroups, SharedExpertConfig,
+    SharedGate,
 };
 
 component!(feed_forward MoeConfig, moe);
@@ -28,34 +25,21 @@ fn moe(config: &MoeConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>
     };
     let experts = experts_of(experts, parts);
     let shared = where_given(shared.as_ref().map(|shared| shared_expert(shared, parts)));
-    let (router, weighted) = routing?;
+    let router = routing?;
     let experts = Experts { latent: latent?, ..experts? };
-    Some(Box::new(MoeFeedForward { router, experts, weighted, shared: shared? }))
+    Some(Box::new(MoeFeedForward { router, experts, apply: rule.apply, shared: shared? }))
 }
 
-/// What chooses experts, and where their weights multiply.
-fn router(
-    config: &RouterConfig,
-    product: Option<Box<dyn Linear>>,
-    parts: &mut dyn Parts,
-) -> Option<(Router, Weighted)> {
+/// The router.
+fn router(config: &RouterConfig, product: Option<Box<dyn Linear>>, parts: &mut dyn Parts) -> Option<Router> {
     let norm = where_given(config.norm.as_ref().map(|norm| {
         let width = parts.width();
         parts.norm("ffn_gate_inp.scale", norm, width)
     }));
     let rule = router_rule(config, product.as_ref().map(|product| product.out_features()), parts);
-    let input = match config.input {
-        RouterInput::Branch => MoeInput::Branch,
-        RouterInput::Stream => MoeInput::Stream,
-        RouterInput::BlockInput => MoeInput::BlockInput,
-    };
-    let weighted = match config.apply {
-        RouterApply::ToOutput => Weighted::Outputs,
-        RouterApply::ToInput => Weighted::Inputs,
-    };
     let (product, rule, norm) = (product?, rule?, norm?);
-    let input_scale = config.input_scale;
-    Some((Router { product, input, norm, input_scale, rule }, weighted))
+    let RouterConfig { input, input_scale, .. } = *config;
+    Some(Router { product, input, norm, input_scale, rule })
 }
 
 /// From logits to experts and weights.
@@ -82,25 +66,11 @@ fn router_rule(config: &RouterConfig, count: Option<usize>, parts: &mut dyn Part
     }
     let groups = where_given(groups.map(|groups| group_selection(groups, count, parts)))?;
     Some(RouterRule {
-        score: match score {
-            RouterScore::Softmax => model::RouterScore::Softmax,
-            RouterScore::Sigmoid => model::RouterScore::Sigmoid,
-            RouterScore::SoftmaxOfSelected => model::RouterScore::SoftmaxOfSelected,
-            RouterScore::SqrtSoftplus => model::RouterScore::SqrtSoftplus,
-            RouterScore::SparseMixer(SparseMixer { jitter }) => {
-                model::RouterScore::SparseMixer { jitter: *jitter }
-            }
-        },
-        select: match select {
-            RouterSelect::Scores => model::SelectBy::Scores,
-            RouterSelect::Logits => model::SelectBy::Logits,
-        },
+        score: *score,
+        select: *select,
         select_bias: select_bias?,
         groups,
-        weights: match weights {
-            RouterWeights::SumToOne => model::RouterWeights::SumToOne,
-            RouterWeights::AsScored => model::RouterWeights::AsScored,
-        },
+        weights: *weights,
         scale: *scale,
         top_k: *top_k,
     })
@@ -112,10 +82,6 @@ fn group_selection(config: RouterGroups, experts: usize, parts: &mut dyn Parts) 
         parts.fault(&format!("experts: {experts} experts do not fall into {count} groups"));
         return None;
     }
-    let score = match score {
-        GroupScore::Best => model::GroupScore::Best,
-        GroupScore::SumOfBestTwo => model::GroupScore::SumOfBestTwo,
-    };
     Some(GroupSelection { count, keep, score })
 }
 

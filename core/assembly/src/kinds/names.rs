@@ -1,44 +1,35 @@
-//! The model's names for what the language names.
+//! Activations and gates of feed-forwards, from their configs.
 
-use menagerie_model as model;
-use menagerie_model::{ActivationForm, GateForm, Gating};
+use menagerie_model::{Activation, ActivationForm, GateForm, Gating};
 use menagerie_registry::Parts;
-use menagerie_spec::config::{Activation, LimitConfig, LimitPlace, SwigluOai, Xielu};
+use menagerie_spec::config::{ActivationConfig, LimitConfig, LimitPlace, SwigluOai};
 
 /// An activation that stands alone.
-pub(crate) fn activation(activation: &Activation, parts: &mut dyn Parts) -> Option<ActivationForm> {
-    let formula = match *activation {
-        Activation::Component(ref component) => {
-            return parts.activation(component).map(ActivationForm::Component);
+pub(crate) fn activation(config: &ActivationConfig, parts: &mut dyn Parts) -> Option<ActivationForm> {
+    match *config {
+        ActivationConfig::Formula(formula) => Some(formula.into()),
+        ActivationConfig::Component(ref component) => {
+            parts.activation(component).map(ActivationForm::Component)
         }
-        Activation::Silu => model::Activation::Silu,
-        Activation::GeluTanh => model::Activation::GeluTanh,
-        Activation::GeluErf => model::Activation::GeluErf,
-        Activation::Relu => model::Activation::Relu,
-        Activation::ReluSquared => model::Activation::ReluSquared,
-        Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps }) => {
-            model::Activation::Xielu(model::Xielu { alpha_p, alpha_n, beta, eps })
-        }
-        Activation::SwigluOai(_) => {
+        ActivationConfig::SwigluOai(_) => {
             parts.fault("activation `swiglu-oai` is of a gate and an up projection; here is no gate");
-            return None;
+            None
         }
-    };
-    Some(formula.into())
+    }
 }
 
 /// How a gate and an up projection become one.
 pub(crate) fn gating(
-    own: &Activation,
+    own: &ActivationConfig,
     limit: Option<LimitConfig>,
     parts: &mut dyn Parts,
 ) -> Option<GateForm> {
     match (own, limit) {
-        (&Activation::SwigluOai(SwigluOai { alpha, limit }), None) => {
+        (&ActivationConfig::SwigluOai(SwigluOai { alpha, limit }), None) => {
             Some(Gating::SwigluOai { alpha, limit }.into())
         }
         (own, None) => activation(own, parts).map(GateForm::plain),
-        (Activation::Silu, Some(LimitConfig { value: limit, at })) => {
+        (ActivationConfig::Formula(Activation::Silu), Some(LimitConfig { value: limit, at })) => {
             let gating = match at {
                 LimitPlace::BeforeActivation => Gating::LimitedBefore { limit },
                 LimitPlace::AfterActivation => Gating::LimitedAfter { limit },

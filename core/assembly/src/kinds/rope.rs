@@ -1,11 +1,10 @@
 //! Rope configs to frequencies.
 
-use menagerie_model as model;
 use menagerie_model::components::{
     FrequencyQuestion, Llama3Scaling, Rope, ScaledFrequencies, YarnScaling, base_frequencies,
 };
 use menagerie_registry::{Part, Parts, noted};
-use menagerie_spec::config::{RopeConfig, RopePairs, RopeScaling, Rounding};
+use menagerie_spec::config::{RopeConfig, RopeScaling, Rounding};
 use menagerie_spec::kind::Component;
 
 /// Most elements of a head that rotate; published models have up to 256. Frequencies are computed before any tensor says that
@@ -67,11 +66,7 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
         parts.fault(&format!("rope: base {base} and its scaling give frequencies that are no numbers"));
         return None;
     }
-    let pairs = match pairs {
-        RopePairs::Adjacent => model::RopePairs::Adjacent,
-        RopePairs::Halves => model::RopePairs::Halves,
-    };
-    Some(Rope { pairs, frequencies, long_frequencies, magnitude })
+    Some(Rope { pairs: *pairs, frequencies, long_frequencies, magnitude })
 }
 
 /// Refuses heads that no model has.

@@ -11,7 +11,14 @@ fn site(role: &str) -> Option<NormSite> {
 }
 
 fn branch(pre: &str) -> BranchConfig {
-    BranchConfig { pre: site(pre), post: None, after: None, again: None, reads: Reads::Stream, scale: 1.0 }
+    BranchConfig {
+        pre: site(pre),
+        post: None,
+        after: None,
+        again: None,
+        reads: BranchInput::Stream,
+        scale: 1.0,
+    }
 }
 
 /// Dense layers, halves as rope pairs, an own or tied head.
@@ -47,8 +54,12 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
         values: ValueSource::Own,
         keys_of: None,
     };
-    let gated =
-        GatedConfig { activation: Activation::Silu, bias: BiasRule::None, inner_norm: None, limit: None };
+    let gated = GatedConfig {
+        activation: Activation::Silu.into(),
+        bias: BiasRule::None,
+        inner_norm: None,
+        limit: None,
+    };
     let layer = |index| LayerConfig {
         index,
         mixer: Some(attention.clone().into()),
@@ -98,7 +109,7 @@ pub(crate) fn softmax_of_two() -> MoeConfig {
     MoeConfig {
         experts: ExpertConfig {
             kind: ExpertForm::Gated,
-            activation: Activation::Silu,
+            activation: Activation::Silu.into(),
             bias: BiasRule::None,
             limit: None,
         },

@@ -12,8 +12,8 @@ use candle_core::{Device, Tensor};
 use gguf_file::GgmlType;
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
-    Gating, ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, Rows, StateBacking,
-    StateId, StatePlan, StateStep, Weight, Weighted,
+    Gating, ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, RouterApply, Rows,
+    StateBacking, StateId, StatePlan, StateStep, Weight,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -223,8 +223,8 @@ impl Backend for CandleBackend {
         self.pack(x, plan)
     }
 
-    fn combine(&self, packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Result<Rows> {
-        self.sum_experts(packed, plan, weighted)
+    fn combine(&self, packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Result<Rows> {
+        self.sum_experts(packed, plan, apply)
     }
 
     fn rms_norm(&self, x: &Rows, weight: Option<&Param>, eps: f32) -> Result<Rows> {

@@ -6,7 +6,7 @@ use crate::products::{matrices, matrix};
 use crate::tensors::{Made, column, indices};
 use candle_core::Tensor;
 use menagerie_model::{
-    Activated, Arithmetic, ExpertPlan, ModelError, Packing, Product, Result, Rows, Weighted,
+    Activated, Arithmetic, ExpertPlan, ModelError, Packing, Product, Result, RouterApply, Rows,
 };
 
 /// A stack's matrices by group of the plan, and the biases of all experts.
@@ -73,20 +73,20 @@ impl CandleBackend {
     }
 
     /// See [`menagerie_model::Backend::combine`].
-    pub(crate) fn sum_experts(&self, packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Result<Rows> {
+    pub(crate) fn sum_experts(&self, packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Result<Rows> {
         packed.expect_shape(plan.packed_rows(), packed.cols(), "outputs of experts")?;
         let cols = packed.cols();
         match self.tensor(packed)? {
             None => Ok(Self::empty(plan.packed_rows() / plan.top_k().max(1), cols)),
-            Some(packed) => self.rows(self.sum(&packed, plan, weighted)),
+            Some(packed) => self.rows(self.sum(&packed, plan, apply)),
         }
     }
 
     /// Choice by choice, best first, so that a token's sum has one order.
-    fn sum(&self, packed: &Tensor, plan: &ExpertPlan, weighted: Weighted) -> Made {
-        let scaled = match weighted {
-            Weighted::Inputs => packed.clone(),
-            Weighted::Outputs => packed.broadcast_mul(&column(plan.weights(), &self.device)?)?,
+    fn sum(&self, packed: &Tensor, plan: &ExpertPlan, apply: RouterApply) -> Made {
+        let scaled = match apply {
+            RouterApply::ToInput => packed.clone(),
+            RouterApply::ToOutput => packed.broadcast_mul(&column(plan.weights(), &self.device)?)?,
         };
         let choice = |k: usize| {
             let slots: Vec<u32> = plan.slots().iter().skip(k).step_by(plan.top_k()).copied().collect();

@@ -3,7 +3,7 @@
 use crate::backend::CpuBackend;
 use crate::buffers::{HostRows, values};
 use crate::matrix;
-use crate::names::{failed, shape};
+use crate::names::failed;
 use crate::state::CpuStates;
 use menagerie_kernels::{self as kernels, AttentionSequence};
 use menagerie_model::{
@@ -15,13 +15,13 @@ impl CpuBackend {
     /// See [`menagerie_model::Backend::attention`].
     pub(crate) fn attend(
         &self,
-        attention: &AttentionShape,
+        shape: &AttentionShape,
         states: AttentionStates,
         [query, key, value]: [&Rows; 3],
         biases: AttentionBiases,
         step: StateStep,
     ) -> Result<Rows, ModelError> {
-        let (rows, shape) = (query.rows(), shape(attention));
+        let rows = query.rows();
         query.expect_cols(shape.heads * shape.key_dim, "queries")?;
         key.expect_shape(rows, shape.kv_heads * shape.key_dim, "keys")?;
         value.expect_shape(rows, shape.kv_heads * shape.value_dim, "values")?;
@@ -35,7 +35,7 @@ impl CpuBackend {
             sinks: biases.sinks.map(matrix::values).transpose()?,
             distances: biases.distances.map(matrix::values).transpose()?,
         };
-        kernels::attention(&self.cpu, &shape, &sequences, values(query)?, biases, out.values_mut())
+        kernels::attention(&self.cpu, shape, &sequences, values(query)?, biases, out.values_mut())
             .map_err(failed)?;
         Ok(out.into_rows(rows, width))
     }

@@ -3,15 +3,15 @@
 use crate::attention;
 use crate::buffers::{Buffers, HostRows, values};
 use crate::matrix::{self, CpuMatrix};
-use crate::names::{self, NAME, block_type, failed};
+use crate::names::{NAME, block_type, failed};
 use crate::state::CpuStates;
 use gguf_file::GgmlType;
 use menagerie_kernels::{self as kernels, Cpu};
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
     Gating, HostOperand, LinearAttentionInputs, LinearAttentionShape, LowRankSum, ModelError, Operation,
-    Packing, Param, Product, Result, RopeTable, Rotation, Rows, SelectiveScanInputs, SequenceId,
-    StateBacking, StateId, StatePlan, StatePool, StateStep, Weight, WeightShape, Weighted,
+    Packing, Param, Product, Result, RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, SequenceId,
+    StateBacking, StateId, StatePlan, StatePool, StateStep, Weight, WeightShape,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -219,8 +219,8 @@ impl Backend for CpuBackend {
         self.pack(x, plan)
     }
 
-    fn combine(&self, packed: &Rows, plan: &ExpertPlan, weighted: Weighted) -> Result<Rows> {
-        self.sum_experts(packed, plan, weighted)
+    fn combine(&self, packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Result<Rows> {
+        self.sum_experts(packed, plan, apply)
     }
 
     fn rms_norm(&self, x: &Rows, weight: Option<&Param>, eps: f32) -> Result<Rows> {
@@ -255,7 +255,6 @@ impl Backend for CpuBackend {
                 found: format!("{rows} rows"),
             });
         }
-        let pairs = names::pairs(rotation.pairs);
         let values = x.data_mut::<HostRows>()?.values_mut();
         for (rows, table) in rotation.tables {
             let table = table
@@ -263,7 +262,7 @@ impl Backend for CpuBackend {
                 .downcast_ref::<kernels::RopeTable>()
                 .ok_or_else(|| ModelError::Unsupported("a rope table of another backend".to_owned()))?;
             let part = &mut values[rows.start * width..rows.end * width];
-            kernels::rope_with(&self.cpu, table, pairs, rotation.head_dim, part).map_err(failed)?;
+            kernels::rope_with(&self.cpu, table, rotation.pairs, rotation.head_dim, part).map_err(failed)?;
         }
         Ok(x)
     }
@@ -385,7 +384,7 @@ impl Backend for CpuBackend {
     fn gate_rows(&self, x: Rows, gate: &Rows, activation: Activation) -> Result<Rows> {
         gate.expect_shape(x.rows(), 1, "gates of rows")?;
         let mut factors = values(gate)?.to_vec();
-        kernels::activate(&self.cpu, names::activation(activation), &mut factors).map_err(failed)?;
+        kernels::activate(&self.cpu, activation, &mut factors).map_err(failed)?;
         self.scale_rows(x, &factors)
     }
 
@@ -410,7 +409,7 @@ impl Backend for CpuBackend {
     }
 
     fn activate(&self, x: Rows, activation: Activation) -> Result<Rows> {
-        self.update(x, |cpu, x| kernels::activate(cpu, names::activation(activation), x))
+        self.update(x, |cpu, x| kernels::activate(cpu, activation, x))
     }
 
     fn gated(&self, gate: Rows, up: &Rows, gating: Gating) -> Result<Rows> {
@@ -418,7 +417,7 @@ impl Backend for CpuBackend {
         up.expect_shape(rows, cols, "up projection of a feed-forward")?;
         let mut out = HostRows::unwritten(&self.buffers, rows * cols);
         let (gate, up) = (values(&gate)?, values(up)?);
-        kernels::gated(&self.cpu, names::gating(gating), gate, up, out.values_mut()).map_err(failed)?;
+        kernels::gated(&self.cpu, gating, gate, up, out.values_mut()).map_err(failed)?;
         Ok(out.into_rows(rows, cols))
     }
 

@@ -3,13 +3,13 @@
 use crate::backend::CpuBackend;
 use crate::buffers::{HostRows, values};
 use crate::matrix::{CpuMatrix, matrix, values as vector};
-use crate::names::{arithmetic, failed};
+use crate::names::failed;
 use menagerie_kernels::{
     self as kernels, ActivationCache, Activations, ExpertRows, Matrix, OneRow, matmul_each, matmul_experts,
 };
 use menagerie_model::{
-    Activated, Arithmetic, ExpertPlan, HostOperand, LowRankSum, ModelError, Packing, Product, Rows,
-    WeightShape, Weighted,
+    Activated, Arithmetic, ExpertPlan, HostOperand, LowRankSum, ModelError, Packing, Product, RouterApply,
+    Rows, WeightShape,
 };
 use std::sync::{Mutex, PoisonError};
 
@@ -47,7 +47,7 @@ impl CpuBackend {
             matrices.push(matrix(product.weight, 0)?);
             outputs.push(HostRows::unwritten(&self.buffers, rows * product.weight.shape().rows));
         }
-        let (x, precision) = (activations(x)?, arithmetic(precision));
+        let x = activations(x)?;
         let done = match (matrices.as_slice(), outputs.as_mut_slice()) {
             ([matrix], [output]) => kernels::matmul(&self.cpu, precision, matrix, &x, output.values_mut()),
             _ => {
@@ -113,7 +113,7 @@ impl CpuBackend {
                 Activations::new(values, values.len() / cols.max(1), cols, &own).map_err(failed)?
             }
         };
-        kernels::matmul(&self.cpu, arithmetic(precision), &matrix, &x, y).map_err(failed)?;
+        kernels::matmul(&self.cpu, precision, &matrix, &x, y).map_err(failed)?;
         match product.bias {
             Some(bias) => kernels::add_bias(&self.cpu, y, vector(bias)?).map_err(failed),
             None => Ok(()),
@@ -141,7 +141,7 @@ impl CpuBackend {
             parts.push(part.collect::<Result<_, ModelError>>()?);
             outputs.push(HostRows::unwritten(&self.buffers, rows * stack.weight.shape().rows));
         }
-        let (x, precision) = (activations(x)?, arithmetic(precision));
+        let x = activations(x)?;
         // One token: its experts' rows are one each, and the kernels for one row read weights fastest.
         if packing == Packing::Packed && rows == plan.top_k() {
             for (part, output) in parts.iter().zip(&mut outputs) {
@@ -164,7 +164,7 @@ impl CpuBackend {
         &self,
         parts: &[ExpertRows],
         x: &Activations,
-        precision: kernels::Arithmetic,
+        precision: Arithmetic,
         y: &mut [f32],
     ) -> Result<(), ModelError> {
         let caches: Vec<ActivationCache> = (0..x.rows).map(|_| ActivationCache::default()).collect();
@@ -198,7 +198,7 @@ impl CpuBackend {
         &self,
         packed: &Rows,
         plan: &ExpertPlan,
-        weighted: Weighted,
+        apply: RouterApply,
     ) -> Result<Rows, ModelError> {
         let width = packed.cols();
         if packed.rows() != plan.packed_rows() {
@@ -213,9 +213,9 @@ impl CpuBackend {
             for (row, slots) in chunk.chunks_exact_mut(width).zip(slots) {
                 for &slot in slots {
                     let slot = slot as usize;
-                    let factor = match weighted {
-                        Weighted::Outputs => plan.weights()[slot],
-                        Weighted::Inputs => 1.0,
+                    let factor = match apply {
+                        RouterApply::ToOutput => plan.weights()[slot],
+                        RouterApply::ToInput => 1.0,
                     };
                     let source = &packed[slot * width..(slot + 1) * width];
                     row.iter_mut().zip(source).for_each(|(y, x)| *y += factor * x);

@@ -5,10 +5,10 @@ use crate::buffers::{HostRows, values};
 use crate::matrix;
 use crate::names::failed;
 use crate::state::CpuStates;
-use menagerie_kernels::{self as kernels, LinearAttention, LinearAttentionRows, SelectiveScan};
+use menagerie_kernels::{self as kernels, LinearAttentionRows, SelectiveScan};
 use menagerie_model::{
-    KeySharing, LinearAttentionInputs, LinearAttentionShape, LogDecay, ModelError, Rows, SelectiveScanInputs,
-    StateId, StateStep, StateUpdate,
+    LinearAttentionInputs, LinearAttentionShape, LogDecay, ModelError, Rows, SelectiveScanInputs, StateId,
+    StateStep,
 };
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl CpuBackend {
             };
             let held = memory.block_mut(state, tables.block(state, part.sequence)?)?;
             let y = &mut out.values_mut()[own(v)];
-            kernels::linear_attention(&self.cpu, &heads(shape), &input, held, y).map_err(failed)?;
+            kernels::linear_attention(&self.cpu, shape, &input, held, y).map_err(failed)?;
         }
         Ok(out.into_rows(rows, width))
     }
@@ -77,20 +77,6 @@ impl CpuBackend {
         }
         Ok(out.into_rows(rows, width))
     }
-}
-
-/// The kernels' name for the heads.
-fn heads(shape: &LinearAttentionShape) -> LinearAttention {
-    let LinearAttentionShape { heads, key_heads, key_dim, value_dim, sharing, update } = *shape;
-    let sharing = match sharing {
-        KeySharing::Consecutive => kernels::KeySharing::Consecutive,
-        KeySharing::Tiled => kernels::KeySharing::Tiled,
-    };
-    let update = match update {
-        StateUpdate::Add => kernels::StateUpdate::Add,
-        StateUpdate::Delta => kernels::StateUpdate::Delta,
-    };
-    LinearAttention { heads, key_heads, key_dim, value_dim, sharing, update }
 }
 
 /// The decays of some rows; one per element of a key is told by the width.

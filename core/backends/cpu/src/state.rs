@@ -11,17 +11,8 @@ pub(crate) struct CpuStates {
 }
 
 enum Memory {
-    Rows {
-        bytes: Zeroed<u8>,
-        kind: menagerie_kernels::KvType,
-        heads: usize,
-        head_dim: usize,
-        row_bytes: usize,
-    },
-    Blocks {
-        values: Zeroed<f32>,
-        elements: usize,
-    },
+    Rows { bytes: Zeroed<u8>, kind: KvType, heads: usize, head_dim: usize, row_bytes: usize },
+    Blocks { values: Zeroed<f32>, elements: usize },
 }
 
 impl CpuStates {
@@ -178,7 +169,7 @@ fn memory(name: &str, room: &StateRoom, page_len: usize) -> Result<Memory> {
             let size = row_bytes.checked_mul(page_len).and_then(|page| page.checked_mul(pages));
             let size = size.ok_or_else(too_large)?;
             let bytes = Zeroed::new(size).ok_or_else(|| no_room(name, size))?;
-            Ok(Memory::Rows { bytes, kind: kernel_type(dtype), heads, head_dim, row_bytes })
+            Ok(Memory::Rows { bytes, kind: dtype, heads, head_dim, row_bytes })
         }
         StateRoom::Blocks { elements, blocks } => {
             let size = elements.checked_mul(blocks).ok_or_else(|| no_room(name, usize::MAX))?;
@@ -186,14 +177,6 @@ fn memory(name: &str, room: &StateRoom, page_len: usize) -> Result<Memory> {
                 Zeroed::new(size).ok_or_else(|| no_room(name, size.saturating_mul(size_of::<f32>())))?;
             Ok(Memory::Blocks { values, elements })
         }
-    }
-}
-
-fn kernel_type(dtype: KvType) -> menagerie_kernels::KvType {
-    match dtype {
-        KvType::F32 => menagerie_kernels::KvType::F32,
-        KvType::F16 => menagerie_kernels::KvType::F16,
-        KvType::Q8_0 => menagerie_kernels::KvType::Q8_0,
     }
 }
 

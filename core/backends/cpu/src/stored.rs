@@ -4,7 +4,7 @@ use crate::attention::stored_sequences;
 use crate::backend::CpuBackend;
 use crate::buffers::{HostRows, values};
 use crate::matrix;
-use crate::names::{failed, shape};
+use crate::names::failed;
 use crate::state::CpuStates;
 use menagerie_kernels::{self as kernels, AttentionBiases};
 use menagerie_model::{
@@ -42,7 +42,7 @@ impl CpuBackend {
         sinks: Option<&Param>,
         step: StateStep,
     ) -> Result<Rows, ModelError> {
-        let mut shape = shape(attention);
+        let mut shape = *attention;
         query.expect_cols(shape.heads * shape.key_dim, "queries")?;
         let one_head = shape.kv_heads == 1;
         if one_head {

@@ -2,9 +2,9 @@
 
 use super::BLOCK;
 use super::online_softmax::STRIP;
-use super::shape::AttentionShape;
 use crate::error::{KernelError, check_len};
 use crate::simd::{LANES, Simd};
+use menagerie_formulas::AttentionShape;
 
 /// What is added to the scores of a call beside [`AttentionShape::alibi`].
 #[derive(Debug, Clone, Copy, Default)]

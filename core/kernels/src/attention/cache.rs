@@ -6,8 +6,9 @@
 )]
 
 use super::BLOCK;
-use crate::kv::{KvRows, KvType, Q8_0_BYTES, Q8_0_LEN};
+use crate::kv::{KvRows, Q8_0_BYTES, Q8_0_LEN};
 use crate::simd::{LANES, Simd};
+use menagerie_formulas::KvType;
 
 /// The rows of a sequence; `KvRows::check` has passed for the positions that are seen, up to `total`.
 #[derive(Clone, Copy)]

@@ -9,9 +9,9 @@ use super::parts::{Joined, PART, last_factor};
 use super::products::TileScores;
 use super::rows::Prefetch;
 use super::{AttentionSequence, BLOCK, Call};
-use crate::kv::KvType;
 use crate::memory::Scratch;
 use crate::simd::{Kernel, LANES, Product, Simd};
+use menagerie_formulas::KvType;
 
 /// Rows `first..first + count` of a sequence, all query heads of one key-value head.
 pub(super) struct ManyRows<'a> {

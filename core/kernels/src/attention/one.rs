@@ -10,9 +10,9 @@ use super::online_softmax::{OnlineSoftmax, STRIP};
 use super::parts::{HEADER, PART, Partials, last_factor};
 use super::rows::{Prefetch, Scores, WeightedSum};
 use super::{AttentionSequence, BLOCK, Call};
-use crate::kv::KvType;
 use crate::memory::Scratch;
 use crate::simd::{Kernel, LANES, Simd};
+use menagerie_formulas::KvType;
 
 /// The row of a sequence that has one: some key-value heads with all their query heads, the keys of one part.
 pub(super) struct OneRow<'a> {

@@ -4,10 +4,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{AttentionSequence, AttentionShape, Call};
+use super::{AttentionSequence, Call};
 use crate::memory::{Buffer, Buffers};
 use crate::pool::SendPointer;
 use crate::simd::{Kernel, LANES, Simd, exp};
+use menagerie_formulas::AttentionShape;
 
 /// Positions per part: parts begin at multiples of it.
 pub(super) const PART: usize = 512;

@@ -8,8 +8,8 @@
 
 use super::BLOCK;
 use super::cache::{Addresses, F16, F32, Format, Q8};
-use crate::kv::KvType;
 use crate::simd::{Kernel, LANES, Simd};
+use menagerie_formulas::KvType;
 
 /// The rows that will be read soon, asked for line after line in the order of memory: what prefetchers and the
 /// memory's own pages like best (measured: head by head reads at less than half the rate).

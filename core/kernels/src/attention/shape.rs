@@ -1,82 +1,10 @@
 //! What attention is told: heads and scale, who sees whom, where each sequence lies.
 
-use std::ops::Range;
+use menagerie_formulas::{AttentionShape, Mask};
 
 use super::biases::{self, AttentionBiases};
 use crate::error::{KernelError, check_len};
 use crate::kv::KvRows;
-
-/// Which keys a query sees, by their positions in the sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mask {
-    /// All up to its own.
-    Causal,
-    /// The `size` last up to its own: `0 <= query - key < size`.
-    Sliding {
-        /// Keys seen, the query's own included.
-        size: usize,
-    },
-    /// Those of its own chunk up to its own: `key >= query / size * size` (Llama 4).
-    Chunked {
-        /// Positions per chunk.
-        size: usize,
-    },
-    /// All that are there.
-    Bidirectional,
-    /// Those at most `size / 2` away, before and after it (ModernBERT, EmbeddingGemma).
-    Symmetric {
-        /// Twice the largest distance.
-        size: usize,
-    },
-}
-
-impl Mask {
-    /// Whether the query at position `query` sees the key at position `key`.
-    pub fn sees(self, query: usize, key: usize) -> bool {
-        match self {
-            Mask::Causal => key <= query,
-            Mask::Sliding { size } => key <= query && query - key < size,
-            Mask::Chunked { size } => key <= query && key / size == query / size,
-            Mask::Bidirectional => true,
-            Mask::Symmetric { size } => query.abs_diff(key) <= size / 2,
-        }
-    }
-
-    /// The positions of the keys that the query at position `query` sees, of `total` that there are: always one interval.
-    /// Its beginning never moves back from one query to the next: what comes before may be dropped.
-    pub fn visible(self, query: usize, total: usize) -> Range<usize> {
-        match self {
-            Mask::Causal => 0..query + 1,
-            Mask::Sliding { size } => (query + 1).saturating_sub(size)..query + 1,
-            Mask::Chunked { size } => query / size * size..query + 1,
-            Mask::Bidirectional => 0..total,
-            Mask::Symmetric { size } => {
-                query.saturating_sub(size / 2)..total.min(query.saturating_add(size / 2 + 1))
-            }
-        }
-    }
-}
-
-/// What is the same for all sequences of a call.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AttentionShape {
-    /// Query heads.
-    pub heads: usize,
-    /// Key-value heads; each serves `heads / kv_heads` query heads that follow each other.
-    pub kv_heads: usize,
-    /// Elements of a query and key head.
-    pub key_dim: usize,
-    /// Elements of a value head.
-    pub value_dim: usize,
-    /// Multiplies the dot products; usually `1 / sqrt(key_dim)`.
-    pub scale: f32,
-    /// Soft cap on the scaled scores: `cap * tanh(score / cap)`.
-    pub softcap: Option<f32>,
-    /// Who sees whom.
-    pub mask: Mask,
-    /// The largest bias of ALiBi: distance takes from the capped scores at the rate of the head's slope (Press et al., 2022).
-    pub alibi: Option<f32>,
-}
 
 /// One sequence of a call.
 #[derive(Debug, Clone, Copy)]
@@ -179,29 +107,4 @@ fn check_sequences(
         return Err(KernelError::shape("attention: sequences", "two sequences share rows"));
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interval_is_what_the_mask_sees() {
-        let masks = [
-            Mask::Causal,
-            Mask::Sliding { size: 1 },
-            Mask::Sliding { size: 7 },
-            Mask::Chunked { size: 5 },
-            Mask::Bidirectional,
-            Mask::Symmetric { size: 1 },
-            Mask::Symmetric { size: 8 },
-            Mask::Symmetric { size: 100 },
-        ];
-        for mask in masks {
-            for query in 0..30 {
-                let seen: Vec<usize> = (0..30).filter(|&key| mask.sees(query, key)).collect();
-                assert_eq!(seen, mask.visible(query, 30).collect::<Vec<_>>(), "{mask:?} {query}");
-            }
-        }
-    }
 }

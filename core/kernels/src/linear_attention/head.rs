@@ -1,10 +1,11 @@
 //! One head: its rows are prepared block by block, then run over stripes of the state.
 
-use super::{KeySharing, LinearAttention, LinearAttentionRows, LogDecay, StateUpdate};
+use super::{LinearAttentionRows, LogDecay};
 use crate::memory::Scratch;
 use crate::pointwise::{load_part, store_part};
 use crate::pool::SendPointer;
 use crate::simd::{Kernel, LANES, Simd, exp};
+use menagerie_formulas::{KeySharing, LinearAttentionShape, StateUpdate};
 
 /// Rows that are prepared together: their keys, decays and values stay in the first-level cache.
 const BLOCK: usize = 16;
@@ -14,7 +15,7 @@ const STRIPES_FROM: usize = 3;
 
 /// One head of a sequence.
 pub(super) struct Head<'a> {
-    pub(super) shape: &'a LinearAttention,
+    pub(super) shape: &'a LinearAttentionShape,
     pub(super) input: &'a LinearAttentionRows<'a>,
     pub(super) head: usize,
     pub(super) rows: usize,
@@ -30,7 +31,7 @@ impl Kernel for Head<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let LinearAttention { key_dim, value_dim, .. } = *self.shape;
+        let LinearAttentionShape { key_dim, value_dim, .. } = *self.shape;
         let (key_wide, value_wide) = (key_dim.next_multiple_of(LANES), value_dim.next_multiple_of(LANES));
         let in_place = self.rows < STRIPES_FROM && value_dim.is_multiple_of(LANES);
         let stripes = if in_place { 0 } else { key_dim * value_wide };
@@ -129,7 +130,7 @@ fn fill(to: &mut [f32], from: &[f32]) {
 
 /// Where the rows of a head come from.
 struct Source<'a> {
-    shape: &'a LinearAttention,
+    shape: &'a LinearAttentionShape,
     input: &'a LinearAttentionRows<'a>,
     head: usize,
 }
@@ -138,7 +139,7 @@ impl Source<'_> {
     /// The row's part of `[T, key_heads, key_dim]`.
     #[inline(always)]
     fn of_key_head<'b>(&self, all: &'b [f32], row: usize) -> &'b [f32] {
-        let LinearAttention { heads, key_heads, key_dim, sharing, .. } = *self.shape;
+        let LinearAttentionShape { heads, key_heads, key_dim, sharing, .. } = *self.shape;
         let head = match sharing {
             KeySharing::Consecutive => self.head / (heads / key_heads),
             KeySharing::Tiled => self.head % key_heads,

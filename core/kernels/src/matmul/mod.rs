@@ -27,17 +27,7 @@ use crate::activations::Activations;
 use crate::blocks::Matrix;
 use crate::error::check_len;
 use crate::{Cpu, KernelError};
-
-/// How a product is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arithmetic {
-    /// Weights dequantized, f32 arithmetic.
-    Exact,
-    /// Quantized weights times activations rounded to 8 bits, as llama.cpp does: one scale per 32 values for the
-    /// 32-wide formats and NVFP4, per 256 for the others. F32 and F16 weights: f32 arithmetic (F16 as `HalfPrompts` says).
-    /// BF16 weights: activations rounded to bfloat16, sums in f32.
-    Fast,
-}
+use menagerie_formulas::Arithmetic;
 
 /// The rows of `x` that one expert of a mixture gets.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,5 @@
 //! Chooses kernels, cuts products into tasks and runs them in one parallel region.
 
-use super::Arithmetic;
 use super::tiles::LANES;
 use super::types::{BFloat16, Choice, Class, Columns, Float, IsaKernels, Job, Output, Rounded, Tokens};
 use crate::activations::{Activations, BFloat16Rows, Quantized, Rounding};
@@ -9,6 +8,7 @@ use crate::cpu::HalfPrompts;
 use crate::isa::Level;
 use crate::memory::Scratch;
 use crate::{Cpu, KernelError};
+use menagerie_formulas::Arithmetic;
 
 /// One matrix times some rows of the input.
 pub(super) struct Product<'a> {

@@ -4,80 +4,34 @@ use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
 use crate::pointwise::{Pointwise, combine, map};
 use crate::simd::{Simd, erfc, exp, ln_1p_of_fraction, tanh};
+use menagerie_formulas::{Activation, Gating, Xielu};
 
-/// An activation function.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Activation {
-    /// `x * sigmoid(x)` (Elfwing et al. 2017), also called swish.
-    Silu,
-    /// GELU in the tanh approximation (Hendrycks and Gimpel 2016); HF `gelu_new`, `gelu_pytorch_tanh`.
-    GeluTanh,
-    /// GELU with the error function; HF `gelu`.
-    GeluErf,
-    /// `max(x, 0)`.
-    Relu,
-    /// `max(x, 0)^2` (So et al. 2021); HF `relu2`.
-    ReluSquared,
-    /// `1 / (1 + exp(-x))`.
-    Sigmoid,
-    /// `ln(1 + exp(x))` (Dugas et al. 2001).
-    Softplus,
-    /// xIELU (Huang and Schlag 2024).
-    Xielu(Xielu),
-}
-
-/// Numbers of xIELU: `alpha_p * x^2 + beta * x` above 0, `alpha_n * (exp(min(x, eps)) - 1 - x) + beta * x` up to it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Xielu {
-    /// Multiplies the square above 0.
-    pub alpha_p: f32,
-    /// Multiplies the exponential up to 0.
-    pub alpha_n: f32,
-    /// Linear part.
-    pub beta: f32,
-    /// Largest argument of the exponential.
-    pub eps: f32,
-}
-
-/// How a gate and an up projection become one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Gating {
-    /// `activation(gate) * up` (Shazeer 2020).
-    Plain(Activation),
-    /// `silu(min(gate, limit)) * clamp(up, -limit, limit)`.
-    LimitedBefore {
-        /// Above 0.
-        limit: f32,
-    },
-    /// `min(silu(gate), limit) * clamp(up, -limit, limit)`.
-    LimitedAfter {
-        /// Above 0.
-        limit: f32,
-    },
-    /// With `g = min(gate, limit)`: `g * sigmoid(alpha * g) * (clamp(up, -limit, limit) + 1)` (gpt-oss).
-    SwigluOai {
-        /// Multiplies inside the sigmoid.
-        alpha: f32,
-        /// Above 0.
-        limit: f32,
-    },
+/// Runs `$body` with `$kernel` bound to the kernel of an activation.
+macro_rules! with_kernel {
+    ($activation:expr, $kernel:ident => $body:expr) => {
+        match $activation {
+            Activation::Silu => with_kernel!(@bind Silu, $kernel => $body),
+            Activation::GeluTanh => with_kernel!(@bind GeluTanh, $kernel => $body),
+            Activation::GeluErf => with_kernel!(@bind GeluErf, $kernel => $body),
+            Activation::Relu => with_kernel!(@bind Relu, $kernel => $body),
+            Activation::ReluSquared => with_kernel!(@bind ReluSquared, $kernel => $body),
+            Activation::Sigmoid => with_kernel!(@bind Sigmoid, $kernel => $body),
+            Activation::Softplus => with_kernel!(@bind Softplus, $kernel => $body),
+            Activation::Xielu(numbers) => with_kernel!(@bind numbers, $kernel => $body),
+        }
+    };
+    (@bind $value:expr, $kernel:ident => $body:expr) => {{
+        let $kernel = $value;
+        $body
+    }};
 }
 
 /// `x = act(x)`, element by element.
 ///
 /// # Errors
 /// [`KernelError::JobPanicked`].
-pub fn activate(cpu: &Cpu, a: Activation, x: &mut [f32]) -> Result<(), KernelError> {
-    match a {
-        Activation::Silu => map(cpu, Silu, x),
-        Activation::GeluTanh => map(cpu, GeluTanh, x),
-        Activation::GeluErf => map(cpu, GeluErf, x),
-        Activation::Relu => map(cpu, Relu, x),
-        Activation::ReluSquared => map(cpu, ReluSquared, x),
-        Activation::Sigmoid => map(cpu, Sigmoid, x),
-        Activation::Softplus => map(cpu, Softplus, x),
-        Activation::Xielu(numbers) => map(cpu, numbers, x),
-    }
+pub fn activate(cpu: &Cpu, activation: Activation, x: &mut [f32]) -> Result<(), KernelError> {
+    with_kernel!(activation, kernel => map(cpu, kernel, x))
 }
 
 /// `out` from `gate` and `up`, element by element.
@@ -93,23 +47,13 @@ pub fn gated(
 ) -> Result<(), KernelError> {
     check_len("gated: up", up.len(), gate.len())?;
     check_len("gated: out", out.len(), gate.len())?;
-    let activation = match gating {
-        Gating::Plain(activation) => activation,
-        Gating::LimitedBefore { limit } => return combine(cpu, LimitedBefore(limit), gate, up, out),
-        Gating::LimitedAfter { limit } => return combine(cpu, LimitedAfter(limit), gate, up, out),
-        Gating::SwigluOai { alpha, limit } => {
-            return combine(cpu, SwigluOai { alpha, limit }, gate, up, out);
+    match gating {
+        Gating::Plain(activation) => {
+            with_kernel!(activation, kernel => combine(cpu, Gate(kernel), gate, up, out))
         }
-    };
-    match activation {
-        Activation::Silu => combine(cpu, Gate(Silu), gate, up, out),
-        Activation::GeluTanh => combine(cpu, Gate(GeluTanh), gate, up, out),
-        Activation::GeluErf => combine(cpu, Gate(GeluErf), gate, up, out),
-        Activation::Relu => combine(cpu, Gate(Relu), gate, up, out),
-        Activation::ReluSquared => combine(cpu, Gate(ReluSquared), gate, up, out),
-        Activation::Sigmoid => combine(cpu, Gate(Sigmoid), gate, up, out),
-        Activation::Softplus => combine(cpu, Gate(Softplus), gate, up, out),
-        Activation::Xielu(numbers) => combine(cpu, Gate(numbers), gate, up, out),
+        Gating::LimitedBefore { limit } => combine(cpu, LimitedBefore(limit), gate, up, out),
+        Gating::LimitedAfter { limit } => combine(cpu, LimitedAfter(limit), gate, up, out),
+        Gating::SwigluOai { alpha, limit } => combine(cpu, SwigluOai { alpha, limit }, gate, up, out),
     }
 }
 

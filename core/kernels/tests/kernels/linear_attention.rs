@@ -12,9 +12,9 @@ const SHAPES: [[usize; 4]; 5] =
     [[1, 1, 1, 1], [4, 2, 5, 3], [6, 3, 20, 80], [2, 1, 128, 64], [2, 2, 96, 128]];
 const UPDATES: [StateUpdate; 2] = [StateUpdate::Add, StateUpdate::Delta];
 
-fn shape([heads, key_heads, key_dim, value_dim]: [usize; 4], update: StateUpdate) -> LinearAttention {
+fn shape([heads, key_heads, key_dim, value_dim]: [usize; 4], update: StateUpdate) -> LinearAttentionShape {
     let sharing = if heads == 4 { KeySharing::Tiled } else { KeySharing::Consecutive };
-    LinearAttention { heads, key_heads, key_dim, value_dim, sharing, update }
+    LinearAttentionShape { heads, key_heads, key_dim, value_dim, sharing, update }
 }
 
 /// Owned rows.
@@ -28,8 +28,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(shape: &LinearAttention, rows: usize) -> Rows {
-        let LinearAttention { heads, key_heads, key_dim, value_dim, .. } = *shape;
+    fn of(shape: &LinearAttentionShape, rows: usize) -> Rows {
+        let LinearAttentionShape { heads, key_heads, key_dim, value_dim, .. } = *shape;
         let mut random = Random(7);
         let mut floats =
             |count: usize, scale: f32| -> Vec<f32> { (0..count).map(|_| random.float() * scale).collect() };
@@ -44,7 +44,7 @@ impl Rows {
     }
 
     /// All rows, with a kind of decay: fixed, per head, per channel.
-    fn all(&self, shape: &LinearAttention, kind: usize) -> LinearAttentionRows<'_> {
+    fn all(&self, shape: &LinearAttentionShape, kind: usize) -> LinearAttentionRows<'_> {
         let rows = self.strength.len() / shape.heads;
         LinearAttentionRows {
             queries: &self.queries,
@@ -146,7 +146,7 @@ fn a_sequence_in_pieces_is_the_sequence() {
 }
 
 /// The state and the results of all rows in the order that `ordered` defines.
-fn in_order(shape: &LinearAttention, input: &LinearAttentionRows, fault: Option<Fault>) -> Vec<f32> {
+fn in_order(shape: &LinearAttentionShape, input: &LinearAttentionRows, fault: Option<Fault>) -> Vec<f32> {
     let mut state = vec![0.25; shape.heads * shape.key_dim * shape.value_dim];
     let mut out = vec![f32::NAN; input.values.len()];
     ordered::faulty_linear_attention(shape, input, &mut state, &mut out, fault);
@@ -201,13 +201,13 @@ fn lengths_that_do_not_fit_are_refused() {
     let cpu = Cpu::with_isa(Some(1), Isa::Portable).unwrap();
     let shape = shape([4, 2, 5, 3], StateUpdate::Add);
     let owned = Rows::of(&shape, 2);
-    let call = |shape: &LinearAttention, input: &LinearAttentionRows, state: usize, out: usize| {
+    let call = |shape: &LinearAttentionShape, input: &LinearAttentionRows, state: usize, out: usize| {
         linear_attention(&cpu, shape, input, &mut vec![0.0; state], &mut vec![0.0; out])
     };
     let good = owned.all(&shape, 1);
     assert!(call(&shape, &good, 60, 24).is_ok());
-    assert!(call(&LinearAttention { key_heads: 3, ..shape }, &good, 60, 24).is_err());
-    assert!(call(&LinearAttention { key_heads: 0, ..shape }, &good, 60, 24).is_err());
+    assert!(call(&LinearAttentionShape { key_heads: 3, ..shape }, &good, 60, 24).is_err());
+    assert!(call(&LinearAttentionShape { key_heads: 0, ..shape }, &good, 60, 24).is_err());
     assert!(call(&shape, &good, 59, 24).is_err());
     assert!(call(&shape, &good, 60, 12).is_err());
     assert!(call(&shape, &LinearAttentionRows { keys: &owned.keys[1..], ..good }, 60, 24).is_err());

@@ -3,9 +3,9 @@
 use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::{DenseLinear, Linear};
-use crate::pointwise::Activation;
 use crate::rows::Rows;
 use crate::{ModelError, Result};
+use menagerie_formulas::Activation;
 
 /// What stands between the linears of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

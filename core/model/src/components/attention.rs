@@ -1,7 +1,7 @@
 //! [`CausalAttention`]: attention over cached keys and values, built step by step.
 
 use crate::activated::Activated;
-use crate::attention_shape::{AttentionBiases, AttentionShape};
+use crate::attention_biases::AttentionBiases;
 use crate::backend::AttentionStates;
 use crate::components::rope::DeclaredRope;
 use crate::components::{AttentionGate, HeadNorm, QkNorm, QkNormPlace, Rope, RopeDeclarations, Temperature};
@@ -12,6 +12,7 @@ use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateSpec};
 use crate::traits::{Norm, SequenceMixer};
 use crate::{ModelError, Result};
+use menagerie_formulas::AttentionShape;
 
 /// The four products of an attention. Query, key and value of a fused weight are row ranges of it.
 pub struct AttentionLinears {
@@ -194,7 +195,7 @@ fn expect(what: &str, expected: usize, found: usize) -> Result<()> {
 
 impl SequenceMixer for CausalAttention {
     fn looks_ahead(&self) -> bool {
-        self.shape.mask.looks_ahead()
+        self.shape.mask.is_bidirectional()
     }
 
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {

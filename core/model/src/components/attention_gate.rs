@@ -1,12 +1,11 @@
 //! [`AttentionGate`]: what the heads' outputs are multiplied by before the output product.
 
 use crate::activated::Activated;
-use crate::attention_shape::AttentionShape;
 use crate::context::TransformContext;
 use crate::linear::Linear;
-use crate::pointwise::{Activation, Gating};
 use crate::rows::Rows;
 use crate::{ModelError, Result};
+use menagerie_formulas::{Activation, AttentionShape, Gating};
 
 /// Where a gate comes from.
 pub enum GateSource {

@@ -3,9 +3,9 @@
 use crate::Result;
 use crate::context::TransformContext;
 use crate::param::Param;
-use crate::pointwise::Activation;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
+use menagerie_formulas::Activation;
 
 /// `silu(conv(x) + bias)`, the convolution causal and depthwise, over `[T, C]`.
 pub struct CausalConv {

@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::components::HeadNorm;
 use crate::context::TransformContext;
-use crate::pointwise::{Activation, Gating};
 use crate::rows::Rows;
+use menagerie_formulas::{Activation, Gating};
 
 /// A gate on a mixer's output, and its norm.
 pub enum GatedNorm {

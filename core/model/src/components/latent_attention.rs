@@ -2,7 +2,6 @@
 
 use crate::Result;
 use crate::activated::Activated;
-use crate::attention_shape::{AttentionShape, Mask};
 use crate::backend::AttentionStates;
 use crate::components::latent_linears::{LatentLinears, LatentSizes};
 use crate::components::rope::DeclaredRope;
@@ -12,6 +11,7 @@ use crate::linear::linear_many;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
 use crate::traits::{Norm, SequenceMixer};
+use menagerie_formulas::{AttentionShape, Mask};
 
 /// Multi-head latent attention (DeepSeek-AI, 2024): keys and values of all heads are products of one latent per token, which is
 /// all that is kept, beside one rotated part of the keys that the heads share.

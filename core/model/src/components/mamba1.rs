@@ -6,11 +6,11 @@ use crate::components::CausalConv;
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
 use crate::param::Param;
-use crate::pointwise::{Activation, Gating};
 use crate::recurrence::SelectiveScanInputs;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
 use crate::traits::{Norm, SequenceMixer};
+use menagerie_formulas::{Activation, Gating};
 
 /// The products of a [`Mamba1`]. The first two are row ranges of one weight in files, and so are the next three.
 pub struct Mamba1Linears {

@@ -6,11 +6,11 @@ use crate::components::{CausalConv, GatedNorm};
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
 use crate::param::Param;
-use crate::pointwise::Activation;
-use crate::recurrence::{LinearAttentionInputs, LinearAttentionShape, LogDecay};
+use crate::recurrence::{LinearAttentionInputs, LogDecay};
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
 use crate::traits::SequenceMixer;
+use menagerie_formulas::{Activation, LinearAttentionShape};
 
 /// The products of a [`Mamba2`]. All but the last are row ranges of one weight in files.
 pub struct Mamba2Linears {

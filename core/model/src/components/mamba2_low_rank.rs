@@ -5,11 +5,11 @@ use crate::activated::Activated;
 use crate::components::{CausalConv, Mamba1Norms, Mamba2Heads};
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
-use crate::pointwise::{Activation, Gating};
-use crate::recurrence::{LinearAttentionInputs, LinearAttentionShape, LogDecay};
+use crate::recurrence::{LinearAttentionInputs, LogDecay};
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
 use crate::traits::SequenceMixer;
+use menagerie_formulas::{Activation, Gating, LinearAttentionShape};
 
 /// The products of a [`Mamba2LowRank`]. The second to fourth are row ranges of one weight in files.
 pub struct Mamba2LowRankLinears {

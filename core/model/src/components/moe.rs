@@ -3,24 +3,13 @@
 use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::element_wise::{ActivationForm, GateForm};
-use crate::experts::{ExpertLinear, ExpertPlan, Packing, Weighted, experts_many};
+use crate::experts::{ExpertLinear, ExpertPlan, Packing, experts_many};
 use crate::linear::Linear;
-use crate::pointwise::Activation;
 use crate::router::{RouterRule, Routing, route};
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw};
 use crate::{ModelError, Result};
-
-/// What the router reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoeInput {
-    /// What the experts get.
-    Branch,
-    /// The residual stream that the branch reads, before its norm.
-    Stream,
-    /// The raw input of the block.
-    BlockInput,
-}
+use menagerie_formulas::{Activation, RouterApply, RouterInput};
 
 /// What stands between an expert's way up and its way down.
 pub enum ExpertForm {
@@ -40,7 +29,7 @@ pub struct Router {
     /// `[D]` to `[E]`.
     pub product: Box<dyn Linear>,
     /// What it reads.
-    pub input: MoeInput,
+    pub input: RouterInput,
     /// Norm on what it reads.
     pub norm: Option<Box<dyn Norm>>,
     /// Multiplies what it reads (1 = none).
@@ -54,9 +43,9 @@ impl Router {
     fn route(&self, x: &Activated, raw: Raw, context: &TransformContext) -> Result<Routing> {
         let backend = &context.compute.backend;
         let read = match self.input {
-            MoeInput::Branch => x.rows(),
-            MoeInput::Stream => raw.stream,
-            MoeInput::BlockInput => raw.block,
+            RouterInput::Branch => x.rows(),
+            RouterInput::Stream => raw.stream,
+            RouterInput::BlockInput => raw.block,
         };
         let mut changed = self.norm.as_ref().map(|norm| norm.forward(read, context)).transpose()?;
         if self.input_scale != 1.0 {
@@ -67,7 +56,7 @@ impl Router {
             changed = Some(backend.scale(rows, self.input_scale)?);
         }
         let logits = match (&changed, self.input) {
-            (None, MoeInput::Branch) => self.product.forward(x, context)?,
+            (None, RouterInput::Branch) => self.product.forward(x, context)?,
             (changed, _) => {
                 self.product.forward(&Activated::new(changed.as_ref().unwrap_or(read)), context)?
             }
@@ -131,7 +120,7 @@ pub struct MoeFeedForward {
     /// The routed experts.
     pub experts: Experts,
     /// Where the router weight multiplies.
-    pub weighted: Weighted,
+    pub apply: RouterApply,
     /// The expert that every token takes.
     pub shared: Option<SharedExpert>,
 }
@@ -146,8 +135,8 @@ impl MoeFeedForward {
 
     fn combined(&self, x: &Activated, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
-        let packed = match self.weighted {
-            Weighted::Inputs => {
+        let packed = match self.apply {
+            RouterApply::ToInput => {
                 let packed = backend.pack_weighted(x.rows(), plan)?;
                 self.run_experts(
                     &Activated::selected(&packed, plan.tokens())?,
@@ -156,9 +145,9 @@ impl MoeFeedForward {
                     context,
                 )?
             }
-            Weighted::Outputs => self.run_experts(x, plan, Packing::Tokens, context)?,
+            RouterApply::ToOutput => self.run_experts(x, plan, Packing::Tokens, context)?,
         };
-        backend.combine(&packed, plan, self.weighted)
+        backend.combine(&packed, plan, self.apply)
     }
 
     /// Packed outputs `[packed rows, D]`.

@@ -3,10 +3,10 @@
 use crate::Result;
 use crate::backend::Rotation;
 use crate::context::TransformContext;
-use crate::pointwise::RopePairs;
 use crate::rope_tables::StepTables;
 use crate::rows::Rows;
 use crate::step::RopeRegime;
+use menagerie_formulas::RopePairs;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 
 use crate::Result;
 use crate::activated::Activated;
-use crate::attention_shape::AttentionShape;
 use crate::backend::AttentionStates;
 use crate::components::rope::DeclaredRope;
 use crate::components::{HeadNorm, Rope, RopeDeclarations};
@@ -10,6 +9,7 @@ use crate::context::TransformContext;
 use crate::linear::Linear;
 use crate::rows::Rows;
 use crate::traits::SequenceMixer;
+use menagerie_formulas::AttentionShape;
 
 /// Attention of a layer that has queries only: it attends to what an earlier layer stored (Gemma 3n, 2025).
 ///

@@ -1,7 +1,8 @@
 //! [`StateBacking`]: the memory of states, where a backend computes.
 
-use super::{KvType, Run, StateId, StateSpec};
+use super::{Run, StateId, StateSpec};
 use crate::{ModelError, Result};
+use menagerie_formulas::KvType;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;

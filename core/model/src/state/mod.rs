@@ -13,7 +13,7 @@ mod spec;
 pub use backing::{KeptBlock, StateBacking, StatePlan, StateRoom};
 pub use options::PoolOptions;
 pub use pool::{Pages, PlacedPages, Placement, Run, Snapshot, StatePool, StateTables};
-pub use spec::{KvType, StateDeclarations, StateSpec};
+pub use spec::{StateDeclarations, StateSpec};
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! [`PoolOptions`]: how much a pool holds.
 
-use super::KvType;
+use menagerie_formulas::KvType;
 
 /// Token rows of a page where nobody asks for another number: a multiple of what attention reads at once, small beside
 /// usual windows.

@@ -1,7 +1,8 @@
 //! From declared states and [`PoolOptions`] to rooms: which states share pages, and how many pages each group needs.
 
-use super::{KvType, PoolOptions, StateId, StatePlan, StateRoom, StateSpec};
+use super::{PoolOptions, StateId, StatePlan, StateRoom, StateSpec};
 use crate::{ModelError, Result};
+use menagerie_formulas::KvType;
 
 /// States with equal windows: they keep the rows of the same tokens, so that they share page tables and page numbers.
 #[derive(Debug)]

@@ -1,43 +1,7 @@
 //! [`StateSpec`]: what a component keeps between steps.
 
 use super::StateId;
-
-/// How elements of a state are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KvType {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats.
-    F16,
-    /// Blocks of 32 8-bit integers and a scale.
-    Q8_0,
-}
-
-impl KvType {
-    /// Bytes of `elements` elements; `None` where a block would be cut, or the number overflows.
-    pub fn row_bytes(self, elements: usize) -> Option<usize> {
-        match self {
-            Self::F32 => elements.checked_mul(4),
-            Self::F16 => elements.checked_mul(2),
-            Self::Q8_0 if elements.is_multiple_of(32) => (elements / 32).checked_mul(34),
-            Self::Q8_0 => None,
-        }
-    }
-
-    /// As `--kv-type` names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Q8_0 => "q8_0",
-        }
-    }
-
-    /// The type with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::F32, Self::F16, Self::Q8_0].into_iter().find(|kind| kind.name() == name)
-    }
-}
+use menagerie_formulas::KvType;
 
 /// What a component keeps between steps.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use menagerie_cpu::CpuBackend;
 use menagerie_kernels::{BlockType, Cpu, Isa, Matrix};
 use menagerie_kernels_check::ordered::{float_product, functions, product};
 use menagerie_kernels_check::weights::{Random as Blocks, random_blocks};
-use menagerie_model::components::{ExpertForm, Experts, MoeFeedForward, MoeInput, Router};
+use menagerie_model::components::{ExpertForm, Experts, MoeFeedForward, Router};
 use menagerie_model::{
     Activation, Arithmetic, Backend, Compute, DenseExperts, DenseLinear, ExpertPlan, FeedForward, GateForm,
-    Gating, InferenceStep, KvType, Param, PoolOptions, Raw, RopeRegime, RouterRule, RouterScore,
-    RouterWeights, Routing, SelectBy, SequenceLayout, SequenceRows, StateDeclarations, StatePool, StepInput,
-    TransformContext, Weight, WeightBytes, WeightShape, Weighted,
+    Gating, InferenceStep, KvType, Param, PoolOptions, Raw, RopeRegime, RouterApply, RouterInput, RouterRule,
+    RouterScore, RouterSelect, RouterWeights, Routing, SequenceLayout, SequenceRows, StateDeclarations,
+    StatePool, StepInput, TransformContext, Weight, WeightBytes, WeightShape,
 };
 use menagerie_testkit::random::Random;
 use std::sync::Arc;
@@ -45,23 +45,23 @@ fn routing(tokens: usize, top_k: usize) -> Routing {
 }
 
 /// What `combine` gives for rows of experts that lie packed by expert.
-fn combined(backend: &dyn Backend, routing: &Routing, outputs: &[Vec<f32>], weighted: Weighted) -> Vec<f32> {
+fn combined(backend: &dyn Backend, routing: &Routing, outputs: &[Vec<f32>], apply: RouterApply) -> Vec<f32> {
     let plan = ExpertPlan::new(routing, 9).unwrap();
     let mut packed = vec![Vec::new(); outputs.len()];
     for (choice, &slot) in plan.slots().iter().enumerate() {
         packed[slot as usize] = outputs[choice].clone();
     }
     let rows = backend.upload(packed.concat(), outputs[0].len()).unwrap();
-    backend.read(&backend.combine(&rows, &plan, weighted).unwrap()).unwrap().into_owned()
+    backend.read(&backend.combine(&rows, &plan, apply).unwrap()).unwrap().into_owned()
 }
 
 /// Every row in the order that `ordered` defines.
-fn in_order(routing: &Routing, outputs: &[Vec<f32>], weighted: Weighted, fault: Option<Fault>) -> Vec<f32> {
+fn in_order(routing: &Routing, outputs: &[Vec<f32>], apply: RouterApply, fault: Option<Fault>) -> Vec<f32> {
     let k = routing.top_k;
     let row = |at: usize| {
         let own = at * k..(at + 1) * k;
         let choices = (&routing.experts[own.clone()], &routing.weights[own.clone()]);
-        ordered::combine(&outputs[own], choices, weighted, fault)
+        ordered::combine(&outputs[own], choices, apply, fault)
     };
     (0..routing.experts.len() / k).flat_map(row).collect()
 }
@@ -72,8 +72,8 @@ fn the_sum_over_experts_follows_the_order_in_any_company() {
         let routing = routing(ROWS, top_k);
         let values = Random::new(7).values(ROWS * top_k * width, 0.0, 3.0);
         let outputs: Vec<Vec<f32>> = values.chunks_exact(width).map(<[f32]>::to_vec).collect();
-        for weighted in [Weighted::Outputs, Weighted::Inputs] {
-            let expected = in_order(&routing, &outputs, weighted, None);
+        for apply in [RouterApply::ToOutput, RouterApply::ToInput] {
+            let expected = in_order(&routing, &outputs, apply, None);
             for (name, backend) in backends() {
                 for n in [1, 2, 3, 5, 16, 17, 33, 70] {
                     let mut found = Vec::new();
@@ -84,19 +84,19 @@ fn the_sum_over_experts_follows_the_order_in_any_company() {
                             experts: routing.experts[own.clone()].to_vec(),
                             weights: routing.weights[own.clone()].to_vec(),
                         };
-                        found.extend(combined(&*backend, &part, &outputs[own], weighted));
+                        found.extend(combined(&*backend, &part, &outputs[own], apply));
                     }
-                    assert_eq!(bits(&found), bits(&expected), "{name}: {width} {top_k} {weighted:?} in {n}s");
+                    assert_eq!(bits(&found), bits(&expected), "{name}: {width} {top_k} {apply:?} in {n}s");
                 }
             }
             for fault in Fault::OF_SUMS {
-                let differs = bits(&in_order(&routing, &outputs, weighted, Some(fault))) != bits(&expected);
+                let differs = bits(&in_order(&routing, &outputs, apply, Some(fault))) != bits(&expected);
                 // One expert has no order, the sum of two has none, and a product with 1 is exact.
                 let concerns = match fault {
-                    Fault::Fused => weighted == Weighted::Outputs && top_k > 1,
+                    Fault::Fused => apply == RouterApply::ToOutput && top_k > 1,
                     _ => top_k > 2,
                 };
-                assert_eq!(differs, concerns, "{fault:?} {width} {top_k} {weighted:?}");
+                assert_eq!(differs, concerns, "{fault:?} {width} {top_k} {apply:?}");
             }
         }
     }
@@ -133,7 +133,7 @@ impl Weights {
     }
 
     /// One row through the router and its experts.
-    fn row(&self, x: &[f32], rule: &RouterRule, weighted: Weighted) -> Vec<f32> {
+    fn row(&self, x: &[f32], rule: &RouterRule, apply: RouterApply) -> Vec<f32> {
         let router = Matrix::new(BlockType::F32, EXPERTS, D, &self.router).unwrap();
         let logits = float_product::product(&router, x, float_product::Factors::Plain).unwrap();
         let (experts, weights) = ordered::route(&logits, rule, None);
@@ -141,7 +141,7 @@ impl Weights {
             .iter()
             .zip(&weights)
             .map(|(&expert, &weight)| {
-                let factor = if weighted == Weighted::Inputs { weight } else { 1.0 };
+                let factor = if apply == RouterApply::ToInput { weight } else { 1.0 };
                 let x: Vec<f32> = x.iter().map(|x| x * factor).collect();
                 let [gate, up] = [&self.gate, &self.up].map(|w| self.product(w, expert as usize, [F, D], &x));
                 let gating = menagerie_kernels::Gating::Plain(menagerie_kernels::Activation::Silu);
@@ -150,10 +150,10 @@ impl Weights {
                 self.product(&self.down, expert as usize, [D, F], &inner)
             })
             .collect();
-        ordered::combine(&outputs, (&experts, &weights), weighted, None)
+        ordered::combine(&outputs, (&experts, &weights), apply, None)
     }
 
-    fn feed_forward(&self, compute: &Compute, rule: &RouterRule, weighted: Weighted) -> MoeFeedForward {
+    fn feed_forward(&self, compute: &Compute, rule: &RouterRule, apply: RouterApply) -> MoeFeedForward {
         let taken = |bytes: &[u8], file: GgmlType, shape: WeightShape| -> Param {
             let bytes = WeightBytes::Owned(Arc::new(bytes.to_vec()));
             let weight = Weight::new("test", bytes, file, shape).unwrap();
@@ -167,7 +167,7 @@ impl Weights {
         MoeFeedForward {
             router: Router {
                 product: Box::new(DenseLinear::new(router, None).unwrap()),
-                input: MoeInput::Branch,
+                input: RouterInput::Branch,
                 norm: None,
                 input_scale: 1.0,
                 rule: rule.clone(),
@@ -181,7 +181,7 @@ impl Weights {
                 },
                 latent: None,
             },
-            weighted,
+            apply,
             shared: None,
         }
     }
@@ -213,7 +213,7 @@ fn step(compute: &Compute, part: &MoeFeedForward, x: &[f32]) -> Vec<f32> {
 fn a_feed_forward_of_experts_follows_the_order_in_any_company() {
     let rule = RouterRule {
         score: RouterScore::Softmax,
-        select: SelectBy::Scores,
+        select: RouterSelect::Scores,
         select_bias: None,
         groups: None,
         weights: RouterWeights::SumToOne,
@@ -227,15 +227,15 @@ fn a_feed_forward_of_experts_follows_the_order_in_any_company() {
         (BlockType::Q4_K, GgmlType::Q4_K),
     ] {
         let weights = Weights::new(block, file);
-        for weighted in [Weighted::Outputs, Weighted::Inputs] {
-            let rows = x.chunks_exact(D).flat_map(|x| weights.row(x, &rule, weighted));
+        for apply in [RouterApply::ToOutput, RouterApply::ToInput] {
+            let rows = x.chunks_exact(D).flat_map(|x| weights.row(x, &rule, apply));
             let expected = bits(&rows.collect::<Vec<f32>>());
             for (name, backend) in backends() {
                 let compute = Compute::new(backend, Arithmetic::Fast);
-                let part = weights.feed_forward(&compute, &rule, weighted);
+                let part = weights.feed_forward(&compute, &rule, apply);
                 for n in [1, 2, 3, 17, 70] {
                     let found: Vec<f32> = x.chunks(n * D).flat_map(|x| step(&compute, &part, x)).collect();
-                    assert!(bits(&found) == expected, "{} {weighted:?} {name} in {n}s", block.name());
+                    assert!(bits(&found) == expected, "{} {apply:?} {name} in {n}s", block.name());
                 }
             }
         }

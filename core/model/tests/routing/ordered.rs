@@ -6,7 +6,8 @@
 //! each product with a weight rounded before it is added.
 
 use menagerie_model::{
-    GroupScore, GroupSelection, RouterRule, RouterScore, RouterWeights, SelectBy, Weighted,
+    GroupScore, GroupSelection, RouterApply, RouterRule, RouterScore, RouterSelect, RouterWeights,
+    SparseMixer,
 };
 
 /// A wrong order, planted to show that a test tells it from the right one.
@@ -124,7 +125,7 @@ fn mixed(row: &[f32], (k, jitter): (usize, f32), fault: Option<Fault>) -> (Vec<u
 pub(crate) fn route(row: &[f32], rule: &RouterRule, fault: Option<Fault>) -> (Vec<u32>, Vec<f32>) {
     let softplus = |x: f32| x.max(0.0) + libm::log1pf(exp(-x.abs(), fault));
     let (chosen, weights) = match rule.score {
-        RouterScore::SparseMixer { jitter } => mixed(row, (rule.top_k, jitter), fault),
+        RouterScore::SparseMixer(SparseMixer { jitter }) => mixed(row, (rule.top_k, jitter), fault),
         score => {
             let scores: Vec<f32> = match score {
                 RouterScore::Softmax => softmax(row, fault),
@@ -132,7 +133,7 @@ pub(crate) fn route(row: &[f32], rule: &RouterRule, fault: Option<Fault>) -> (Ve
                 RouterScore::SqrtSoftplus => row.iter().map(|x| softplus(*x).sqrt()).collect(),
                 _ => row.to_vec(),
             };
-            let mut by = if rule.select == SelectBy::Logits { row.to_vec() } else { scores.clone() };
+            let mut by = if rule.select == RouterSelect::Logits { row.to_vec() } else { scores.clone() };
             if let Some(bias) = &rule.select_bias {
                 by.iter_mut().zip(bias).for_each(|(by, bias)| *by += bias);
             }
@@ -164,7 +165,7 @@ pub(crate) fn route(row: &[f32], rule: &RouterRule, fault: Option<Fault>) -> (Ve
 pub(crate) fn combine(
     outputs: &[Vec<f32>],
     (experts, weights): (&[u32], &[f32]),
-    weighted: Weighted,
+    apply: RouterApply,
     fault: Option<Fault>,
 ) -> Vec<f32> {
     let mut order: Vec<usize> = (0..outputs.len()).collect();
@@ -175,7 +176,7 @@ pub(crate) fn combine(
     }
     let mut total = vec![0f32; outputs[0].len()];
     for choice in order {
-        let weight = if weighted == Weighted::Outputs { weights[choice] } else { 1.0 };
+        let weight = if apply == RouterApply::ToOutput { weights[choice] } else { 1.0 };
         for (y, x) in total.iter_mut().zip(&outputs[choice]) {
             *y = if fault == Some(Fault::Fused) { weight.mul_add(*x, *y) } else { *y + weight * x };
         }

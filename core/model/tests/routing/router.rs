@@ -1,7 +1,7 @@
 //! Routers.
 
 use menagerie_model::{
-    GroupScore, GroupSelection, RouterRule, RouterScore, RouterWeights, Routing, SelectBy, route,
+    GroupScore, GroupSelection, RouterRule, RouterScore, RouterSelect, RouterWeights, Routing, route,
 };
 use menagerie_testkit::random::Random;
 
@@ -9,14 +9,6 @@ use crate::bits;
 use crate::ordered::{self, Fault};
 
 const ROWS: usize = 70;
-
-const SCORES: [RouterScore; 5] = [
-    RouterScore::Softmax,
-    RouterScore::Sigmoid,
-    RouterScore::SoftmaxOfSelected,
-    RouterScore::SqrtSoftplus,
-    RouterScore::SparseMixer { jitter: 0.1 },
-];
 
 /// Experts, experts per token, groups and groups kept: odd ones, and those of published models.
 const SHAPES: [[usize; 4]; 9] = [
@@ -55,12 +47,12 @@ fn logits(experts: usize) -> Vec<f32> {
 fn rules([experts, top_k, count, keep]: [usize; 4]) -> Vec<RouterRule> {
     let bias = Random::new(90).values(experts, 0.0, 0.5);
     let mut rules = Vec::new();
-    for score in SCORES {
+    for &score in RouterScore::ALL {
         for (select, select_bias) in [
-            (SelectBy::Scores, None),
-            (SelectBy::Logits, None),
-            (SelectBy::Scores, Some(&bias)),
-            (SelectBy::Logits, Some(&bias)),
+            (RouterSelect::Scores, None),
+            (RouterSelect::Logits, None),
+            (RouterSelect::Scores, Some(&bias)),
+            (RouterSelect::Logits, Some(&bias)),
         ] {
             for (weights, scale) in [
                 (RouterWeights::SumToOne, 1.0),

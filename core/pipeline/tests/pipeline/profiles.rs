@@ -3,7 +3,7 @@
 use crate::opening::options;
 use menagerie_model::{Part, Trace};
 use menagerie_pipeline::{LogitsOptions, TextPipeline};
-use menagerie_spec::config::{BranchConfig, LayerConfig, Reads};
+use menagerie_spec::config::{BranchConfig, BranchInput, LayerConfig};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn norms(layer: &LayerConfig) -> usize {
     let branches = [(mixer, mixer_branch), (feed_forward, feed_forward_branch), (last, last_branch)];
     let there = branches.into_iter().filter(|(part, _)| part.is_some());
     let of_beside = beside.iter().flat_map(|one| [&one.pre, &one.post, &one.first_post]).flatten().count();
-    let shared = feed_forward_branch.reads == Reads::BlockInput
+    let shared = feed_forward_branch.reads == BranchInput::BlockInput
         && mixer.is_some()
         && mixer_branch.pre.is_some()
         && mixer_branch.pre == feed_forward_branch.pre;

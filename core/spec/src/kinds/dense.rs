@@ -1,32 +1,15 @@
 //! The dense feed-forwards `gated` and `plain`.
 
 use crate::config::{BiasRule, NormSite};
+use crate::kind::formulas::{definitions, with_numbers};
 use crate::kind::{
-    Bits, Cap, Component, Definition, Family, FieldType, FreeSize, Named, NormPlace, Noted, Resolving,
-    RoleDef, Sizes, Value,
+    Bits, Cap, Component, Definition, Family, FieldType, FreeSize, NameDef, NameList, NormPlace, Noted,
+    Options, Resolving, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
-
-names! {
-    /// A pointwise activation.
-    pub enum ActivationName {
-        /// `x * sigmoid(x)`.
-        Silu = "silu",
-        /// GELU, tanh form (`gelu_new`, `gelu_pytorch_tanh`).
-        GeluTanh = "gelu-tanh",
-        /// GELU, erf form.
-        GeluErf = "gelu-erf",
-        /// `max(x, 0)`.
-        Relu = "relu",
-        /// `max(x, 0)^2`.
-        ReluSquared = "relu-squared",
-        /// The clamped SwiGLU of gpt-oss: with `g = min(gate, limit)`, `g * sigmoid(alpha * g) * (clamp(up) + 1)`.
-        SwigluOai = "swiglu-oai" with SwigluOai,
-        /// xIELU (Huang and Schlag, 2024): `a * x^2 + beta * x` above 0, `n * (exp(min(x, eps)) - 1 - x) + beta * x` up
-        /// to it.
-        Xielu = "xielu" with XieluOptions,
-    }
-}
+use menagerie_formulas::{Activation, Xielu};
+use serde::ser::SerializeMap;
+use std::collections::BTreeMap;
 
 options! {
     /// Numbers of `swiglu-oai`.
@@ -53,63 +36,95 @@ options! {
     }
 }
 
-/// Numbers of `xielu` as the formula has them.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Xielu {
-    /// Multiplies the square above 0.
-    pub alpha_p: f32,
-    /// Multiplies the exponential below 0.
-    pub alpha_n: f32,
-    /// Linear part.
-    pub beta: f32,
-    /// Largest argument of the exponential.
-    pub eps: f32,
-}
+/// Names of formulas, and what only a gate and an up projection have.
+const COUNT: usize = Activation::NAMES.len() + 1;
+
+/// Every activation that a name stands for; `swiglu-oai` is the last.
+static ACTIVATIONS: NameList = NameList {
+    title: "Activation",
+    doc: "A pointwise activation.\n",
+    names: &{
+        let formulas = definitions::<{ Activation::NAMES.len() }>(Activation::NAMES);
+        let formulas = with_numbers(formulas, "xielu", XieluOptions::TABLE);
+        let mut all = [const { SWIGLU_OAI }; COUNT];
+        let mut at = 0;
+        while at < formulas.len() {
+            let NameDef { name, doc, reads, numbers } = formulas[at];
+            all[at] = NameDef { name, doc, reads, numbers };
+            at += 1;
+        }
+        all
+    },
+};
+
+const SWIGLU_OAI: NameDef = NameDef {
+    name: "swiglu-oai",
+    doc: "The clamped SwiGLU of gpt-oss: with `g = min(gate, limit)`, `g * sigmoid(alpha * g) * (clamp(up) + 1)`.\n",
+    reads: &[],
+    numbers: Some(SwigluOai::TABLE),
+};
 
 /// An activation with its numbers.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Activation {
-    /// `x * sigmoid(x)`.
-    Silu,
-    /// GELU, tanh form.
-    GeluTanh,
-    /// GELU, erf form.
-    GeluErf,
-    /// `max(x, 0)`.
-    Relu,
-    /// `max(x, 0)^2`.
-    ReluSquared,
+#[derive(Clone, Debug, PartialEq)]
+pub enum ActivationConfig {
+    /// A formula that every backend computes.
+    Formula(Activation),
     /// The clamped SwiGLU of gpt-oss; of a gate and an up projection.
     SwigluOai(SwigluOai),
-    /// xIELU.
-    Xielu(Xielu),
     /// That of a registered component.
     Component(Component),
 }
 
-impl Value for Activation {
-    const TYPE: FieldType = FieldType::NameOrKind(ActivationName::LIST, Family::Activation);
+impl From<Activation> for ActivationConfig {
+    fn from(formula: Activation) -> Self {
+        Self::Formula(formula)
+    }
+}
+
+impl Value for ActivationConfig {
+    const TYPE: FieldType = FieldType::NameOrKind(&ACTIVATIONS, Family::Activation);
 
     fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         if at.is_component(index) {
-            return at.component(index).map(Activation::Component);
+            return at.component(index).map(Self::Component);
         }
-        Ok(match at.named(index)? {
-            ActivationName::Silu => Activation::Silu,
-            ActivationName::GeluTanh => Activation::GeluTanh,
-            ActivationName::GeluErf => Activation::GeluErf,
-            ActivationName::Relu => Activation::Relu,
-            ActivationName::ReluSquared => Activation::ReluSquared,
-            ActivationName::SwigluOai => Activation::SwigluOai(at.numbers(index)?),
-            ActivationName::Xielu => {
+        let place = at.place_in(index, &ACTIVATIONS)?;
+        Ok(match Activation::ALL.get(place) {
+            None => Self::SwigluOai(at.numbers(index)?),
+            Some(Activation::Xielu(_)) => {
                 let XieluOptions { alpha_p, alpha_n, beta, eps } = at.numbers(index)?;
                 let alpha_p = softplus(f64::from(alpha_p)) as f32;
                 let alpha_n = (f64::from(beta) + softplus(f64::from(alpha_n))) as f32;
-                Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps })
+                Self::Formula(Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps }))
             }
+            Some(plain) => Self::Formula(*plain),
         })
     }
+}
+
+impl serde::Serialize for ActivationConfig {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Formula(Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps })) => {
+                let numbers = [("alpha_p", alpha_p), ("alpha_n", alpha_n), ("beta", beta), ("eps", eps)];
+                one_entry(to, "xielu", &BTreeMap::from(numbers))
+            }
+            Self::Formula(plain) => to.serialize_str(plain.name()),
+            Self::SwigluOai(numbers) => one_entry(to, SWIGLU_OAI.name, numbers),
+            Self::Component(component) => one_entry(to, "component", component),
+        }
+    }
+}
+
+/// A map of one name.
+pub(super) fn one_entry<S: serde::Serializer>(
+    to: S,
+    name: &str,
+    value: &impl serde::Serialize,
+) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(Some(1))?;
+    map.serialize_entry(name, value)?;
+    map.end()
 }
 
 /// `ln(1 + exp(x))` without overflow.
@@ -156,22 +171,22 @@ impl LimitOptions {
 
 /// Refuses what a feed-forward, or an expert, of this form cannot compute; `prefix` is the path of its options.
 pub(super) fn form_fits(
-    activation: &Activation,
+    activation: &ActivationConfig,
     limit: Option<LimitConfig>,
     gated: bool,
     prefix: &str,
     at: &mut Resolving<'_, '_>,
 ) -> Result<(), Noted> {
-    if limit.is_some() && (!gated || *activation != Activation::Silu) {
+    if limit.is_some() && (!gated || *activation != ActivationConfig::Formula(Activation::Silu)) {
         let message = "a limit is of a gate with the activation `silu`; this has none, or another activation";
         return at.fault(&format!("{prefix}limit"), message);
     }
     match *activation {
-        Activation::SwigluOai(_) if !gated => {
+        ActivationConfig::SwigluOai(_) if !gated => {
             let message = "`swiglu-oai` is of a gate and an up projection; without a gate it means nothing";
             at.fault(&format!("{prefix}activation"), message)
         }
-        Activation::SwigluOai(SwigluOai { limit, .. }) if limit <= 0.0 => {
+        ActivationConfig::SwigluOai(SwigluOai { limit, .. }) if limit <= 0.0 => {
             at.fault(&format!("{prefix}activation.limit"), format!("{limit}; a positive number is wanted"))
         }
         _ => Ok(()),
@@ -182,7 +197,7 @@ options! {
     /// Options of `gated` and `plain`.
     pub struct DenseOptions {
         /// The activation: between the linears, on the gate where there is one.
-        activation: Activation = Required => guarded,
+        activation: ActivationConfig = Required => guarded,
         /// Biases of the linears.
         bias: BiasRule = Name("none"),
         /// Norm before the way down.
@@ -196,7 +211,7 @@ options! {
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct GatedConfig {
     /// Activation of the gate.
-    pub activation: Activation,
+    pub activation: ActivationConfig,
     /// Biases of the three linears.
     pub bias: BiasRule,
     /// Norm before the way down.
@@ -209,7 +224,7 @@ pub struct GatedConfig {
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct PlainConfig {
     /// Activation between the two linears.
-    pub activation: Activation,
+    pub activation: ActivationConfig,
     /// Biases of the two linears.
     pub bias: BiasRule,
     /// Norm before the way down.

@@ -2,8 +2,10 @@
 
 use super::gated_norm::{GatedNormConfig, GatedNormOptions, resolve_conv_bias, resolve_gated_norm};
 use crate::config::BiasRule;
+use crate::kind::formulas::as_name;
 use crate::kind::{Definition, Family, Noted, Optional, Positive, Resolving, RoleDef, Sizes};
-use crate::{names, options};
+use crate::options;
+use menagerie_formulas::KeySharing;
 
 /// A gated delta net of one layer.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -17,6 +19,7 @@ pub struct GatedDeltaNetConfig {
     /// Elements of a value.
     pub value_dim: usize,
     /// Which key head a head reads.
+    #[serde(serialize_with = "as_name")]
     pub sharing: KeySharing,
     /// Taps of the convolution; `length - 1` earlier rows are carried from step to step.
     pub length: usize,
@@ -49,16 +52,6 @@ options! {
         length_eps: f32 = Number(1e-6) => guarded,
         /// Norm on the output of each head; absent = the gate alone.
         norm: Optional<GatedNormOptions> = Absent,
-    }
-}
-
-names! {
-    /// Which key head a head of values reads, where several share one.
-    pub enum KeySharing {
-        /// Heads that share one follow each other: `h / (heads / key_heads)`.
-        Consecutive = "consecutive",
-        /// `h % key_heads`.
-        Tiled = "tiled",
     }
 }
 

@@ -1,6 +1,6 @@
 //! The feed-forward `moe`: routed experts, perhaps one that every token takes.
 
-use super::dense::{Activation, LimitConfig, LimitOptions, form_fits};
+use super::dense::{ActivationConfig, LimitConfig, LimitOptions, form_fits};
 use super::router::{RouterConfig, RouterOptions, resolve_router};
 use crate::config::BiasRule;
 use crate::kind::{Bits, Definition, Family, FreeSize, Noted, Optional, Resolving, RoleDef, Sizes};
@@ -59,7 +59,7 @@ pub struct ExpertConfig {
     /// Gated or plain.
     pub kind: ExpertForm,
     /// Activation inside.
-    pub activation: Activation,
+    pub activation: ActivationConfig,
     /// Biases of its linears.
     pub bias: BiasRule,
     /// Limit on gate and up projection.
@@ -72,7 +72,7 @@ options! {
         /// Gated or plain.
         kind: ExpertForm = Required,
         /// Activation inside.
-        activation: Activation = Required => guarded,
+        activation: ActivationConfig = Required => guarded,
         /// Biases of the expert linears.
         bias: BiasRule = Name("none"),
         /// Limit on gate and up projection.
@@ -105,7 +105,7 @@ options! {
         /// Gated or plain.
         kind: ExpertForm = Required,
         /// Activation inside.
-        activation: Activation = Required => guarded,
+        activation: ActivationConfig = Required => guarded,
         /// Biases of its linears.
         bias: BiasRule = Name("none"),
         /// Limit on gate and up projection.

@@ -1,6 +1,6 @@
 //! The feed-forward `per-layer-input`.
 
-use super::dense::Activation;
+use super::dense::ActivationConfig;
 use crate::kind::{Definition, Family, Noted, Positive, Resolving, RoleDef, Sizes};
 use crate::options;
 
@@ -10,7 +10,7 @@ pub struct PerLayerInputConfig {
     /// Elements of the row.
     pub width: usize,
     /// Activation of the gate.
-    pub activation: Activation,
+    pub activation: ActivationConfig,
 }
 
 options! {
@@ -19,7 +19,7 @@ options! {
         /// Elements of the row.
         width: Positive<usize> = Key("embedding_length_per_layer_input"),
         /// Activation of the gate.
-        activation: Activation = Required => guarded,
+        activation: ActivationConfig = Required => guarded,
     }
 }
 

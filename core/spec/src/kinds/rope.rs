@@ -4,10 +4,12 @@ mod scaling;
 
 use super::NoOptions;
 use crate::config::Role;
+use crate::kind::formulas::as_name;
 use crate::kind::{
     Component, FieldType, InnerRope, Lazy, Nested, Noted, Positive, Resolving, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
+use menagerie_formulas::RopePairs;
 
 pub(crate) use scaling::{applies_scaling, refuse_scaling};
 
@@ -15,6 +17,7 @@ pub(crate) use scaling::{applies_scaling, refuse_scaling};
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct RopeConfig {
     /// Which elements form a pair, for the source format of this file.
+    #[serde(serialize_with = "as_name")]
     pub pairs: RopePairs,
     /// Leading elements of a head that rotate; even.
     pub dims: usize,
@@ -100,16 +103,6 @@ names! {
     pub enum RotaryKind {
         /// Pairs of elements are rotated by position times frequency.
         Rotary = "rotary",
-    }
-}
-
-names! {
-    /// Which elements form a rotated pair.
-    pub enum RopePairs {
-        /// `(2j, 2j + 1)`.
-        Adjacent = "adjacent",
-        /// `(j, j + dims / 2)`.
-        Halves = "halves",
     }
 }
 

@@ -1,144 +1,91 @@
 //! The router of `moe`: how experts are chosen and weighted.
 
+use super::dense::one_entry;
 use crate::config::{BiasRule, Role};
-use crate::kind::{Component, FieldType, Lazy, Named, NormHere, Noted, Optional, Positive, Resolving, Value};
-use crate::{names, options};
+use crate::kind::formulas::{as_name, definitions, with_numbers};
+use crate::kind::{
+    Component, FieldType, Lazy, NameList, NormHere, Noted, Optional, Options, Positive, Resolving, Value,
+};
+use crate::options;
+use menagerie_formulas::{
+    GroupScore, RouterApply, RouterInput, RouterScore, RouterSelect, RouterWeights, SparseMixer,
+};
+use std::collections::BTreeMap;
 
 /// The router.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct RouterConfig {
     /// How logits become scores.
+    #[serde(serialize_with = "score_as_written")]
     pub score: RouterScore,
     /// Bias of the router's linear.
     pub bias: BiasRule,
     /// What the router reads.
+    #[serde(serialize_with = "as_name")]
     pub input: RouterInput,
     /// Norm on what the router reads (role `ffn_gate_inp.scale`).
     pub norm: Option<Component>,
     /// Multiplies what the router reads.
     pub input_scale: f32,
     /// What experts are selected by.
+    #[serde(serialize_with = "as_name")]
     pub select: RouterSelect,
     /// Role of a bias added for the selection only.
     pub select_bias: Option<Role>,
     /// Selection by groups of experts first.
     pub groups: Option<RouterGroups>,
     /// What the weights of the chosen experts are.
+    #[serde(serialize_with = "as_name")]
     pub weights: RouterWeights,
     /// Multiplies the weights.
     pub scale: f32,
     /// What the weight multiplies.
+    #[serde(serialize_with = "as_name")]
     pub apply: RouterApply,
     /// Experts per token.
     pub top_k: usize,
 }
 
-names! {
-    /// How router logits become scores.
-    pub enum RouterScoreName {
-        /// Softmax over all experts.
-        Softmax = "softmax",
-        /// Sigmoid of each.
-        Sigmoid = "sigmoid",
-        /// Softmax over the chosen ones.
-        SoftmaxOfSelected = "softmax-of-selected",
-        /// `sqrt(softplus(x))`.
-        SqrtSoftplus = "sqrt-softplus",
-        /// SparseMixer (Liu et al., 2023), as it infers: one expert after the other, the best that is left; its weight is
-        /// its share of a softmax over those left that are not further below it than twice the jitter, as a part of the
-        /// larger of its logit and their size.
-        SparseMixer = "sparse-mixer" with SparseMixer,
-    }
-}
-
 options! {
     /// Numbers of `sparse-mixer`.
-    #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-    pub struct SparseMixer {
+    pub struct SparseMixerOptions {
         /// Noise that the router was trained with.
         jitter: f32 = Required => guarded,
     }
 }
 
-/// How router logits become scores, with the numbers of that.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RouterScore {
-    /// Softmax over all experts.
-    Softmax,
-    /// Sigmoid of each.
-    Sigmoid,
-    /// Softmax over the chosen ones.
-    SoftmaxOfSelected,
-    /// `sqrt(softplus(x))`.
-    SqrtSoftplus,
-    /// SparseMixer, as it infers.
-    SparseMixer(SparseMixer),
-}
+static SCORES: NameList = NameList {
+    title: "RouterScore",
+    doc: RouterScore::DOC,
+    names: &with_numbers(
+        definitions::<{ RouterScore::NAMES.len() }>(RouterScore::NAMES),
+        "sparse-mixer",
+        SparseMixerOptions::TABLE,
+    ),
+};
 
 impl Value for RouterScore {
-    const TYPE: FieldType = FieldType::Name(RouterScoreName::LIST);
+    const TYPE: FieldType = FieldType::Name(&SCORES);
 
     fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
-        Ok(match at.named(index)? {
-            RouterScoreName::Softmax => RouterScore::Softmax,
-            RouterScoreName::Sigmoid => RouterScore::Sigmoid,
-            RouterScoreName::SoftmaxOfSelected => RouterScore::SoftmaxOfSelected,
-            RouterScoreName::SqrtSoftplus => RouterScore::SqrtSoftplus,
-            RouterScoreName::SparseMixer => RouterScore::SparseMixer(at.numbers(index)?),
+        let place = at.place_in(index, &SCORES)?;
+        let Some(score) = RouterScore::ALL.get(place) else { return at.misread(index) };
+        Ok(match score {
+            RouterScore::SparseMixer(_) => {
+                let SparseMixerOptions { jitter } = at.numbers(index)?;
+                RouterScore::SparseMixer(SparseMixer { jitter })
+            }
+            plain => *plain,
         })
     }
 }
 
-names! {
-    /// What the router reads.
-    pub enum RouterInput {
-        /// What the experts get.
-        Branch = "branch",
-        /// The residual stream that the branch reads, before its norm.
-        Stream = "stream",
-        /// The raw input of the block.
-        BlockInput = "block-input",
-    }
-}
-
-names! {
-    /// What experts are selected by.
-    pub enum RouterSelect {
-        /// Their scores.
-        Scores = "scores",
-        /// Their logits.
-        Logits = "logits",
-    }
-}
-
-names! {
-    /// What the weights of the chosen experts are.
-    pub enum RouterWeights {
-        /// Their scores, divided by their sum.
-        SumToOne = "sum-to-one",
-        /// Their scores.
-        AsScored = "as-scored",
-    }
-}
-
-names! {
-    /// What the weight of an expert multiplies.
-    pub enum RouterApply {
-        /// Its output.
-        ToOutput = "to-output",
-        /// Its input.
-        ToInput = "to-input",
-    }
-}
-
-names! {
-    /// How a group of experts is scored.
-    pub enum GroupScore {
-        /// By its best expert.
-        Best = "best",
-        /// By the sum of its best two.
-        SumOfBestTwo = "sum-of-best-two",
+fn score_as_written<S: serde::Serializer>(score: &RouterScore, to: S) -> Result<S::Ok, S::Error> {
+    match score {
+        RouterScore::SparseMixer(SparseMixer { jitter }) => {
+            one_entry(to, score.name(), &BTreeMap::from([("jitter", jitter)]))
+        }
+        plain => to.serialize_str(plain.name()),
     }
 }
 
@@ -204,6 +151,7 @@ pub struct RouterGroups {
     /// Groups kept.
     pub keep: usize,
     /// How a group is scored.
+    #[serde(serialize_with = "as_name")]
     pub score: GroupScore,
 }
 

@@ -3,7 +3,9 @@
 //! Produced by `ArchSpec::resolve`; consumed by the assembler. No expression, default or choice is left in it.
 
 use crate::kind::Component;
+use crate::kind::formulas::as_name;
 use crate::{names, options};
+use menagerie_formulas::{BranchInput, ClassifierActivation, ClassifierScores, ParallelInput, Pooling};
 use std::collections::BTreeMap;
 
 /// A role: the GGUF tensor name without `blk.N.` and suffix, e.g. `attn_q`. A role written with its suffix
@@ -146,7 +148,8 @@ pub struct BesideConfig {
     /// The second feed-forward.
     pub part: Component,
     /// What it reads.
-    pub reads: BesideReads,
+    #[serde(serialize_with = "as_name")]
+    pub reads: ParallelInput,
     /// Norm before it.
     pub pre: Option<NormSite>,
     /// Norm on its output.
@@ -155,18 +158,6 @@ pub struct BesideConfig {
     pub first_post: Option<NormSite>,
     /// Multiplies the sum.
     pub factor: f32,
-}
-
-names! {
-    /// What a second feed-forward reads.
-    pub enum BesideReads {
-        /// What the first one gets, through its norm.
-        Branch = "branch",
-        /// The residual stream as it stands.
-        Stream = "stream",
-        /// The input of the whole block.
-        BlockInput = "block-input",
-    }
 }
 
 /// `h = reads; h = pre(h); h = branch(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is the stream
@@ -182,19 +173,10 @@ pub struct BranchConfig {
     /// Norm on what `after` gives with the stream before the branch added once more.
     pub again: Option<NormSite>,
     /// What the branch reads.
-    pub reads: Reads,
+    #[serde(serialize_with = "as_name")]
+    pub reads: BranchInput,
     /// Multiplies the branch output before it is added.
     pub scale: f32,
-}
-
-names! {
-    /// What a branch reads.
-    pub enum Reads {
-        /// The residual stream as it stands.
-        Stream = "stream",
-        /// The input of the whole block (parallel blocks).
-        BlockInput = "block-input",
-    }
 }
 
 /// A place where a norm is applied, with everything it needs.
@@ -234,6 +216,7 @@ pub struct OutputConfig {
     /// Ids that are never said; absent = none.
     pub suppress: Option<SuppressConfig>,
     /// How the rows of a text become one vector.
+    #[serde(serialize_with = "as_name")]
     pub pooling: Pooling,
     /// What makes scores of the vector; absent = it stays as it is.
     pub classifier: Option<ClassifierConfig>,
@@ -245,31 +228,13 @@ pub struct OutputConfig {
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ClassifierConfig {
     /// Between the two linears.
+    #[serde(serialize_with = "as_name")]
     pub activation: ClassifierActivation,
     /// Norm after the activation.
     pub norm: Option<NormSite>,
     /// What is made of the outputs.
+    #[serde(serialize_with = "as_name")]
     pub scores: ClassifierScores,
-}
-
-names! {
-    /// The activation of a classifier.
-    pub enum ClassifierActivation {
-        /// Hyperbolic tangent.
-        Tanh = "tanh",
-        /// GELU, erf form.
-        GeluErf = "gelu-erf",
-    }
-}
-
-names! {
-    /// What is made of the outputs of a classifier.
-    pub enum ClassifierScores {
-        /// Nothing.
-        AsTheyAre = "as-they-are",
-        /// Softmax over them.
-        Softmax = "softmax",
-    }
 }
 
 options! {
@@ -294,20 +259,6 @@ names! {
         Tied = "tied",
         /// No head (encoders).
         None = "none",
-    }
-}
-
-names! {
-    /// How the rows of a text become one vector.
-    pub enum Pooling {
-        /// They do not.
-        None = "none",
-        /// The mean of all rows.
-        Mean = "mean",
-        /// The first row.
-        First = "first",
-        /// The last row.
-        Last = "last",
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tables of a spec file: what may stand in each section. Components have theirs in `kinds`.
 
 use crate::config::{
-    BesideReads, BiasRule, ClassifierActivation, ClassifierScores, HeadKind, Pooling, Reads, Role,
+    BiasRule, BranchInput, ClassifierActivation, ClassifierScores, HeadKind, ParallelInput, Pooling, Role,
     SuppressConfig,
 };
 use crate::kind::Default::{Absent, Required};
@@ -226,7 +226,7 @@ options! {
     /// `f = first_post(f); g = post(beside(pre(reads))); f = factor * (f + g)`, where `f` is what the feed-forward gives.
     pub(crate) struct BesideOptions {
         /// What it reads.
-        reads: BesideReads = Name("branch") => guarded,
+        reads: ParallelInput = Name("branch") => guarded,
         /// Norm before it.
         pre: NormPlace = Absent,
         /// Norm on its output.
@@ -251,7 +251,7 @@ options! {
         /// Norm on what `after` gives with the stream before the branch added once more.
         again: NormPlace = Absent,
         /// What the branch reads.
-        reads: Reads = Name("stream") => guarded,
+        reads: BranchInput = Name("stream") => guarded,
         /// Multiplies the branch output before it is added.
         scale: f32 = Number(1.0) => guarded,
     }

@@ -87,7 +87,7 @@ impl Resolver<'_> {
     fn stated_pooling(&self) -> Pooling {
         let named = |key: &str| match self.values.facts.consult(key) {
             Some(KeyValue::Integer(1)) => Some(Pooling::Mean),
-            Some(KeyValue::Integer(2)) => Some(Pooling::First),
+            Some(KeyValue::Integer(2)) => Some(Pooling::Cls),
             Some(KeyValue::Integer(3)) => Some(Pooling::Last),
             _ => None,
         };

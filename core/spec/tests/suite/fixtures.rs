@@ -80,7 +80,7 @@ fn sequential(config: &ModelConfig, norm: &Component) {
         assert_eq!(layer.feed_forward_branch.pre, site("ffn_norm", norm));
         assert_eq!(
             (layer.mixer_branch.reads, layer.feed_forward_branch.reads),
-            (Reads::Stream, Reads::Stream)
+            (BranchInput::Stream, BranchInput::Stream)
         );
         assert_eq!((&layer.mixer_branch.post, &layer.mixer_branch.after), (&None, &None));
     }
@@ -96,7 +96,7 @@ fn rope(pairs: RopePairs, dims: usize, base: f32, scaling: RopeScaling) -> Optio
 }
 
 fn silu(bias: BiasRule) -> Option<Component> {
-    Some(GatedConfig { activation: Activation::Silu, bias, inner_norm: None, limit: None }.into())
+    Some(GatedConfig { activation: Activation::Silu.into(), bias, inner_norm: None, limit: None }.into())
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn mixtral_is_llama_with_experts() {
     let moe = moe(&config, 1);
     let experts = ExpertConfig {
         kind: ExpertForm::Gated,
-        activation: Activation::Silu,
+        activation: Activation::Silu.into(),
         bias: BiasRule::None,
         limit: None,
     };
@@ -173,10 +173,13 @@ fn phi2_is_parallel_on_one_norm_with_biases_everywhere() {
         assert_eq!((&layer.mixer_branch.pre, &layer.feed_forward_branch.pre), (&norm, &norm));
         assert_eq!(
             (layer.mixer_branch.reads, layer.feed_forward_branch.reads),
-            (Reads::Stream, Reads::BlockInput)
+            (BranchInput::Stream, BranchInput::BlockInput)
         );
-        let plain =
-            PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required, inner_norm: None };
+        let plain = PlainConfig {
+            activation: Activation::GeluTanh.into(),
+            bias: BiasRule::Required,
+            inner_norm: None,
+        };
         assert_eq!(layer.feed_forward, Some(plain.into()));
     }
     let first = attention(&config, 0);
@@ -259,7 +262,8 @@ fn starcoder2_has_layer_norms_and_biases() {
     assert_eq!((first.qkv_bias, first.output_bias), (BiasRule::Required, BiasRule::Required));
     assert_eq!(first.window, None);
     assert_eq!(first.rope, rope(RopePairs::Halves, 16, 1e5, RopeScaling::None));
-    let plain = PlainConfig { activation: Activation::GeluTanh, bias: BiasRule::Required, inner_norm: None };
+    let plain =
+        PlainConfig { activation: Activation::GeluTanh.into(), bias: BiasRule::Required, inner_norm: None };
     assert_eq!(config.layers[0].feed_forward, Some(plain.into()));
     assert_eq!(config.output.head, HeadKind::OwnOrTied);
 }

@@ -37,8 +37,12 @@ fn a_child_changes_what_it_states_and_keeps_the_rest() {
     let layer = &config.layers[0];
     assert_eq!(layer.mixer_branch.pre, None);
     assert_eq!(layer.mixer_branch.post.as_ref().unwrap().role, "post_attention_norm");
-    let gated =
-        GatedConfig { activation: Activation::Silu, bias: BiasRule::None, inner_norm: None, limit: None };
+    let gated = GatedConfig {
+        activation: Activation::Silu.into(),
+        bias: BiasRule::None,
+        inner_norm: None,
+        limit: None,
+    };
     assert_eq!(layer.feed_forward, Some(gated.into()));
     // [architecture] and [truth] are never inherited
     let bare = over(

@@ -40,7 +40,7 @@ fn numbers_stand_beside_the_name_that_has_them() {
     let oai = "{ kind = \"swiglu-oai\", alpha = \"x * 2\", limit = 7 }";
     let config = Fake::small(1).with("x", 0.5).config(&with_activation("gated", oai).unwrap());
     let gated: &GatedConfig = config.layers[0].feed_forward.as_ref().unwrap().downcast_ref().unwrap();
-    assert_eq!(gated.activation, Activation::SwigluOai(SwigluOai { alpha: 1.0, limit: 7.0 }));
+    assert_eq!(gated.activation, ActivationConfig::SwigluOai(SwigluOai { alpha: 1.0, limit: 7.0 }));
     let found = Fake::small(1).with("x", 0.5).refused(&with_activation("plain", oai).unwrap());
     assert!(found.contains("feed_forward.activation (layer 0)\n  `swiglu-oai` is of a gate"), "{found}");
 }
@@ -61,7 +61,9 @@ fn keys_without_a_prefix_are_read_where_the_spec_names_them() {
         .flat_map(|layer| {
             let plain = report.config.layers[layer].feed_forward.as_ref().unwrap();
             match plain.downcast_ref::<PlainConfig>().unwrap().activation.clone() {
-                Activation::Xielu(Xielu { alpha_p, alpha_n, beta, .. }) => [alpha_p, alpha_n - beta, beta],
+                ActivationConfig::Formula(Activation::Xielu(Xielu { alpha_p, alpha_n, beta, .. })) => {
+                    [alpha_p, alpha_n - beta, beta]
+                }
                 other => panic!("{other:?}"),
             }
         })

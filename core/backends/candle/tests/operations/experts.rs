@@ -4,7 +4,7 @@ use crate::blocks::weight;
 use crate::{backend, expect, matrix, noise, product, rows};
 use gguf_file::GgmlType;
 use menagerie_model::{
-    Activated, Arithmetic, Backend, ExpertPlan, Packing, Product, Routing, WeightShape, Weighted,
+    Activated, Arithmetic, Backend, ExpertPlan, Packing, Product, RouterApply, Routing, WeightShape,
 };
 
 const EXPERTS: usize = 6;
@@ -52,15 +52,15 @@ fn experts_multiply_their_rows_and_add_up() {
         let made = made.unwrap();
         expect(&made[0], &packed_wanted, out, 1e-5);
 
-        for weighted in [Weighted::Outputs, Weighted::Inputs] {
+        for apply in [RouterApply::ToOutput, RouterApply::ToInput] {
             let mut sum = vec![0.0; tokens * out];
             for (i, wanted) in wanted.iter().enumerate() {
-                let factor = if weighted == Weighted::Outputs { f64::from(routing.weights[i]) } else { 1.0 };
+                let factor = if apply == RouterApply::ToOutput { f64::from(routing.weights[i]) } else { 1.0 };
                 for (sum, y) in sum[i / top_k * out..][..out].iter_mut().zip(wanted) {
                     *sum += factor * y;
                 }
             }
-            expect(&backend.combine(&made[0], &plan, weighted).unwrap(), &sum, out, 1e-5);
+            expect(&backend.combine(&made[0], &plan, apply).unwrap(), &sum, out, 1e-5);
         }
 
         let packed = backend.pack_weighted(&x, &plan).unwrap();

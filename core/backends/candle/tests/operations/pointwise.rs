@@ -1,7 +1,8 @@
 //! Element by element, norms, rope, rows in and out.
 
 use crate::{backend, expect, noise, rows};
-use menagerie_model::{Activation, Backend, Gating, ModelError, RopePairs, Rotation, Rows, Xielu};
+use menagerie_kernels_check::naive::pointwise::activate_f64;
+use menagerie_model::{Activation, Backend, Gating, ModelError, RopePairs, Rotation, Rows};
 
 const T: usize = 5;
 const D: usize = 24;
@@ -20,68 +21,18 @@ fn wide(seed: u64) -> (Rows, Vec<f32>) {
     (backend().upload(values.clone(), D).unwrap(), values)
 }
 
-/// The complementary error function: series below 3, continued fraction above (Abramowitz and Stegun 7.1.5 and 7.1.14).
-fn erfc(x: f64) -> f64 {
-    if x < 0.0 {
-        return 2.0 - erfc(-x);
-    }
-    if x < 3.0 {
-        let (mut term, mut sum) = (x, x);
-        for n in 1..120 {
-            term *= -x * x / f64::from(n);
-            sum += term / f64::from(2 * n + 1);
-        }
-        return 1.0 - sum * 2.0 / std::f64::consts::PI.sqrt();
-    }
-    let fraction = (1..200).rev().fold(x, |fraction, k| x + 0.5 * f64::from(k) / fraction);
-    (-x * x).exp() / (fraction * std::f64::consts::PI.sqrt())
-}
-
-fn formula(activation: Activation, x: f64) -> f64 {
-    match activation {
-        Activation::Silu => x / (1.0 + (-x).exp()),
-        Activation::GeluTanh => {
-            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
-            0.5 * x * (1.0 + inner.tanh())
-        }
-        Activation::GeluErf => 0.5 * x * erfc(-x / std::f64::consts::SQRT_2),
-        Activation::Relu => x.max(0.0),
-        Activation::ReluSquared => x.max(0.0).powi(2),
-        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
-        Activation::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
-        Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps }) => {
-            let [alpha_p, alpha_n, beta, eps] = [alpha_p, alpha_n, beta, eps].map(f64::from);
-            let bent = if x > 0.0 { alpha_p * x * x } else { alpha_n * (x.min(eps).exp_m1() - x) };
-            bent + beta * x
-        }
-    }
-}
-
-const XIELU: Xielu = Xielu { alpha_p: 0.7, alpha_n: 1.1, beta: 0.5, eps: -1e-6 };
-
-const ACTIVATIONS: [Activation; 8] = [
-    Activation::Silu,
-    Activation::GeluTanh,
-    Activation::GeluErf,
-    Activation::Relu,
-    Activation::ReluSquared,
-    Activation::Sigmoid,
-    Activation::Softplus,
-    Activation::Xielu(XIELU),
-];
-
 #[test]
 fn activations_and_gates() {
-    for activation in ACTIVATIONS {
+    for &activation in Activation::ALL {
         let ((x, values), (up, ups)) = (wide(1), rows(2, T, D));
         expect(
             &backend().activate(x, activation).unwrap(),
-            &map(&values, |x| formula(activation, x)),
+            &map(&values, |x| activate_f64(activation, x)),
             D,
             1e-6,
         );
         let (gate, values) = wide(3);
-        let wanted = zip(&values, &ups, |gate, up| formula(activation, gate) * up);
+        let wanted = zip(&values, &ups, |gate, up| activate_f64(activation, gate) * up);
         expect(&backend().gated(gate, &up, Gating::Plain(activation)).unwrap(), &wanted, D, 1e-6);
     }
 }
@@ -124,8 +75,8 @@ fn sums_products_limits() {
         a.iter().enumerate().map(|(i, x)| f64::from(*x) * f64::from(factors[i / D])).collect();
     expect(&backend.scale_rows(x(), &factors).unwrap(), &wanted, D, 1e-6);
     let (gate, gates) = rows(7, T, 1);
-    for activation in ACTIVATIONS {
-        let factor = |i: usize| formula(activation, f64::from(gates[i / D]));
+    for &activation in Activation::ALL {
+        let factor = |i: usize| activate_f64(activation, f64::from(gates[i / D]));
         let wanted: Vec<f64> = a.iter().enumerate().map(|(i, x)| f64::from(*x) * factor(i)).collect();
         expect(&backend.gate_rows(x(), &gate, activation).unwrap(), &wanted, D, 1e-6);
     }

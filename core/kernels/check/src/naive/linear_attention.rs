@@ -1,15 +1,15 @@
 //! Attention without softmax in f64, one row after the other.
 
-use menagerie_kernels::{KeySharing, LinearAttention, LinearAttentionRows, LogDecay, StateUpdate};
+use menagerie_kernels::{KeySharing, LinearAttentionRows, LinearAttentionShape, LogDecay, StateUpdate};
 
 /// See `menagerie_kernels::linear_attention`, whose arguments these are.
 pub fn linear_attention(
-    shape: &LinearAttention,
+    shape: &LinearAttentionShape,
     input: &LinearAttentionRows,
     state: &mut [f64],
     out: &mut [f32],
 ) {
-    let LinearAttention { heads, key_heads, key_dim, value_dim, sharing, update } = *shape;
+    let LinearAttentionShape { heads, key_heads, key_dim, value_dim, sharing, update } = *shape;
     for row in 0..out.len() / (heads * value_dim) {
         for head in 0..heads {
             let key_head = match sharing {

@@ -4,8 +4,12 @@ use menagerie_kernels::{Activation, Gating, Xielu};
 
 /// The activation of one value. GELU: Hendrycks and Gimpel 2016, exact and with tanh; SiLU: Elfwing et al. 2017.
 pub fn activate(a: Activation, x: f32) -> f32 {
-    let x = f64::from(x);
-    let value = match a {
+    activate_f64(a, f64::from(x)) as f32
+}
+
+/// As [`activate`], in f64.
+pub fn activate_f64(a: Activation, x: f64) -> f64 {
+    match a {
         Activation::Silu => x / (1.0 + (-x).exp()),
         Activation::GeluTanh => {
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
@@ -21,8 +25,7 @@ pub fn activate(a: Activation, x: f32) -> f32 {
             let bent = if x > 0.0 { alpha_p * x * x } else { alpha_n * (x.min(eps).exp_m1() - x) };
             bent + beta * x
         }
-    };
-    value as f32
+    }
 }
 
 /// A gate and an up projection as one (Shazeer 2020; gpt-oss).

@@ -1,7 +1,7 @@
 //! Attention without softmax: every cell of a state goes its own way through the rows, in ascending order of the rows; what a
 //! row reads is one chain per column over the ascending elements of the key.
 
-use menagerie_kernels::{KeySharing, LinearAttention, LinearAttentionRows, LogDecay, StateUpdate};
+use menagerie_kernels::{KeySharing, LinearAttentionRows, LinearAttentionShape, LogDecay, StateUpdate};
 
 use super::functions::exp;
 use super::rows::tree;
@@ -19,7 +19,7 @@ pub enum Fault {
 
 /// See `menagerie_kernels::linear_attention`, whose arguments these are.
 pub fn linear_attention(
-    shape: &LinearAttention,
+    shape: &LinearAttentionShape,
     input: &LinearAttentionRows,
     state: &mut [f32],
     out: &mut [f32],
@@ -29,13 +29,13 @@ pub fn linear_attention(
 
 /// As [`linear_attention`], with a fault.
 pub fn faulty_linear_attention(
-    shape: &LinearAttention,
+    shape: &LinearAttentionShape,
     input: &LinearAttentionRows,
     state: &mut [f32],
     out: &mut [f32],
     fault: Option<Fault>,
 ) {
-    let LinearAttention { heads, key_heads, key_dim, value_dim, sharing, .. } = *shape;
+    let LinearAttentionShape { heads, key_heads, key_dim, value_dim, sharing, .. } = *shape;
     for row in 0..out.len() / (heads * value_dim) {
         for head in 0..heads {
             let key_head = match sharing {

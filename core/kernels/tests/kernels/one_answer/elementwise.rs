@@ -111,17 +111,6 @@ fn rotation_follows_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-const ACTIVATIONS: [Activation; 8] = [
-    Activation::Silu,
-    Activation::GeluTanh,
-    Activation::GeluErf,
-    Activation::Relu,
-    Activation::ReluSquared,
-    Activation::Sigmoid,
-    Activation::Softplus,
-    Activation::Xielu(Xielu { alpha_p: 0.7, alpha_n: 1.1, beta: 0.5, eps: -1e-6 }),
-];
-
 const GATINGS: [Gating; 4] = [
     Gating::Plain(Activation::Silu),
     Gating::LimitedBefore { limit: 2.5 },
@@ -151,7 +140,7 @@ fn activations_follow_the_order_wherever_an_element_is() {
             compare(&bits(&all), &bits(&expected), || name.clone(), &mut faults);
             compare(&bits(&part), &bits(&expected[11..36]), || format!("{name}, a part"), &mut faults);
         };
-        for a in ACTIVATIONS {
+        for &a in Activation::ALL {
             let (mut all, mut part) = (x.clone(), x[11..36].to_vec());
             activate(cpu, a, &mut all).unwrap();
             activate(cpu, a, &mut part).unwrap();

@@ -4,8 +4,9 @@ use super::group::PageGroup;
 use super::pages::Pages;
 use super::sequence::Sequence;
 use crate::state::plan::Layout;
-use crate::state::{KvType, SequenceId, StateId, StateRoom, StateSpec};
+use crate::state::{SequenceId, StateId, StateRoom, StateSpec};
 use crate::{ModelError, Result};
+use menagerie_formulas::KvType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Which pages and blocks of a [`super::StateBacking`] are whose; what the operations of a backend look up.

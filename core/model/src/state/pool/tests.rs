@@ -6,8 +6,9 @@ mod naive;
 mod stored;
 
 use super::*;
-use crate::state::{KvType, StateId};
+use crate::state::StateId;
 use memory::{Memory, pool, read, recurrent, rows, step, visible};
+use menagerie_formulas::KvType;
 
 const ROWS: StateId = StateId(0);
 const BLOCK: StateId = StateId(1);

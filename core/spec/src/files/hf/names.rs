@@ -1,12 +1,11 @@
 //! Names of roles in a Hugging Face folder, and roles of names.
 
 use super::wrapped::unwrapped;
-use crate::kind::Named;
-use crate::kinds::rope::RopePairs;
 use crate::language::roles::bare;
 use crate::language::spec::{ArchSpec, HfClass, HfTensor, Layout};
 use crate::language::written::{BySource, Choice, Written, WrittenTable};
 use crate::text::glob::matches_tail;
+use menagerie_formulas::RopePairs;
 use std::borrow::Cow;
 
 /// Placeholders that count members of a stack.
@@ -184,7 +183,7 @@ impl ArchSpec {
 fn table_turns(table: &WrittenTable) -> bool {
     table.fields.iter().flatten().any(|field| match &field.value {
         Written::Name(Choice::Given(BySource::Each { gguf, hf })) if field.path.ends_with("pairs") => {
-            let name = |index: &usize| RopePairs::VALUES.get(*index).copied();
+            let name = |index: &usize| RopePairs::ALL.get(*index).copied();
             name(gguf) == Some(RopePairs::Adjacent) && name(hf) == Some(RopePairs::Halves)
         }
         Written::Table(inner) => table_turns(inner),

@@ -71,6 +71,7 @@
 
 mod check;
 mod component;
+pub(crate) mod formulas;
 mod kinds;
 mod made;
 mod name_list;

@@ -288,7 +288,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// Where a name stands in its list.
-    fn place_in(&mut self, index: usize, list: &'static NameList) -> Result<usize, Noted> {
+    pub(crate) fn place_in(&mut self, index: usize, list: &'static NameList) -> Result<usize, Noted> {
         let Some(field) = self.field(index) else {
             let Default::Name(name) = self.definition(index)?.default else { return self.misread(index) };
             self.record_default(index, name.to_string());

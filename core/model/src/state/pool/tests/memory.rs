@@ -2,10 +2,11 @@
 
 use crate::layout::{SequenceLayout, SequenceRows};
 use crate::state::{
-    KvType, PoolOptions, Run, SequenceId, StateBacking, StateId, StatePlan, StatePool, StateRoom, StateSpec,
+    PoolOptions, Run, SequenceId, StateBacking, StateId, StatePlan, StatePool, StateRoom, StateSpec,
 };
 use crate::step::{InferenceStep, RopeRegime};
 use crate::{ModelError, Result};
+use menagerie_formulas::KvType;
 
 /// Pages of numbers, and blocks.
 pub(super) struct Memory {

@@ -1,7 +1,8 @@
 //! Ten thousand random operations on a pool beside a model of it that keeps whole copies and no pages.
 
 use super::memory::{Memory, layout, pool, recurrent, rows, store, visible};
-use crate::state::{KvType, PoolOptions, SequenceId, Snapshot, StateBacking, StateId, StatePool, StateSpec};
+use crate::state::{PoolOptions, SequenceId, Snapshot, StateBacking, StateId, StatePool, StateSpec};
+use menagerie_formulas::KvType;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: usize = 4;

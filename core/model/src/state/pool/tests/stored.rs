@@ -2,7 +2,8 @@
 
 use super::memory::{pool, read, recurrent, rows, step, visible};
 use super::*;
-use crate::state::{KvType, StateId};
+use crate::state::StateId;
+use menagerie_formulas::KvType;
 
 /// Rows that all stay, rows of a window of 6, and a block.
 fn specs() -> Vec<StateSpec> {

@@ -1,24 +1,26 @@
-//! [`Activation`], [`Gating`] and [`RopePairs`]: names of formulas that every backend computes.
+//! [`Activation`] and [`Gating`]: formulas between the linears of a feed-forward.
 
-/// A pointwise activation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Activation {
-    /// `x * sigmoid(x)` (Elfwing et al., 2017).
-    Silu,
-    /// GELU in the tanh approximation (Hendrycks and Gimpel, 2016); HF `gelu_new`, `gelu_pytorch_tanh`.
-    GeluTanh,
-    /// GELU with the error function; HF `gelu`.
-    GeluErf,
-    /// `max(x, 0)`.
-    Relu,
-    /// `max(x, 0)^2` (So et al., 2021); HF `relu2`.
-    ReluSquared,
-    /// `1 / (1 + exp(-x))`.
-    Sigmoid,
-    /// `ln(1 + exp(x))` (Dugas et al., 2001).
-    Softplus,
-    /// xIELU (Huang and Schlag, 2024).
-    Xielu(Xielu),
+names! {
+    /// A pointwise activation.
+    pub enum Activation {
+        /// `x * sigmoid(x)` (Elfwing et al., 2017).
+        Silu = "silu",
+        /// GELU, tanh form (Hendrycks and Gimpel, 2016; `gelu_new`, `gelu_pytorch_tanh`).
+        GeluTanh = "gelu-tanh",
+        /// GELU, erf form (`gelu`).
+        GeluErf = "gelu-erf",
+        /// `max(x, 0)`.
+        Relu = "relu",
+        /// `max(x, 0)^2` (So et al., 2021; `relu2`).
+        ReluSquared = "relu-squared",
+        /// `1 / (1 + exp(-x))`.
+        Sigmoid = "sigmoid",
+        /// `ln(1 + exp(x))` (Dugas et al., 2001).
+        Softplus = "softplus",
+        /// xIELU (Huang and Schlag, 2024): `a * x^2 + beta * x` above 0, `n * (exp(min(x, eps)) - 1 - x) + beta * x` up
+        /// to it.
+        Xielu(Xielu = Xielu { alpha_p: 0.7, alpha_n: 1.1, beta: 0.5, eps: -1e-6 }) = "xielu",
+    }
 }
 
 /// Numbers of xIELU: `alpha_p * x^2 + beta * x` above 0, `alpha_n * (exp(min(x, eps)) - 1 - x) + beta * x` up to it.
@@ -34,7 +36,7 @@ pub struct Xielu {
     pub eps: f32,
 }
 
-/// How a gate and an up projection become one.
+/// The way a gate and an up projection are combined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gating {
     /// `activation(gate) * up` (Shazeer, 2020).
@@ -56,13 +58,4 @@ pub enum Gating {
         /// Above 0.
         limit: f32,
     },
-}
-
-/// Which elements of a head form a rotated pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RopePairs {
-    /// `(2j, 2j + 1)`.
-    Adjacent,
-    /// `(j, j + dims / 2)`.
-    Halves,
 }
