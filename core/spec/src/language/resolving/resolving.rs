@@ -224,7 +224,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A field of another type than its table says: a table that contradicts itself.
-    fn misread<T>(&mut self, index: usize) -> Result<T, Noted> {
+    pub(crate) fn misread<T>(&mut self, index: usize) -> Result<T, Noted> {
         self.refuse(index, "the kind reads this as another type than its table gives, or without a default")
     }
 
