@@ -151,11 +151,11 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
         specs.len(),
     );
     let claim = format!(
-        "{} specs are built in. llama.cpp has 134 text architectures; {} of them give the logits of a reference here, and so do {} of its\n\
-         17 others, which are encoders. The reference is transformers for {} (for some, another class that computes the same) and\n\
-         llama.cpp for {by_llama_cpp}. {hf} also run from Hugging Face folders and were compared with the same numbers.\n\
-         [docs/architectures.md](docs/architectures.md) lists for each architecture its reference, or what is missing. The specs have\n\
-         {lines} lines in total; the files of llama.cpp that they stand for have {cpp} lines of C++, and the modeling files of\n\
+        "{} specs are built in. llama.cpp has 134 text architectures; {} of them give the logits of a reference here, and so do\n\
+         {} of its 17 others, which are encoders. The reference is transformers for {} (for some, another class that computes the\n\
+         same) and llama.cpp for {by_llama_cpp}. {hf} also run from Hugging Face folders and were compared with the same numbers.\n\
+         [docs/architectures.md](docs/architectures.md) lists for each architecture its reference, or what is missing. The specs\n\
+         have {lines} lines in total; the files of llama.cpp that they stand for have {cpp} lines of C++, and the modeling files of\n\
          transformers, if it has the class, {python} lines of Python.",
         specs.len(),
         proved[0],

@@ -301,9 +301,9 @@ fn table(
     let percent = |count: usize| count * 100 / all.max(1);
     let mut text = format!(
         "# Leave one out\n\n\
-         How far `menagerie spec new MODEL` gets with an architecture that has no spec. For every architecture of the zoo, its own\n\
-         spec is hidden, a spec is drafted from the keys and tensors of its fixtures, and the logits of all of them are compared\n\
-         with the reference (tolerance {TOLERANCE:e}).\n\n\
+         How far `menagerie spec new MODEL` gets with an architecture that has no spec. For every architecture of the zoo, its\n\
+         own spec is hidden, a spec is drafted from the keys and tensors of its fixtures, and the logits of all of them are\n\
+         compared with the reference (tolerance {TOLERANCE:e}).\n\n\
          | result | meaning |\n|---|---|\n\
          | as it comes | the draft is right without a change |\n\
          | with answers | it is right once the questions that it marks have the answers of the hidden spec |\n\
