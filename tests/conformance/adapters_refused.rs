@@ -4,6 +4,7 @@
 use menagerie::adapters::AdapterFile;
 use menagerie::pipeline::{Arithmetic, TextPipeline};
 use menagerie_conformance::{fixtures, options};
+use menagerie_random::SplitMix64;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
@@ -161,11 +162,8 @@ fn files_that_are_no_adapters_are_refused() {
 #[test]
 fn mutated_adapters_are_read_or_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let mut state = 7u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as usize % below
-    };
+    let mut numbers = SplitMix64::new(7);
+    let mut random = |below: usize| numbers.below(below);
     let mut refused = 0;
     for from in [
         "llama/gguf/a0.gguf",

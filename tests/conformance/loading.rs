@@ -3,6 +3,7 @@
 
 use menagerie::gguf::{GgufFile, GgufWriter, OwnedArray, OwnedValue};
 use menagerie::loaders::{Special, Tokenizer, TokenizerOptions};
+use menagerie_random::SplitMix64;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -20,12 +21,11 @@ fn cpu_time() -> Duration {
 fn joins(letters: &[String], count: usize) -> Vec<(String, String)> {
     let mut texts = letters.to_vec();
     let mut known: HashSet<String> = texts.iter().cloned().collect();
-    let (mut joins, mut state) = (Vec::new(), 1u64);
+    let (mut joins, mut random) = (Vec::new(), SplitMix64::new(1));
     while texts.len() < count {
         let mut pick = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // Of the first, which are short: few joins are too long.
-            texts[(state >> 33) as usize % texts.len().min(4000)].clone()
+            texts[random.below(texts.len().min(4000))].clone()
         };
         let (left, right) = (pick(), pick());
         let joined = format!("{left}{right}");

@@ -7,6 +7,7 @@ use menagerie::pipeline::{Arithmetic, KvType, LoadOptions, LogitsOptions, TextPi
 use menagerie::quantize::{FileQuantizer, Policy};
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, options, rows};
+use menagerie_random::SplitMix64;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use std::collections::BTreeMap;
@@ -263,11 +264,8 @@ fn a_file_in_8_bits_is_merged_within_the_bar() {
 
 /// An adapter of every linear of the fixtures in `quant`, whose product is a twentieth of the weights.
 fn small_adapter(config: &[(&str, usize, usize)], layers: usize, folder: &Path) {
-    let mut state = 7_u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) as f32 / (1_u64 << 31) as f32 - 0.5) * 3.46
-    };
+    let mut numbers = SplitMix64::new(7);
+    let mut random = move || numbers.signed() * 1.73;
     let rank = 4;
     let mut tensors: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
     for layer in 0..layers {

@@ -65,7 +65,6 @@ fn synth() {
     let said = messages![
         SynthError::MissingKey { key: "embedding_length".to_owned(), why: "D of every tensor".to_owned() },
         SynthError::Quantization { label: "Q9".to_owned(), known: "F32, F16, Q8_0".to_owned() },
-        SynthError::Row { tensor: "blk.0.attn_q.weight".to_owned(), columns: 100, kind: "Q4_K".to_owned() },
         SynthError::Cancelled,
         SynthError::Unsupported("tensor `attn_q`: nothing says how large `heads` is".to_owned()),
     ];

@@ -1,7 +1,7 @@
 //! [`Model`]: a small model whose norms, mixers and feed-forwards are the probe's, and what it computes, in plain f64 loops.
 
 use gguf_file::{GgmlType, GgufWriter};
-use menagerie_testkit::random::Random;
+use menagerie_testkit::SplitMix64;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub struct Model {
 
 impl Default for Model {
     fn default() -> Model {
-        let mut random = Random::new(11);
+        let mut random = SplitMix64::new(11);
         let mut tensors = BTreeMap::new();
         let mut add = |name: String, dims: &[usize], center: f32| {
             let values = random.values(dims.iter().product(), center, 0.6);
@@ -80,7 +80,7 @@ impl Model {
     /// Writes an adapter of rank 1 for some of its linears, and adds what it does to them here.
     pub fn adapt(&mut self, folder: &Path, roles: &[&str], architecture: &str) -> PathBuf {
         const ALPHA: f32 = 0.5;
-        let mut random = Random::new(5);
+        let mut random = SplitMix64::new(5);
         let mut writer = GgufWriter::new();
         writer.metadata("general.type", "adapter").unwrap();
         writer.metadata("adapter.type", "lora").unwrap();

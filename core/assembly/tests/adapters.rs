@@ -13,7 +13,7 @@ use menagerie_model::{
 use menagerie_registry::Components;
 use menagerie_testkit::session::Feed;
 use menagerie_testkit::{
-    Session, TinyModel, TinyShape, assert_equal_bits, cpu_backend, max_difference, random::Random,
+    Session, SplitMix64, TinyModel, TinyShape, assert_equal_bits, cpu_backend, max_difference,
 };
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -105,7 +105,7 @@ fn mixture() -> (TinyModel, menagerie_spec::ModelConfig) {
     let mut model = TinyModel::new(TinyShape::default(), 7);
     let mut config = tiny_config(&model);
     let (width, inner, experts) = (model.shape.width, 8, 5);
-    let mut random = Random::new(21);
+    let mut random = SplitMix64::new(21);
     model.tensors.remove("output.weight");
     for layer in &mut config.layers {
         let name = |role: &str| format!("blk.{}.{role}.weight", layer.index);

@@ -21,7 +21,7 @@ use menagerie_spec::RoleSource;
 use menagerie_spec::config::{AttentionConfig, BiasRule, GatedConfig};
 use menagerie_spec::kind::Component;
 use menagerie_testkit::{
-    Session, TinyModel, TinyShape, assert_close, assert_equal_bits, cpu_backend, naive, random::Random,
+    Session, SplitMix64, TinyModel, TinyShape, assert_close, assert_equal_bits, cpu_backend, naive,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn tiny() -> TinyModel {
 }
 
 fn tokens(count: usize) -> Vec<u32> {
-    Random::new(5).tokens(count, TinyShape::default().vocabulary)
+    SplitMix64::new(5).tokens(count, TinyShape::default().vocabulary)
 }
 
 fn assembled(model: &TinyModel, config: &ModelConfig, part: Part) -> Result<Assembly, AssemblyFaults> {
@@ -395,7 +395,7 @@ fn fused_experts_are_the_split_ones() {
     let mut model = tiny();
     let mut config = tiny_config(&model);
     let (width, inner, experts) = (model.shape.width, 8, 5);
-    let mut random = Random::new(21);
+    let mut random = SplitMix64::new(21);
     let mut fused = model.clone();
     for layer in 0..model.shape.layers {
         let name = |role: &str| format!("blk.{layer}.{role}.weight");

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedArray, OwnedValue, Value};
+use menagerie_random::SplitMix64;
 
 /// Counts the bytes in use and their peak.
 struct Counting;
@@ -56,25 +57,8 @@ fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, PEAK.load(Ordering::SeqCst).saturating_sub(before))
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    fn one<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
+fn one<T: Copy>(random: &mut SplitMix64, from: &[T]) -> T {
+    from[random.below(from.len())]
 }
 
 /// A good file and where its fields are.
@@ -253,18 +237,18 @@ const HUGE: [u64; 16] = [
 ];
 
 /// One mutated file.
-fn mutate(base: &Base, random: &mut Random) -> Vec<u8> {
+fn mutate(base: &Base, random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes = base.bytes.clone();
     for _ in 0..1 + random.below(2) {
         match random.below(10) {
             0 | 1 => bits(&mut bytes, base.header, random),
             2..=4 => {
-                let value = random.one(&HUGE);
-                put(&mut bytes, random.one(&base.wide), &value.to_le_bytes());
+                let value = one(random, &HUGE);
+                put(&mut bytes, one(random, &base.wide), &value.to_le_bytes());
             }
             5 => {
                 // A little more or less than there is.
-                let at = random.one(&base.wide);
+                let at = one(random, &base.wide);
                 let near = random.below(9) as u64;
                 if let Some(field) = bytes.get(at..at + 8) {
                     let value = u64::from_le_bytes(field.try_into().unwrap());
@@ -273,8 +257,8 @@ fn mutate(base: &Base, random: &mut Random) -> Vec<u8> {
             }
             6 => {
                 let value =
-                    random.one(&[0, 1, 4, 5, 8, 9, 12, 13, 31, 38, 40, 42, 43, 0x7fff_ffff, u32::MAX]);
-                put(&mut bytes, random.one(&base.narrow), &value.to_le_bytes());
+                    one(random, &[0, 1, 4, 5, 8, 9, 12, 13, 31, 38, 40, 42, 43, 0x7fff_ffff, u32::MAX]);
+                put(&mut bytes, one(random, &base.narrow), &value.to_le_bytes());
             }
             7 => bytes.truncate(random.below(bytes.len())),
             8 => {
@@ -285,7 +269,7 @@ fn mutate(base: &Base, random: &mut Random) -> Vec<u8> {
             }
             _ => {
                 let at = random.below(base.header).min(bytes.len());
-                let byte = random.next() as u8;
+                let byte = random.bits() as u8;
                 if random.below(2) == 0 {
                     bytes.insert(at, byte)
                 } else {
@@ -300,7 +284,7 @@ fn mutate(base: &Base, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-fn bits(bytes: &mut [u8], header: usize, random: &mut Random) {
+fn bits(bytes: &mut [u8], header: usize, random: &mut SplitMix64) {
     for _ in 0..1 + random.below(4) {
         let at = random.below(header.min(bytes.len()));
         bytes[at] ^= 1 << random.below(8);
@@ -371,7 +355,7 @@ fn mutations() {
     let whole: Vec<Base> = names.iter().map(|name| Base::new(fixture(name))).collect();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mutated");
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let (mut good, mut worst, mut slowest) = (0_u64, 0_usize, Duration::ZERO);
     let start = Instant::now();
     for number in 0..count {

@@ -56,11 +56,10 @@ fn joins(alphabet: &[String], count: usize) -> Vec<(String, String)> {
     let mut texts = alphabet.to_vec();
     let mut known: std::collections::HashSet<String> = texts.iter().cloned().collect();
     let mut joins = Vec::new();
-    let mut state = 1u64;
+    let mut random = menagerie_random::SplitMix64::new(1);
     while texts.len() < count {
         let mut pick = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let at = (state >> 33) as usize % texts.len();
+            let at = random.below(texts.len());
             texts.get(at).cloned().unwrap_or_default()
         };
         let (left, right) = (pick(), pick());

@@ -10,7 +10,7 @@ use menagerie_model::{
     RopeRegime, Routing, Rows, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool,
     StepInput, TransformContext, Weight, WeightShape,
 };
-use menagerie_testkit::{assert_close, cpu_backend, random::Random};
+use menagerie_testkit::{SplitMix64, assert_close, cpu_backend};
 
 const D: usize = 12;
 const HEADS: usize = 2;
@@ -60,14 +60,14 @@ fn in_a_step(
     let layout = layout.unwrap();
     states.prepare(&layout).unwrap();
     let mut context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
-    let x = compute.backend.upload(Random::new(4).values(T * D, 0.0, 1.0), D).unwrap();
+    let x = compute.backend.upload(SplitMix64::new(4).values(T * D, 0.0, 1.0), D).unwrap();
     let out = job(&x, &mut context).unwrap();
     compute.backend.read(&out).unwrap().into_owned()
 }
 
 /// The weights of an attention: query, key, value, output, gate.
 fn weights() -> [Vec<f32>; 5] {
-    let mut random = Random::new(8);
+    let mut random = SplitMix64::new(8);
     std::array::from_fn(|_| random.values(D * D, 0.0, 0.5))
 }
 
@@ -101,7 +101,7 @@ fn attend(gate: Option<AttentionGate>, query: &[f32], norm: Option<RmsNorm>) -> 
 }
 
 fn product(weight: &[f32]) -> Vec<f32> {
-    let x = Random::new(4).values(T * D, 0.0, 1.0);
+    let x = SplitMix64::new(4).values(T * D, 0.0, 1.0);
     let row = |x: &[f32]| {
         weight.chunks_exact(D).map(|w| w.iter().zip(x).map(|(w, x)| w * x).sum()).collect::<Vec<f32>>()
     };
@@ -214,7 +214,7 @@ fn a_scale_multiplies_the_product_and_not_the_bias() {
 
 #[test]
 fn every_expert_has_a_scale_of_its_own() {
-    let mut random = Random::new(2);
+    let mut random = SplitMix64::new(2);
     let values = random.values(3 * D * D, 0.0, 0.5);
     let shape = WeightShape { count: 3, rows: D, cols: D };
     let scales = [0.5, 2.0, -1.0];

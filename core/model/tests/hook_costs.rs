@@ -8,7 +8,7 @@ use menagerie_model::{
     PoolOptions, Result, Rows, Shown, StateDeclarations, StatePool, StepInput, TransformContext, WholeModel,
 };
 use menagerie_testkit::{
-    CountingBackend, Counts, Declared, Session, TinyModel, TinyShape, cpu_backend, random::Random,
+    CountingBackend, Counts, Declared, Session, SplitMix64, TinyModel, TinyShape, cpu_backend,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn prompt(model: &dyn Executor, hooks: Hooks) -> (Counts, Vec<Vec<f32>>) {
     let cancelled = AtomicBool::new(false);
     let mut session =
         Session { model, compute, states, hooks, adapters: Vec::new(), scalings: None, cancelled };
-    let tokens = Random::new(5).tokens(21, TinyShape::default().vocabulary);
+    let tokens = SplitMix64::new(5).tokens(21, TinyShape::default().vocabulary);
     let sequence = session.states.create().unwrap();
     counting.take();
     let mut logits = session.feed_part(sequence, &tokens[..13], tokens.len()).unwrap();

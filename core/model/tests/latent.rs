@@ -9,7 +9,7 @@ use menagerie_model::{
     RopePairs, RopeRegime, SequenceId, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations,
     StatePool, StepInput, TransformContext, Weight, WeightShape,
 };
-use menagerie_testkit::{assert_close, assert_equal_bits, cpu_backend, random::Random};
+use menagerie_testkit::{SplitMix64, assert_close, assert_equal_bits, cpu_backend};
 
 const D: usize = 24;
 const QUERY: usize = 10;
@@ -32,7 +32,7 @@ struct Weights {
 
 fn weights() -> Weights {
     let LatentSizes { heads, plain, rotated, value, latent, .. } = SIZES;
-    let mut random = Random::new(31);
+    let mut random = SplitMix64::new(31);
     let mut matrix = |rows: usize, cols: usize| random.values(rows * cols, 0.0, 0.6);
     Weights {
         down: matrix(QUERY, D),
@@ -192,7 +192,7 @@ fn naive(x: &[f32]) -> Vec<f32> {
 }
 
 fn input(seed: u64, rows: usize) -> Vec<f32> {
-    Random::new(seed).values(rows * D, 0.0, 1.0)
+    SplitMix64::new(seed).values(rows * D, 0.0, 1.0)
 }
 
 #[test]

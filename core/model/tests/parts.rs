@@ -13,7 +13,7 @@ use menagerie_model::{
     StateDeclarations, StatePool, StateSpec, StepInput, TransformContext, TransformerBlock, Weight,
     WeightShape,
 };
-use menagerie_testkit::{assert_close, assert_equal_bits, cpu_backend, random::Random};
+use menagerie_testkit::{SplitMix64, assert_close, assert_equal_bits, cpu_backend};
 
 const D: usize = 12;
 const F: usize = 10;
@@ -112,7 +112,7 @@ struct MoeWeights {
 }
 
 fn moe_weights() -> MoeWeights {
-    let mut random = Random::new(3);
+    let mut random = SplitMix64::new(3);
     MoeWeights {
         router: random.values(E * D, 0.0, 0.5),
         gate: random.values(E * F * D, 0.0, 0.5),
@@ -236,7 +236,7 @@ fn run_moe(moe: &MoeFeedForward, x: &[f32]) -> Vec<f32> {
 #[test]
 fn a_mixture_is_the_sum_of_its_experts() {
     let weights = moe_weights();
-    let x = Random::new(4).values(41 * D, 0.0, 1.0);
+    let x = SplitMix64::new(4).values(41 * D, 0.0, 1.0);
     for apply in [RouterApply::ToOutput, RouterApply::ToInput] {
         let moe = moe(&weights, apply);
         let expected: Vec<f32> = x.chunks_exact(D).flat_map(|row| naive_moe(&weights, row, apply)).collect();
@@ -249,7 +249,7 @@ fn a_mixture_is_the_sum_of_its_experts() {
 #[test]
 fn a_mixtures_rows_do_not_see_each_other() {
     let moe = moe(&moe_weights(), RouterApply::ToOutput);
-    let x = Random::new(5).values(9 * D, 0.0, 1.0);
+    let x = SplitMix64::new(5).values(9 * D, 0.0, 1.0);
     let all = run_moe(&moe, &x);
     for start in [0, 3, 7] {
         let pair = run_moe(&moe, &x[start * D..(start + 2) * D]);
@@ -289,7 +289,7 @@ fn temperature_steps_with_the_position() {
 }
 
 fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> CausalAttention {
-    let mut random = Random::new(8);
+    let mut random = SplitMix64::new(8);
     let mut square = || linear(&random.values(D * D, 0.0, 0.5), D, D);
     let linears = AttentionLinears {
         query: square(),
@@ -356,7 +356,7 @@ fn run_attention(long: Option<Vec<f32>>, parts: &[(RopeRegime, &[f32])]) -> Vec<
 
 #[test]
 fn sequences_of_different_rope_regimes_share_a_step() {
-    let mut random = Random::new(9);
+    let mut random = SplitMix64::new(9);
     let (a, b, c) =
         (random.values(3 * D, 0.0, 1.0), random.values(2 * D, 0.0, 1.0), random.values(4 * D, 0.0, 1.0));
     let long = vec![0.2, 0.1];
@@ -455,7 +455,7 @@ fn branches_add_up_as_their_fields_say() {
 fn a_norm_after_rope_differs_from_one_before() {
     let mut declarations = StateDeclarations::default();
     let head = |seed| {
-        let weight = Some(vector(&Random::new(seed).values(6, 1.0, 0.5)));
+        let weight = Some(vector(&SplitMix64::new(seed).values(6, 1.0, 0.5)));
         HeadNorm { norm: Box::new(RmsNorm { weight, eps: 1e-6 }), width: 6, row_weight: None, row_bias: None }
     };
     let run = |place, declarations: &mut StateDeclarations| {
@@ -475,7 +475,7 @@ fn a_norm_after_rope_differs_from_one_before() {
         states.prepare(&layout).unwrap();
         let compute = compute();
         let mut context = TransformContext::new(&compute, &layout, StepInput::Tokens(&[]), &mut states);
-        let x = rows(&Random::new(3).values(3 * D, 0.0, 1.0), D);
+        let x = rows(&SplitMix64::new(3).values(3 * D, 0.0, 1.0), D);
         values(&attention.forward(&x, &mut context).unwrap())
     };
     let before = run(QkNormPlace::BeforeRope, &mut declarations);

@@ -9,8 +9,7 @@ use menagerie_model::{
 };
 use menagerie_testkit::session::Feed;
 use menagerie_testkit::{
-    Declared, Session, TinyModel, TinyShape, assert_close, assert_equal_bits, cpu_backend, naive,
-    random::Random,
+    Declared, Session, SplitMix64, TinyModel, TinyShape, assert_close, assert_equal_bits, cpu_backend, naive,
 };
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -23,7 +22,7 @@ fn tiny() -> TinyModel {
 }
 
 fn tokens(count: usize, seed: u64) -> Vec<u32> {
-    Random::new(seed).tokens(count, TinyShape::default().vocabulary)
+    SplitMix64::new(seed).tokens(count, TinyShape::default().vocabulary)
 }
 
 fn assert_rows_close(what: &str, found: &[Vec<f32>], expected: &[Vec<f32>]) {
@@ -170,7 +169,7 @@ fn a_wrapped_linear_acts_as_the_sum_of_weights() {
     let wrapped = ["attn_q", "attn_output", "ffn_up", "ffn_down"];
     let mut merged = tiny.clone();
     let mut deltas = std::collections::BTreeMap::new();
-    let mut random = Random::new(99);
+    let mut random = SplitMix64::new(99);
     for role in wrapped {
         let (dims, values) = merged.tensors.get_mut(&format!("blk.1.{role}.weight")).unwrap();
         let delta = random.values(values.len(), 0.0, 0.2);

@@ -107,6 +107,8 @@ pub use sequence::{Sequence, Wanted};
 pub use stages::{
     StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart, refuse_stage, serve_stage,
 };
+#[doc(hidden)]
+pub use state_file::fuzzing;
 pub use state_file::{Resumed, SavedConversation, StateFile, StateFileError, StateIdentity};
 pub use stats::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes, Statistics};
 pub use step::OnStep;

@@ -7,6 +7,8 @@
 
 mod container;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 #[cfg(test)]
 mod tests;
@@ -226,15 +228,8 @@ impl StateFile {
         let input = BufReader::with_capacity(1 << 20, file);
         let (reader, header) =
             ContainerReader::new(input, size).map_err(|fault| StateFileError::fault(path, fault))?;
-        let header: Header = serde_json::from_slice(&header)
-            .map_err(|error| StateFileError::unreadable(path, format!("its header: {error}")))?;
-        match &header.conversation {
-            Some(one) if one.dropped > one.messages.len() => {
-                let reason = "its conversation leaves out more messages than it has";
-                Err(StateFileError::unreadable(path, reason))
-            }
-            _ => Ok(Some((reader, header))),
-        }
+        let header = checked_header(&header).map_err(|reason| StateFileError::unreadable(path, reason))?;
+        Ok(Some((reader, header)))
     }
 
     /// Refuses a session of another pipeline, or with other adapters than that one had when the file was opened.
@@ -250,6 +245,20 @@ impl StateFile {
             return Ok(());
         }
         Err(StateFileError::OtherSession(self.path.display().to_string()))
+    }
+}
+
+/// The header in these bytes of JSON.
+///
+/// # Errors
+/// Why it is not valid.
+fn checked_header(json: &[u8]) -> Result<Header, String> {
+    let header: Header = serde_json::from_slice(json).map_err(|error| format!("its header: {error}"))?;
+    match &header.conversation {
+        Some(one) if one.dropped > one.messages.len() => {
+            Err("its conversation leaves out more messages than it has".to_owned())
+        }
+        _ => Ok(header),
     }
 }
 

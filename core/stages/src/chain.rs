@@ -24,7 +24,7 @@ use menagerie_model::{
     TransformContext, Traveling,
 };
 use sending::Sending;
-use states::StagedStates;
+pub(crate) use states::StagedStates;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

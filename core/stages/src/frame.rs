@@ -67,7 +67,7 @@ pub enum FrameKind {
 }
 
 impl FrameKind {
-    const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Hello,
         Self::Open,
         Self::Adapter,

@@ -23,6 +23,8 @@ mod channel;
 mod crc;
 mod fault;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod hook_message;
 mod identity;

@@ -198,7 +198,11 @@ impl StepMessage {
         let changes = (0..count).map(|_| SetChange::decode(from)).collect::<Result<_, _>>()?;
         let state_set = from.u32()?;
         let count = from.count(16)?;
-        let sequences = (0..count).map(|_| StepSequence::decode(from)).collect::<Result<_, _>>()?;
+        let sequences = (0..count).map(|_| StepSequence::decode(from)).collect::<Result<Vec<_>, _>>()?;
+        let rows = sequences.iter().try_fold(0_u32, |sum, part: &StepSequence| {
+            sum.checked_add(u32::try_from(part.placement.rows).ok()?)
+        });
+        rows.ok_or("a step of more rows than frames count")?;
         let (axes, positions) = (from.number()?, from.u32s()?);
         let input = match from.u8()? {
             0 => StepTokens::Tokens(from.u32s()?),
@@ -343,6 +347,9 @@ impl StepSequence {
             regime => return Err(format!("rope regime {regime} is not known")),
         };
         let logits = from.number()?..from.number()?;
+        if logits.start > logits.end || logits.end > rows || tokens.checked_add(rows).is_none() {
+            return Err(format!("logits of rows {logits:?} of {rows} rows behind {tokens} tokens"));
+        }
         let adapters = match from.u64()? {
             u64::MAX => None,
             set => Some(usize::try_from(set).map_err(|_| format!("adapter set {set}"))?),

@@ -3,6 +3,8 @@
 mod computing;
 mod watching;
 
+pub(crate) use computing::ReceivedStep;
+
 use crate::bytes::{Reader, Writer};
 use crate::change::SetChange;
 use crate::fault::{FaultKind, StageFault, StageName};
@@ -125,6 +127,14 @@ fn held<'s>(sessions: &'s mut HashMap<u64, Session>, header: &Header) -> Result<
         return Err((FaultKind::Stale, detail));
     }
     Ok(session.held.as_mut())
+}
+
+/// What all stages must agree on, and the number of states before this stage.
+pub(crate) fn read_hello(payload: &[u8]) -> Result<(Identity, usize), String> {
+    let mut from = Reader::new(payload);
+    let hello = (Identity::decode(&mut from)?, from.number()?);
+    from.end()?;
+    Ok(hello)
 }
 
 impl StageWorker {
@@ -397,14 +407,12 @@ impl StageWorker {
 
     /// Compares what all must have in common, and counts the states.
     fn hello(&mut self, payload: &[u8]) -> Result<Vec<u8>, Fault> {
-        let mut from = Reader::new(payload);
-        let theirs = Identity::decode(&mut from).map_err(corrupted)?;
-        let first = from.number().map_err(corrupted)?;
-        from.end().map_err(corrupted)?;
+        let (theirs, first) = read_hello(payload).map_err(corrupted)?;
         if let Some(difference) = self.parts.identity.difference(&theirs) {
             return Err((FaultKind::Refused, difference));
         }
-        self.own = first..first + self.own.len();
+        let end = first.checked_add(self.own.len());
+        self.own = first..end.ok_or_else(|| corrupted(format!("{first} states before this stage")))?;
         let mut out = Writer::default();
         theirs.encode(&mut out);
         out.count(self.own.end);

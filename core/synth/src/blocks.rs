@@ -3,9 +3,9 @@
 //! Layouts: `ggml-common.h`. Codes are uniform random bits; the scale fields are set so that values have mean near 0 and
 //! the wanted standard deviation.
 
-use crate::random::Random;
 use gguf_file::GgmlType;
 use half::{bf16, f16};
+use menagerie_random::SplitMix64;
 
 /// A half-precision field at a byte offset, as a multiple of the spread.
 type Field = (usize, f32);
@@ -41,7 +41,7 @@ pub fn can_fill(kind: GgmlType) -> bool {
 /// Fills whole blocks of `kind` with values of about this spread around `center` (floats only).
 ///
 /// Types without a recipe (see [`can_fill`]) are left as they are.
-pub fn fill(kind: GgmlType, random: &mut Random, spread: f32, center: f32, bytes: &mut [u8]) {
+pub fn fill(kind: GgmlType, random: &mut SplitMix64, spread: f32, center: f32, bytes: &mut [u8]) {
     // Uniform in [-1, 1) has standard deviation 1 / sqrt(3).
     let width = spread * 3f32.sqrt();
     match kind.name() {
@@ -95,7 +95,7 @@ mod tests {
             let blocks = 400;
             let (length, size) = (kind.block_len().unwrap(), kind.block_bytes().unwrap());
             let mut bytes = vec![0; blocks * size];
-            fill(kind, &mut Random::new(7), 0.02, 0.0, &mut bytes);
+            fill(kind, &mut SplitMix64::new(7), 0.02, 0.0, &mut bytes);
             let mut values = vec![0f32; blocks * length];
             dequantize(BlockType::from_ggml_id(kind.id()).unwrap(), &bytes, &mut values).unwrap();
             let count = values.len() as f64;

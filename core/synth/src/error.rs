@@ -1,6 +1,7 @@
 //! [`SynthError`]: a model that cannot be made up.
 
 use gguf_file::GgufError;
+use menagerie_quantize::QuantizeError;
 use menagerie_spec::SpecFaults;
 
 /// Why no model could be written.
@@ -18,26 +19,17 @@ pub enum SynthError {
         /// What it sizes.
         why: String,
     },
-    /// No such label.
-    #[error("`{label}` is not a quantization this writes; it writes: {known}")]
+    /// A file type that does not exist, or that random blocks cannot be made for.
+    #[error("random models of file type `{label}` cannot be made; the file types are: {known}")]
     Quantization {
         /// What was asked for.
         label: String,
         /// What there is.
         known: String,
     },
-    /// A row does not hold whole blocks of any fitting type.
-    #[error(
-        "tensor `{tensor}`: rows of {columns} are no whole blocks of {kind}, nor of what llama.cpp takes in its place; choose F16, BF16 or F32"
-    )]
-    Row {
-        /// Its name.
-        tensor: String,
-        /// Elements of a row.
-        columns: u64,
-        /// Type asked for.
-        kind: String,
-    },
+    /// A tensor whose rows are not whole blocks of its type.
+    #[error(transparent)]
+    Type(#[from] QuantizeError),
     /// A component whose tensors this does not know.
     #[error("{0}")]
     Unsupported(String),

@@ -9,12 +9,11 @@ pub mod draft;
 mod error;
 mod model;
 mod plan;
-mod quantization;
-pub mod random;
+mod policy;
 mod tiny;
 
 pub use error::SynthError;
 pub use model::{Synthesis, write};
 pub use plan::{Planned, plan};
-pub use quantization::{Quantization, Use};
+pub use policy::{file_types, policy};
 pub use tiny::{tiny_keys, tiny_value};

@@ -3,9 +3,10 @@
 use crate::blocks;
 use crate::error::SynthError;
 use crate::plan::{Planned, plan};
-use crate::quantization::Quantization;
-use crate::random::Random;
+use crate::policy::choose;
 use gguf_file::{GgmlType, GgufWriter, OwnedArray};
+use menagerie_quantize::Policy;
+use menagerie_random::SplitMix64;
 use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,8 +23,8 @@ pub struct Synthesis<'a> {
     pub keys: BTreeMap<String, KeyValue>,
     /// Whether the embedding makes the logits too.
     pub tied: bool,
-    /// Types of the tensors.
-    pub quantization: Quantization,
+    /// The types of the tensors: [`crate::policy`].
+    pub policy: &'a Policy,
     /// Equal seeds give equal files.
     pub seed: u64,
 }
@@ -68,15 +69,12 @@ pub fn write(
     let config = spec.resolve(&input)?;
     let tensors = plan(&config, synthesis.tied)?;
     let mut writer = metadata(synthesis, &architecture)?;
-    let mut declared = Vec::new();
-    for tensor in &tensors {
-        let name = spec.role_to_gguf_name(&tensor.role, tensor.layer);
-        let kind = synthesis.quantization.kind(&name, tensor.dims[0], tensor.usage)?;
-        writer.declare(&name, &tensor.dims, kind)?;
-        declared.push((name, kind));
+    let declared = choose(synthesis.policy, spec, keys, &tensors)?;
+    for (tensor, (name, kind)) in tensors.iter().zip(&declared) {
+        writer.declare(name, &tensor.dims, *kind)?;
     }
     let mut stream = writer.begin(path)?;
-    let mut random = Random::new(synthesis.seed);
+    let mut random = SplitMix64::new(synthesis.seed);
     let total: u64 = tensors.iter().zip(&declared).map(|(tensor, (_, kind))| bytes(tensor, *kind)).sum();
     let mut done = 0;
     for (tensor, (name, kind)) in tensors.iter().zip(&declared) {
@@ -94,11 +92,10 @@ pub fn write(
 fn metadata(synthesis: &Synthesis<'_>, architecture: &str) -> Result<GgufWriter, SynthError> {
     let mut writer = GgufWriter::new();
     writer.metadata("general.architecture", architecture)?;
-    writer.metadata(
-        "general.name",
-        format!("random {} {}", synthesis.spec.id(), synthesis.quantization.label),
-    )?;
-    writer.metadata("general.file_type", synthesis.quantization.file_type())?;
+    let file_type = synthesis.policy.file_type();
+    let label = file_type.name().unwrap_or_default();
+    writer.metadata("general.name", format!("random {} {label}", synthesis.spec.id()))?;
+    writer.metadata("general.file_type", file_type.id())?;
     for (key, value) in &synthesis.keys {
         let key = format!("{architecture}.{key}");
         match value {
@@ -144,7 +141,7 @@ fn bytes(tensor: &Planned, kind: GgmlType) -> u64 {
 }
 
 /// The tensor's bytes, a chunk at a time.
-fn chunks(tensor: &Planned, kind: GgmlType, random: &mut Random) -> impl Iterator<Item = Vec<u8>> {
+fn chunks(tensor: &Planned, kind: GgmlType, random: &mut SplitMix64) -> impl Iterator<Item = Vec<u8>> {
     let block = kind.block_bytes().unwrap_or(1) as u64;
     let spread = match tensor.dims.len() {
         1 => 0.05,

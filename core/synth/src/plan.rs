@@ -1,7 +1,6 @@
 //! Which tensors a resolved config wants, with their dims: read off the tables of its kinds.
 
 use crate::error::SynthError;
-use crate::quantization::Use;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, MODEL_SIZES, NormSite};
 use menagerie_spec::kind::{Bits, Component, FreeSize, Scope, Sizes, Stored, WantedRole};
@@ -16,8 +15,8 @@ pub struct Planned {
     pub layer: Option<usize>,
     /// ggml order: fastest first.
     pub dims: Vec<u64>,
-    /// What its type depends on.
-    pub usage: Use,
+    /// Whether it is f32 in every file type: vectors, and roles that are stored so.
+    pub is_full: bool,
     /// What its numbers lie around: 1 for norm weights and divisors, else 0.
     pub center: f32,
 }
@@ -26,9 +25,6 @@ pub struct Planned {
 struct Plan<'a> {
     hints: &'a BTreeMap<String, f64>,
     width: usize,
-    layers: usize,
-    /// Whether the embedding makes the logits too.
-    tied: bool,
     tensors: Vec<Planned>,
     /// Tensors that are planned: sites may share one, and layers share those of the model.
     seen: BTreeSet<(Option<usize>, String)>,
@@ -43,14 +39,8 @@ pub fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<Planned>, SynthError
     let mut hints = config.hints.clone();
     hints.extend(config.context_length.map(|length| ("context_length".to_owned(), length as f64)));
     let tied = tied || config.output.head == HeadKind::Tied;
-    let mut plan = Plan {
-        hints: &hints,
-        width: config.embedding_length,
-        layers: config.layers.len(),
-        tied,
-        tensors: Vec::new(),
-        seen: BTreeSet::new(),
-    };
+    let mut plan =
+        Plan { hints: &hints, width: config.embedding_length, tensors: Vec::new(), seen: BTreeSet::new() };
     let sizes = plan.with_model(config.embedding.sizes(), &MODEL_SIZES);
     plan.all(config.embedding.wanted(&sizes), None, &MODEL_SIZES)?;
     plan.site(config.embedding.norm.as_ref(), None)?;
@@ -138,16 +128,9 @@ impl Plan<'_> {
         while dims.len() > 1 && stored.dims.get(dims.len() - 1).is_some_and(|dim| dim.text == "1") {
             dims.pop();
         }
-        let usage = match stored.def.bits {
-            _ if dims.len() < 2 => Use::Small,
-            Bits::Full => Use::Small,
-            Bits::Logits => Use::Output,
-            Bits::Plain if self.tied && stored.role == "token_embd.weight" => Use::Output,
-            Bits::Plain => Use::Plain,
-            Bits::More => Use::Sensitive(layer.unwrap_or(0), self.layers),
-        };
+        let is_full = dims.len() < 2 || stored.def.bits == Bits::Full;
         let center = if stored.is_bias { 0.0 } else { stored.def.around };
-        self.tensors.push(Planned { role: stored.role.clone(), layer, dims, usage, center });
+        self.tensors.push(Planned { role: stored.role.clone(), layer, dims, is_full, center });
         Ok(())
     }
 }

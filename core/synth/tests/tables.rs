@@ -6,7 +6,7 @@ use gguf_file::{GgufFile, OpenOptions, Value};
 use menagerie_spec::config::{BiasRule, ModelConfig, NormSite};
 use menagerie_spec::kind::{Kinds, Scope, Sizes, Stored, WantedRole};
 use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource};
-use menagerie_synth::{Quantization, Synthesis, plan, write};
+use menagerie_synth::{Synthesis, plan, policy, write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -176,8 +176,8 @@ fn a_made_up_model_has_the_tensors_of_the_file_whose_keys_it_has() {
         let vocabulary = fixture.tensors["token_embd.weight"][1];
         keys.insert("vocab_size".into(), KeyValue::Integer(vocabulary as i64));
         let tied = !fixture.tensors.contains_key("output.weight");
-        let quantization = Quantization::parse("f32").unwrap();
-        let synthesis = Synthesis { spec: &fixture.spec, keys, tied, quantization, seed: 1 };
+        let policy = policy("f32").unwrap();
+        let synthesis = Synthesis { spec: &fixture.spec, keys, tied, policy: &policy, seed: 1 };
         let path = folder.join(format!("{name}.gguf"));
         write(&synthesis, &path, &mut |_, _| ControlFlow::Continue(()))
             .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -193,7 +193,7 @@ fn a_made_up_model_has_the_tensors_of_the_file_whose_keys_it_has() {
 #[test]
 fn a_size_that_is_missing_is_named_with_its_key() {
     let fixture = fixture("qwen3moe");
-    let quantization = Quantization::parse("f32").unwrap();
+    let policy = policy("f32").unwrap();
     for (missing, words) in [
         ("vocab_size", "`vocab_size`: rows of the embedding"),
         ("expert_count", "`expert_count`: routed experts"),
@@ -201,7 +201,7 @@ fn a_size_that_is_missing_is_named_with_its_key() {
         let mut keys = fixture.keys.clone();
         keys.insert("vocab_size".into(), KeyValue::Integer(64));
         keys.remove(missing);
-        let synthesis = Synthesis { spec: &fixture.spec, keys, tied: true, quantization, seed: 1 };
+        let synthesis = Synthesis { spec: &fixture.spec, keys, tied: true, policy: &policy, seed: 1 };
         let path = std::env::temp_dir().join(format!("menagerie-never-{}.gguf", std::process::id()));
         let found = write(&synthesis, &path, &mut |_, _| ControlFlow::Continue(())).unwrap_err().to_string();
         assert!(found.contains(words) && found.contains(&format!("{missing}=VALUE")), "{found}");

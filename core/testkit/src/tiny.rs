@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::random::Random;
+use crate::SplitMix64;
 
 /// Sizes of a tiny model.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +81,7 @@ pub struct Declared<'a> {
 impl TinyModel {
     /// Weights from a seed.
     pub fn new(shape: TinyShape, seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let mut tensors = BTreeMap::new();
         let TinyShape { vocabulary, width, heads, kv_heads, head_dim, inner, layers } = shape;
         let mut matrix = |name: String, cols: usize, rows: usize| {

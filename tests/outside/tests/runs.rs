@@ -3,7 +3,7 @@
 
 use gguf_file::{GgmlType, GgufWriter};
 use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
-use menagerie_testkit::{assert_close, random::Random};
+use menagerie_testkit::{SplitMix64, assert_close};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +56,7 @@ head = "own"
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
 fn tensors() -> Tensors {
-    let mut random = Random::new(11);
+    let mut random = SplitMix64::new(11);
     let mut tensors = Tensors::new();
     let mut add = |name: String, dims: Vec<usize>, center: f32| {
         let values = random.values(dims.iter().product(), center, 0.6);
@@ -230,7 +230,7 @@ base  = 100
 
 /// Logits of the model with attention in place of its mixer; `rope` is added to its rope, `keys` to the file.
 fn turning(folder: &Path, rope: &str, keys: &[(&str, f32)]) -> Vec<f32> {
-    let mut random = Random::new(12);
+    let mut random = SplitMix64::new(12);
     let mut tensors = tensors();
     tensors.retain(|name, _| !name.contains("mean_"));
     for layer in 0..LAYERS {

@@ -8,7 +8,7 @@ use menagerie_plugin_host::{
     LoadOptions, Lock, PluginError, files_of, inspect, inspect_bytes, load, plugins, sha256_of,
 };
 use menagerie_plugin_tests::Probe;
-use menagerie_testkit::random::Random;
+use menagerie_testkit::SplitMix64;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -271,7 +271,7 @@ fn mutated_files_never_break_inspection() {
     let whole = Probe::built().marking(&place.marker);
     let (size, manifest) = (whole.bytes().len(), whole.manifest_range());
     let mut bytes = whole.bytes().to_vec();
-    let mut random = Random::new(7);
+    let mut random = SplitMix64::new(7);
     let mut below = |most: usize| {
         (random.values(1, 0.0, 1.0)[0].abs() as f64 * 7919.0 * most as f64) as usize % most.max(1)
     };

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use gguf_file::{GgufFile, OpenOptions};
+use menagerie_random::SplitMix64;
 
 use crate::raw::{Raw, says};
 
@@ -52,14 +53,10 @@ fn contents() {
 
 #[test]
 fn random_bytes_are_refused() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = SplitMix64::new(1);
     for length in 1..300 {
-        let bytes: Vec<u8> = (0..length)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 56) as u8
-            })
-            .collect();
+        let mut bytes = vec![0; length];
+        random.fill(&mut bytes);
         says(&Raw(bytes).error(), &["not a GGUF file"]);
     }
 }

@@ -1,24 +1,7 @@
 //! Random blocks of every type, and activations.
 
 use menagerie_kernels::{BlockType, KernelError, Matrix, QuantType};
-
-/// A small generator of repeatable values (xorshift, Marsaglia 2003); the seed must not be 0.
-pub struct Random(pub u64);
-
-impl Random {
-    /// 64 bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// A number from -1 to 1.
-    pub fn float(&mut self) -> f32 {
-        (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    }
-}
+use menagerie_random::SplitMix64;
 
 /// Where the f16 factors of a quantized block lie: of the values, then of the minima if it has any.
 pub(crate) fn factors(block: BlockType) -> &'static [usize] {
@@ -54,16 +37,16 @@ pub fn set_factors(quant: QuantType, block: &mut [u8], bits: [u16; 2]) {
 }
 
 /// Random bytes with sane scales: the blocks of `values` values, which must be whole blocks.
-pub fn random_blocks(block: BlockType, values: usize, random: &mut Random) -> Vec<u8> {
+pub fn random_blocks(block: BlockType, values: usize, random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes: Vec<u8> =
         (0..values / block.block_len() * block.block_bytes()).map(|_| random.bits() as u8).collect();
     for chunk in bytes.chunks_exact_mut(block.block_bytes()) {
         let half = ((5 << 10) | (random.bits() & 1023)) as u16 | ((random.bits() & 1) << 15) as u16;
         match block {
-            BlockType::F32 => chunk.copy_from_slice(&random.float().to_le_bytes()),
+            BlockType::F32 => chunk.copy_from_slice(&random.signed().to_le_bytes()),
             BlockType::F16 => chunk.copy_from_slice(&((half & 0x83ff) | 12 << 10).to_le_bytes()),
             BlockType::BF16 => {
-                chunk.copy_from_slice(&((random.float().to_bits() >> 16) as u16).to_le_bytes());
+                chunk.copy_from_slice(&((random.signed().to_bits() >> 16) as u16).to_le_bytes());
             }
             // Powers of two near 2^-8: no overflows and no subnormal numbers, which cost time.
             BlockType::MXFP4 => chunk[0] = 118 + (random.bits() & 3) as u8,
@@ -88,7 +71,7 @@ impl RandomWeights {
     /// # Errors
     /// [`KernelError::Shape`]: blocks that do not divide `cols`.
     pub fn new(block: BlockType, rows: usize, cols: usize) -> Result<Self, KernelError> {
-        let bytes = random_blocks(block, rows * cols, &mut Random(0x9e37_79b9_7f4a_7c15));
+        let bytes = random_blocks(block, rows * cols, &mut SplitMix64::new(0x9e37_79b9_7f4a_7c15));
         Matrix::new(block, rows, cols, &bytes)?;
         Ok(RandomWeights { block, rows, cols, bytes })
     }

@@ -1,6 +1,7 @@
 //! The table of types, and what the kernels rely on of every format.
 
 use super::*;
+use menagerie_random::SplitMix64;
 
 #[test]
 fn ids_and_names_lead_back() {
@@ -16,16 +17,10 @@ fn ids_and_names_lead_back() {
 #[test]
 fn values_keep_within_the_span_that_kernels_rely_on() {
     fn check<F: Format>(name: &str) {
-        let mut state = 1u64;
+        let mut random = SplitMix64::new(1);
         for _ in 0..2000 {
-            let block: Vec<u8> = (0..F::BYTES)
-                .map(|_| {
-                    state ^= state << 13;
-                    state ^= state >> 7;
-                    state ^= state << 17;
-                    state as u8
-                })
-                .collect();
+            let mut block = vec![0; F::BYTES];
+            random.fill(&mut block);
             let (mut q, mut scale, mut min) = ([0i8; SUPER], [0f32; GROUPS], [0f32; GROUPS]);
             F::expand(&block, &mut q, &mut scale, &mut min);
             for &q in &q[..F::LEN] {

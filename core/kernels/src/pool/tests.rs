@@ -8,11 +8,16 @@ use std::time::{Duration, Instant};
 use super::Pool;
 use crate::error::KernelError;
 
+/// A count, or a small one under Miri, which runs some thousand times slower (`scripts/miri`).
+const fn count(count: usize, under_miri: usize) -> usize {
+    if cfg!(miri) { under_miri } else { count }
+}
+
 #[test]
 fn every_task_runs_exactly_once() {
     for threads in [1, 2, 3, 5] {
         let pool = Pool::new(threads).unwrap();
-        for tasks in [0, 1, 2, 7, 1000] {
+        for tasks in [0, 1, 2, 7, count(1000, 20)] {
             let counts: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
             pool.run(tasks, &|task| {
                 counts[task].fetch_add(1, Ordering::Relaxed);
@@ -27,10 +32,11 @@ fn every_task_runs_exactly_once() {
 fn results_are_visible_after_thousands_of_small_regions() {
     let pool = Pool::new(4).unwrap();
     let mut values = vec![0u64; 64];
-    for _ in 0..5000 {
+    let regions = count(5000, 10);
+    for _ in 0..regions {
         pool.run_chunks(&mut values, 5, &|_, piece| piece.iter_mut().for_each(|value| *value += 1)).unwrap();
     }
-    assert!(values.iter().all(|&value| value == 5000));
+    assert!(values.iter().all(|&value| value == regions as u64));
 }
 
 #[test]
@@ -54,7 +60,7 @@ fn all_threads_take_part_and_carry_their_names() {
 fn a_panic_is_the_error_of_that_call_only() {
     for threads in [1, 2, 4] {
         let pool = Pool::new(threads).unwrap();
-        for round in 0..20 {
+        for round in 0..count(20, 2) {
             let error =
                 pool.run(50, &|task| assert!(task != 13, "task {task} of round {round}")).unwrap_err();
             assert_eq!(error, KernelError::JobPanicked(format!("task 13 of round {round}")));
@@ -159,10 +165,11 @@ fn a_single_task_may_use_all_threads() {
 fn many_callers_share_one_pool() {
     let pool = Arc::new(Pool::new(3).unwrap());
     let total = AtomicUsize::new(0);
+    let regions = count(300, 5);
     std::thread::scope(|scope| {
         for _ in 0..6 {
             scope.spawn(|| {
-                for _ in 0..300 {
+                for _ in 0..regions {
                     let mut sums = [0usize; 10];
                     pool.run_chunks(&mut sums, 3, &|index, piece| piece.fill(index + 1)).unwrap();
                     total.fetch_add(sums.iter().sum::<usize>(), Ordering::Relaxed);
@@ -170,10 +177,11 @@ fn many_callers_share_one_pool() {
             });
         }
     });
-    assert_eq!(total.into_inner(), 6 * 300 * (3 + 6 + 9 + 4));
+    assert_eq!(total.into_inner(), 6 * regions * (3 + 6 + 9 + 4));
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it measures time")]
 fn a_waiting_caller_gets_its_turn_while_another_never_stops() {
     let pool = Pool::new(2).unwrap();
     let stop = AtomicUsize::new(0);
@@ -218,6 +226,7 @@ fn regions_by(callers: usize, regions: usize) -> Duration {
 
 /// The same work by two callers: handing the pool over at every region would cost a wake-up each time.
 #[test]
+#[cfg_attr(miri, ignore = "it measures time")]
 fn callers_that_compete_do_not_collapse() {
     const REGIONS: usize = 20_000;
     // The best of three of each: a loaded machine takes time from either.
@@ -229,27 +238,28 @@ fn callers_that_compete_do_not_collapse() {
 
 #[test]
 fn more_threads_than_cores_and_two_pools_finish() {
-    let threads = super::usable_threads() * 8;
+    let threads = count(super::usable_threads() * 8, 4);
+    let regions = count(200, 3);
     let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let pool = Pool::new(threads).unwrap();
                 let count = AtomicUsize::new(0);
-                for _ in 0..200 {
+                for _ in 0..regions {
                     pool.run(threads, &|_| {
                         count.fetch_add(1, Ordering::Relaxed);
                     })
                     .unwrap();
                 }
-                assert_eq!(count.into_inner(), 200 * threads);
+                assert_eq!(count.into_inner(), regions * threads);
             });
         }
     });
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 #[test]
 fn dropping_the_pool_ends_its_threads() {
     let ids = Mutex::new(HashSet::new());

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::isa::Isa;
+use menagerie_random::SplitMix64;
 
 struct Exp<'a>(&'a [f32], &'a mut [f32]);
 
@@ -307,11 +308,9 @@ fn sums_follow_one_tree() {
 
 #[test]
 fn products_are_fused_without_the_instruction() {
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = SplitMix64::new(1);
     let mut float = |near: Option<f32>| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
+        let seed = random.bits();
         match near {
             // Within some bits of a number, so that much cancels.
             Some(near) if seed & 3 == 0 => f32::from_bits(near.to_bits() ^ (seed >> 60) as u32),

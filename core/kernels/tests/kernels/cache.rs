@@ -1,17 +1,10 @@
 //! Caches of one sequence for the tests of attention.
 
 use menagerie_kernels::*;
+use menagerie_random::SplitMix64;
 
 pub(crate) fn noise(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..count)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-        })
-        .collect()
+    SplitMix64::new(seed).values(count, 0.0, 1.0)
 }
 
 /// A cache of one sequence: `total` rows spread over pages in a scrambled order.

@@ -3,7 +3,7 @@
 use menagerie_kernels::*;
 use menagerie_kernels_check::naive;
 use menagerie_kernels_check::ordered::linear_attention::{self as ordered, Fault};
-use menagerie_kernels_check::weights::Random;
+use menagerie_random::SplitMix64;
 
 use crate::one_answer::{bits, compare};
 
@@ -30,9 +30,9 @@ struct Rows {
 impl Rows {
     fn of(shape: &LinearAttentionShape, rows: usize) -> Rows {
         let LinearAttentionShape { heads, key_heads, key_dim, value_dim, .. } = *shape;
-        let mut random = Random(7);
+        let mut random = SplitMix64::new(7);
         let mut floats =
-            |count: usize, scale: f32| -> Vec<f32> { (0..count).map(|_| random.float() * scale).collect() };
+            |count: usize, scale: f32| -> Vec<f32> { (0..count).map(|_| random.signed() * scale).collect() };
         // Keys of about length 1: the delta rule takes back no more than there is.
         let length = 1.0 / (key_dim as f32).sqrt();
         let queries = floats(rows * key_heads * key_dim, 1.0);
@@ -95,8 +95,8 @@ fn every_shape_and_rule_matches_f64() {
                 let (owned, state_len) = (Rows::of(&shape, rows), sizes[0] * sizes[2] * sizes[3]);
                 for kind in 0..3 {
                     let input = owned.all(&shape, kind);
-                    let mut random = Random(9);
-                    let mut state: Vec<f32> = (0..state_len).map(|_| random.float()).collect();
+                    let mut random = SplitMix64::new(9);
+                    let mut state: Vec<f32> = (0..state_len).map(|_| random.signed()).collect();
                     let mut wide: Vec<f64> = state.iter().map(|x| f64::from(*x)).collect();
                     let mut out = vec![f32::NAN; owned.values.len()];
                     let mut wanted = vec![0.0; owned.values.len()];

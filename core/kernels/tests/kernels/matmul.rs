@@ -2,7 +2,8 @@
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::naive;
-use menagerie_kernels_check::weights::{Random, random_blocks};
+use menagerie_kernels_check::weights::random_blocks;
+use menagerie_random::SplitMix64;
 
 fn every_isa(threads: usize) -> Vec<Cpu> {
     Isa::available().into_iter().map(|isa| Cpu::with_isa(Some(threads), isa).unwrap()).collect()
@@ -27,7 +28,7 @@ const TOLERANCE: f64 = 3e-6;
 
 #[test]
 fn every_type_shape_and_isa_agrees_with_naive() {
-    let mut random = Random(42);
+    let mut random = SplitMix64::new(42);
     let cpus = every_isa(1);
     for &block in BlockType::ALL {
         let unit = block.block_len().max(8);
@@ -35,7 +36,7 @@ fn every_type_shape_and_isa_agrees_with_naive() {
             let bytes = random_blocks(block, rows * cols, &mut random);
             let w = Matrix::new(block, rows, cols, &bytes).unwrap();
             for tokens in [1, 2, 3, 5, 13, 64] {
-                let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+                let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
                 for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
                     let wanted = expected(arithmetic, &w, &x);
                     for cpu in &cpus {
@@ -69,12 +70,12 @@ fn product(cpu: &Cpu, arithmetic: Arithmetic, w: &Matrix, x: &[f32]) -> Vec<u32>
 
 #[test]
 fn a_row_depends_on_itself_alone() {
-    let mut random = Random(7);
+    let mut random = SplitMix64::new(7);
     for &block in BlockType::ALL {
         let (rows, cols) = (83, 2 * block.block_len().max(160));
         let bytes = random_blocks(block, rows * cols, &mut random);
         let w = Matrix::new(block, rows, cols, &bytes).unwrap();
-        let x: Vec<f32> = (0..17 * cols).map(|_| random.float()).collect();
+        let x: Vec<f32> = (0..17 * cols).map(|_| random.signed()).collect();
         for isa in Isa::available() {
             let (one, three) = (Cpu::with_isa(Some(1), isa).unwrap(), Cpu::with_isa(Some(3), isa).unwrap());
             for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
@@ -91,12 +92,12 @@ fn a_row_depends_on_itself_alone() {
 
 #[test]
 fn more_tokens_than_one_pass_are_the_same_as_few() {
-    let mut random = Random(11);
+    let mut random = SplitMix64::new(11);
     for block in [BlockType::Q4_0, BlockType::Q8_0, BlockType::F32, BlockType::BF16, BlockType::Q6_K] {
         let (rows, cols, tokens) = (19, block.block_len().max(64), 1029);
         let bytes = random_blocks(block, rows * cols, &mut random);
         let w = Matrix::new(block, rows, cols, &bytes).unwrap();
-        let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
         for cpu in every_isa(2) {
             let all = product(&cpu, Arithmetic::Fast, &w, &x);
             for first in [0, 510, 1027] {
@@ -109,11 +110,11 @@ fn more_tokens_than_one_pass_are_the_same_as_few() {
 
 #[test]
 fn many_matrices_and_experts_are_the_single_products() {
-    let mut random = Random(3);
+    let mut random = SplitMix64::new(3);
     let cols = 256;
     for cpu in every_isa(2) {
         for tokens in [1usize, 9] {
-            let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+            let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
             let kinds =
                 [(BlockType::Q4_K, 65), (BlockType::Q8_0, 7), (BlockType::F32, 33), (BlockType::Q6_K, 64)];
             let bytes = kinds.map(|(block, rows)| random_blocks(block, rows * cols, &mut random));
@@ -138,12 +139,12 @@ fn many_matrices_and_experts_are_the_single_products() {
 /// Two stacks in one region, of different types and sizes.
 #[test]
 fn experts_of_several_stacks_are_the_single_products() {
-    let mut random = Random(5);
+    let mut random = SplitMix64::new(5);
     let cols = 256;
     let kinds = [(BlockType::Q4_K, 40), (BlockType::Q8_0, 24)];
     let bytes = kinds.map(|(block, width)| random_blocks(block, 3 * width * cols, &mut random));
     for (cpu, tokens) in every_isa(2).into_iter().flat_map(|cpu| [(cpu.clone(), 1usize), (cpu, 9)]) {
-        let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
         let cache = ActivationCache::default();
         let a = Activations::new(&x, tokens, cols, &cache).unwrap();
         let lists: Vec<Vec<u32>> = (0..3usize)
@@ -180,12 +181,12 @@ fn experts_of_several_stacks_are_the_single_products() {
 
 #[test]
 fn each_row_with_a_matrix_of_its_own_is_the_single_product() {
-    let mut random = Random(4);
+    let mut random = SplitMix64::new(4);
     let cols = 512;
     for cpu in every_isa(2) {
         let kinds =
             [(BlockType::Q4_K, 40), (BlockType::Q8_0, 7), (BlockType::F16, 33), (BlockType::Q4_K, 64)];
-        let x: Vec<Vec<f32>> = kinds.map(|_| (0..cols).map(|_| random.float()).collect()).to_vec();
+        let x: Vec<Vec<f32>> = kinds.map(|_| (0..cols).map(|_| random.signed()).collect()).to_vec();
         let bytes = kinds.map(|(block, rows)| random_blocks(block, rows * cols, &mut random));
         let matrix = |i: usize| Matrix::new(kinds[i].0, kinds[i].1, cols, &bytes[i]).unwrap();
         let caches: Vec<ActivationCache> = kinds.map(|_| ActivationCache::default()).into();
@@ -203,12 +204,12 @@ fn each_row_with_a_matrix_of_its_own_is_the_single_product() {
 
 #[test]
 fn no_bit_depends_on_the_caches() {
-    let mut random = Random(12);
+    let mut random = SplitMix64::new(12);
     for &block in BlockType::ALL {
         let (rows, cols, tokens) = (67, block.block_len() * (1300 / block.block_len()), 150);
         let bytes = random_blocks(block, rows * cols, &mut random);
         let w = Matrix::new(block, rows, cols, &bytes).unwrap();
-        let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
         for isa in Isa::available() {
             let run = |caches: Caches, arithmetic| {
                 let (isa, caches) = (Some(isa), Some(caches));
@@ -231,11 +232,11 @@ fn no_bit_depends_on_the_caches() {
 
 #[test]
 fn f16_prompts_are_exact_unless_the_option_says_otherwise() {
-    let mut random = Random(13);
+    let mut random = SplitMix64::new(13);
     let (rows, cols, tokens) = (50, 600, 9);
     let bytes = random_blocks(BlockType::F16, rows * cols, &mut random);
     let w = Matrix::new(BlockType::F16, rows, cols, &bytes).unwrap();
-    let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+    let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
     let wanted = naive::matmul(&w, &x).unwrap();
     let worst = |cpu: &Cpu| {
         let y = product(cpu, Arithmetic::Fast, &w, &x);
@@ -297,13 +298,13 @@ fn rows_past_what_kernels_can_address_are_refused() {
 
 #[test]
 fn a_nan_in_the_input_is_not_lost() {
-    let mut random = Random(9);
+    let mut random = SplitMix64::new(9);
     for cpu in every_isa(1) {
         for &block in BlockType::ALL {
             let bytes = random_blocks(block, 20 * 256, &mut random);
             let w = Matrix::new(block, 20, 256, &bytes).unwrap();
             for tokens in [1, 3] {
-                let mut x: Vec<f32> = (0..tokens * 256).map(|_| random.float()).collect();
+                let mut x: Vec<f32> = (0..tokens * 256).map(|_| random.signed()).collect();
                 x[77] = f32::NAN;
                 let y = product(&cpu, Arithmetic::Fast, &w, &x);
                 assert!(y[..20].iter().all(|&v| f32::from_bits(v).is_nan()), "{}", block.name());

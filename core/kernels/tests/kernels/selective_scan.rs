@@ -3,7 +3,7 @@
 use menagerie_kernels::*;
 use menagerie_kernels_check::naive;
 use menagerie_kernels_check::ordered::selective_scan::{self as ordered, Fault};
-use menagerie_kernels_check::weights::Random;
+use menagerie_random::SplitMix64;
 
 use crate::one_answer::{bits, compare};
 
@@ -19,8 +19,8 @@ struct Rows {
 
 impl Rows {
     fn of([rows, channels, size]: [usize; 3]) -> Rows {
-        let mut random = Random(5);
-        let mut floats = |count: usize| -> Vec<f32> { (0..count).map(|_| random.float()).collect() };
+        let mut random = SplitMix64::new(5);
+        let mut floats = |count: usize| -> Vec<f32> { (0..count).map(|_| random.signed()).collect() };
         let positive = |x: Vec<f32>| x.into_iter().map(f32::abs).collect::<Vec<f32>>();
         let (x, dt) = (floats(rows * channels), positive(floats(rows * channels)));
         let (b, c) = (floats(rows * size), floats(rows * size));
@@ -49,8 +49,8 @@ fn odd_numbers_of_channels_and_states_match_f64() {
         for sizes in [[1, 1, 1], [3, 7, 2], [2, 16, 16], [20, 100, 5], [33, 200, 16]] {
             let [rows, channels, size] = sizes;
             let owned = Rows::of(sizes);
-            let mut random = Random(9);
-            let mut state: Vec<f32> = (0..size * channels).map(|_| random.float()).collect();
+            let mut random = SplitMix64::new(9);
+            let mut state: Vec<f32> = (0..size * channels).map(|_| random.signed()).collect();
             let mut wide: Vec<f64> = state.iter().map(|x| f64::from(*x)).collect();
             let (mut out, mut wanted) = (vec![f32::NAN; rows * channels], vec![0.0; rows * channels]);
             naive::selective_scan::selective_scan(&owned.part(0, rows), &mut wide, &mut wanted);

@@ -1,6 +1,7 @@
 //! Good files, and everything that is not one.
 
 use super::*;
+use menagerie_random::SplitMix64;
 use serde_json::{Value, json};
 use std::fs;
 use tempfile::TempDir;
@@ -129,11 +130,8 @@ fn what_is_no_such_file_is_said() {
 fn mutated_headers_are_errors() {
     let base = bytes(&two().to_string(), 20);
     let header = base.len() - 20;
-    let (mut seed, mut opened) = (7_u64, 0);
-    let mut random = |below: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) as usize % below
-    };
+    let (mut numbers, mut opened) = (SplitMix64::new(7), 0);
+    let mut random = |below: usize| numbers.below(below);
     for _ in 0..10_000 {
         let mut bytes = base.clone();
         for _ in 0..=random(3) {

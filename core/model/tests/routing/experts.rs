@@ -4,7 +4,7 @@ use gguf_file::GgmlType;
 use menagerie_cpu::CpuBackend;
 use menagerie_kernels::{BlockType, Cpu, Isa, Matrix};
 use menagerie_kernels_check::ordered::{float_product, functions, product};
-use menagerie_kernels_check::weights::{Random as Blocks, random_blocks};
+use menagerie_kernels_check::weights::random_blocks;
 use menagerie_model::components::{ExpertForm, Experts, MoeFeedForward, Router};
 use menagerie_model::{
     Activation, Arithmetic, Backend, Compute, DenseExperts, DenseLinear, ExpertPlan, FeedForward, GateForm,
@@ -12,7 +12,7 @@ use menagerie_model::{
     RouterScore, RouterSelect, RouterWeights, Routing, SequenceLayout, SequenceRows, StateDeclarations,
     StatePool, StepInput, TransformContext, Weight, WeightBytes, WeightShape,
 };
-use menagerie_testkit::random::Random;
+use menagerie_testkit::SplitMix64;
 use std::sync::Arc;
 
 use crate::bits;
@@ -39,7 +39,7 @@ fn backends() -> Vec<(String, Arc<dyn Backend>)> {
 
 /// A routing of `tokens` rows in which neighbors take other experts, and some weights are negative or 0.
 fn routing(tokens: usize, top_k: usize) -> Routing {
-    let weights = Random::new(6).values(tokens * top_k, 0.2, 0.7);
+    let weights = SplitMix64::new(6).values(tokens * top_k, 0.2, 0.7);
     let experts = (0..tokens * top_k).map(|i| ((i / top_k * 5 + i % top_k * 7) % 9) as u32).collect();
     Routing { top_k, experts, weights }
 }
@@ -70,7 +70,7 @@ fn in_order(routing: &Routing, outputs: &[Vec<f32>], apply: RouterApply, fault: 
 fn the_sum_over_experts_follows_the_order_in_any_company() {
     for (width, top_k) in [(1, 1), (7, 2), (33, 8), (260, 4)] {
         let routing = routing(ROWS, top_k);
-        let values = Random::new(7).values(ROWS * top_k * width, 0.0, 3.0);
+        let values = SplitMix64::new(7).values(ROWS * top_k * width, 0.0, 3.0);
         let outputs: Vec<Vec<f32>> = values.chunks_exact(width).map(<[f32]>::to_vec).collect();
         for apply in [RouterApply::ToOutput, RouterApply::ToInput] {
             let expected = in_order(&routing, &outputs, apply, None);
@@ -114,8 +114,8 @@ struct Weights {
 
 impl Weights {
     fn new(block: BlockType, file: GgmlType) -> Weights {
-        let mut random = Blocks(41);
-        let router = Random::new(42).values(EXPERTS * D, 0.0, 0.1);
+        let mut random = SplitMix64::new(41);
+        let router = SplitMix64::new(42).values(EXPERTS * D, 0.0, 0.1);
         let mut stack = |values: usize| random_blocks(block, EXPERTS * values, &mut random);
         let (gate, up, down) = (stack(F * D), stack(F * D), stack(D * F));
         let router = router.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -220,7 +220,7 @@ fn a_feed_forward_of_experts_follows_the_order_in_any_company() {
         scale: 1.7,
         top_k: TOP_K,
     };
-    let x = Random::new(43).values(ROWS * D, 0.0, 1.0);
+    let x = SplitMix64::new(43).values(ROWS * D, 0.0, 1.0);
     for (block, file) in [
         (BlockType::F32, GgmlType::F32),
         (BlockType::Q8_0, GgmlType::Q8_0),

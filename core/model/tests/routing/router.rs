@@ -3,7 +3,7 @@
 use menagerie_model::{
     GroupScore, GroupSelection, RouterRule, RouterScore, RouterSelect, RouterWeights, Routing, route,
 };
-use menagerie_testkit::random::Random;
+use menagerie_testkit::SplitMix64;
 
 use crate::bits;
 use crate::ordered::{self, Fault};
@@ -25,7 +25,7 @@ const SHAPES: [[usize; 4]; 9] = [
 
 /// Logits `[ROWS, experts]`: rows of all kinds, some in steps of a quarter, so that many are equal, and some broken.
 fn logits(experts: usize) -> Vec<f32> {
-    let mut random = Random::new(3 + experts as u64);
+    let mut random = SplitMix64::new(3 + experts as u64);
     let mut all = random.values(ROWS * experts, 0.0, 4.0);
     for (index, row) in all.chunks_exact_mut(experts).enumerate() {
         match index % 5 {
@@ -45,7 +45,7 @@ fn logits(experts: usize) -> Vec<f32> {
 
 /// Every rule over a shape.
 fn rules([experts, top_k, count, keep]: [usize; 4]) -> Vec<RouterRule> {
-    let bias = Random::new(90).values(experts, 0.0, 0.5);
+    let bias = SplitMix64::new(90).values(experts, 0.0, 0.5);
     let mut rules = Vec::new();
     for &score in RouterScore::ALL {
         for (select, select_bias) in [

@@ -2,6 +2,7 @@
 
 use crate::fixture::{engine, mixing};
 use menagerie_pipeline::{Batch, GenerateError, Request, Scheduler, StopReason, Task, Ticket};
+use menagerie_random::SplitMix64;
 use menagerie_testkit::FakeModel;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +13,6 @@ const PREFIXES: usize = 3;
 /// Not enough for two sequences of the context's length.
 const CAPACITY: usize = 160;
 const STEP: usize = 20;
-
-struct Random(u64);
-
-impl Random {
-    /// Xorshift64 (Marsaglia, 2003).
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % end
-    }
-}
 
 /// What a model that sees the last `window` tokens says, from the script alone.
 fn answer(prompt: &[u32], tokens: usize, window: usize) -> Vec<u32> {
@@ -37,7 +26,7 @@ fn answer(prompt: &[u32], tokens: usize, window: usize) -> Vec<u32> {
 }
 
 /// A prompt that often begins as earlier ones did.
-fn prompt(random: &mut Random, earlier: &[Vec<u32>]) -> Vec<u32> {
+fn prompt(random: &mut SplitMix64, earlier: &[Vec<u32>]) -> Vec<u32> {
     let mut prompt = match random.below(3) {
         0 => Vec::new(),
         _ if earlier.is_empty() => Vec::new(),
@@ -62,7 +51,7 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
         .with_prefixes(PREFIXES)
         .with_aside(aside);
     let mut batch = Batch::new(scheduler, None);
-    let mut random = Random(seed);
+    let mut random = SplitMix64::new(seed);
     let mut queue = batch.queue();
     let (mut earlier, mut open) = (Vec::new(), BTreeMap::<Ticket, (Vec<u32>, usize)>::new());
     let (mut answered, mut cancelled) = (0, 0);

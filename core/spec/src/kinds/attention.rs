@@ -9,7 +9,7 @@ use super::relative_bias::{RELATIVE_BIAS, RelativeBiasConfig, RelativeBiasOption
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::config::{BiasRule, NormSite, Role};
 use crate::kind::{
-    Bits, Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, Noted, OneOrEach, Optional, Positive,
+    Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, Noted, OneOrEach, Optional, Positive,
     Resolving, RoleDef, Sizes,
 };
 use crate::{names, options};
@@ -239,8 +239,7 @@ impl Definition for AttentionConfig {
         RoleDef::linear("attn_v", &["D", "kv_heads*value_dim"], "Values.")
             .with_bias("qkv")
             .when("own values")
-            .in_form(QKV, "split")
-            .stored(Bits::More),
+            .in_form(QKV, "split"),
         RoleDef::linear(
             "attn_qkv",
             &["D", "heads*key_dim+kv_heads*key_dim+kv_heads*value_dim"],

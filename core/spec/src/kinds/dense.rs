@@ -3,8 +3,8 @@
 use crate::config::{BiasRule, NormSite};
 use crate::kind::formulas::{definitions, with_numbers};
 use crate::kind::{
-    Bits, Cap, Component, Definition, Family, FieldType, FreeSize, NameDef, NameList, NormPlace, Noted,
-    Options, Resolving, RoleDef, Sizes, Value,
+    Cap, Component, Definition, Family, FieldType, FreeSize, NameDef, NameList, NormPlace, Noted, Options,
+    Resolving, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
 use menagerie_formulas::{Activation, Xielu};
@@ -253,7 +253,7 @@ impl Definition for GatedConfig {
         RoleDef::linear("ffn_up", &["D", "2*F"], "Gate rows, then up rows.")
             .with_bias("bias")
             .in_form("gate and up", "fused"),
-        RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias").stored(Bits::More),
+        RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias"),
         INNER_NORM,
     ];
     const FREE: &'static [FreeSize] = WIDTH;
@@ -279,7 +279,7 @@ impl Definition for PlainConfig {
     const DOC: &'static str = "`down(act(up(x)))`.";
     const ROLES: &'static [RoleDef] = &[
         RoleDef::linear("ffn_up", &["D", "F"], "The way up.").with_bias("bias"),
-        RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias").stored(Bits::More),
+        RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias"),
         INNER_NORM,
     ];
     const FREE: &'static [FreeSize] = WIDTH;

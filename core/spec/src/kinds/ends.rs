@@ -1,7 +1,7 @@
 //! The tensors of the whole model: embedding and head.
 
 use crate::config::{BiasRule, EmbeddingConfig, HeadKind, NormSite, OutputConfig, PerLayerConfig};
-use crate::kind::{Bits, FreeSize, RoleDef, Sizes, WantedRole};
+use crate::kind::{FreeSize, RoleDef, Sizes, WantedRole};
 
 /// Tensors of the embedding.
 pub(crate) static EMBEDDING: [RoleDef; 6] = [
@@ -31,7 +31,6 @@ pub(crate) static OUTPUT: [RoleDef; 5] = [
     RoleDef::linear("output", &["D", "V"], "The head, where it is not the embedding.")
         .with_bias("bias")
         .when("head")
-        .stored(Bits::Logits)
         .of_model(),
     RoleDef::linear("cls", &["D", "D"], "The first linear of a classifier.")
         .with_bias("classifier_bias")

@@ -150,12 +150,10 @@ impl Definition for MoeConfig {
             .in_form(EXPERTS, "fused"),
         RoleDef::linear("ffn_down_exps", &["EF", "LD", "E"], "Ways down of experts of a width of their own.")
             .with_bias("experts")
-            .when("latent")
-            .stored(Bits::More),
+            .when("latent"),
         RoleDef::linear("ffn_down_exps", &["EF", "D", "E"], "Ways down of the experts.")
             .with_bias("experts")
-            .when("not latent")
-            .stored(Bits::More),
+            .when("not latent"),
         RoleDef::linear("ffn_gate_shexp", &["D", "SF"], "Gate of the shared expert.")
             .with_bias("shared")
             .when("shared gated")
@@ -170,8 +168,7 @@ impl Definition for MoeConfig {
             .in_form(SHARED, "fused"),
         RoleDef::linear("ffn_down_shexp", &["SF", "D"], "Way down of the shared expert.")
             .with_bias("shared")
-            .when("shared")
-            .stored(Bits::More),
+            .when("shared"),
         RoleDef::linear("ffn_gate_inp_shexp", &["D", "1"], "Gate on the output of the shared expert.")
             .when("shared gate")
             .stored(Bits::Full),

@@ -2,6 +2,7 @@
 
 use crate::eighty::{GOOD, small};
 use crate::model::{built_in, parse};
+use menagerie_random::SplitMix64;
 use menagerie_spec::SpecLookup;
 use std::time::{Duration, Instant};
 
@@ -10,23 +11,6 @@ const COUNT: u64 = 10_000;
 
 /// The longest that one may take, on a machine that is busy with others.
 const LONGEST: Duration = Duration::from_secs(5);
-
-/// SplitMix64 (Steele et al., 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % limit.max(1) as u64) as usize
-    }
-
-    fn of<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
-        items[self.below(items.len())]
-    }
-}
 
 /// What is put into a spec's place.
 const PIECES: [&str; 40] = [
@@ -73,7 +57,7 @@ const PIECES: [&str; 40] = [
 ];
 
 /// A text with one to four things changed: values, lines, words, bytes.
-fn mutated(text: &str, random: &mut Random) -> String {
+fn mutated(text: &str, random: &mut SplitMix64) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..=random.below(4) {
         let at = random.below(lines.len());
@@ -81,7 +65,7 @@ fn mutated(text: &str, random: &mut Random) -> String {
         match random.below(8) {
             0..=2 => {
                 if let Some((key, _)) = lines[at].clone().split_once('=') {
-                    lines[at] = format!("{key}= {}", random.of(&PIECES));
+                    lines[at] = format!("{key}= {}", random.choose(&PIECES).unwrap());
                 }
             }
             3 => drop(lines.remove(at)),
@@ -90,7 +74,7 @@ fn mutated(text: &str, random: &mut Random) -> String {
             6 => {
                 let words: Vec<&str> =
                     lines[other].split([' ', '.', '"', '=']).filter(|word| !word.is_empty()).collect();
-                let word = if words.is_empty() { "x" } else { random.of(&words) }.to_owned();
+                let word = if words.is_empty() { "x" } else { random.choose(&words).unwrap() }.to_owned();
                 let mut parts: Vec<String> = lines[at].split(' ').map(str::to_owned).collect();
                 let place = random.below(parts.len());
                 parts[place] = word;
@@ -130,7 +114,7 @@ fn run(texts: &[String], seeds: impl Iterator<Item = u64>) -> usize {
     let file = small().with("rope.freq_base", 1e6);
     let mut models = 0;
     for seed in seeds {
-        let mut random = Random(seed);
+        let mut random = SplitMix64::new(seed);
         let text = mutated(&texts[random.below(texts.len())], &mut random);
         let start = Instant::now();
         let found = parse(&text).and_then(|spec| file.report(&spec).map(drop));

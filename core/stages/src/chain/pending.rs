@@ -162,7 +162,7 @@ mod tests {
 
     /// Ids are a pool's.
     fn sequence(session: &Arc<Session>) -> SequenceId {
-        let backing = || StagedStates { session: Arc::clone(session), head: Weak::new(), set: 0 };
+        let backing = || StagedStates::closed(Arc::clone(session));
         let mut pool =
             StatePool::with_backing(Vec::new(), session.options, |_| Ok(Box::new(backing()))).unwrap();
         pool.create().unwrap()

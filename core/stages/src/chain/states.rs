@@ -8,7 +8,7 @@ use menagerie_model::{KeptBlock, ModelError, Run, StateBacking, StateId};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Memory that lies in stages: what happens to it is written down for them, what it holds is asked of them.
-pub(super) struct StagedStates {
+pub(crate) struct StagedStates {
     pub(super) session: Arc<Session>,
     pub(super) head: Weak<Mutex<Head>>,
     /// Which set of states it is.
@@ -30,6 +30,11 @@ impl Drop for KeptCopy {
 }
 
 impl StagedStates {
+    /// Memory of stages that are gone: changes are noted, reads and writes are refused.
+    pub(crate) fn closed(session: Arc<Session>) -> Self {
+        Self { session, head: Weak::new(), set: 0 }
+    }
+
     /// Lets the stage that has a state read or write it; gives what was read.
     fn access(&self, state: u32, access: Access) -> Result<Vec<u8>, ModelError> {
         let closed =

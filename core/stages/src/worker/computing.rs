@@ -28,10 +28,8 @@ impl Held {
 
 impl StageWorker {
     pub(super) fn step(&mut self, header: &Header, content: Content) -> Result<Option<Sent>, Fault> {
-        let Received { told, step, mut faults, sections } =
-            Received::of(&content.told, content.rows).map_err(corrupted)?;
-        check_sections(&sections, &step)?;
-        note_faults(&mut faults, self.parts.index, &sections, &step);
+        let ReceivedStep { told, step, faults, sections } =
+            ReceivedStep::read(&content.told, content.rows, self.parts.index)?;
         let sets = step.parts.sets.iter().map(|set| self.set(set)).collect::<Result<Vec<_>, _>>()?;
         self.watching.turn_to(&step)?;
         let Some(held) = held(&mut self.sessions, header)? else { return Ok(None) };
@@ -109,18 +107,26 @@ impl StageWorker {
     }
 }
 
-/// What a stage is given for a step.
-struct Received<'p> {
-    /// What every stage is told, as it came.
+/// The content of a step's frame, checked.
+pub(crate) struct ReceivedStep<'p> {
+    /// The encoded message for every stage, as it came.
     told: &'p [u8],
-    step: StepMessage,
-    /// What stages before found.
+    pub(crate) step: StepMessage,
+    /// Rows with values that are not finite, found here or by the stages before.
     faults: Vec<RowFault>,
     sections: Vec<Section>,
 }
 
-impl<'p> Received<'p> {
-    fn of(payload: &'p [u8], rows: Vec<f32>) -> Result<Self, String> {
+impl<'p> ReceivedStep<'p> {
+    /// Decodes and checks what stage `index` received.
+    pub(crate) fn read(payload: &'p [u8], rows: Vec<f32>, index: usize) -> Result<Self, Fault> {
+        let mut received = Self::decode(payload, rows).map_err(corrupted)?;
+        check_sections(&received.sections, &received.step)?;
+        note_faults(&mut received.faults, index, &received.sections, &received.step);
+        Ok(received)
+    }
+
+    fn decode(payload: &'p [u8], rows: Vec<f32>) -> Result<Self, String> {
         let mut from = Reader::new(payload);
         let length = from.count(1)?;
         let told = from.take(length)?;
@@ -138,7 +144,8 @@ impl<'p> Received<'p> {
 fn check_sections(sections: &[Section], step: &StepMessage) -> Result<(), Fault> {
     let rows = step.rows();
     if let Some(scalings) = &step.scalings
-        && scalings.values.len() != rows * scalings.layers * scalings.adapters
+        && rows.checked_mul(scalings.layers).and_then(|rows| rows.checked_mul(scalings.adapters))
+            != Some(scalings.values.len())
     {
         return Err(corrupted(format!("{} weights of adapters for a step of {rows}", scalings.values.len())));
     }

@@ -123,7 +123,7 @@ impl ValueCompleter for ModelsAndArchitectures {
 
 impl ValueCompleter for Quantizations {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        in_any_case(current, menagerie::synth::Quantization::labels())
+        in_any_case(current, menagerie::synth::file_types())
     }
 }
 

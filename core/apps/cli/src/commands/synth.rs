@@ -10,7 +10,7 @@ use crate::screen::progress;
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::spec::KeyValue;
-use menagerie::synth::{Quantization, SynthError, Synthesis};
+use menagerie::synth::{SynthError, Synthesis, policy};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -74,9 +74,9 @@ impl Runnable for SynthCommand {
         let cancel = interrupt::flag()?;
         let spec = spec_needed(&self.spec, &self.specs)?.spec()?;
         let shape = self.shape()?;
-        let quantization = Quantization::parse(&self.quant)?;
+        let policy = policy(&self.quant)?;
         let synthesis =
-            Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, quantization, seed: self.seed };
+            Synthesis { spec: &spec, keys: shape.keys, tied: shape.tied, policy: &policy, seed: self.seed };
         let bar = progress::bytes(None, 0);
         let written = menagerie::synth::write(&synthesis, out, &mut |done, total| {
             bar.set_length(total);

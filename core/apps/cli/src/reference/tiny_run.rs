@@ -6,7 +6,7 @@ use menagerie::pipeline::{
     EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, LoadOptions, LogitsOptions, TextPipeline,
 };
 use menagerie::spec::KeyValue;
-use menagerie::synth::{Quantization, SynthError, Synthesis, tiny_keys, tiny_value};
+use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -82,9 +82,9 @@ fn write(
 ) -> Result<Result<(), String>, Failure> {
     let spec = meant.spec()?;
     let mut keys = tiny_keys(&spec, given);
-    let quantization = Quantization::parse("F32")?;
+    let policy = policy("F32")?;
     loop {
-        let synthesis = Synthesis { spec: &spec, keys: keys.clone(), tied: false, quantization, seed: 1 };
+        let synthesis = Synthesis { spec: &spec, keys: keys.clone(), tied: false, policy: &policy, seed: 1 };
         match menagerie::synth::write(&synthesis, file, &mut |_, _| ControlFlow::Continue(())) {
             Ok(()) => return Ok(Ok(())),
             Err(SynthError::MissingKey { key, .. }) if !keys.contains_key(&key) => {

@@ -12,6 +12,7 @@ use menagerie_candle::CandleBackend;
 use menagerie_model::{
     Backend, InferenceStep, Rows, SequenceId, SequenceLayout, SequenceRows, Weight, WeightShape,
 };
+use menagerie_random::SplitMix64;
 
 fn backend() -> CandleBackend {
     CandleBackend::open("candle").unwrap()
@@ -19,14 +20,7 @@ fn backend() -> CandleBackend {
 
 /// Values from -1 to 1.
 fn noise(seed: u64, len: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1;
-    let mut next = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
+    SplitMix64::new(seed).values(len, 0.0, 1.0)
 }
 
 fn rows(seed: u64, count: usize, cols: usize) -> (Rows, Vec<f32>) {

@@ -3,7 +3,7 @@
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::ordered::attention::{self as ordered, Fault};
-use menagerie_kernels_check::weights::Random;
+use menagerie_random::SplitMix64;
 
 use super::{bits, compare};
 use crate::cache::{Cache, caches, shape};
@@ -23,9 +23,9 @@ struct Case {
 
 impl Case {
     fn new(shape: AttentionShape, kind: KvType, total: usize, from: usize) -> Case {
-        let mut random = Random(77);
+        let mut random = SplitMix64::new(77);
         let count = (total - from) * shape.heads * shape.key_dim;
-        let queries = (0..count).map(|_| random.float() * 3.0).collect();
+        let queries = (0..count).map(|_| random.signed() * 3.0).collect();
         Case { shape, kind, sinks: None, distances: None, total, from, queries }
     }
 
@@ -144,8 +144,8 @@ fn caps_and_biases_have_one_order() {
             Case { shape: sloped, sinks, ..Case::new(plain.shape, plain.kind, total, from) }
                 .check(&mut faults);
             for reach in [5, 128] {
-                let mut random = Random(3);
-                let table = (0..6 * (2 * reach + 1)).map(|_| random.float()).collect();
+                let mut random = SplitMix64::new(3);
+                let table = (0..6 * (2 * reach + 1)).map(|_| random.signed()).collect();
                 Case { distances: Some(table), ..Case::new(capped, plain.kind, total, from) }
                     .check(&mut faults);
             }

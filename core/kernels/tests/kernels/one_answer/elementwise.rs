@@ -2,15 +2,15 @@
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::ordered::{functions, rows};
-use menagerie_kernels_check::weights::Random;
+use menagerie_random::SplitMix64;
 
 use super::{bits, compare, cpus};
 
 /// Widths on both sides of a vector, of four of them, and of what a task takes.
 const WIDTHS: [usize; 12] = [1, 7, 15, 16, 17, 63, 64, 65, 100, 576, 2049, 40_003];
 
-fn noise(count: usize, random: &mut Random) -> Vec<f32> {
-    (0..count).map(|_| random.float() * 7.0).collect()
+fn noise(count: usize, random: &mut SplitMix64) -> Vec<f32> {
+    (0..count).map(|_| random.signed() * 7.0).collect()
 }
 
 /// Compares rows with what is expected of them: on every instruction set, all at once and in twos, threes and alone.
@@ -33,7 +33,7 @@ fn rows_follow(
 
 #[test]
 fn norms_follow_the_order() {
-    let (mut random, mut faults) = (Random(31), Vec::new());
+    let (mut random, mut faults) = (SplitMix64::new(31), Vec::new());
     for width in WIDTHS {
         let (x, weight, bias) =
             (noise(6 * width, &mut random), noise(width, &mut random), noise(width, &mut random));
@@ -60,7 +60,7 @@ fn norms_follow_the_order() {
 
 #[test]
 fn softmax_follows_the_order() {
-    let (mut random, mut faults) = (Random(32), Vec::new());
+    let (mut random, mut faults) = (SplitMix64::new(32), Vec::new());
     for width in WIDTHS {
         let mut x = noise(6 * width, &mut random);
         // Far below, masked, and rows in which something is not a number.
@@ -80,7 +80,7 @@ fn softmax_follows_the_order() {
 
 #[test]
 fn rotation_follows_the_order() {
-    let (mut random, mut faults) = (Random(33), Vec::new());
+    let (mut random, mut faults) = (SplitMix64::new(33), Vec::new());
     for (heads, head_dim, count) in
         [(1, 2, 1), (2, 8, 3), (3, 50, 25), (2, 80, 20), (4, 128, 64), (1, 96, 37)]
     {
@@ -119,11 +119,11 @@ const GATINGS: [Gating; 4] = [
 ];
 
 /// Numbers of every magnitude, of which some need more than one thread; what is not a number at the end.
-fn spread(random: &mut Random) -> Vec<f32> {
-    let wide = |random: &mut Random| f32::from_bits(random.bits() as u32);
+fn spread(random: &mut SplitMix64) -> Vec<f32> {
+    let wide = |random: &mut SplitMix64| f32::from_bits(random.bits() as u32);
     let finite = |v: f32| if v.is_finite() { v } else { 0.25 };
-    let mut x: Vec<f32> = (0..20_000).map(|_| random.float() * 20.0).collect();
-    x.extend((0..5_000).map(|_| random.float() * 200.0));
+    let mut x: Vec<f32> = (0..20_000).map(|_| random.signed() * 20.0).collect();
+    x.extend((0..5_000).map(|_| random.signed() * 200.0));
     x.extend((0..20_003).map(|_| finite(wide(random))));
     x.extend([0.0, -0.0, f32::MAX, f32::MIN, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
     x
@@ -131,7 +131,7 @@ fn spread(random: &mut Random) -> Vec<f32> {
 
 #[test]
 fn activations_follow_the_order_wherever_an_element_is() {
-    let (mut random, mut faults) = (Random(34), Vec::new());
+    let (mut random, mut faults) = (SplitMix64::new(34), Vec::new());
     let x = spread(&mut random);
     let up = noise(x.len(), &mut random);
     for cpu in &cpus(&[1, 3]) {
@@ -167,7 +167,7 @@ fn activations_follow_the_order_wherever_an_element_is() {
 /// Products of low rank: one chain over the rank for every element, added to what is there.
 #[test]
 fn low_rank_sums_follow_the_order() {
-    let (mut random, mut faults) = (Random(35), Vec::new());
+    let (mut random, mut faults) = (SplitMix64::new(35), Vec::new());
     for (rank, width, tokens) in [(1, 5, 3), (8, 64, 1), (16, 777, 5), (3, 100, 70)] {
         let (y, narrow) = (noise(tokens * width, &mut random), noise(tokens * rank, &mut random));
         let up = noise(rank * width, &mut random);
@@ -201,7 +201,7 @@ fn low_rank_sums_follow_the_order() {
 /// The comparisons above are not empty: another order gives other bits.
 #[test]
 fn a_planted_fault_is_seen() {
-    let mut random = Random(36);
+    let mut random = SplitMix64::new(36);
     let width = 1000;
     let (x, weight, bias) =
         (noise(40 * width, &mut random), noise(width, &mut random), noise(width, &mut random));

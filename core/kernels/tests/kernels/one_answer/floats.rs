@@ -2,7 +2,8 @@
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::ordered::float_product::{Factors, Fault, faulty_product, product as ordered};
-use menagerie_kernels_check::weights::{Random, random_blocks};
+use menagerie_kernels_check::weights::random_blocks;
+use menagerie_random::SplitMix64;
 
 use super::{bits, compare, cpus, product};
 
@@ -24,7 +25,7 @@ fn arithmetics(block: BlockType) -> &'static [Arithmetic] {
 
 #[test]
 fn every_kernel_follows_the_order_in_any_company() {
-    let mut random = Random(25);
+    let mut random = SplitMix64::new(25);
     let (mut faults, cpus) = (Vec::new(), cpus(&[1, 2, 7]));
     for &block in BlockType::ALL {
         let shapes: &[(usize, usize, usize)] = match block {
@@ -37,7 +38,7 @@ fn every_kernel_follows_the_order_in_any_company() {
             let cols = columns * block.block_len();
             let bytes = random_blocks(block, rows * cols, &mut random);
             let w = Matrix::new(block, rows, cols, &bytes).unwrap();
-            let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+            let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
             for &arithmetic in arithmetics(block) {
                 let expected = bits(&ordered(&w, &x, factors(arithmetic, block)).unwrap());
                 for cpu in &cpus {
@@ -63,13 +64,13 @@ fn every_kernel_follows_the_order_in_any_company() {
 /// Every number of rows of weights up to a tile and more, and every number of tokens from 1 to 70.
 #[test]
 fn every_number_of_rows_and_tokens_follows_the_order() {
-    let (mut random, cpus) = (Random(26), cpus(&[1, 2]));
+    let (mut random, cpus) = (SplitMix64::new(26), cpus(&[1, 2]));
     let mut faults = Vec::new();
     for block in [BlockType::F32, BlockType::F16, BlockType::BF16] {
         let cols = 261;
         let bytes = random_blocks(block, 100 * cols, &mut random);
         let w = Matrix::new(block, 100, cols, &bytes).unwrap();
-        let x: Vec<f32> = (0..70 * cols).map(|_| random.float()).collect();
+        let x: Vec<f32> = (0..70 * cols).map(|_| random.signed()).collect();
         for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
             let expected = bits(&ordered(&w, &x, factors(arithmetic, block)).unwrap());
             for cpu in &cpus {
@@ -96,11 +97,11 @@ fn every_number_of_rows_and_tokens_follows_the_order() {
 /// F16 weights rounded to bfloat16, where the processor multiplies such pairs: one row as many.
 #[test]
 fn coarse_half_prompts_follow_the_order() {
-    let mut random = Random(27);
+    let mut random = SplitMix64::new(27);
     let (rows, cols, tokens) = (51, 771, 9);
     let bytes = random_blocks(BlockType::F16, rows * cols, &mut random);
     let w = Matrix::new(BlockType::F16, rows, cols, &bytes).unwrap();
-    let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+    let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
     let mut faults = Vec::new();
     for isa in Isa::available() {
         let half_prompts = HalfPrompts::BFloat16;
@@ -120,7 +121,7 @@ fn coarse_half_prompts_follow_the_order() {
 /// Weights of all magnitudes there are, subnormal ones too, and activations from 1e-45 to 1e38.
 #[test]
 fn numbers_at_the_edges_follow_the_order() {
-    let (mut random, mut faults, cpus) = (Random(28), Vec::new(), cpus(&[1]));
+    let (mut random, mut faults, cpus) = (SplitMix64::new(28), Vec::new(), cpus(&[1]));
     let (rows, cols) = (35, 515);
     for block in [BlockType::F32, BlockType::F16, BlockType::BF16] {
         let mut bytes: Vec<u8> =
@@ -131,9 +132,9 @@ fn numbers_at_the_edges_follow_the_order() {
         }
         let w = Matrix::new(block, rows, cols, &bytes).unwrap();
         let scale = |token: usize| [1.0, 1e-45, 1e-38, 1e-30, 1e-20, 1e-15, 1e-12, 1e38][token];
-        let mut x: Vec<f32> = (0..8 * cols).map(|i| random.float() * scale(i / cols)).collect();
+        let mut x: Vec<f32> = (0..8 * cols).map(|i| random.signed() * scale(i / cols)).collect();
         // All at once in one row, and in another a NaN and an infinity.
-        (0..cols).for_each(|i| x[i] = random.float() * scale(i % 8));
+        (0..cols).for_each(|i| x[i] = random.signed() * scale(i % 8));
         (x[7 * cols + 3], x[6 * cols + 9]) = (f32::NAN, f32::INFINITY);
         for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
             let expected = bits(&ordered(&w, &x, factors(arithmetic, block)).unwrap());
@@ -153,7 +154,7 @@ fn numbers_at_the_edges_follow_the_order() {
 /// The comparisons above are not empty: another order gives other bits, and is near enough that it is one of the order alone.
 #[test]
 fn a_planted_fault_is_seen() {
-    let mut random = Random(29);
+    let mut random = SplitMix64::new(29);
     for (block, factors) in [
         (BlockType::F32, Factors::Plain),
         (BlockType::Q4_K, Factors::Plain),
@@ -162,7 +163,7 @@ fn a_planted_fault_is_seen() {
         let (rows, cols, tokens) = (37, 1024, 9);
         let bytes = random_blocks(block, rows * cols, &mut random);
         let w = Matrix::new(block, rows, cols, &bytes).unwrap();
-        let x: Vec<f32> = (0..tokens * cols).map(|_| random.float()).collect();
+        let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
         let expected = ordered(&w, &x, factors).unwrap();
         for fault in Fault::ALL {
             let found = faulty_product(&w, &x, factors, Some(fault)).unwrap();

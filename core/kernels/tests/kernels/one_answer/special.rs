@@ -2,7 +2,8 @@
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::ordered::product::product as ordered;
-use menagerie_kernels_check::weights::{Random, random_blocks, set_factors};
+use menagerie_kernels_check::weights::{random_blocks, set_factors};
+use menagerie_random::SplitMix64;
 
 use super::{bits, compare, cpus, product};
 
@@ -10,8 +11,8 @@ use super::{bits, compare, cpus, product};
 /// neither.
 const FACTORS: [u16; 7] = [0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x7bff, 0x2e66];
 
-fn rows_of_activations(cols: usize, random: &mut Random) -> Vec<f32> {
-    let mut rows: Vec<Vec<f32>> = (0..8).map(|_| (0..cols).map(|_| random.float()).collect()).collect();
+fn rows_of_activations(cols: usize, random: &mut SplitMix64) -> Vec<f32> {
+    let mut rows: Vec<Vec<f32>> = (0..8).map(|_| (0..cols).map(|_| random.signed()).collect()).collect();
     rows[0].fill(0.0);
     rows[1].fill(-0.0);
     // One huge among ordinary ones, which round to zero beside it.
@@ -44,12 +45,12 @@ fn in_pieces<const N: usize>(
 
 #[test]
 fn factors_and_activations_at_the_edges_follow_the_order() {
-    let (mut random, mut faults, cpus) = (Random(15), Vec::new(), cpus(&[1]));
+    let (mut random, mut faults, cpus) = (SplitMix64::new(15), Vec::new(), cpus(&[1]));
     for &quant in QuantType::ALL {
         let (rows, cols) = (35, 512);
         let mut bytes = random_blocks(quant.into(), rows * cols, &mut random);
         for block in bytes.chunks_exact_mut(quant.block_bytes()) {
-            let pick = |random: &mut Random| FACTORS[random.bits() as usize % FACTORS.len()];
+            let pick = |random: &mut SplitMix64| FACTORS[random.bits() as usize % FACTORS.len()];
             let two = [pick(&mut random), pick(&mut random)];
             set_factors(quant, block, two);
         }
@@ -65,7 +66,7 @@ fn factors_and_activations_at_the_edges_follow_the_order() {
 #[test]
 fn large_sums_follow_the_order() {
     use QuantType::*;
-    let (mut random, mut faults, cpus) = (Random(17), Vec::new(), cpus(&[1]));
+    let (mut random, mut faults, cpus) = (SplitMix64::new(17), Vec::new(), cpus(&[1]));
     for quant in [Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ2_XS, IQ3_XXS, IQ3_S, IQ4_XS] {
         let (rows, cols) = (83, 512);
         let mut bytes = random_blocks(quant.into(), rows * cols, &mut random);
@@ -80,7 +81,7 @@ fn large_sums_follow_the_order() {
             set_factors(quant, block, [0x2e66; 2]);
         }
         let w = Matrix::new(quant.into(), rows, cols, &bytes).unwrap();
-        let mut x: Vec<f32> = (0..9 * cols).map(|_| random.float()).collect();
+        let mut x: Vec<f32> = (0..9 * cols).map(|_| random.signed()).collect();
         x[..cols].fill(1.0);
         x[cols..2 * cols].fill(-1.0);
         x[4 * cols..5 * cols]
@@ -96,12 +97,12 @@ fn large_sums_follow_the_order() {
 /// What is not a number is the same everywhere: NaN in all rows of the results, and in no other token's.
 #[test]
 fn what_is_not_finite_is_nowhere_a_number() {
-    let (mut random, mut faults, cpus) = (Random(16), Vec::new(), cpus(&[1]));
+    let (mut random, mut faults, cpus) = (SplitMix64::new(16), Vec::new(), cpus(&[1]));
     for &quant in QuantType::ALL {
         let (rows, cols) = (19, 512);
         let bytes = random_blocks(quant.into(), rows * cols, &mut random);
         let w = Matrix::new(quant.into(), rows, cols, &bytes).unwrap();
-        let mut x: Vec<f32> = (0..4 * cols).map(|_| random.float()).collect();
+        let mut x: Vec<f32> = (0..4 * cols).map(|_| random.signed()).collect();
         (x[7], x[cols + 300], x[2 * cols + 40]) = (f32::NAN, f32::INFINITY, f32::NEG_INFINITY);
         let expected = bits(&ordered(&w, &x).unwrap());
         assert!(expected[..3 * rows].iter().all(|v| f32::from_bits(*v).is_nan()), "{}", quant.name());

@@ -50,17 +50,13 @@ pub enum Tensor {
     Norm,
 }
 
-/// How precisely a tensor is stored where others are quantized (`llama-quant.cpp`).
+/// How a tensor is stored in a quantized file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
-    /// As the label says.
+    /// In the type that the file type gives it.
     Plain,
-    /// More in some layers: values of attention, ways down.
-    More,
-    /// f32: routers, vectors.
+    /// In f32: routers, vectors.
     Full,
-    /// The matrix that makes logits.
-    Logits,
 }
 
 impl RoleDef {

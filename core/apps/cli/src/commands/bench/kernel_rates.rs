@@ -4,8 +4,9 @@ use crate::failure::Failure;
 use crate::output;
 use menagerie::gguf::GgmlType;
 use menagerie::kernels::{Arithmetic, BlockType, Cpu, Matrix};
-use menagerie::synth::{blocks, random::Random};
+use menagerie::synth::blocks;
 use menagerie_kernels_check::rates::product_rate;
+use menagerie_random::SplitMix64;
 use serde_json::{Value, json};
 
 /// Rows and columns of the matrix: larger than the caches for every type.
@@ -16,7 +17,7 @@ const PROMPT: usize = 512;
 /// Rates of every type that random blocks can be made of.
 pub(crate) fn measure(cpu: &Cpu) -> Result<Value, Failure> {
     let mut rates = Vec::new();
-    let mut random = Random::new(1);
+    let mut random = SplitMix64::new(1);
     for kind in GgmlType::known().filter(|kind| blocks::can_fill(*kind)) {
         let Some((block, row_bytes)) = BlockType::from_ggml_id(kind.id()).zip(kind.row_bytes(COLUMNS as u64))
         else {

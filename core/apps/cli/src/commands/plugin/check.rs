@@ -11,6 +11,7 @@ use menagerie::pipeline::sampling::Chain;
 use menagerie::pipeline::{Sampler, SamplingOptions};
 use menagerie::plugin_host::{LoadOptions, Plugin, Registered, Watch, load, watch};
 use menagerie::registry::Components;
+use menagerie_random::SplitMix64;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -151,16 +152,6 @@ fn in_models(trial: &Trial) -> String {
     format!("{models} random models in {ways} ways each, equal to {difference:.1e} of the largest logit")
 }
 
-/// Numbers that are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as u32
-    }
-}
-
 /// Rows that a sampler is tried on, and texts that a tokenizer is.
 const ROWS: u32 = 500;
 const TEXTS: u32 = 200;
@@ -184,16 +175,15 @@ fn sampled(component: &Registered, given: &BTreeMap<String, String>, mut cases: 
             return trial;
         }
     };
-    let mut random = Random(1);
+    let mut random = SplitMix64::new(1);
     let mut failed = 0;
     for turn in 0..ROWS {
         let size = [2, 10, 1000][turn as usize % 3];
-        let mut logits: Vec<f32> =
-            (0..size).map(|_| (random.next() % 20_000) as f32 / 1000.0 - 10.0).collect();
+        let mut logits: Vec<f32> = (0..size).map(|_| 10.0 * random.signed()).collect();
         if turn % 5 == 0 {
             logits[0] = f32::NEG_INFINITY;
         }
-        let history: Vec<u32> = (0..turn % 40).map(|_| random.next() % size).collect();
+        let history: Vec<u32> = random.tokens(turn as usize % 40, size as usize);
         let draw = || {
             let options =
                 SamplingOptions::default().with_samplers(vec![sampler.clone()]).with_seed(u64::from(turn));
@@ -243,11 +233,10 @@ fn tokenized(component: &Registered, given: &BTreeMap<String, String>, mut cases
             return trial;
         }
     };
-    let mut random = Random(2);
+    let mut random = SplitMix64::new(2);
     let mut failed = 0;
     for _ in 0..TEXTS {
-        let text: String =
-            (0..random.next() % 30).map(|_| texts[random.next() as usize % texts.len()].as_str()).collect();
+        let text: String = (0..random.below(30)).map(|_| texts[random.below(texts.len())].as_str()).collect();
         let mut ids = Vec::new();
         let back = codec.encode(&text, &mut ids).and_then(|()| {
             let mut bytes = Vec::new();

@@ -11,7 +11,7 @@ use menagerie::plugin_host::Plugin;
 use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
 use menagerie::spec::KeyValue;
 use menagerie::spec::kind::{Default, Family, FieldType, Kind};
-use menagerie::synth::{Quantization, SynthError, Synthesis, tiny_keys, tiny_value};
+use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -171,8 +171,8 @@ pub(super) fn open(
     let mut keys = tiny_keys(&spec, &given.into_iter().collect());
     let file = folder.path().join("tiny.gguf");
     loop {
-        let quantization = Quantization::parse("F32")?;
-        let synthesis = Synthesis { spec: &spec, keys: keys.clone(), tied: false, quantization, seed };
+        let policy = policy("F32")?;
+        let synthesis = Synthesis { spec: &spec, keys: keys.clone(), tied: false, policy: &policy, seed };
         match menagerie::synth::write(&synthesis, &file, &mut |_, _| ControlFlow::Continue(())) {
             Ok(()) => break,
             Err(SynthError::MissingKey { key, .. }) if !keys.contains_key(&key) => {

@@ -3,6 +3,7 @@
 use super::memory::{Memory, layout, pool, recurrent, rows, store, visible};
 use crate::state::{PoolOptions, SequenceId, Snapshot, StateBacking, StateId, StatePool, StateSpec};
 use menagerie_formulas::KvType;
+use menagerie_random::SplitMix64;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: usize = 4;
@@ -36,7 +37,7 @@ struct World {
     pool: StatePool,
     naive: BTreeMap<SequenceId, Naive>,
     snapshots: Vec<Kept>,
-    random: u64,
+    random: SplitMix64,
     next_value: f32,
     block: Option<StateId>,
     /// Whether snapshots retain what windows show.
@@ -85,7 +86,7 @@ impl World {
             pool: pool(specs, options),
             naive: BTreeMap::new(),
             snapshots: Vec::new(),
-            random: 0x9e37_79b9_7f4a_7c15,
+            random: SplitMix64::new(1),
             next_value: 1.0,
             block,
             retaining,
@@ -94,12 +95,8 @@ impl World {
         }
     }
 
-    /// Xorshift64 (Marsaglia, 2003).
     fn below(&mut self, end: usize) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as usize % end
+        self.random.below(end)
     }
 
     fn any(&mut self) -> Option<SequenceId> {
