@@ -7,7 +7,7 @@
 //! ```
 
 use menagerie::model::{Norm, Param, Result as ModelResult, Rows, TransformContext};
-use menagerie::pipeline::{LoadOptions, TextPipeline, registry};
+use menagerie::pipeline::{LoadOptions, TextPipeline, environment};
 use menagerie::registry::{NormPlace, Part, Parts, component};
 use menagerie::spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie::spec::options;
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next();
     let options = LoadOptions::default().with_spec_dirs(folder.iter().map(Into::into).collect());
-    let known = registry(&options)?;
+    let known = environment(&options)?;
     for component in known.components().iter().filter(|component| component.kind.family == Family::Norm) {
         println!("{}: {} ({})", component.kind.name, component.kind.doc, component.registered_by);
     }

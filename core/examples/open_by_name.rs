@@ -5,7 +5,7 @@
 //! cargo run --release --package menagerie --features hub --example open_by_name -- org/repo:Q4_K_M "Once upon a time"
 //! ```
 
-use menagerie::hub::{Environment, Hub, ModelReference, Silent};
+use menagerie::hub::{Hub, HubSettings, ModelReference, Silent};
 use menagerie::pipeline::{LoadOptions, Request, TextPipeline};
 use menagerie_all as _;
 use std::io::Write;
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(name), Some(prompt)) = (arguments.next(), arguments.next()) else {
         return Err("usage: open_by_name NAME PROMPT".into());
     };
-    let hub = Hub::new(Environment::of_process());
+    let hub = Hub::new(HubSettings::of_process());
     let path = hub.obtain(&ModelReference::parse(&name)?, &mut Silent)?;
     let pipeline = TextPipeline::open(path, &LoadOptions::default())?;
     let mut session = pipeline.session()?;

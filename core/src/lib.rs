@@ -96,7 +96,7 @@
 //! `org/repo:Q4_K_M`) and downloads what is missing. The example `open_by_name` is a whole program:
 //!
 //! ```text
-//! let hub = Hub::new(Environment::of_process());
+//! let hub = Hub::new(HubSettings::of_process());
 //! let path = hub.obtain(&ModelReference::parse("smollm2")?, &mut Silent)?;
 //! let pipeline = TextPipeline::open(path, &LoadOptions::default())?;
 //! ```

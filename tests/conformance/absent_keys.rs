@@ -7,7 +7,7 @@
 
 use menagerie::assembly::open_model;
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions, OwnedValue};
-use menagerie::pipeline::{KeyOptions, LoadOptions, ResolvedFile, registry};
+use menagerie::pipeline::{KeyOptions, LoadOptions, ResolvedFile, environment};
 use menagerie_conformance::fixtures;
 use menagerie_conformance::suite::zoo::model_file;
 use serde_json::Value;
@@ -15,9 +15,9 @@ use std::path::Path;
 
 /// The resolved model of a file, and how it pools.
 fn resolved(path: &Path) -> Result<Value, String> {
-    let registry = registry(&LoadOptions::default()).map_err(|error| error.to_string())?;
+    let environment = environment(&LoadOptions::default()).map_err(|error| error.to_string())?;
     let file = open_model(path, true).map_err(|error| error.to_string())?;
-    let resolved = ResolvedFile::new(file, &registry, KeyOptions::default());
+    let resolved = ResolvedFile::new(file, &environment, KeyOptions::default());
     let resolved = resolved.map_err(|error| error.to_string())?;
     Ok(serde_json::to_value(resolved.config()).unwrap())
 }

@@ -9,7 +9,7 @@ use menagerie::loaders::{HfTexts, TokenizerTables};
 use menagerie::model::Compute;
 use menagerie::pipeline::{
     Arithmetic, Device, DeviceOptions, KeyOptions, LoadOptions, LogitsOptions, ResolvedFile, TextPipeline,
-    registry,
+    environment,
 };
 use menagerie::quantize::Policy;
 use menagerie_conformance::{distance, options, root, rows};
@@ -31,9 +31,9 @@ fn converted(folder: &Path, kind: &str, out: &Path) -> Result<Vec<String>, Conve
         Some(name) => Types::Mixture(Policy::named(name).unwrap()),
         None => Types::One(kind),
     };
-    let registry = registry(&LoadOptions::default()).unwrap();
+    let environment = environment(&LoadOptions::default()).unwrap();
     let file = open_model(folder, true).unwrap();
-    let resolved = ResolvedFile::new(file, &registry, KeyOptions::default()).unwrap();
+    let resolved = ResolvedFile::new(file, &environment, KeyOptions::default()).unwrap();
     let backend = Device::default().backend(DeviceOptions::default().with_threads(1)).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
     let claims = resolved.assemble(&compute).unwrap().claims;

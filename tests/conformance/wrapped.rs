@@ -3,7 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::pipeline::{Arithmetic, KvType, LoadOptions, LogitsOptions, TextPipeline};
-use menagerie::registry::Registry;
+use menagerie::registry::Environment;
 use menagerie::spec::wrapping_classes;
 use menagerie_conformance::suite::{hf_folder, zoo};
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
@@ -177,11 +177,13 @@ fn the_text_part_of_every_class_gives_the_references_logits() {
 /// is tried above.
 #[test]
 fn no_class_of_transformers_is_missing() {
-    let registry = Registry::built_in().unwrap();
+    let environment = Environment::linked().unwrap();
     let all = std::fs::read_to_string(fixtures().join("conditional-generation.txt")).unwrap();
     let wrapping: BTreeSet<&str> = wrapping_classes().collect();
-    let missing: Vec<&str> =
-        all.lines().filter(|class| !wrapping.contains(class) && registry.of_class(class).is_err()).collect();
+    let missing: Vec<&str> = all
+        .lines()
+        .filter(|class| !wrapping.contains(class) && environment.of_class(class).is_err())
+        .collect();
     assert!(missing.is_empty() && all.lines().count() > 130, "{missing:?}");
     let tried: BTreeSet<String> = WRAPPED.iter().map(|(class, _)| format!("{class}{END}")).collect();
     let untried: Vec<&&str> =

@@ -4,7 +4,7 @@
 use menagerie::adapters::places;
 use menagerie::pipeline::{
     Arithmetic, GivenAdapter, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, TextPipeline, Wanted,
-    registry,
+    environment,
 };
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
@@ -283,10 +283,10 @@ fn layers_are_in_the_order_of_transformers() {
     let text = std::fs::read(fixtures().join("lora/order.json")).unwrap();
     let classes: BTreeMap<String, Vec<Vec<String>>> = serde_json::from_slice(&text).unwrap();
     assert!(classes.len() > 80, "{}", classes.len());
-    let registry = registry(&LoadOptions::default()).unwrap();
+    let environment = environment(&LoadOptions::default()).unwrap();
     let (mut faults, mut numbered) = (Vec::new(), 0);
     for (class, blocks) in &classes {
-        for (_, spec) in registry.of_class(class).unwrap_or_else(|error| panic!("{class}: {error}")) {
+        for (_, spec) in environment.of_class(class).unwrap_or_else(|error| panic!("{class}: {error}")) {
             let order = spec.adapter_order();
             // Its checkpoints fuse what its modules have apart: an X-LoRA of it is refused, module by module.
             if spec.id() == "hrm_text" {

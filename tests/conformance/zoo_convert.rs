@@ -9,7 +9,7 @@ use menagerie::loaders::TokenizerTables;
 use menagerie::model::{Compute, Pooling};
 use menagerie::pipeline::{
     Arithmetic, Device, DeviceOptions, EmbeddingOptions, EmbeddingPipeline, KeyOptions, LoadOptions,
-    LogitsOptions, Normalization, ResolvedFile, TextPipeline, registry,
+    LogitsOptions, Normalization, ResolvedFile, TextPipeline, environment,
 };
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::suite::zoo::{ENCODERS, Entry, entries, model_file};
@@ -123,9 +123,9 @@ const IN_ANOTHER_ORDER: &[&str] = &[
 const LAST_BITS: f32 = 4e-7;
 
 fn converted(folder: &Path, out: &Path) -> Result<(), String> {
-    let registry = registry(&LoadOptions::default()).unwrap();
+    let environment = environment(&LoadOptions::default()).unwrap();
     let file = open_model(folder, true).map_err(|e| e.to_string())?;
-    let resolved = ResolvedFile::new(file, &registry, KeyOptions::default()).map_err(|e| e.to_string())?;
+    let resolved = ResolvedFile::new(file, &environment, KeyOptions::default()).map_err(|e| e.to_string())?;
     let backend = Device::default().backend(DeviceOptions::default().with_threads(1)).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
     let claims = resolved.assemble(&compute).map_err(|e| e.to_string())?.claims;

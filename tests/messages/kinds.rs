@@ -1,6 +1,6 @@
 //! Kinds, architectures and made-up models.
 
-use menagerie::registry::RegistryError;
+use menagerie::registry::{DuplicateName, RegistryError};
 use menagerie::spec::kind::KindsError;
 use menagerie::synth::SynthError;
 
@@ -39,12 +39,12 @@ fn registry() {
             name: "llama".to_owned(),
             by: "the built-in `llama`".to_owned(),
         },
-        RegistryError::Duplicate {
-            name: "llama".to_owned(),
-            first: "menagerie-llama".to_owned(),
-            second: "other".to_owned(),
-        },
-        RegistryError::KindTwice { family: "norm", name: "tanh", first: "mine", second: "other" },
+        RegistryError::Duplicate(DuplicateName {
+            family: "norm kind".to_owned(),
+            name: "tanh".to_owned(),
+            first: "mine".to_owned(),
+            second: "plugin acme/norms 1.0.0 (/plugins/norms.so)".to_owned(),
+        }),
         RegistryError::KindFamily { family: "norm", name: "tanh", crate_name: "mine" },
         RegistryError::NotASpec {
             path: "mine.txt".into(),

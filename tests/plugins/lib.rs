@@ -5,6 +5,32 @@ mod beside;
 mod model;
 mod probe;
 
+use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie::registry::{Environment, SpecFolder, SpecFolders};
+use menagerie_plugin_host::{LoadOptions as PluginOptions, Plugin, load, loaded, with_plugins};
+use std::path::Path;
+
+/// The built-in environment with the plugin of a file.
+pub fn with_plugin(file: impl AsRef<Path>) -> (Environment, &'static Plugin) {
+    load(&Environment::linked().unwrap(), file, PluginOptions::default()).unwrap()
+}
+
+/// The built-in environment with every plugin that this process has loaded, each under an id of its own.
+pub fn with_loaded() -> Environment {
+    with_plugins(&Environment::linked().unwrap(), &loaded()).unwrap()
+}
+
+/// Opens a model with an environment and the spec folders of the options.
+pub fn open_with(
+    path: impl AsRef<Path>,
+    environment: &Environment,
+    options: &LoadOptions,
+) -> Result<TextPipeline, String> {
+    let folders = SpecFolders::default().with_folders(SpecFolder::of_process(&options.spec_dirs));
+    let environment = environment.with_spec_folders(folders).map_err(|error| error.to_string())?;
+    TextPipeline::open_with(path, &environment, options).map_err(|error| error.to_string())
+}
+
 pub use beside::library_beside;
 pub use model::{LAYERS, Model, VOCABULARY, WIDTH};
 pub use probe::Probe;

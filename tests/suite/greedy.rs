@@ -1,14 +1,14 @@
 //! Greedy continuations of a published model, token by token, against llama.cpp's from the same file.
 
 use crate::{fixtures, options};
-use menagerie::hub::{Environment, Hub, ModelReference};
+use menagerie::hub::{Hub, HubSettings, ModelReference};
 use menagerie::pipeline::{Arithmetic, ChatMessage, LogitsOptions, RenderOptions, TextPipeline};
 use serde_json::Value;
 use std::path::PathBuf;
 
 /// Where a model of the catalog lies, if it was pulled.
 pub fn located(name: &str) -> Option<PathBuf> {
-    let hub = Hub::new(Environment::of_process());
+    let hub = Hub::new(HubSettings::of_process());
     hub.locate(&ModelReference::parse(name).unwrap()).unwrap()
 }
 

@@ -10,7 +10,7 @@ use menagerie_model::{
     Activated, Arithmetic, Compute, Executor, ExpertLinear, ExpertPlan, Linear, LinearSite, LinearWrapper,
     Packing, Product, Result, Rows, Scalings, TransformContext, WeightShape,
 };
-use menagerie_registry::Components;
+use menagerie_registry::{Components, Entries};
 use menagerie_testkit::session::Feed;
 use menagerie_testkit::{
     Session, SplitMix64, TinyModel, TinyShape, assert_equal_bits, cpu_backend, max_difference,
@@ -129,7 +129,7 @@ fn assembled(wrapper: Option<&dyn LinearWrapper>) -> Box<dyn Executor> {
     let (model, config) = mixture();
     let file = GgufFile::from_bytes("tiny.gguf", model.to_gguf().unwrap()).unwrap();
     let compute = Compute::new(cpu_backend(1).unwrap(), Arithmetic::Exact);
-    let components = Components::linked().unwrap();
+    let components = Components::of(&Entries::linked().unwrap()).unwrap();
     let mut options = AssembleOptions::whole(&compute, &components);
     options.wrapper = wrapper;
     let assembly = assemble(&config, &GgufSource::new(Arc::new(file), &PlainNames), &options);

@@ -15,7 +15,7 @@ use menagerie_model::{
     Rows, SequenceId, SequenceLayout, SequenceRows, StagePosition, StatePool, StepGoal, StepInput,
     TransformContext, Weight, WeightShape,
 };
-use menagerie_registry::Components;
+use menagerie_registry::{Components, Entries};
 use menagerie_spec::ModelConfig;
 use menagerie_spec::RoleSource;
 use menagerie_spec::config::{AttentionConfig, BiasRule, GatedConfig};
@@ -61,7 +61,7 @@ fn assemble_part(
     part: Part,
     around: Option<&dyn FeedForwardWrapper>,
 ) -> Result<Assembly, AssemblyFaults> {
-    let (compute, components) = (compute(), Components::linked().unwrap());
+    let (compute, components) = (compute(), Components::of(&Entries::linked().unwrap()).unwrap());
     let mut options = AssembleOptions::whole(&compute, &components);
     options.feed_forwards = around;
     let options = match part {
@@ -195,7 +195,7 @@ fn stages_are_the_whole() {
 fn mixtures(layers: &[usize]) -> Mixtures {
     let other = TinyModel::new(TinyShape::default(), 8);
     let file = GgufFile::from_bytes("other.gguf", other.to_gguf().unwrap()).unwrap();
-    let (compute, components) = (compute(), Components::linked().unwrap());
+    let (compute, components) = (compute(), Components::of(&Entries::linked().unwrap()).unwrap());
     let options = AssembleOptions::whole(&compute, &components);
     let source = GgufSource::new(Arc::new(file), &PlainNames);
     let made = assemble_feed_forwards(&tiny_config(&other), &source, &options, layers);
@@ -220,7 +220,7 @@ fn feed_forwards_that_are_not_there_are_named() {
     let mut other = tiny();
     other.tensors.remove("blk.1.ffn_up.weight").unwrap();
     let file = GgufFile::from_bytes("other.gguf", other.to_gguf().unwrap()).unwrap();
-    let (compute, components) = (compute(), Components::linked().unwrap());
+    let (compute, components) = (compute(), Components::of(&Entries::linked().unwrap()).unwrap());
     let options = AssembleOptions::whole(&compute, &components);
     let source = GgufSource::new(Arc::new(file), &PlainNames);
     let made = assemble_feed_forwards(&tiny_config(&tiny()), &source, &options, &[0, 1, 5]);

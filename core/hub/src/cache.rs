@@ -1,6 +1,6 @@
 //! [`RepositoryCache`]: one repository in the cache that HF's own tools use.
 
-use crate::{Environment, HubError, Progress, lock::FileLock};
+use crate::{HubError, HubSettings, Progress, lock::FileLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ impl RepositoryCache {
     ///
     /// # Errors
     /// [`HubError::NoHome`].
-    pub(crate) fn of(environment: &Environment, id: &str) -> Result<Self, HubError> {
+    pub(crate) fn of(environment: &HubSettings, id: &str) -> Result<Self, HubError> {
         let cache = environment.hub_folder()?;
         let name = format!("models--{}", id.replace('/', "--"));
         Ok(Self { folder: cache.join(&name), locks: cache.join(".locks").join(name) })
@@ -28,7 +28,7 @@ impl RepositoryCache {
     ///
     /// # Errors
     /// The cache is there and cannot be read.
-    pub(crate) fn all(environment: &Environment) -> Result<Vec<(String, Self)>, HubError> {
+    pub(crate) fn all(environment: &HubSettings) -> Result<Vec<(String, Self)>, HubError> {
         let Some(cache) = &environment.hub_cache else { return Ok(Vec::new()) };
         let names =
             entries(cache)?.into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));

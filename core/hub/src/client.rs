@@ -1,6 +1,6 @@
 //! [`Client`]: the three questions a hub is asked: which files, what is this file, give me its bytes.
 
-use crate::{Cause, Environment, HubError, Patience};
+use crate::{Cause, HubError, HubSettings, Patience};
 use serde::Deserialize;
 use std::io::Read;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Client {
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub(crate) fn new(environment: &Environment) -> Result<Self, HubError> {
+    pub(crate) fn new(environment: &HubSettings) -> Result<Self, HubError> {
         let patience = environment.patience.clone();
         let mut tls = TlsConfig::builder();
         if let Some(path) = &environment.certificates {

@@ -5,7 +5,7 @@ use crate::error::OWN_FILE;
 use crate::package::Package;
 use crate::repository::{Repository, Wanted};
 use crate::{
-    Environment, HubError, Installed, Leftover, ModelReference, Progress, Removed, Verdict, leftover, store,
+    HubError, HubSettings, Installed, Leftover, ModelReference, Progress, Removed, Verdict, leftover, store,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// Finds and fetches models.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    environment: Environment,
+    environment: HubSettings,
     catalog: Option<Arc<Catalog>>,
 }
 
 impl Hub {
     /// With these variables and folders.
-    pub fn new(environment: Environment) -> Self {
+    pub fn new(environment: HubSettings) -> Self {
         Self { environment, catalog: None }
     }
 
@@ -46,7 +46,7 @@ impl Hub {
     }
 
     /// Its variables and folders.
-    pub fn environment(&self) -> &Environment {
+    pub fn environment(&self) -> &HubSettings {
         &self.environment
     }
 

@@ -3,7 +3,7 @@
 use crate::cache::{RepositoryCache, below, entries, is_folder, remove_if_there};
 use crate::lock::FileLock;
 use crate::store::as_text;
-use crate::{Environment, HubError};
+use crate::{HubError, HubSettings};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ const ENDINGS: [(&str, State); 3] =
 ///
 /// # Errors
 /// The cache is there and cannot be read.
-pub(crate) fn leftovers(environment: &Environment) -> Result<Vec<Leftover>, HubError> {
+pub(crate) fn leftovers(environment: &HubSettings) -> Result<Vec<Leftover>, HubError> {
     let mut found = Vec::new();
     for (id, cache) in RepositoryCache::all(environment)? {
         for path in cache.fetched()? {
@@ -119,7 +119,7 @@ impl Leftover {
     }
 
     /// The file that whoever fetches it has locked; `None` for a repository, which has one for each blob.
-    fn lock(&self, environment: &Environment) -> Result<Option<PathBuf>, HubError> {
+    fn lock(&self, environment: &HubSettings) -> Result<Option<PathBuf>, HubError> {
         Ok(match &self.place {
             Place::Blob { id, etag } => Some(RepositoryCache::of(environment, id)?.lock_file(etag)),
             Place::Package => Some(self.path.with_file_name(".lock")),
@@ -131,7 +131,7 @@ impl Leftover {
     ///
     /// # Errors
     /// [`HubError::NoHome`].
-    pub(crate) fn is_fetched(&self, environment: &Environment) -> Result<bool, HubError> {
+    pub(crate) fn is_fetched(&self, environment: &HubSettings) -> Result<bool, HubError> {
         match (self.lock(environment)?, &self.place) {
             (Some(lock), _) => Ok(FileLock::is_held(&lock)),
             (None, Place::Repository { id }) => Ok(RepositoryCache::of(environment, id)?.is_fetched()),
@@ -144,7 +144,7 @@ impl Leftover {
     ///
     /// # Errors
     /// It cannot be removed.
-    pub(crate) fn remove(&self, environment: &Environment) -> Result<bool, HubError> {
+    pub(crate) fn remove(&self, environment: &HubSettings) -> Result<bool, HubError> {
         if let Some(lock) = self.lock(environment)? {
             let Some(_held) = FileLock::try_acquire(&lock)? else { return Ok(false) };
             if is_folder(&self.path) {

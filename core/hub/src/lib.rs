@@ -9,10 +9,10 @@
 //! what HF's libraries save, without other programs' weights.
 //!
 //! ```no_run
-//! use menagerie_hub::{Environment, Hub, ModelReference, Silent};
+//! use menagerie_hub::{HubSettings, Hub, ModelReference, Silent};
 //!
 //! # fn main() -> Result<(), menagerie_hub::HubError> {
-//! let hub = Hub::new(Environment::of_process());
+//! let hub = Hub::new(HubSettings::of_process());
 //! let model = ModelReference::parse("ggml-org/gemma-3-270m-GGUF:Q8_0")?;
 //! println!("{}", hub.obtain(&model, &mut Silent)?.display());
 //! for installed in hub.installed()? {
@@ -28,7 +28,6 @@ mod catalog;
 mod cause;
 mod checksum;
 mod client;
-mod environment;
 mod error;
 mod folder;
 mod hub;
@@ -40,6 +39,7 @@ mod progress;
 mod quantization;
 mod reference;
 mod repository;
+mod settings;
 mod space;
 mod store;
 mod table;
@@ -48,10 +48,10 @@ mod transfer;
 pub use catalog::{Catalog, CatalogFile, CatalogModel, Listed, PassedOver, Shadowing, Wheel};
 pub use cause::Cause;
 pub use checksum::Checksum;
-pub use environment::{Environment, Patience};
 pub use error::HubError;
 pub use hub::Hub;
 pub use leftover::{Leftover, State};
 pub use progress::{Progress, Silent};
 pub use reference::ModelReference;
+pub use settings::{HubSettings, Patience};
 pub use store::{Installed, Removed, Verdict};

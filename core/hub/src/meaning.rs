@@ -1,7 +1,7 @@
 //! [`Meaning`]: which file a name without a file was found to mean when the hub was asked.
 
 use crate::cache::write_whole;
-use crate::{Environment, HubError};
+use crate::{HubError, HubSettings};
 use std::path::PathBuf;
 
 /// `org/repo`, `org/repo:QUANT` and their revisions mean one file, also offline, and also when another file of the
@@ -14,7 +14,7 @@ pub(crate) struct Meaning {
 impl Meaning {
     /// Of a repository at a revision with or without a quantization.
     pub(crate) fn of(
-        environment: &Environment,
+        environment: &HubSettings,
         id: &str,
         revision: &str,
         quantization: Option<&str>,

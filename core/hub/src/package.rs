@@ -6,7 +6,7 @@ use crate::error::OWN_FILE;
 use crate::lock::FileLock;
 use crate::space::require_space;
 use crate::transfer::length;
-use crate::{Checksum, Environment, HubError, Progress};
+use crate::{Checksum, HubError, HubSettings, Progress};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 /// A model of the table, as a file of our own store.
 #[derive(Clone, Debug)]
 pub(crate) struct Package<'a> {
-    pub(crate) environment: &'a Environment,
+    pub(crate) environment: &'a HubSettings,
     pub(crate) listed: &'a Listed,
 }
 

@@ -7,7 +7,7 @@ use crate::meaning::Meaning;
 use crate::quantization::{self, Choice};
 use crate::space::require_space;
 use crate::transfer::{Transfer, length};
-use crate::{Environment, HubError, Progress};
+use crate::{HubError, HubSettings, Progress};
 use std::path::PathBuf;
 
 /// Which model of a repository is meant.
@@ -24,7 +24,7 @@ pub(crate) enum Wanted {
 /// A repository at a revision.
 #[derive(Clone, Debug)]
 pub(crate) struct Repository<'a> {
-    pub(crate) environment: &'a Environment,
+    pub(crate) environment: &'a HubSettings,
     /// `org/repo`.
     pub(crate) id: String,
     /// Branch, tag or commit.

@@ -7,7 +7,7 @@ use crate::leftover::State;
 use crate::lock::FileLock;
 use crate::package::{Package, aside};
 use crate::repository::{file_name, read_index};
-use crate::{Checksum, Environment, HubError, Progress, quantization};
+use crate::{Checksum, HubError, HubSettings, Progress, quantization};
 use gguf_file::path_text;
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ pub struct Removed {
 ///
 /// # Errors
 /// The cache is there and cannot be read.
-pub(crate) fn installed(environment: &Environment, catalog: &Catalog) -> Result<Vec<Installed>, HubError> {
+pub(crate) fn installed(environment: &HubSettings, catalog: &Catalog) -> Result<Vec<Installed>, HubError> {
     let mut models = Vec::new();
     for listed in catalog.all() {
         let package = Package { environment, listed: &listed };
@@ -168,7 +168,7 @@ impl Installed {
 /// # Errors
 /// A file cannot be read.
 pub(crate) fn verify(
-    environment: &Environment,
+    environment: &HubSettings,
     model: &Installed,
     progress: &mut dyn Progress,
 ) -> Result<Verdict, HubError> {
@@ -191,7 +191,7 @@ pub(crate) fn verify(
 
 /// What was promised about each file, or why nothing was.
 fn checksums(
-    environment: &Environment,
+    environment: &HubSettings,
     model: &Installed,
 ) -> Result<Vec<Result<Checksum, String>>, HubError> {
     let id = match &model.place {
@@ -212,7 +212,7 @@ fn checksums(
 ///
 /// # Errors
 /// A file cannot be removed; [`HubError::Outside`] if it lies behind a link.
-pub(crate) fn remove(environment: &Environment, model: &Installed) -> Result<Removed, HubError> {
+pub(crate) fn remove(environment: &HubSettings, model: &Installed) -> Result<Removed, HubError> {
     match &model.place {
         Place::Package { .. } => {
             let own = model.path.symlink_metadata().map_err(HubError::io(&model.path))?;

@@ -27,6 +27,6 @@ pub use segment::Segment;
 pub use tables::{ReasoningPair, TableError, TableFault, TokenizerTables};
 pub use template::{ChatTemplate, RenderOptions, TemplateError};
 pub use tokenizer::{
-    CodecKind, CodecTaken, CodecToken, CodecVocabulary, Special, TextCodec, TextDecoder, TextDecoderOptions,
-    TokenKind, Tokenizer, TokenizerError, TokenizerOptions, add_codec, added_codecs,
+    CodecEntry, CodecKind, CodecToken, CodecVocabulary, Special, TextCodec, TextDecoder, TextDecoderOptions,
+    TokenKind, Tokenizer, TokenizerError, TokenizerOptions,
 };

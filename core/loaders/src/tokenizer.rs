@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use gguf_file::Metadata;
 
-pub use codec::{CodecKind, CodecTaken, CodecToken, CodecVocabulary, TextCodec, add_codec, added_codecs};
+pub use codec::{CodecEntry, CodecKind, CodecToken, CodecVocabulary, TextCodec};
 pub use decoder::{TextDecoder, TextDecoderOptions};
 pub use error::TokenizerError;
 pub use kind::TokenKind;

@@ -76,12 +76,12 @@ pub use hooks::{
     Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookSite, HookWithOptions, LayerProfile,
     MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayOptions, Relayed, RelayedHead,
     RelayedSequence, RequestEnd, RequestId, RequestKind, RequestSpans, RequestStart, ScalingLog, StepReport,
-    TraceLane, add_hook_kind, added_hook_kinds, trace_lanes, write_trace,
+    TraceLane, trace_lanes, write_trace,
 };
 pub use importance::ImportanceCollector;
 pub use init::{
     LoadError, LoadProgress, LoadQuantization, MemoryEstimate, ModelFingerprint, Notice, OpenedFile,
-    ResolvedFile, available as available_memory, registry, tokenizer_tables, total as total_memory,
+    ResolvedFile, available as available_memory, environment, tokenizer_tables, total as total_memory,
 };
 pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
 pub use menagerie_kernels::HalfPrompts;
@@ -91,17 +91,13 @@ pub use mixture::{
     GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
     GivenMixture, LayerGate,
 };
-pub use named::NameTaken;
 pub use output::{Step, StepOutput};
 pub use perplexity::{
     Against, BaseReader, BaseText, BaseWriter, Divergence, Estimate, PerplexityOptions, PerplexityProgress,
     PerplexityResult, TextChunks, encode_row, perplexity,
 };
 pub use pipeline::{PipelineParts, TextPipeline};
-pub use sampling::{
-    Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions, add_sampler,
-    added_samplers,
-};
+pub use sampling::{Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions};
 pub use scheduler::{Scheduler, SchedulerCounts, SchedulerOptions};
 pub use sequence::{Sequence, Wanted};
 pub use stages::{

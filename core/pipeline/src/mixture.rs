@@ -20,7 +20,7 @@ use experts::{Experts, LoadedExpert, Taking};
 use menagerie_assembly::is_stack;
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 use menagerie_model::{Compute, DenseLinear, FeedForward, ModelError, Weight, WeightGuard, WeightShape};
-use menagerie_registry::{Components, Registry};
+use menagerie_registry::Environment;
 use menagerie_spec::{MixtureChoice, layer_ranges};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -95,7 +95,7 @@ pub(crate) struct LoadedMixture {
 #[derive(Clone, Copy)]
 pub(crate) struct MixtureBase<'a> {
     pub(crate) resolved: &'a ResolvedFile,
-    pub(crate) registry: &'a Registry,
+    pub(crate) environment: &'a Environment,
     pub(crate) options: &'a LoadOptions,
     pub(crate) compute: &'a Compute,
 }
@@ -211,9 +211,9 @@ impl LoadedMixture {
         let layers = base.layers(given)?;
         let gates = base.gate(given, &layers)?;
         let own: Vec<usize> = layers.iter().copied().filter(|layer| range.contains(layer)).collect();
-        let components = Components::linked().map_err(LoadError::Registry)?;
         let roles = MixtureRoles::of(base.resolved.config(), &layers);
-        let maker = Experts { base, layers: &own, taking, roles: &roles, components: &components };
+        let maker =
+            Experts { base, layers: &own, taking, roles: &roles, components: base.environment.components() };
         let mut parts: BTreeMap<usize, Vec<Arc<dyn FeedForward>>> = BTreeMap::new();
         let (mut bytes, mut guards) = (0u64, Vec::new());
         for expert in &given.experts {

@@ -1,20 +1,7 @@
-//! [`Named`]: one of the kinds that were added, and its options, as people write them.
+//! [`Named`]: a sampler or a hook of an environment, and its options, as people write them.
 
+use menagerie_entries::{Entries, Entry};
 use menagerie_spec::nearest;
-
-/// A sampler or hook of this name is there already.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the {what} `{name}` is registered twice, by {first} and by {second}; take one of them away")]
-pub struct NameTaken {
-    /// `sampler` or `hook`.
-    pub what: &'static str,
-    /// `author/name:component`.
-    pub name: &'static str,
-    /// Who brought the one that is there.
-    pub first: &'static str,
-    /// Who brings the other.
-    pub second: &'static str,
-}
 
 /// What a text names, `author/name:component` or `author/name:component=key=value,key=value`.
 pub(crate) struct Named<'k, K> {
@@ -24,21 +11,16 @@ pub(crate) struct Named<'k, K> {
     pub(crate) options: Vec<(String, String)>,
 }
 
-impl<'k, K> Named<'k, K> {
-    /// Finds the kind; `what` is what it is (`sampler`).
+impl<'k, K: Entry> Named<'k, K> {
+    /// Finds the kind among these entries.
     ///
     /// # Errors
-    /// A name that no kind has, a pair that is none, in words.
-    pub(crate) fn parse(
-        what: &str,
-        text: &str,
-        kinds: &'k [K],
-        name_of: impl Fn(&K) -> &'static str,
-    ) -> Result<Self, String> {
+    /// A name that no kind has, or an option that is not `key=value`, as a sentence.
+    pub(crate) fn parse(text: &str, entries: &'k Entries) -> Result<Self, String> {
         let (name, rest) = text.split_once('=').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        let Some(kind) = kinds.iter().find(|kind| name_of(kind) == name) else {
-            let known: Vec<&str> = kinds.iter().map(name_of).collect();
-            return Err(unknown(what, name, &known));
+        let Some(kind) = entries.get::<K>(name) else {
+            let known: Vec<&str> = entries.all::<K>().iter().map(Entry::name).collect();
+            return Err(unknown(K::FAMILY, name, &known));
         };
         let pairs = rest.into_iter().flat_map(|rest| rest.split(',')).filter(|pair| !pair.is_empty());
         let pair = |pair: &str| match pair.split_once('=') {

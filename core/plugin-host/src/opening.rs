@@ -4,11 +4,12 @@ use crate::error::{PluginError, PluginFault};
 use crate::inspect::{self, inspect_bytes, unreadable};
 use crate::lock::Lock;
 use crate::manifest::{self, Inspected};
-use crate::plugin::{Location, Plugin, plugins};
+use crate::plugin::{Location, Plugin, loaded};
 use crate::registering;
 use crate::trust;
 use menagerie_plugin::StaticPlugin;
 use menagerie_plugin::abi::{INIT_SYMBOL, Init};
+use menagerie_registry::Environment;
 use sha2::{Digest, Sha256};
 use std::error::Error;
 use std::fs::{File, Metadata};
@@ -71,38 +72,86 @@ pub fn sha256_of(path: impl AsRef<Path>) -> Result<String, PluginError> {
     Ok(sum(&bytes))
 }
 
-/// Loads a plugin from its file and registers all that it brings. It stays until the process ends. Call it before any model
-/// is loaded, and from one thread.
+/// Loads a plugin from its file; returns the environment with everything that it registers. The library stays loaded until
+/// the process ends; loading the same file again opens no second one. Call it before any model is loaded, and from one
+/// thread.
 ///
 /// # Errors
-/// Why the plugin is refused; then nothing of it is registered. Unless the fault is of opening it or later, nothing of it
-/// has run.
-pub fn load(path: impl AsRef<Path>, options: LoadOptions<'_>) -> Result<&'static Plugin, PluginError> {
+/// Why the plugin is refused. Unless the fault is of opening it or later, nothing of it has run.
+pub fn load(
+    environment: &Environment,
+    path: impl AsRef<Path>,
+    options: LoadOptions<'_>,
+) -> Result<(Environment, &'static Plugin), PluginError> {
     let path = path.as_ref();
-    let loaded = check(path, options).and_then(open);
-    loaded.map_err(|fault| PluginError::new(path, fault))
+    let with_it = || {
+        let checked = check(path, options)?;
+        registering::check_id(environment, &checked.inspected.id)?;
+        let is_it = |plugin: &&Plugin| {
+            plugin.location == Location::File(checked.path.clone()) && plugin.sha256 == checked.sha256
+        };
+        let plugin = match loaded().into_iter().find(is_it) {
+            Some(plugin) => plugin,
+            None => open(checked)?,
+        };
+        Ok((registering::installed(environment, plugin)?, plugin))
+    };
+    with_it().map_err(|fault| PluginError::new(path, fault))
 }
 
-/// Registers the plugins that are linked into this program, those of them that are not registered yet.
-pub fn load_static() -> Vec<Result<&'static Plugin, PluginError>> {
-    let linked = StaticPlugin::all();
-    let known = |id: &str| {
-        let linked = plugins().into_iter().filter(|plugin| plugin.location == Location::Static);
-        linked.into_iter().any(|plugin| plugin.inspected.id == id)
-    };
-    let loaded = linked.filter_map(|linked| {
+/// The environment with plugins that are loaded already.
+///
+/// # Errors
+/// The first plugin that cannot be installed, and why.
+pub fn with_plugins(
+    environment: &Environment,
+    plugins: &[&'static Plugin],
+) -> Result<Environment, PluginError> {
+    plugins.iter().try_fold(environment.clone(), |environment, plugin| {
+        registering::installed(&environment, plugin).map_err(|fault| {
+            let source = match &plugin.location {
+                Location::File(path) => path.clone(),
+                Location::Static => linked_name(&plugin.inspected.id),
+            };
+            PluginError::new(&source, fault)
+        })
+    })
+}
+
+/// The environment with the plugins that are linked into this program, as far as it does not have them; and the plugins that
+/// are refused.
+pub fn with_linked_plugins(environment: &Environment) -> (Environment, Vec<PluginError>) {
+    let (mut extended, mut refused) = (environment.clone(), Vec::new());
+    for linked in StaticPlugin::all() {
         let inspected = manifest::of_struct(linked.manifest);
         let id =
             inspected.as_ref().map_or("(its manifest cannot be read)", |inspected| &inspected.id).to_owned();
-        if known(&id) {
-            return None;
+        let is_it = |plugin: &&&Plugin| {
+            plugin.location == Location::Static
+                && plugin.inspected.id == id
+                && std::ptr::fn_addr_eq(plugin.init, linked.init)
+        };
+        if environment.all::<&'static Plugin>().iter().any(|plugin| is_it(&plugin)) {
+            continue;
         }
-        let registered = inspected.and_then(|inspected| {
-            registering::register(inspected, Location::Static, String::new(), linked.init)
-        });
-        Some(registered.map_err(|fault| PluginError::new(Path::new(&format!("{id} (linked in)")), fault)))
-    });
-    loaded.collect()
+        let plugin = match loaded().iter().find(is_it) {
+            Some(plugin) => Ok(*plugin),
+            None => inspected.and_then(|inspected| {
+                registering::check_id(&extended, &inspected.id)?;
+                registering::register(inspected, Location::Static, String::new(), linked.init)
+            }),
+        };
+        match plugin.and_then(|plugin| registering::installed(&extended, plugin)) {
+            Ok(with_it) => extended = with_it,
+            Err(fault) => refused.push(PluginError::new(&linked_name(&id), fault)),
+        }
+    }
+    (extended, refused)
+}
+
+/// The name of a linked plugin in errors.
+fn linked_name(id: &str) -> PathBuf {
+    PathBuf::from(format!("{id} (linked in)"))
 }
 
 fn check(path: &Path, options: LoadOptions<'_>) -> Result<Checked, PluginFault> {
@@ -118,7 +167,6 @@ fn check(path: &Path, options: LoadOptions<'_>) -> Result<Checked, PluginFault> 
     if let Some(lock) = options.locked {
         lock.check(&inspected.id, &sha256)?;
     }
-    registering::check_id(&inspected.id)?;
     Ok(Checked { file, path: canonical, inspected, sha256, before })
 }
 

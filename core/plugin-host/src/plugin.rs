@@ -1,7 +1,8 @@
-//! [`Plugin`]: one that is registered, and how far it is still trusted to run.
+//! [`Plugin`]: a plugin whose library is loaded, and whether it is still allowed to run.
 
 use crate::manifest::Inspected;
-use menagerie_plugin::abi::{ERROR, OK, PANIC, Status};
+use menagerie_plugin::abi::{ERROR, Init, OK, PANIC, Status};
+use menagerie_registry::{Entries, Entry};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,34 +29,51 @@ impl fmt::Display for Location {
     }
 }
 
-/// What a plugin registered under a name.
+/// A component of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registered {
+pub struct PluginComponent {
     /// Its family, as listings name it: `mixer`, `feed-forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`,
     /// `layer-hook`.
     pub family: &'static str,
-    /// As specs and people name it, `author/name:component`.
+    /// Its name, `author/name:component`.
     pub name: &'static str,
-    /// What it says of itself.
+    /// Its description.
     pub doc: &'static str,
 }
 
-/// A registered plugin; lasts as long as the process.
+/// A plugin whose library is loaded; it lasts as long as the process.
 #[derive(Debug)]
 pub struct Plugin {
-    /// What its manifest says.
+    /// The content of its manifest.
     pub inspected: Inspected,
     /// Where it is.
     pub location: Location,
     /// SHA-256 of its file, in hexadecimal; empty where it is linked in.
     pub sha256: String,
     /// Its components.
-    pub components: Vec<Registered>,
+    pub components: Vec<PluginComponent>,
     /// Ids of the architectures it brings.
     pub architectures: Vec<String>,
     /// Names of the tables it brings.
     pub tables: Vec<String>,
     pub(crate) conduct: &'static Conduct,
+    /// The function that registered its components.
+    pub(crate) init: Init,
+    /// What it registers in an environment.
+    pub(crate) entries: Entries,
+}
+
+/// A plugin in an environment, which has at most one of an id.
+impl Entry for &'static Plugin {
+    const FAMILY: &'static str = "plugin";
+
+    fn name(&self) -> &str {
+        &self.inspected.id
+    }
+
+    fn registered_by(&self) -> &str {
+        self.shown()
+    }
 }
 
 impl Plugin {
@@ -160,16 +178,18 @@ impl Conduct {
     }
 }
 
-static PLUGINS: Mutex<Vec<&'static Plugin>> = Mutex::new(Vec::new());
+/// The libraries that this process has loaded; none is ever unloaded.
+static LOADED: Mutex<Vec<&'static Plugin>> = Mutex::new(Vec::new());
 
-/// Every plugin that was registered, in that order.
-pub fn plugins() -> Vec<&'static Plugin> {
-    PLUGINS.lock().unwrap_or_else(PoisonError::into_inner).clone()
+/// The plugins whose libraries this process has loaded, in that order. Which of them are used is a matter of each
+/// [`Environment`](menagerie_registry::Environment).
+pub fn loaded() -> Vec<&'static Plugin> {
+    LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Adds a registered plugin to [`plugins`].
+/// Adds a plugin to [`loaded`].
 pub(crate) fn keep(plugin: Plugin) -> &'static Plugin {
     let plugin: &'static Plugin = Box::leak(Box::new(plugin));
-    PLUGINS.lock().unwrap_or_else(PoisonError::into_inner).push(plugin);
+    LOADED.lock().unwrap_or_else(PoisonError::into_inner).push(plugin);
     plugin
 }

@@ -1,4 +1,4 @@
-//! Running a plugin's init function, and registering what it brings: all of it, or nothing.
+//! Running the init function of a plugin, and installing what it registers in an environment: all of it, or nothing.
 
 use crate::bridge;
 use crate::component::{Described, Work};
@@ -6,12 +6,15 @@ use crate::error::PluginFault;
 use crate::hook;
 use crate::kind;
 use crate::manifest::{Inspected, Panics};
-use crate::plugin::{self, Conduct, Location, Misstep, Plugin, Registered, plugins};
+use crate::plugin::{self, Conduct, Location, Misstep, Plugin, PluginComponent};
 use crate::sampler;
 use crate::texts::{self, MOST_FILE, leaked};
 use crate::tokenizer::Tokenizer;
+use menagerie_loaders::CodecEntry;
 use menagerie_plugin::abi::{self, ERROR, Header, HostApi, OK, Registrar, Status, Text, capability};
-use menagerie_registry::{AddedTable, Architecture, Component, Extension, GGUFArchitecture};
+use menagerie_registry::{
+    Architecture, BuiltInTable, Component, Entries, Entry, Environment, GGUFArchitecture,
+};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,17 +29,16 @@ struct Adding {
     fault: Option<String>,
 }
 
-/// Registers a plugin by its init function.
+/// Runs the init function of a plugin and reads what it registers.
 ///
 /// # Errors
-/// A plugin of the same id, what its init function says, and what of it cannot be used.
+/// What its init function reports, and what of it cannot be used.
 pub(crate) fn register(
     inspected: Inspected,
     location: Location,
     sha256: String,
     init: abi::Init,
 ) -> Result<&'static Plugin, PluginFault> {
-    check_id(&inspected.id)?;
     let conduct = Conduct::new(&inspected, &location, &sha256);
     if inspected.panics == Panics::Abort {
         tracing::warn!("{} is built with panic = \"abort\": a panic of it ends this process", conduct.shown);
@@ -45,30 +47,58 @@ pub(crate) fn register(
         Adding { conduct, described: Vec::new(), architectures: Vec::new(), tables: Vec::new(), fault: None };
     run(init, &mut adding)?;
     let Adding { described, architectures, tables, .. } = adding;
-    let mut extension = Extension::default();
-    let components = described.iter().map(|one| as_kind(one, &mut extension)).collect::<Result<_, _>>()?;
+    let mut entries = Entries::default();
+    let components = described.iter().map(|one| add(one, &mut entries)).collect::<Result<_, _>>()?;
+    let mut ids = Vec::new();
     for (file, toml) in &architectures {
-        extension.architectures.push(architecture(file, toml, conduct)?);
+        let architecture = architecture(file, toml, conduct)?;
+        ids.push(architecture.name.to_string());
+        put(&mut entries, architecture)?;
     }
     for (file, toml) in &tables {
         let (file, text) = (leaked(file), leaked(toml));
-        extension.tables.push(AddedTable { file, text, registered_by: conduct.shown });
+        put(&mut entries, BuiltInTable { file, text, registered_by: conduct.shown })?;
     }
-    let ids = extension.architectures.iter().map(|one| one.name.to_string()).collect();
-    // Before anything of it is registered: it is all of it, or nothing.
-    described.iter().try_for_each(|one| check_free(one))?;
-    menagerie_registry::extend(extension).map_err(|error| PluginFault::Register(error.to_string()))?;
-    described.iter().try_for_each(|one| add_other(one))?;
     let tables = tables.into_iter().map(|(file, _)| file).collect();
-    Ok(plugin::keep(Plugin { inspected, location, sha256, components, architectures: ids, tables, conduct }))
+    let architectures = ids;
+    Ok(plugin::keep(Plugin {
+        inspected,
+        location,
+        sha256,
+        components,
+        architectures,
+        tables,
+        conduct,
+        init,
+        entries,
+    }))
 }
 
-/// Refuses an id that a registered plugin has.
+/// Adds an entry of a plugin.
+fn put(entries: &mut Entries, entry: impl Entry) -> Result<(), PluginFault> {
+    entries.add(entry).map_err(|error| PluginFault::Register(error.to_string()))
+}
+
+/// The environment with a plugin.
+///
+/// # Errors
+/// A plugin with its id, a name that is there already, a kind or a spec with faults.
+pub(crate) fn installed(
+    environment: &Environment,
+    plugin: &'static Plugin,
+) -> Result<Environment, PluginFault> {
+    check_id(environment, &plugin.inspected.id)?;
+    let mut entries = plugin.entries.clone();
+    put(&mut entries, plugin)?;
+    environment.with(entries).map_err(|error| PluginFault::Register(error.to_string()))
+}
+
+/// Refuses an id that a plugin of the environment has.
 ///
 /// # Errors
 /// [`PluginFault::Twice`].
-pub(crate) fn check_id(id: &str) -> Result<(), PluginFault> {
-    match plugins().into_iter().find(|plugin| plugin.inspected.id == id) {
+pub(crate) fn check_id(environment: &Environment, id: &str) -> Result<(), PluginFault> {
+    match environment.entries().get::<&'static Plugin>(id) {
         Some(first) => Err(PluginFault::Twice { id: id.to_owned(), first: first.location.to_string() }),
         None => Ok(()),
     }
@@ -110,56 +140,22 @@ fn host_api(conduct: &'static Conduct) -> &'static HostApi {
     }))
 }
 
-/// Adds a component that stands in specs as a kind.
-fn as_kind(described: &'static Described, to: &mut Extension) -> Result<Registered, PluginFault> {
+/// Adds a component as an entry of its family.
+fn add(described: &'static Described, entries: &mut Entries) -> Result<PluginComponent, PluginFault> {
     hook::check(described).map_err(PluginFault::Register)?;
     let kind = kind::kind_of(described).map_err(PluginFault::Register)?;
     if let (Some(kind), Some(build)) = (kind, bridge::build_of(described)) {
-        to.components.push(Component { kind, build, registered_by: described.conduct.shown });
+        put(entries, Component { kind, build, registered_by: described.conduct.shown })?;
     }
-    Ok(Registered { family: described.work.family(), name: described.name, doc: described.doc })
-}
-
-/// Refuses a component that stands beside models where somebody else's code has registered one of its name.
-fn check_free(described: &Described) -> Result<(), PluginFault> {
-    let name = described.name;
-    let first = match described.work {
-        Work::Sampler(_) => menagerie_pipeline::added_samplers()
-            .into_iter()
-            .find_map(|kind| (kind.name == name).then(|| kind.registered_by.to_owned())),
-        Work::Tokenizer(..) => menagerie_loaders::added_codecs()
-            .into_iter()
-            .find_map(|codec| (codec.name() == name).then(|| codec.registered_by().to_owned())),
-        Work::LayerHook(..) => menagerie_pipeline::added_hook_kinds()
-            .into_iter()
-            .find_map(|kind| (kind.name == name).then(|| kind.registered_by.to_owned())),
-        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => None,
-    };
-    let family = described.work.family();
-    match first {
-        None => Ok(()),
-        Some(first) => Err(PluginFault::Register(format!(
-            "its {family} `{name}` is registered already, by {first}; take one of them away"
-        ))),
-    }
-}
-
-/// Adds a component that stands beside models.
-fn add_other(described: &'static Described) -> Result<(), PluginFault> {
-    let added = match described.work {
-        Work::Sampler(run) => menagerie_pipeline::add_sampler(sampler::kind_of(described, run))
-            .map_err(|taken| taken.to_string()),
+    match described.work {
+        Work::Sampler(run) => put(entries, sampler::kind_of(described, run))?,
         Work::Tokenizer(encode, decode) => {
-            menagerie_loaders::add_codec(Arc::new(Tokenizer { described, encode, decode }))
-                .map_err(|taken| taken.to_string())
+            put(entries, CodecEntry(Arc::new(Tokenizer { described, encode, decode })))?;
         }
-        Work::LayerHook(run, around) => {
-            menagerie_pipeline::add_hook_kind(hook::kind_of(described, run, around))
-                .map_err(|taken| taken.to_string())
-        }
-        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => Ok(()),
-    };
-    added.map_err(PluginFault::Register)
+        Work::LayerHook(run, around) => put(entries, hook::kind_of(described, run, around))?,
+        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => {}
+    }
+    Ok(PluginComponent { family: described.work.family(), name: described.name, doc: described.doc })
 }
 
 /// A spec as an architecture: its file is named by its id.

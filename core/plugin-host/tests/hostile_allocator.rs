@@ -5,6 +5,7 @@
 use menagerie_pipeline::sampling::Chain;
 use menagerie_pipeline::{Sampler, SamplingOptions};
 use menagerie_plugin_host::{LoadOptions, load};
+use menagerie_registry::Environment;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,18 +72,19 @@ fn instances_calls_and_errors_cross_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(library().file_name().unwrap());
     std::fs::copy(library(), &file).unwrap();
-    let plugin = load(&file, LoadOptions::default()).unwrap();
+    let (environment, plugin) = load(&Environment::linked().unwrap(), &file, LoadOptions::default()).unwrap();
     assert_eq!(plugin.components.len(), 1);
     let logits: Vec<f32> = (0..500).map(|i| (i * 37 % 101) as f32 / 10.0).collect();
     let round = || {
-        let sampler = Sampler::parse("menagerie/samplers:top-n-sigma=n=0.5").unwrap();
+        let sampler = Sampler::parse("menagerie/samplers:top-n-sigma=n=0.5", environment.entries()).unwrap();
         let options = SamplingOptions::default().with_samplers(vec![sampler]).with_seed(1);
         let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
         for length in 0..5 {
             chain.sample(&logits, &vec![0; length]).unwrap();
         }
         // The plugin's text of an error is copied and freed by its own side.
-        let refused = Sampler::parse("menagerie/samplers:top-n-sigma=n=-1").unwrap_err();
+        let refused =
+            Sampler::parse("menagerie/samplers:top-n-sigma=n=-1", environment.entries()).unwrap_err();
         assert!(refused.contains("n is -1"), "{refused}");
     };
     for _ in 0..20 {

@@ -1,6 +1,7 @@
 //! [`GGUFArchitecture`], the name an architecture has in files, and [`Architecture`], what a crate registers.
 
-use crate::RegistryError;
+use crate::error::RegistryError;
+use menagerie_entries::Entry;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -52,4 +53,14 @@ pub struct Architecture {
     pub registered_by: &'static str,
 }
 
-inventory::collect!(Architecture);
+impl Entry for Architecture {
+    const FAMILY: &'static str = "architecture";
+
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    fn registered_by(&self) -> &str {
+        self.registered_by
+    }
+}

@@ -1,8 +1,8 @@
 //! [`Component`], what a crate registers for a kind, and [`Components`], the look-up.
 
 use crate::error::RegistryError;
-use crate::extension::{self, Extension};
 use crate::parts::Parts;
+use menagerie_entries::{Entries, Entry};
 use menagerie_model::components::RopeFrequencies;
 use menagerie_model::{ElementWise, FeedForward, Norm, SequenceMixer};
 use menagerie_spec::kind::{Component as Config, Definition, Family, Kind, Kinds};
@@ -81,7 +81,21 @@ impl fmt::Debug for Component {
     }
 }
 
-inventory::collect!(Component);
+impl Entry for Component {
+    const FAMILY: &'static str = "kind";
+
+    fn name(&self) -> &str {
+        self.kind.name
+    }
+
+    fn registered_by(&self) -> &str {
+        self.registered_by
+    }
+
+    fn scope(&self) -> &str {
+        self.kind.family.name()
+    }
+}
 
 /// The config of a component of kind `C`; a look-up by kind has chosen the factory, so another one is a defect of it.
 pub fn config_of<'a, C: Definition>(config: &'a Config, parts: &mut dyn Parts) -> Option<&'a C> {
@@ -131,58 +145,34 @@ macro_rules! component {
         }));
     };
     (@ $config:ty, $family:ident($build:expr)) => {
-        $crate::inventory::submit! {
-            $crate::Component {
-                kind: <$config as $crate::spec::kind::Definition>::KIND,
-                build: $crate::Build::$family($build),
-                registered_by: env!("CARGO_PKG_NAME"),
-            }
-        }
+        $crate::register!($crate::Component {
+            kind: <$config as $crate::spec::kind::Definition>::KIND,
+            build: $crate::Build::$family($build),
+            registered_by: env!("CARGO_PKG_NAME"),
+        });
     };
 }
 
-/// Every component that is linked in, by family and name.
-#[derive(Clone, Default)]
+/// The components of an environment, by family and name.
+#[derive(Clone, Debug, Default)]
 pub struct Components {
     by_kind: BTreeMap<(Family, &'static str), Component>,
 }
 
 impl Components {
-    /// The components that crates registered, and those of [`crate::extend`].
+    /// The components of these entries.
     ///
     /// # Errors
-    /// [`RegistryError::KindTwice`] if two crates register one name, [`RegistryError::KindFamily`] if a factory does not
-    /// make what its kind is.
-    pub fn linked() -> Result<Self, RegistryError> {
-        Self::with(&extension::all())
-    }
-
-    /// The components that crates registered, and those of these extensions.
-    pub(crate) fn with(added: &[Extension]) -> Result<Self, RegistryError> {
-        let added = added.iter().flat_map(|extension| extension.components.iter().copied());
-        Self::of(inventory::iter::<Component>.into_iter().copied().chain(added))
-    }
-
-    /// These components.
-    ///
-    /// # Errors
-    /// As [`Components::linked`].
-    pub fn of(components: impl IntoIterator<Item = Component>) -> Result<Self, RegistryError> {
+    /// [`RegistryError::KindFamily`] if a factory does not make what its kind is.
+    pub fn of(entries: &Entries) -> Result<Self, RegistryError> {
         let mut by_kind: BTreeMap<(Family, &'static str), Component> = BTreeMap::new();
-        for component in components {
+        for component in entries.all::<Component>() {
             let (family, name) = (component.kind.family, component.kind.name);
             if component.build.family() != family {
                 let crate_name = component.registered_by;
                 return Err(RegistryError::KindFamily { family: family.name(), name, crate_name });
             }
-            if let Some(first) = by_kind.insert((family, name), component) {
-                return Err(RegistryError::KindTwice {
-                    family: family.name(),
-                    name,
-                    first: first.registered_by,
-                    second: component.registered_by,
-                });
-            }
+            by_kind.insert((family, name), *component);
         }
         Ok(Self { by_kind })
     }
@@ -192,24 +182,18 @@ impl Components {
         self.by_kind.get(&(kind.family, kind.name))
     }
 
-    /// All of them, by family and name.
+    /// The components, ordered by family and name.
     pub fn iter(&self) -> impl Iterator<Item = &Component> {
         self.by_kind.values()
     }
 
-    /// The kinds that specs may name: the language's own and those of the components.
+    /// The kinds that specs may name: those of the language and those of the components.
     ///
     /// # Errors
-    /// [`RegistryError::Kinds`] if a crate's kind has the name of one of the language.
+    /// [`RegistryError::Kinds`] if the kind of a crate has the name of a kind of the language.
     pub fn kinds(&self) -> Result<Kinds, RegistryError> {
         let kinds = self.iter().map(|component| component.kind);
         Kinds::built_in().with(kinds).map_err(RegistryError::Kinds)
-    }
-}
-
-impl fmt::Debug for Components {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.by_kind.keys().map(|(_, name)| name)).finish()
     }
 }
 

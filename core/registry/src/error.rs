@@ -1,6 +1,7 @@
 //! [`RegistryError`]: an architecture that cannot be looked up, and why.
 
 use gguf_file::path_text;
+use menagerie_entries::DuplicateName;
 use menagerie_spec::kind::KindsError;
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Nothing was registered.
+    /// The environment has no architecture.
     #[error("no architectures are linked in: the binary, test or bench must say `use menagerie_all as _;`")]
     Empty,
     /// The name cannot be one of an architecture.
@@ -56,28 +57,9 @@ pub enum RegistryError {
         /// The spec that has it.
         by: String,
     },
-    /// Two built-in crates registered the same name.
-    #[error("architecture `{name}` is registered twice, by {first} and by {second}; link only one of them")]
-    Duplicate {
-        /// The name.
-        name: String,
-        /// First crate.
-        first: String,
-        /// Second crate.
-        second: String,
-    },
-    /// Two crates registered a kind of one name.
-    #[error("{family} kind `{name}` is registered twice, by {first} and by {second}; link only one of them")]
-    KindTwice {
-        /// The family.
-        family: &'static str,
-        /// The name.
-        name: &'static str,
-        /// First crate.
-        first: &'static str,
-        /// Second crate.
-        second: &'static str,
-    },
+    /// Two things of one family have one name.
+    #[error(transparent)]
+    Duplicate(#[from] DuplicateName),
     /// A factory makes something else than its kind is.
     #[error(
         "{crate_name} registers {family} kind `{name}` with a factory of another family: what it builds would stand in the wrong place; have that crate mended, or leave it out"

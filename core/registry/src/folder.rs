@@ -1,12 +1,10 @@
 //! [`SpecFolder`]: where spec files are looked for, and how far each place is trusted.
 
-use crate::RegistryError;
+use crate::error::RegistryError;
+use crate::folder_kind::{FolderKind, SPEC_DIR_VARIABLE};
 use crate::table_file::TableFile;
 use menagerie_spec::RECIPE_SUFFIX;
 use std::path::{Path, PathBuf};
-
-/// Environment variable with further spec folders, separated as in `PATH`.
-pub(crate) const SPEC_DIR_VARIABLE: &str = "MENAGERIE_SPEC_DIR";
 
 /// Folder of a project, read when it exists in the current folder.
 pub(crate) const PROJECT_FOLDER: &str = "menagerie.d";
@@ -16,37 +14,6 @@ pub(crate) const TABLE_FOLDER: &str = "tokenizers";
 
 /// File of a spec folder with models by short names; no spec.
 pub(crate) const MODELS_FILE: &str = "models.toml";
-
-/// Why a folder is read; what earlier kinds hold comes before what later kinds hold under the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FolderKind {
-    /// `--spec`: no folder but one file, which may replace a built-in spec.
-    File,
-    /// `--spec-dir`.
-    Flag,
-    /// `MENAGERIE_SPEC_DIR`.
-    Environment,
-    /// No folder: a plugin brings it.
-    Plugin,
-    /// `menagerie/specs` in the user's XDG data folder.
-    Data,
-    /// `menagerie.d`: may only add architectures.
-    Project,
-}
-
-impl FolderKind {
-    /// How listings name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::File => "--spec",
-            Self::Flag => "--spec-dir",
-            Self::Environment => SPEC_DIR_VARIABLE,
-            Self::Plugin => "plugin",
-            Self::Data => "data folder",
-            Self::Project => "project folder",
-        }
-    }
-}
 
 /// A folder with spec files, or one such file.
 #[derive(Clone, Debug, PartialEq, Eq)]

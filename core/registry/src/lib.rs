@@ -1,40 +1,39 @@
-//! Which architectures exist: built-in ones that crates register, and those that TOML files in spec folders declare.
+//! Everything that is installed, as one value: [`Environment`].
 //!
-//! A crate submits an [`Architecture`]; `inventory` collects them at link time; [`Registry::load`] adds the spec folders.
-//! Dispatch is a look-up by [`GGUFArchitecture`], never a `match`.
+//! A crate registers an [`Architecture`], a kind ([`component!`]), a [`BuiltInRecipe`] or an entry of another family with
+//! [`register!`]; [`Environment::linked`] collects what is linked into the program. Spec folders and plugins extend it.
+//! Everything is looked up by name, never by a `match`.
 #![forbid(unsafe_code)]
 
 mod architecture;
+mod architectures;
 mod component;
+mod environment;
 mod error;
-mod extension;
 mod folder;
+mod folder_kind;
+mod origin;
 mod parts;
 mod recipe_file;
-mod registry;
 mod sources;
 mod table_file;
 mod text_file;
 
 pub use architecture::{Architecture, GGUFArchitecture};
+pub use architectures::ArchitectureEntry;
+#[doc(hidden)]
 pub use component::{
-    ActivationFactory, Build, BuildActivation, BuildFeedForward, BuildMixer, BuildNorm, BuildRope, Component,
-    Components, FeedForwardFactory, MixerFactory, NormFactory, NormPlace, RopeFactory, config_of,
+    ActivationFactory, BuildActivation, BuildFeedForward, BuildMixer, BuildNorm, BuildRope,
+    FeedForwardFactory, MixerFactory, NormFactory, RopeFactory,
 };
+pub use component::{Build, Component, Components, NormPlace, config_of};
+pub use environment::{Environment, SpecFolders};
 pub use error::RegistryError;
-pub use extension::{AddedTable, Extension, extend};
-pub use folder::{FolderKind, SpecFolder};
-pub use inventory;
+pub use folder::SpecFolder;
+pub use folder_kind::FolderKind;
+pub use menagerie_entries::{DuplicateName, Entries, Entry, register};
 pub use menagerie_spec as spec;
+pub use origin::Origin;
 pub use parts::{Part, Parts, noted, where_given};
 pub use recipe_file::{BuiltInRecipe, RecipeEntry};
-pub use registry::{Entry, Origin, Registry, RegistryOptions};
-pub use table_file::TableFile;
-
-/// Registers an [`Architecture`] or a [`BuiltInRecipe`] of a crate: `register!(Architecture { .. })`.
-#[macro_export]
-macro_rules! register {
-    ($architecture:expr) => {
-        $crate::inventory::submit! { $architecture }
-    };
-}
+pub use table_file::{BuiltInTable, TableFile};

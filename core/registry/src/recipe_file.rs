@@ -1,10 +1,12 @@
 //! [`RecipeEntry`]: recipes that crates register and that lie in spec folders.
 
 use crate::error::RegistryError;
-use crate::folder::{FolderKind, SpecFolder};
-use crate::registry::Origin;
-use crate::text_file::read_text;
+use crate::folder::SpecFolder;
+use crate::folder_kind::FolderKind;
+use crate::origin::Origin;
+use crate::text_file::{NoText, read_text};
 use gguf_file::path_text;
+use menagerie_entries::{Entries, Entry};
 use menagerie_spec::{RECIPE_SUFFIX, Recipe, SpecFaults, SpecSource};
 use std::path::Path;
 
@@ -19,7 +21,17 @@ pub struct BuiltInRecipe {
     pub registered_by: &'static str,
 }
 
-inventory::collect!(BuiltInRecipe);
+impl Entry for BuiltInRecipe {
+    const FAMILY: &'static str = "recipe";
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn registered_by(&self) -> &str {
+        self.registered_by
+    }
+}
 
 /// One recipe.
 #[derive(Clone, Debug)]
@@ -41,10 +53,8 @@ impl RecipeEntry {
     /// The file cannot be read; its faults are kept for [`Self::recipe`].
     pub fn read(path: impl AsRef<Path>, folder: FolderKind) -> Result<Self, RegistryError> {
         let path = path.as_ref();
-        let unreadable = |none: crate::text_file::NoText| RegistryError::Recipe {
-            path: path.to_owned(),
-            reason: none.words(),
-        };
+        let unreadable =
+            |fault: NoText| RegistryError::Recipe { path: path.to_owned(), reason: fault.words() };
         let text = read_text(path).map_err(unreadable)?;
         Ok(Self::new(&path_text(path), text, Origin::File { path: path.to_owned(), folder }))
     }
@@ -76,22 +86,15 @@ impl RecipeEntry {
     }
 }
 
-/// The recipes that are linked in, by name.
-pub(crate) fn built_in() -> Result<Vec<RecipeEntry>, RegistryError> {
-    let mut registered: Vec<&BuiltInRecipe> = inventory::iter::<BuiltInRecipe>.into_iter().collect();
+/// The registered recipes, by name.
+pub(crate) fn built_in(entries: &Entries) -> Vec<RecipeEntry> {
+    let mut registered: Vec<&BuiltInRecipe> = entries.all().iter().collect();
     registered.sort_by_key(|recipe| recipe.name);
-    if let Some(pair) = registered.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        return Err(RegistryError::Duplicate {
-            name: pair[0].name.to_owned(),
-            first: pair[0].registered_by.to_owned(),
-            second: pair[1].registered_by.to_owned(),
-        });
-    }
-    let entry = |one: &&BuiltInRecipe| {
+    let entry = |one: &BuiltInRecipe| {
         let name = format!("{}{RECIPE_SUFFIX}", one.name);
         RecipeEntry::new(&name, one.text.to_owned(), Origin::BuiltIn(one.registered_by))
     };
-    Ok(registered.iter().map(entry).collect())
+    registered.into_iter().map(entry).collect()
 }
 
 /// Adds the recipes of a folder to those of more important ones; files that cannot be read are told in `notes`.

@@ -2,11 +2,11 @@
 
 use crate::architecture::Architecture;
 use crate::error::RegistryError;
-use crate::extension::Extension;
-use crate::folder::FolderKind;
-use crate::registry::Origin;
+use crate::folder_kind::FolderKind;
+use crate::origin::Origin;
 use crate::text_file::read_text;
 use gguf_file::path_text;
+use menagerie_entries::Entries;
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, SpecLookup, SpecSource};
 use std::path::Path;
@@ -60,18 +60,11 @@ impl SpecLookup for Others<'_> {
     }
 }
 
-/// The texts that are linked in, and those that were added.
-///
-/// # Errors
-/// None at all, or a name that two have.
-pub(crate) fn built_in_texts(added: &[Extension]) -> Result<Vec<Text>, RegistryError> {
-    let mut linked: Vec<&Architecture> = inventory::iter::<Architecture>.into_iter().collect();
+/// The texts of the architectures that are linked in, by name, and of those that were added, in their order.
+pub(crate) fn registered_texts(linked: &Entries, added: &[Entries]) -> Vec<Text> {
+    let mut linked: Vec<&Architecture> = linked.all().iter().collect();
     linked.sort_by(|a, b| a.name.cmp(&b.name));
-    let added: Vec<&Architecture> = added.iter().flat_map(|one| &one.architectures).collect();
-    if linked.is_empty() && added.is_empty() {
-        return Err(RegistryError::Empty);
-    }
-    check_names(added.iter().copied())?;
+    let added: Vec<&Architecture> = added.iter().flat_map(Entries::all).collect();
     let text = |architecture: &Architecture, origin: Origin, folder: &str| Text {
         id: architecture.name.to_string(),
         source: SpecSource {
@@ -85,22 +78,7 @@ pub(crate) fn built_in_texts(added: &[Extension]) -> Result<Vec<Text>, RegistryE
     };
     let linked = linked.into_iter().map(|one| text(one, Origin::BuiltIn(one.registered_by), "specs"));
     let added = added.into_iter().map(|one| text(one, Origin::Plugin(one.registered_by), one.registered_by));
-    Ok(linked.chain(added).collect())
-}
-
-/// Refuses a name that two of the architectures that are linked in, or of these, have.
-fn check_names<'a>(added: impl Iterator<Item = &'a Architecture>) -> Result<(), RegistryError> {
-    let linked = inventory::iter::<Architecture>.into_iter().map(|one| -> &'a Architecture { one });
-    let mut all: Vec<&Architecture> = linked.chain(added).collect();
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    match all.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        Some(pair) => Err(RegistryError::Duplicate {
-            name: pair[0].name.to_string(),
-            first: pair[0].registered_by.to_owned(),
-            second: pair[1].registered_by.to_owned(),
-        }),
-        None => Ok(()),
-    }
+    linked.chain(added).collect()
 }
 
 /// The text of a file.

@@ -1,7 +1,8 @@
-//! [`TableFile`]: a file of tables in a spec folder, not yet read by anything.
+//! [`TableFile`]: a file of tables in a spec folder, and [`BuiltInTable`]: one that a crate or a plugin registers.
 
-use crate::folder::FolderKind;
+use crate::folder_kind::FolderKind;
 use crate::text_file::read_text;
+use menagerie_entries::Entry;
 use std::path::{Path, PathBuf};
 
 /// A file `<spec folder>/tokenizers/*.toml`, or `<spec folder>/models.toml`.
@@ -25,6 +26,46 @@ impl TableFile {
             folder,
             text: read_text(path).map_err(|none| none.words()),
             may_shadow: allow_shadow && folder != FolderKind::Project,
+        }
+    }
+}
+
+/// A table of vocabularies or chats that a crate or a plugin registers.
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltInTable {
+    /// Name of the file that it would be in a spec folder.
+    pub file: &'static str,
+    /// Its text, TOML.
+    pub text: &'static str,
+    /// The crate or the plugin, for listings.
+    pub registered_by: &'static str,
+}
+
+impl Entry for BuiltInTable {
+    const FAMILY: &'static str = "table";
+
+    fn name(&self) -> &str {
+        self.file
+    }
+
+    fn registered_by(&self) -> &str {
+        self.registered_by
+    }
+
+    /// Its rows have names; the name of the file is only shown.
+    fn scope(&self) -> &str {
+        self.registered_by
+    }
+}
+
+impl BuiltInTable {
+    /// The table as those of spec folders; its rows replace no others.
+    pub(crate) fn as_file(&self) -> TableFile {
+        TableFile {
+            path: format!("{} of {}", self.file, self.registered_by).into(),
+            folder: FolderKind::Plugin,
+            text: Ok(self.text.to_owned()),
+            may_shadow: false,
         }
     }
 }

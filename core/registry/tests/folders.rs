@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_registry::{
-    Architecture, Entry, FolderKind, GGUFArchitecture, Origin, Registry, RegistryError, RegistryOptions,
-    SpecFolder, register,
+    Architecture, ArchitectureEntry, Environment, FolderKind, GGUFArchitecture, Origin, RegistryError,
+    SpecFolder, SpecFolders, register,
 };
 use std::path::Path;
 
@@ -49,12 +49,15 @@ fn folder(root: &Path, kind: FolderKind, id: &str, summary: &str) -> SpecFolder 
     SpecFolder { path, kind }
 }
 
-fn load(folders: Vec<SpecFolder>, allow_shadow: bool) -> Registry {
-    Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(allow_shadow)).unwrap()
+fn load(folders: Vec<SpecFolder>, allow_shadow: bool) -> Environment {
+    Environment::linked()
+        .unwrap()
+        .with_spec_folders(SpecFolders::default().with_folders(folders).with_allow_shadow(allow_shadow))
+        .unwrap()
 }
 
-fn summary(registry: &Registry, id: &str) -> String {
-    let (_, spec) = registry.resolve(&GGUFArchitecture::new(id).unwrap()).unwrap();
+fn summary(environment: &Environment, id: &str) -> String {
+    let (_, spec) = environment.resolve(&GGUFArchitecture::new(id).unwrap()).unwrap();
     spec.summary().to_owned()
 }
 
@@ -75,14 +78,17 @@ fn of_two_folders_the_earlier_kind_is_used() {
                     folder(root.path(), first, "outside", "first"),
                     folder(root.path(), second, "outside", "second"),
                 ];
-                let registry = load(folders, allow_shadow);
-                assert_eq!(summary(&registry, "outside"), "first", "{first:?} before {second:?}");
-                let entry = registry.entry("outside").unwrap();
+                let environment = load(folders, allow_shadow);
+                assert_eq!(summary(&environment, "outside"), "first", "{first:?} before {second:?}");
+                let entry = environment.architecture("outside").unwrap();
                 assert_eq!(kind(&entry.origin), Some(first));
                 assert_eq!(entry.passed_over.iter().map(kind).collect::<Vec<_>>(), [Some(second)]);
                 let notes = entry.notes();
                 assert!(notes[0].contains(second.name()) && notes[0].contains("comes first"), "{notes:?}");
-                assert_eq!(registry.entries().iter().filter(|entry| entry.id == "outside").count(), 1);
+                assert_eq!(
+                    environment.architectures().iter().filter(|entry| entry.id == "outside").count(),
+                    1
+                );
             }
         }
     }
@@ -93,11 +99,11 @@ fn a_built_in_spec_stays_unless_a_folder_other_than_the_projects_is_allowed_to_s
     for kind in KINDS {
         for allow_shadow in [false, true] {
             let root = tempfile::tempdir().unwrap();
-            let registry = load(vec![folder(root.path(), kind, "inside", "dropped")], allow_shadow);
-            let entry = registry.entry("inside").unwrap();
+            let environment = load(vec![folder(root.path(), kind, "inside", "dropped")], allow_shadow);
+            let entry = environment.architecture("inside").unwrap();
             let replaced = allow_shadow && kind != FolderKind::Project;
             assert_eq!(
-                summary(&registry, "inside"),
+                summary(&environment, "inside"),
                 if replaced { "dropped" } else { "built in" },
                 "{kind:?}"
             );
@@ -114,9 +120,9 @@ fn a_built_in_spec_stays_unless_a_folder_other_than_the_projects_is_allowed_to_s
 fn the_most_important_shadow_is_used() {
     let root = tempfile::tempdir().unwrap();
     let folders = KINDS.map(|kind| folder(root.path(), kind, "inside", kind.name())).to_vec();
-    let registry = load(folders, true);
-    assert_eq!(summary(&registry, "inside"), FolderKind::Flag.name());
-    let entry: &Entry = registry.entry("inside").unwrap();
+    let environment = load(folders, true);
+    assert_eq!(summary(&environment, "inside"), FolderKind::Flag.name());
+    let entry: &ArchitectureEntry = environment.architecture("inside").unwrap();
     assert_eq!(entry.passed_over.len(), 3);
     assert_eq!(entry.shadows, Some(Origin::BuiltIn("test")));
 }
@@ -132,15 +138,16 @@ fn a_file_named_itself_comes_first() {
         let path = other.join(format!("{id}.toml"));
         std::fs::write(&path, SPEC.replace("ID", id).replace("SUMMARY", "named")).unwrap();
         folders.insert(0, SpecFolder { path, kind: FolderKind::File });
-        let registry = load(folders, false);
-        assert_eq!(summary(&registry, id), "named");
-        assert_eq!(kind(&registry.entry(id).unwrap().origin), Some(FolderKind::File));
+        let environment = load(folders, false);
+        assert_eq!(summary(&environment, id), "named");
+        assert_eq!(kind(&environment.architecture(id).unwrap().origin), Some(FolderKind::File));
     }
     for name in ["absent.toml", "named"] {
         let folders = vec![SpecFolder { path: root.path().join(name), kind: FolderKind::File }];
-        let error =
-            Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(false))
-                .unwrap_err();
+        let error = Environment::linked()
+            .unwrap()
+            .with_spec_folders(SpecFolders::default().with_folders(folders).with_allow_shadow(false))
+            .unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
     }
 }
@@ -160,8 +167,8 @@ fn a_file_may_extend_what_it_replaces() {
         assert_eq!(summary(&load(true), "inside"), if replaced { "laid over" } else { "built in" });
         assert_eq!(summary(&load(false), "inside"), "built in");
         assert_eq!(summary(&load(true), "third"), "laid over");
-        let registry = load(true);
-        let (_, spec) = registry.resolve(&GGUFArchitecture::new("third").unwrap()).unwrap();
+        let environment = load(true);
+        let (_, spec) = environment.resolve(&GGUFArchitecture::new("third").unwrap()).unwrap();
         assert_eq!(spec.extends().len(), if replaced { 2 } else { 1 });
     }
 }
@@ -200,15 +207,15 @@ fn a_hostile_file_costs_that_file_only() {
         assert!(!cfg!(target_os = "linux") || made.is_ok_and(|status| status.success()));
     }
     let start = std::time::Instant::now();
-    let registry = load(vec![folder], false);
+    let environment = load(vec![folder], false);
     assert_eq!(
-        (summary(&registry, "outside"), summary(&registry, "inside")),
+        (summary(&environment, "outside"), summary(&environment, "inside")),
         ("good".into(), "built in".into())
     );
     // Half of it would be hours where names are not evaluated once each.
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
     for name in hostile.iter().map(|(name, _)| *name).chain(["directory"]).filter(|name| *name != "lets") {
-        let error = registry.entry(name).unwrap().spec().clone().unwrap_err().to_string();
+        let error = environment.architecture(name).unwrap().spec().clone().unwrap_err().to_string();
         assert!(error.contains("error: ") && error.len() < 4000, "{name}: {error}");
     }
 }
@@ -219,9 +226,9 @@ fn garbage_named_like_a_built_in_spec_is_passed_over() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("inside.toml"), garbage).unwrap();
         let project = SpecFolder { path: root.path().to_owned(), kind: FolderKind::Project };
-        let registry = load(vec![project], false);
-        assert_eq!(summary(&registry, "inside"), "built in");
-        assert_eq!(registry.entry("inside").unwrap().notes().len(), 1);
+        let environment = load(vec![project], false);
+        assert_eq!(summary(&environment, "inside"), "built in");
+        assert_eq!(environment.architecture("inside").unwrap().notes().len(), 1);
     }
 }
 
@@ -232,9 +239,9 @@ fn a_name_in_files_belongs_to_one_spec() {
     let file = folder.path.join("outside.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("id = \"outside\"", "id = \"outside\"\ngguf = [\"inside\"]")).unwrap();
-    let registry = load(vec![folder], true);
-    assert_eq!(summary(&registry, "inside"), "built in");
-    let error = registry.entry("outside").unwrap().spec().clone().unwrap_err();
+    let environment = load(vec![folder], true);
+    assert_eq!(summary(&environment, "inside"), "built in");
+    let error = environment.architecture("outside").unwrap().spec().clone().unwrap_err();
     assert!(matches!(error, RegistryError::NameTaken { .. }), "{error}");
 }
 
@@ -248,7 +255,9 @@ fn only_a_folder_that_was_asked_for_must_be_there() {
         let missing = SpecFolder { path: root.path().join("missing"), kind };
         let unreadable = SpecFolder { path: file.clone(), kind };
         let load = |folder| {
-            Registry::load(&RegistryOptions::default().with_folders(vec![folder]).with_allow_shadow(false))
+            Environment::linked()
+                .unwrap()
+                .with_spec_folders(SpecFolders::default().with_folders(vec![folder]).with_allow_shadow(false))
         };
         if kind < FolderKind::Data {
             assert!(load(missing).is_err() && load(unreadable).is_err(), "{kind:?}");
@@ -271,8 +280,8 @@ fn tables_of_tokenizers_are_found_in_every_folder() {
         std::fs::write(folder.path.join("tokenizers/README.md"), "no table").unwrap();
         folders.push(folder);
     }
-    let registry = load(folders, true);
-    let found: Vec<(FolderKind, &str, bool)> = registry
+    let environment = load(folders, true);
+    let found: Vec<(FolderKind, &str, bool)> = environment
         .tables()
         .iter()
         .map(|table| (table.folder, table.text.as_deref().unwrap(), table.may_shadow))

@@ -10,7 +10,6 @@ use menagerie::pipeline::{
     Arithmetic, Engine, GenerateError, LogitsOptions, Scheduler, Sequence, Step, StepOutput, TextPipeline,
     Wanted, logits,
 };
-use menagerie::registry::Components;
 use menagerie::stages::{
     Carriage, ChainFacts, ChainOptions, Channel, Identity, Shared, StageChain, StageFault, StageName,
     StageReach, StageWorker, WorkerParts, ring,
@@ -126,10 +125,11 @@ fn ended(workers: Vec<JoinHandle<()>>) {
 }
 
 fn stages(whole: &TextPipeline) -> (Vec<Stage>, Vec<StageName>) {
-    let (resolved, components) = (whole.resolved().unwrap(), Components::linked().unwrap());
+    let resolved = whole.resolved().unwrap();
+    let components = resolved.environment.components();
     let plan = StagePlan::by_bytes(resolved.config(), &*resolved.tensors, 2).unwrap();
     let compute: &Compute = whole.compute();
-    let how = AssembleOptions::whole(compute, &components);
+    let how = AssembleOptions::whole(compute, components);
     let made = assemble_stages(resolved.config(), &*resolved.tensors, &how, &plan).unwrap();
     let name = |(index, layers): (usize, &std::ops::Range<usize>)| StageName {
         index: index as u16,

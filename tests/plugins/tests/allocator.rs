@@ -4,8 +4,7 @@
 
 use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
 use menagerie_all as _;
-use menagerie_plugin_host::{LoadOptions as PluginOptions, load};
-use menagerie_plugin_tests::{Model, Probe};
+use menagerie_plugin_tests::{Model, Probe, with_plugin};
 use menagerie_testkit::assert_close;
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -57,12 +56,12 @@ static ALLOCATOR: Headed = Headed;
 #[test]
 fn a_plugin_and_a_program_with_another_allocator_run_together() {
     let (folder, model) = (tempfile::tempdir().unwrap(), Model::default());
-    load(Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
+    let (environment, _) = with_plugin(Probe::built().save(folder.path(), "probe.so"));
     let path = model.save(folder.path(), "probe-model");
     let tokens: Vec<u32> = (0..20).collect();
     for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
         let options = LoadOptions::default().with_threads(2).with_arithmetic(arithmetic);
-        let pipeline = TextPipeline::open(&path, &options).unwrap();
+        let pipeline = TextPipeline::open_with(&path, &environment, &options).unwrap();
         let logits =
             pipeline.logits(&tokens, &LogitsOptions::default().with_chunk(6).with_decode_from(15)).unwrap();
         let silu = |x: f64| x / (1.0 + (-x).exp());

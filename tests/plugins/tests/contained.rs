@@ -3,8 +3,8 @@
 
 use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
 use menagerie_all as _;
-use menagerie_plugin_host::{LoadOptions as PluginOptions, Plugin, Watch, load, watch};
-use menagerie_plugin_tests::{Model, Probe};
+use menagerie_plugin_host::{Plugin, Watch, watch};
+use menagerie_plugin_tests::{Model, Probe, open_with, with_loaded, with_plugin};
 use std::sync::{Mutex, MutexGuard};
 
 /// A plugin of its own for each test: strikes are counted for each. One test at a time: how closely outputs are looked at is
@@ -14,7 +14,7 @@ fn plugin(author: &str) -> (&'static Plugin, MutexGuard<'static, ()>) {
     let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = tempfile::tempdir().unwrap();
     let file = Probe::named(author).save(folder.path(), "probe.so");
-    (load(&file, PluginOptions::default()).unwrap(), turn)
+    (with_plugin(&file).1, turn)
 }
 
 /// The model with changes in its spec.
@@ -38,7 +38,7 @@ fn open(author: &str, from: &str, to: &str) -> Result<TextPipeline, String> {
         .with_threads(2)
         .with_arithmetic(Arithmetic::Exact)
         .with_accept_unread(["norm_alpha", "mean.channels"].map(str::to_owned).to_vec());
-    TextPipeline::open(&path, &options).map_err(|error| error.to_string())
+    open_with(&path, &with_loaded(), &options)
 }
 
 /// With a norm that misbehaves in this manner.

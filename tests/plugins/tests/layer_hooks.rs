@@ -3,14 +3,14 @@
 
 use menagerie::model::{Effect, InferenceStep, LayerHook, ModelError, Phases, Rows, SequenceRows, Shown};
 use menagerie::pipeline::{
-    Arithmetic, Device, Job, LoadOptions, LogitsOptions, NamedHook, Request, SchedulerOptions, TextPipeline,
-    added_hook_kinds,
+    Arithmetic, Device, HookKind, Job, LoadOptions, LogitsOptions, NamedHook, Request, SchedulerOptions,
+    TextPipeline,
 };
 use menagerie_all as _;
 use menagerie_candle::CandleBackend;
 use menagerie_layer_hooks::NormClamp;
-use menagerie_plugin_host::{LoadOptions as PluginOptions, Plugin, Watch, load, watch};
-use menagerie_plugin_tests::{Probe, library_beside};
+use menagerie_plugin_host::{Plugin, Watch, watch};
+use menagerie_plugin_tests::{Probe, library_beside, with_loaded, with_plugin};
 use menagerie_testkit::assert_close;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,7 +23,7 @@ fn probe(author: &str) -> (&'static Plugin, MutexGuard<'static, ()>) {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let file = Probe::named(author).save(folder.path(), "probe.so");
-    (load(&file, PluginOptions::default()).unwrap(), turn)
+    (with_plugin(&file).1, turn)
 }
 
 /// The examples.
@@ -33,7 +33,7 @@ fn examples() -> &'static Plugin {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hooks.so");
         std::fs::copy(library_beside("menagerie_layer_hooks"), &file).unwrap();
-        load(&file, PluginOptions::default()).unwrap()
+        with_plugin(&file).1
     })
 }
 
@@ -46,10 +46,15 @@ fn open() -> TextPipeline {
     TextPipeline::open(model(), &options).unwrap()
 }
 
+/// A hook of one of the plugins.
+fn named(hook: &str) -> Result<NamedHook, String> {
+    NamedHook::parse(hook, with_loaded().entries())
+}
+
 /// The model with a plugin's hook.
 fn hooked(hook: &str) -> TextPipeline {
     let mut pipeline = open();
-    NamedHook::parse(hook).unwrap().install(&mut pipeline).unwrap();
+    named(hook).unwrap().install(&mut pipeline).unwrap();
     pipeline
 }
 
@@ -315,7 +320,7 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
     let (_, _turn) = probe("asked");
     examples();
     let told = |hook: &str| {
-        let installed = NamedHook::parse(hook).and_then(|hook| hook.install(&mut open()));
+        let installed = named(hook).and_then(|hook| hook.install(&mut open()));
         installed.expect_err("it was not refused")
     };
     let last = layers() - 1;
@@ -345,7 +350,8 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
         let told = told(hook);
         words.iter().for_each(|word| assert!(told.contains(word), "{hook}: `{word}` is not in: {told}"));
     }
-    let kind = added_hook_kinds().into_iter().find(|kind| kind.name == "asked/parts:adding").unwrap();
+    let environment = with_loaded();
+    let kind = environment.entries().get::<HookKind>("asked/parts:adding").unwrap();
     assert_eq!(kind.options[1], ("note", "Of no matter."));
     assert!(kind.registered_by.starts_with("plugin asked/parts 0.1.0"));
 }
@@ -364,7 +370,7 @@ fn a_hook_that_panics_ends_the_request_and_is_not_called_again() {
     assert!(told(&panics).contains("an earlier call of this instance panicked"));
     assert_eq!(told(&behaves), "it went well", "other instances are not touched");
     assert_eq!(told(&open()), "it went well");
-    let create = NamedHook::parse("panic/parts:misbehaving-hook=how=panic-in-create").unwrap();
+    let create = named("panic/parts:misbehaving-hook=how=panic-in-create").unwrap();
     let error = create.install(&mut open()).unwrap_err();
     assert!(error.contains("create panicked") && error.contains("create panics"), "{error}");
     for how in ["panic-twice", "panic"] {
@@ -424,7 +430,7 @@ fn components_of_the_first_version_are_read_as_before() {
     let _turn = probe("first").1;
     let folder = tempfile::tempdir().unwrap();
     let file = Probe::named("older").ordered("old size").save(folder.path(), "probe.so");
-    let plugin = load(&file, PluginOptions::default()).unwrap();
+    let plugin = with_plugin(&file).1;
     let old = plugin.components.iter().find(|one| one.name == "older/parts:old").unwrap();
     assert_eq!(old.family, "mixer");
 }
@@ -436,7 +442,7 @@ fn on_another_device_a_hook_makes_the_same_of_rows() {
     let device = Device::Given(Arc::new(CandleBackend::open("candle").unwrap()));
     let options = LoadOptions::default().with_device(device).with_arithmetic(Arithmetic::Exact);
     let mut pipeline = TextPipeline::open(model(), &options).unwrap();
-    let hook = NamedHook::parse("menagerie/layer-hooks:norm-clamp=most=0.2").unwrap();
+    let hook = named("menagerie/layer-hooks:norm-clamp=most=0.2").unwrap();
     hook.install(&mut pipeline).unwrap();
     let logits =
         |pipeline: &TextPipeline| pipeline.logits(&tokens(), &LogitsOptions::default()).unwrap().values;

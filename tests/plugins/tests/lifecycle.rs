@@ -5,8 +5,7 @@
 
 use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
 use menagerie_all as _;
-use menagerie_plugin_host::{LoadOptions as PluginOptions, load};
-use menagerie_plugin_tests::{Model, Probe};
+use menagerie_plugin_tests::{Model, Probe, with_plugin};
 
 /// Threads, and KiB in memory.
 fn measured() -> (usize, usize) {
@@ -21,11 +20,11 @@ fn measured() -> (usize, usize) {
 #[test]
 fn a_thousand_models_leave_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    load(Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap();
+    let (environment, _) = with_plugin(Probe::built().save(folder.path(), "probe.so"));
     let path = Model::default().save(folder.path(), "probe-model");
     let options = LoadOptions::default().with_threads(2);
     let one = || {
-        let pipeline = TextPipeline::open(&path, &options).unwrap();
+        let pipeline = TextPipeline::open_with(&path, &environment, &options).unwrap();
         pipeline.logits(&[1, 2, 3, 4], &LogitsOptions::default()).unwrap();
     };
     (0..200).for_each(|_| one());

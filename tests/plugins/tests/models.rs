@@ -2,22 +2,26 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie::pipeline::{Arithmetic, Device, LoadOptions, LogitsOptions, TextPipeline};
-use menagerie::registry::{GGUFArchitecture, Origin, Registry};
+use menagerie::registry::{Environment, GGUFArchitecture, Origin};
 use menagerie_all as _;
 use menagerie_candle::CandleBackend;
-use menagerie_plugin_host::{LoadOptions as PluginOptions, Plugin, load, plugins};
-use menagerie_plugin_tests::{Model, Probe, VOCABULARY};
+use menagerie_plugin_host::{Plugin, loaded};
+use menagerie_plugin_tests::{Model, Probe, VOCABULARY, open_with, with_plugin};
 use menagerie_testkit::assert_close;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// The probe, loaded once; its file is gone by the time that models are made.
-fn plugin() -> &'static Plugin {
-    static LOADED: OnceLock<&'static Plugin> = OnceLock::new();
-    LOADED.get_or_init(|| {
+/// The environment with the probe, loaded once; its file is gone by the time that models are made.
+fn installed() -> &'static (Environment, &'static Plugin) {
+    static INSTALLED: OnceLock<(Environment, &'static Plugin)> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        load(Probe::built().save(folder.path(), "probe.so"), PluginOptions::default()).unwrap()
+        with_plugin(Probe::built().save(folder.path(), "probe.so"))
     })
+}
+
+fn environment() -> &'static Environment {
+    &installed().0
 }
 
 fn options(threads: usize, arithmetic: Arithmetic) -> LoadOptions {
@@ -34,11 +38,11 @@ fn silu(x: f64) -> f64 {
 
 #[test]
 fn norms_mixers_and_feed_forwards_of_a_plugin_run_right() {
-    let (folder, model, _) = (tempfile::tempdir().unwrap(), Model::default(), plugin());
+    let (folder, model) = (tempfile::tempdir().unwrap(), Model::default());
     let path = model.save(folder.path(), "probe-model");
     let expected = model.logits(&tokens(), silu);
     for threads in [1, 2] {
-        let pipeline = TextPipeline::open(&path, &options(threads, Arithmetic::Exact)).unwrap();
+        let pipeline = open_with(&path, environment(), &options(threads, Arithmetic::Exact)).unwrap();
         for (chunk, decode_from) in [(64, None), (5, None), (1, None), (64, Some(6))] {
             let asked = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
             let logits = pipeline.logits(&tokens(), &asked).unwrap();
@@ -69,12 +73,12 @@ fn states_per_token_of_a_plugin_are_stored_and_read() {
 /// Linears stay the host's: adapters act on those that a plugin computes with.
 #[test]
 fn adapters_reach_the_linears_of_a_plugin() {
-    let (folder, mut model, _) = (tempfile::tempdir().unwrap(), Model::default(), plugin());
+    let (folder, mut model) = (tempfile::tempdir().unwrap(), Model::default());
     let path = model.save(folder.path(), "probe-model");
     let bare = model.logits(&tokens(), silu);
     let adapter =
         model.adapt(folder.path(), &["mean_value", "mean_output", "ffn_gate", "ffn_down"], "probe-model");
-    let mut pipeline = TextPipeline::open(&path, &options(1, Arithmetic::Exact)).unwrap();
+    let mut pipeline = open_with(&path, environment(), &options(1, Arithmetic::Exact)).unwrap();
     pipeline.load_adapter("one", &adapter).unwrap();
     let asked = LogitsOptions::default().with_chunk(7).with_decode_from(12);
     assert_close("bare", &pipeline.logits(&tokens(), &asked).unwrap().values, &bare, 1e-4);
@@ -87,11 +91,11 @@ fn adapters_reach_the_linears_of_a_plugin() {
 /// On another backend rows and blocks of states are read back and taken in again.
 #[test]
 fn on_another_device_the_parts_of_a_plugin_compute_the_same() {
-    let (folder, model, _) = (tempfile::tempdir().unwrap(), Model::default(), plugin());
+    let (folder, model) = (tempfile::tempdir().unwrap(), Model::default());
     let path = model.save(folder.path(), "probe-model");
     let device = Device::Given(Arc::new(CandleBackend::open("candle").unwrap()));
     let options = options(1, Arithmetic::Exact).with_device(device).with_threads(None);
-    let pipeline = TextPipeline::open(&path, &options).unwrap();
+    let pipeline = open_with(&path, environment(), &options).unwrap();
     let asked = LogitsOptions::default().with_chunk(5).with_decode_from(11);
     let logits = pipeline.logits(&tokens(), &asked).unwrap();
     assert_close("candle", &logits.values, &model.logits(&tokens(), silu), 1e-4);
@@ -99,15 +103,16 @@ fn on_another_device_the_parts_of_a_plugin_compute_the_same() {
 
 #[test]
 fn a_plugin_and_its_parts_are_registered_by_its_name() {
-    let plugin = plugin();
+    let (environment, plugin) = installed();
     assert_eq!(plugin.inspected.id, "probe/parts");
-    assert!(plugins().iter().any(|one| std::ptr::eq(*one, plugin)));
-    let registry = Registry::built_in().unwrap();
-    let (entry, _) = registry.resolve(&GGUFArchitecture::new("probe-model").unwrap()).unwrap();
+    assert!(environment.all::<&'static Plugin>().iter().any(|one| std::ptr::eq(*one, *plugin)));
+    assert!(loaded().iter().any(|one| std::ptr::eq(*one, *plugin)));
+    assert!(Environment::linked().unwrap().architecture("probe-model").is_none());
+    let (entry, _) = environment.resolve(&GGUFArchitecture::new("probe-model").unwrap()).unwrap();
     let Origin::Plugin(by) = entry.origin else { panic!("{:?}", entry.origin) };
     assert_eq!(by, plugin.shown());
     assert!(by.starts_with("plugin probe/parts 0.1.0 (/") && by.ends_with("probe.so)"), "{by}");
-    let kinds: Vec<String> = registry
+    let kinds: Vec<String> = environment
         .components()
         .iter()
         .filter(|component| component.registered_by == by)
@@ -122,12 +127,11 @@ fn a_plugin_and_its_parts_are_registered_by_its_name() {
 
 /// The model by a spec of a folder, with changes in it.
 fn open(folder: &Path, change: impl Fn(String) -> String) -> Result<TextPipeline, String> {
-    let _ = plugin();
     let spec = include_str!("../probe/src/probe-model.toml").replace("\"probe-model\"", "\"changed\"");
     std::fs::write(folder.join("changed.toml"), change(spec)).unwrap();
     let path = Model::default().save(folder, "changed");
     let options = options(1, Arithmetic::Exact).with_spec_dirs(vec![folder.to_owned()]);
-    TextPipeline::open(&path, &options).map_err(|error| error.to_string())
+    open_with(&path, environment(), &options)
 }
 
 #[test]

@@ -1,17 +1,16 @@
 //! Plugins that are refused, each with its message; of those refused by their manifests, or not opened, nothing ran.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::registry::{Components, Registry};
+use menagerie::registry::Environment;
 use menagerie_all as _;
 use menagerie_plugin::abi::{Manifest, capability};
 use menagerie_plugin_host::{
-    LoadOptions, Lock, PluginError, files_of, inspect, inspect_bytes, load, plugins, sha256_of,
+    LoadOptions, Lock, PluginError, files_of, inspect, inspect_bytes, load, sha256_of,
 };
 use menagerie_plugin_tests::Probe;
 use menagerie_testkit::SplitMix64;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Whether code of a refused plugin may have run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,35 +19,31 @@ enum Code {
     Ran,
 }
 
-/// A folder, and a file in it that the probe makes when its code runs. One test at a time: what is registered is the
-/// process's.
+/// A folder, and a file in it that the probe makes when its code runs.
 struct Place {
-    _turn: MutexGuard<'static, ()>,
+    environment: Environment,
     folder: tempfile::TempDir,
     marker: PathBuf,
 }
 
 impl Place {
     fn new() -> Place {
-        static TURN: Mutex<()> = Mutex::new(());
+        let environment = Environment::linked().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let marker = folder.path().join("code-ran");
-        Place { _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner), folder, marker }
+        Place { environment, folder, marker }
     }
 
     /// Loads a probe that must be refused with these texts.
     fn refused(&self, probe: Probe, code: Code, texts: &[&str]) -> PluginError {
-        let before = plugins().len();
-        let kinds = || Components::linked().unwrap().iter().count();
-        let known = kinds();
         let file = probe.marking(&self.marker).save(self.folder.path(), "plugin.so");
-        let error = load(&file, LoadOptions::default()).expect_err("it was not refused");
+        let error = load(&self.environment, &file, LoadOptions::default());
+        let error = error.map(drop).expect_err("it was not refused");
         let told = error.to_string();
         assert!(told.starts_with(&format!("plugin {}: ", file.display())), "{told}");
         texts.iter().for_each(|text| assert!(told.contains(text), "`{text}` is not in: {told}"));
         assert_eq!(self.marker.exists(), code == Code::Ran, "{told}");
         let _ = std::fs::remove_file(&self.marker);
-        assert_eq!((plugins().len(), kinds()), (before, known), "{told}");
         // A library that is open stays as it is: the next one gets a file of its own.
         std::fs::remove_file(file).unwrap();
         error
@@ -125,7 +120,10 @@ fn files_that_are_no_plugins_are_refused_before_anything_runs() {
         place.not_inspected(probe().cut(kept), &["is damaged or cut off"]);
     }
     let folder = place.folder.path();
-    let told = |path: &Path| load(path, LoadOptions::default()).expect_err("it was not refused").to_string();
+    let told = |path: &Path| {
+        let loaded = load(&place.environment, path, LoadOptions::default());
+        loaded.map(drop).expect_err("it was not refused").to_string()
+    };
     assert!(told(&std::env::current_exe().unwrap()).contains("is a program, no shared library"));
     let write = |name: &str, bytes: &[u8]| {
         std::fs::write(folder.join(name), bytes).unwrap();
@@ -178,7 +176,7 @@ fn what_the_linker_and_init_refuse_is_told_and_nothing_of_it_stays() {
     for (orders, text) in cases {
         place.refused(ordered(orders), Code::Ran, &[text]);
     }
-    assert!(Registry::built_in().unwrap().entry("order-model").is_none());
+    assert!(place.environment.architecture("order-model").is_none());
 }
 
 /// Refused are also what others could change, and what a lock does not have.
@@ -192,7 +190,10 @@ fn files_that_others_could_change_are_not_trusted() {
     let mode = |path: &Path, mode: u32| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    let told = |path: &Path| load(path, LoadOptions::default()).expect_err("it was not refused").to_string();
+    let told = |path: &Path| {
+        let loaded = load(&place.environment, path, LoadOptions::default());
+        loaded.map(drop).expect_err("it was not refused").to_string()
+    };
     let file = probe.save(folder, "open.so");
     mode(&file, 0o666);
     let error = told(&file);
@@ -222,7 +223,9 @@ fn files_that_others_could_change_are_not_trusted() {
     // A lock lets in what it has, by its sum.
     let id = "trust/parts";
     let path = folder.join("plugins.lock");
-    let locked = |lock: &Lock| load(&file, LoadOptions::default().with_locked(Some(lock)));
+    let locked = |lock: &Lock| {
+        load(&place.environment, &file, LoadOptions::default().with_locked(Some(lock))).map(drop)
+    };
     let mut lock = Lock::read(&path).unwrap();
     let error = locked(&lock).expect_err("it is not locked").to_string();
     assert!(error.contains("plugins.lock does not have trust/parts"), "{error}");
@@ -237,10 +240,12 @@ fn files_that_others_could_change_are_not_trusted() {
     let link = folder.join("own.so");
     symlink(&file, &link).unwrap();
     assert_eq!(files_of(folder).unwrap().len(), 3);
-    let plugin = load(&link, LoadOptions::default().with_locked(Some(&lock))).unwrap();
+    let options = LoadOptions::default().with_locked(Some(&lock));
+    let (environment, plugin) = load(&place.environment, &link, options).unwrap();
     assert_eq!(plugin.sha256, sha256_of(&file).unwrap());
     assert!(place.marker.exists(), "the marker tells that code ran");
-    let error = told(&file);
+    let twice = load(&environment, &file, LoadOptions::default());
+    let error = twice.map(drop).expect_err("the environment has it").to_string();
     assert!(
         error.contains("has the id `trust/parts`, which") && error.contains("open.so has too"),
         "{error}"
@@ -259,7 +264,7 @@ fn inspection_tells_what_a_plugin_is_without_opening_it() {
     assert!(found.toolchain.contains("rustc") && !found.target.is_empty(), "{found:?}");
     assert!(!place.marker.exists());
     // Loaded, the same file marks: the constructor works.
-    load(&file, LoadOptions::default()).unwrap();
+    load(&place.environment, &file, LoadOptions::default()).unwrap();
     assert!(place.marker.exists());
     assert!(std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("plugin.so")));
 }

@@ -2,13 +2,15 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
-use menagerie::registry::inventory;
+use menagerie::registry::Environment;
 use menagerie_all as _;
 use menagerie_plugin::StaticPlugin;
-use menagerie_plugin_host::{LoadOptions as PluginOptions, Location, load, load_static};
+use menagerie_plugin_host::{
+    LoadOptions as PluginOptions, Location, Plugin, load, with_linked_plugins, with_plugins,
+};
 use menagerie_plugin_tests::{Model, Probe};
 
-inventory::submit! {
+menagerie_plugin::inventory::submit! {
     StaticPlugin {
         manifest: &menagerie_probe::MENAGERIE_PLUGIN_MANIFEST_V1,
         init: menagerie_probe::menagerie_plugin_init_v1,
@@ -18,20 +20,33 @@ inventory::submit! {
 #[test]
 fn twins_and_the_same_source_linked_in_give_the_same_logits() {
     let folder = tempfile::tempdir().unwrap();
-    let linked: Vec<_> = load_static().into_iter().map(Result::unwrap).collect();
-    assert_eq!(linked.len(), 1);
-    assert_eq!((&*linked[0].inspected.id, &linked[0].location), ("probe/parts", &Location::Static));
-    assert!(load_static().is_empty(), "they are registered once");
+    let plugins = |environment: &Environment| environment.all::<&'static Plugin>().to_vec();
+    let (mut environment, refused) = with_linked_plugins(&Environment::linked().unwrap());
+    assert_eq!((plugins(&environment).len(), refused.len()), (1, 0));
+    let linked = plugins(&environment)[0];
+    assert_eq!((&*linked.inspected.id, &linked.location), ("probe/parts", &Location::Static));
+    let (again, refused) = with_linked_plugins(&environment);
+    assert_eq!((plugins(&again).len(), refused.len()), (1, 0), "they are installed once");
     for author in ["first", "other"] {
         let file = Probe::named(author).save(folder.path(), &format!("{author}.so"));
-        assert_eq!(load(&file, PluginOptions::default()).unwrap().inspected.id, format!("{author}/parts"));
+        let (with_it, plugin) = load(&environment, &file, PluginOptions::default()).unwrap();
+        assert_eq!(plugin.inspected.id, format!("{author}/parts"));
+        // A file that is loaded stays the same plugin in other environments.
+        let (other, same) = load(&Environment::linked().unwrap(), &file, PluginOptions::default()).unwrap();
+        assert!(std::ptr::eq(plugin, same) && plugins(&other).len() == 1);
+        environment = with_it;
     }
+    let installed = with_plugins(&Environment::linked().unwrap(), &plugins(&environment)).unwrap();
+    assert_eq!(plugins(&installed).len(), 3);
+    assert!(
+        with_plugins(&installed, &plugins(&environment)).unwrap_err().to_string().contains("`probe/parts`")
+    );
     let model = Model::default();
     let tokens: Vec<u32> = (0..20).collect();
     let logits = ["probe", "first", "other"].map(|author| {
         let path = model.save(folder.path(), &format!("{author}-model"));
         let options = LoadOptions::default().with_threads(2).with_arithmetic(Arithmetic::Fast);
-        let pipeline = TextPipeline::open(&path, &options).unwrap();
+        let pipeline = TextPipeline::open_with(&path, &installed, &options).unwrap();
         let asked = LogitsOptions::default().with_chunk(7).with_decode_from(15);
         pipeline.logits(&tokens, &asked).unwrap().values
     });

@@ -41,6 +41,7 @@ use arguments::stages::{VARIABLE, stage_of_process};
 use command_line::Arguments;
 use commands::{CommandContext, Runnable};
 use failure::Failure;
+use menagerie::registry::Environment;
 use screen::report;
 use std::process::ExitCode;
 
@@ -122,14 +123,15 @@ fn log(tries_plugins: bool) {
 
 fn run(arguments: Arguments) -> Result<(), Failure> {
     let Arguments { command, plugins, color: _ } = arguments;
-    if command.uses_plugins() {
-        plugins.load_noting()?;
-    }
+    let environment = match command.uses_plugins() {
+        true => plugins.install_noting()?,
+        false => Environment::linked()?,
+    };
     match stage_of_process()? {
-        None => command.run(&CommandContext { plugins, definition: command_line::definition }),
+        None => command.run(&CommandContext { plugins, environment, definition: command_line::definition }),
         // A process that another one started to serve a part of the model of the same command.
         Some(start) => match command.staged_model() {
-            Some(model) => model.serve_stage(&start),
+            Some(model) => model.serve_stage(&start, &environment),
             None => {
                 Err(Failure::Usage(format!("{VARIABLE} is set for a command that has no stages: unset it")))
             }

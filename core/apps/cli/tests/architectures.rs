@@ -3,7 +3,7 @@
 //! `fixtures/llama-cpp.toml`; `MENAGERIE_WRITE_GENERATED=1` writes the page and the paragraph of the README.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::registry::{GGUFArchitecture, Registry};
+use menagerie::registry::{Environment, GGUFArchitecture};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn proofs() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
-    let registry = Registry::built_in().unwrap();
+    let environment = Environment::linked().unwrap();
     let (rows, proofs) = (rows(), proofs());
     let text = rows.iter().filter(|row| row.makes == "text").count();
     assert_eq!((text, rows.len()), (134, 151), "as the survey of llama.cpp has them");
@@ -98,7 +98,7 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
     let (mut cpp, mut python, mut hf, mut plugins, mut specs) = (0, 0, 0, 0, BTreeSet::new());
     let mut by_llama_cpp = 0;
     for row in &rows {
-        let spec = registry.resolve(&GGUFArchitecture::new(&row.id).unwrap()).ok().map(|(_, spec)| spec);
+        let spec = environment.resolve(&GGUFArchitecture::new(&row.id).unwrap()).ok().map(|(_, spec)| spec);
         let fixtures = proofs.get(&row.id).map(|names| names.iter().cloned().collect::<Vec<_>>().join(", "));
         let state = match (&spec, fixtures) {
             (Some(spec), Some(fixtures)) => {

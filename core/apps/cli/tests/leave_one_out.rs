@@ -6,7 +6,7 @@
 use menagerie::assembly::{GgufModel, ModelFile};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::pipeline::{KvType, LoadOptions, LogitsOptions, TextPipeline};
-use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
+use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::kind::Kinds;
 use menagerie::spec::{ArchSpec, toml_text};
 use menagerie::synth::draft::{About, Draft, Evidence, collapsed, draft};
@@ -34,17 +34,17 @@ enum Verdict {
 
 /// What is known without an architecture.
 struct Known {
-    registry: Registry,
+    environment: Environment,
     specs: Vec<Arc<ArchSpec>>,
     kinds: Kinds,
 }
 
 impl Known {
     fn new() -> Self {
-        let registry = Registry::built_in().unwrap();
-        let specs = registry.entries().iter().map(|entry| entry.spec().clone().unwrap()).collect();
-        let kinds = registry.components().kinds().unwrap();
-        Self { registry, specs, kinds }
+        let environment = Environment::linked().unwrap();
+        let specs = environment.architectures().iter().map(|entry| entry.spec().clone().unwrap()).collect();
+        let kinds = environment.components().kinds().unwrap();
+        Self { environment, specs, kinds }
     }
 
     fn evidence(&self, model: &Path) -> Evidence {
@@ -70,11 +70,12 @@ fn far(model: &Path, architecture: &str, document: &Value) -> Result<f32, String
     let path = folder.path().join(format!("{architecture}.toml"));
     std::fs::write(&path, format!("schema = 1\n{}", toml_text(&document))).unwrap();
     let folders = vec![SpecFolder { path, kind: FolderKind::File }];
-    let registry = Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(true))
-        .map_err(|e| e.to_string())?;
+    let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(true);
+    let linked = Environment::linked().map_err(|error| error.to_string())?;
+    let environment = linked.with_spec_folders(folders).map_err(|error| error.to_string())?;
     // The references keep keys and values in f32.
     let options = LoadOptions::default().with_threads(1).with_kv_type(KvType::F32);
-    let pipeline = TextPipeline::open_with(model, &registry, &options).map_err(|e| e.to_string())?;
+    let pipeline = TextPipeline::open_with(model, &environment, &options).map_err(|e| e.to_string())?;
     let bytes = std::fs::read(model.with_file_name("reference.safetensors")).unwrap();
     let reference = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let ids = |name: &str| -> Vec<u32> {
@@ -223,7 +224,7 @@ fn judge(known: &Known, name: &str, id: &str) -> (Verdict, String, Draft) {
     let folder =
         std::fs::read_dir(fixtures().join("zoo").join(name)).unwrap().map(|entry| entry.unwrap().path());
     let model = folder.into_iter().find(|path| path.extension().is_some_and(|e| e == "gguf")).unwrap();
-    let truth = known.registry.entry(id).unwrap().spec().clone().unwrap();
+    let truth = known.environment.architecture(id).unwrap().spec().clone().unwrap();
     let evidence = known.evidence(&model);
     let (architecture, draft) = (&evidence.architecture, known.draft(&evidence, id));
     // Of the hidden spec only what it says of this file: an answer about experts is none where there are no experts.
@@ -254,7 +255,7 @@ fn judged(known: &Known, name: &str, id: String) -> (String, Verdict, Draft) {
 #[test]
 fn the_table_says_which_drafts_are_right() {
     let known = Known::new();
-    let built_in = |id: &str| known.registry.entry(id).is_some();
+    let built_in = |id: &str| known.environment.architecture(id).is_some();
     let only = std::env::var("MENAGERIE_ONLY").ok();
     let mut fixtures = entries();
     fixtures.retain(|(name, id)| built_in(id) && only.as_ref().is_none_or(|only| name.contains(only)));

@@ -2,7 +2,7 @@
 
 use super::server::{Mishap, json};
 use super::{HELLO, MODEL, Place};
-use menagerie_hub::{Cause, Environment, Hub, HubError, ModelReference};
+use menagerie_hub::{Cause, Hub, HubError, HubSettings, ModelReference};
 
 fn cause(error: HubError) -> (Cause, String) {
     let text = error.to_string();
@@ -89,7 +89,7 @@ fn a_captive_portal_is_no_hub() {
 fn what_the_network_refuses_is_told_apart() {
     let place = Place::hello();
     let pull = |endpoint: &str| {
-        let hub = Hub::new(Environment { endpoint: endpoint.to_owned(), ..place.environment.clone() });
+        let hub = Hub::new(HubSettings { endpoint: endpoint.to_owned(), ..place.environment.clone() });
         let reference = ModelReference::parse("org/repo").unwrap();
         cause(hub.pull(&reference, &mut menagerie_hub::Silent).unwrap_err())
     };
@@ -110,7 +110,7 @@ fn what_the_network_refuses_is_told_apart() {
 fn without_an_answer_the_copy_serves() {
     let place = Place::hello();
     let path = place.pull("org/repo").unwrap();
-    let environment = Environment { endpoint: "http://127.0.0.1:1".into(), ..place.environment.clone() };
+    let environment = HubSettings { endpoint: "http://127.0.0.1:1".into(), ..place.environment.clone() };
     let mut told = super::Told::default();
     let reference = ModelReference::parse("org/repo").unwrap();
     assert_eq!(Hub::new(environment).pull(&reference, &mut told).unwrap(), path);

@@ -12,7 +12,7 @@ mod server;
 mod store;
 mod transfers;
 
-use menagerie_hub::{Environment, Hub, HubError, ModelReference, Patience, Progress};
+use menagerie_hub::{Hub, HubError, HubSettings, ModelReference, Patience, Progress};
 use server::HubServer;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,14 +27,14 @@ const MODEL: &str = "m-Q4_K_M.gguf";
 struct Place {
     folder: tempfile::TempDir,
     server: HubServer,
-    environment: Environment,
+    environment: HubSettings,
 }
 
 impl Place {
     fn with(files: &[(&str, &[u8], &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = HubServer::start(files);
-        let environment = Environment {
+        let environment = HubSettings {
             endpoint: server.address.clone(),
             hub_cache: Some(folder.path().join("hub")),
             own_cache: Some(folder.path().join("own")),
@@ -61,7 +61,7 @@ impl Place {
     }
 
     fn offline(&self) -> Hub {
-        Hub::new(Environment { offline: true, ..self.environment.clone() })
+        Hub::new(HubSettings { offline: true, ..self.environment.clone() })
     }
 
     fn pull(&self, text: &str) -> Result<PathBuf, HubError> {

@@ -1,7 +1,7 @@
 //! A36: a name means one file, whatever happens to be on this machine.
 
 use super::{HELLO, MODEL, Place, WORLD};
-use menagerie_hub::{Environment, Hub, HubError, ModelReference};
+use menagerie_hub::{Hub, HubError, HubSettings, ModelReference};
 
 fn two() -> Place {
     Place::with(&[(MODEL, b"hello", HELLO), ("m-F16.gguf", b"world", WORLD)])
@@ -81,7 +81,7 @@ fn addresses_of_the_configured_hub_are_repositories() {
     assert!(page.to_string().contains("only addresses on the hub"), "{page}");
     // A hub below a path, and an address that only begins like one.
     let hub =
-        |endpoint: &str| Hub::new(Environment { endpoint: endpoint.to_owned(), ..place.environment.clone() });
+        |endpoint: &str| Hub::new(HubSettings { endpoint: endpoint.to_owned(), ..place.environment.clone() });
     let below = hub("https://example.com/hub").reference("https://example.com/hub/a/b").unwrap();
     assert_eq!(below.to_string(), "a/b");
     for other in ["https://example.com/hubs/a/b", "https://example.com/a/b"] {

@@ -1,9 +1,10 @@
 //! [`TextCodec`]: the way of cutting text of a registered tokenizer, beside the built-in algorithms.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use gguf_file::Metadata;
+use menagerie_entries::Entry;
 
 use super::error::TokenizerError;
 use super::keys;
@@ -30,7 +31,7 @@ pub trait CodecKind: Send + Sync {
     /// Its name, `author/name:tokenizer`.
     fn name(&self) -> &str;
 
-    /// Who brings it, for listings and errors.
+    /// The crate or the plugin that registers it.
     fn registered_by(&self) -> &str;
 
     /// The codec of a vocabulary; `options` are those of the table's entry, names and values as text.
@@ -44,40 +45,20 @@ pub trait CodecKind: Send + Sync {
     ) -> Result<Box<dyn TextCodec>, String>;
 }
 
-static ADDED: Mutex<Vec<Arc<dyn CodecKind>>> = Mutex::new(Vec::new());
+/// A [`CodecKind`] as a crate or a plugin registers it.
+#[derive(Clone)]
+pub struct CodecEntry(pub Arc<dyn CodecKind>);
 
-/// A tokenizer of this name is there already.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the tokenizer `{name}` is registered twice, by {first} and by {second}; take one of them away")]
-pub struct CodecTaken {
-    /// `author/name:tokenizer`.
-    pub name: String,
-    /// Who brought the one that is there.
-    pub first: String,
-    /// Who brings the other.
-    pub second: String,
-}
+impl Entry for CodecEntry {
+    const FAMILY: &'static str = "tokenizer";
 
-/// Adds a tokenizer to those that tables may name; it lasts as long as the process.
-///
-/// # Errors
-/// A tokenizer of its name is there already; then nothing is added.
-pub fn add_codec(codec: Arc<dyn CodecKind>) -> Result<(), CodecTaken> {
-    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(first) = added.iter().find(|known| known.name() == codec.name()) {
-        return Err(CodecTaken {
-            name: codec.name().to_owned(),
-            first: first.registered_by().to_owned(),
-            second: codec.registered_by().to_owned(),
-        });
+    fn name(&self) -> &str {
+        self.0.name()
     }
-    added.push(codec);
-    Ok(())
-}
 
-/// The tokenizers that were added, in that order.
-pub fn added_codecs() -> Vec<Arc<dyn CodecKind>> {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn registered_by(&self) -> &str {
+        self.0.registered_by()
+    }
 }
 
 /// The tokens of a file, as it has them.

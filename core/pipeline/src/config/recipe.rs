@@ -3,7 +3,7 @@
 use crate::config::{GivenAdapter, GivenTemplate, LoadOptions};
 use crate::init::{LoadError, tokenizer_tables};
 use crate::mixture::{GivenExpert, GivenGate, GivenMixture};
-use menagerie_registry::{FolderKind, Origin, RecipeEntry, Registry};
+use menagerie_registry::{Environment, FolderKind, Origin, RecipeEntry};
 use menagerie_spec::{
     AdapterKind, KeyValue, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert, RecipeMixture,
     nearest,
@@ -68,11 +68,11 @@ impl Ingredients {
     /// A recipe that cannot be read or has faults, one that is made over itself or too deep, what is named and not there.
     pub fn of_file(
         path: impl AsRef<Path>,
-        registry: &Registry,
+        environment: &Environment,
         locate: &dyn Locate,
     ) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        Self::of_entry(&read(path)?, registry, locate)
+        Self::of_entry(&read(path)?, environment, locate)
     }
 
     /// Of a recipe that is known by name, or was read.
@@ -81,7 +81,7 @@ impl Ingredients {
     /// As [`Self::of_file`].
     pub fn of_entry(
         entry: &RecipeEntry,
-        registry: &Registry,
+        environment: &Environment,
         locate: &dyn Locate,
     ) -> Result<Self, LoadError> {
         let mut collected = Self {
@@ -95,7 +95,7 @@ impl Ingredients {
         let mut seen = Vec::new();
         let mut next = Some(entry.clone());
         while let Some(entry) = next {
-            next = collected.add(&entry, registry, locate, &mut seen)?;
+            next = collected.add(&entry, environment, locate, &mut seen)?;
         }
         collected.check(entry)?;
         Ok(collected)
@@ -105,7 +105,7 @@ impl Ingredients {
     fn add(
         &mut self,
         entry: &RecipeEntry,
-        registry: &Registry,
+        environment: &Environment,
         locate: &dyn Locate,
         seen: &mut Vec<PathBuf>,
     ) -> Result<Option<RecipeEntry>, LoadError> {
@@ -139,7 +139,7 @@ impl Ingredients {
             self.chat_template =
                 recipe.chat_template.clone().map(|template| (template, place.folder.clone()));
         }
-        if let Some(known) = registry.recipe(base).filter(|_| !place.folder.join(base).exists()) {
+        if let Some(known) = environment.recipe(base).filter(|_| !place.folder.join(base).exists()) {
             return Ok(Some(known.clone()));
         }
         let found = place.find("base", base, locate)?;
@@ -165,7 +165,7 @@ impl Ingredients {
     ///
     /// # Errors
     /// A chat template that is neither a name of the tables nor a file; adapters beside those of an X-LoRA.
-    pub fn under(&self, options: &LoadOptions, registry: &Registry) -> Result<LoadOptions, LoadError> {
+    pub fn under(&self, options: &LoadOptions, environment: &Environment) -> Result<LoadOptions, LoadError> {
         let mut options = options.clone();
         for (key, value) in &self.set {
             options.set.entry(key.clone()).or_insert_with(|| value.clone());
@@ -176,7 +176,7 @@ impl Ingredients {
         }
         options.recipes.splice(0..0, self.recipes.iter().cloned());
         if options.chat_template.is_none() {
-            options.chat_template = self.template(registry)?;
+            options.chat_template = self.template(environment)?;
         }
         Ok(options)
     }
@@ -185,7 +185,7 @@ impl Ingredients {
     ///
     /// # Errors
     /// It is neither a name of the tables nor a file.
-    pub fn template(&self, registry: &Registry) -> Result<Option<GivenTemplate>, LoadError> {
+    pub fn template(&self, environment: &Environment) -> Result<Option<GivenTemplate>, LoadError> {
         let Some((name, folder)) = &self.chat_template else { return Ok(None) };
         let path = folder.join(name);
         let recipe = self.recipes.first().cloned().unwrap_or_default();
@@ -195,7 +195,7 @@ impl Ingredients {
             let source = source.map_err(|fault| error(format!("{}: {fault}", path.display())))?;
             return Ok(Some(GivenTemplate { name: path.display().to_string(), source }));
         }
-        let (tables, _) = tokenizer_tables(registry).map_err(|fault| error(fault.to_string()))?;
+        let (tables, _) = tokenizer_tables(environment).map_err(|fault| error(fault.to_string()))?;
         if let Some(source) = tables.chat_template(name) {
             return Ok(Some(GivenTemplate { name: name.clone(), source: source.to_owned() }));
         }
@@ -211,14 +211,14 @@ impl Ingredients {
 /// The model and the options that are meant: those given, or what a recipe makes of them.
 pub(crate) fn applied<'a>(
     path: &'a Path,
-    registry: &Registry,
+    environment: &Environment,
     options: &'a LoadOptions,
 ) -> Result<(Cow<'a, Path>, Cow<'a, LoadOptions>), LoadError> {
     if !is_recipe(path) {
         return Ok((Cow::Borrowed(path), Cow::Borrowed(options)));
     }
-    let ingredients = Ingredients::of_file(path, registry, &FilesOnly)?;
-    let options = ingredients.under(options, registry)?;
+    let ingredients = Ingredients::of_file(path, environment, &FilesOnly)?;
+    let options = ingredients.under(options, environment)?;
     Ok((Cow::Owned(ingredients.base), Cow::Owned(options)))
 }
 

@@ -8,13 +8,13 @@ use crate::embed::{
 use crate::error::{GenerateError, TextError};
 use crate::hooks::{PipelineLifecycle, RequestKind};
 use crate::init::{
-    ContextLimits, LoadError, Loaded, MemoryEstimate, Notice, OpenedFile, ResolvedFile, fitting, load,
-    notices, registry,
+    ContextLimits, LoadError, Loaded, MemoryEstimate, Notice, OpenedFile, ResolvedFile, environment, fitting,
+    load, notices,
 };
 use crate::stages::Made;
 use menagerie_assembly::{AssembledModel, Assembly, Purpose};
 use menagerie_model::{KvType, PoolOptions};
-use menagerie_registry::Registry;
+use menagerie_registry::Environment;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,23 +37,23 @@ impl EmbeddingPipeline {
     /// As [`crate::TextPipeline::open`].
     pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        Self::open_with(path, &registry(options)?, options)
+        Self::open_with(path, &environment(options)?, options)
     }
 
-    /// [`Self::open`] with a registry at hand.
+    /// [`Self::open`] with this environment.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(
         path: impl AsRef<Path>,
-        registry: &Registry,
+        environment: &Environment,
         options: &LoadOptions,
     ) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        let (path, options) = applied(path, registry, options)?;
+        let (path, options) = applied(path, environment, options)?;
         let (path, options) = (&*path, &*options);
         let Loaded { resolved, made, plan: _, sites: _, compute, text, weights, free, mixture: _, guard } =
-            load(path, registry, options, Purpose::Vectors)?;
+            load(path, environment, options, Purpose::Vectors)?;
         let file = resolved.file_name();
         let Made::Whole(Assembly { model: AssembledModel::Encoder(model), .. }) = made else {
             let reason = "only a part of the model was assembled".to_owned();

@@ -10,9 +10,7 @@ mod scalings;
 pub use capture::{Capture, CaptureOptions, Captured};
 pub(crate) use lifecycle::{Begun, Life};
 pub use lifecycle::{PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport};
-pub use named::{
-    HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook, add_hook_kind, added_hook_kinds,
-};
+pub use named::{HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook};
 pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};
 pub(crate) use relay::Relay;
 pub use relay::{RelayOptions, Relayed, RelayedHead, RelayedSequence};

@@ -1,12 +1,13 @@
 //! [`NamedHook`]: a hook between layers that somebody else's code computes, as people name it.
 
-use crate::named::{NameTaken, Named, only_known};
+use crate::named::{Named, only_known};
 use crate::pipeline::TextPipeline;
+use menagerie_entries::{Entries, Entry};
 use menagerie_model::{Effect, HookRecipe, LayerHook, Phases};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Options that every hook has: the layers and the phase it is called for. No kind may have one of these names.
 pub const HOST_OPTIONS: [&str; 2] = ["layers", "phase"];
@@ -41,31 +42,22 @@ pub struct HookKind {
     pub doc: &'static str,
     /// Its options, for listings: name and what it means.
     pub options: &'static [(&'static str, &'static str)],
-    /// Who brings it, for listings.
+    /// The crate or the plugin that registers it.
     pub registered_by: &'static str,
     /// What makes hooks with these options.
     pub with_options: Arc<HookWithOptions>,
 }
 
-static ADDED: Mutex<Vec<HookKind>> = Mutex::new(Vec::new());
+impl Entry for HookKind {
+    const FAMILY: &'static str = "hook";
 
-/// Adds a hook to those that can be named; it lasts as long as the process.
-///
-/// # Errors
-/// A hook of its name is there already; then nothing is added.
-pub fn add_hook_kind(kind: HookKind) -> Result<(), NameTaken> {
-    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(first) = added.iter().find(|known| known.name == kind.name) {
-        let (name, first, second) = (kind.name, first.registered_by, kind.registered_by);
-        return Err(NameTaken { what: "hook", name, first, second });
+    fn name(&self) -> &str {
+        self.name
     }
-    added.push(kind);
-    Ok(())
-}
 
-/// The hooks that were added, in that order.
-pub fn added_hook_kinds() -> Vec<HookKind> {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn registered_by(&self) -> &str {
+        self.registered_by
+    }
 }
 
 /// A hook with its options, as a command names it.
@@ -86,14 +78,13 @@ impl fmt::Debug for NamedHook {
 }
 
 impl NamedHook {
-    /// The hook that a text names, `author/name:hook` or `author/name:hook=key=value,layers=A-B,phase=decode`: what its kind
-    /// declares, and [`HOST_OPTIONS`].
+    /// The hook that a text names, `author/name:hook` or `author/name:hook=key=value,layers=A-B,phase=decode`, among these
+    /// entries: with the options that its kind declares, and [`HOST_OPTIONS`].
     ///
     /// # Errors
-    /// A name that nobody added, an option that its kind does not take, in words.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let kinds = added_hook_kinds();
-        let Named { kind, options } = Named::parse("hook", text, &kinds, |kind| kind.name)?;
+    /// An unknown name, or an option that its kind does not have, as a sentence.
+    pub fn parse(text: &str, entries: &Entries) -> Result<Self, String> {
+        let Named { kind, options } = Named::<HookKind>::parse(text, entries)?;
         let about = |fault: String| format!("hook `{}`: {fault}", kind.name);
         let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).chain(HOST_OPTIONS).collect();
         only_known(&options, &known).map_err(about)?;
@@ -149,13 +140,18 @@ impl NamedHook {
         HookRecipe { kind: Self::KIND.to_owned(), content }
     }
 
-    /// A copy in another process.
+    /// A copy in another process, of a hook among these entries.
     ///
     /// # Errors
-    /// A hook that is not here, or does something else.
-    pub(crate) fn copied(recipe: &[u8], n_layers: usize, width: usize) -> Result<Arc<dyn LayerHook>, String> {
+    /// A hook that is not among them, or does something else.
+    pub(crate) fn copied(
+        recipe: &[u8],
+        entries: &Entries,
+        n_layers: usize,
+        width: usize,
+    ) -> Result<Arc<dyn LayerHook>, String> {
         let Recipe { named, effect } = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
-        let hook = Self::parse(&named)?.made(n_layers, width)?;
+        let hook = Self::parse(&named, entries)?.made(n_layers, width)?;
         let own = told(&hook.effect());
         match own == effect {
             true => Ok(hook),
@@ -213,11 +209,12 @@ mod tests {
             registered_by,
             with_options: Arc::new(|_| Err("none is made".to_owned())),
         };
-        add_hook_kind(kind("the first")).unwrap();
-        let taken = add_hook_kind(kind("the second")).unwrap_err().to_string();
-        let said = "the hook `test/named:twice` is registered twice, by the first and by the second;";
-        assert!(taken.starts_with(said), "{taken}");
-        let own = added_hook_kinds().into_iter().filter(|kind| kind.name == "test/named:twice");
-        assert_eq!(own.map(|kind| kind.registered_by).collect::<Vec<_>>(), ["the first"]);
+        let mut entries = Entries::default();
+        entries.add(kind("the first")).unwrap();
+        let duplicate = entries.add(kind("the second")).unwrap_err().to_string();
+        let expected = "hook `test/named:twice` is registered twice, by the first and by the second;";
+        assert!(duplicate.starts_with(expected), "{duplicate}");
+        let own = entries.all::<HookKind>().iter().map(|kind| kind.registered_by);
+        assert_eq!(own.collect::<Vec<_>>(), ["the first"]);
     }
 }

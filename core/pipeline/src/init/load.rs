@@ -1,6 +1,6 @@
 //! From a path to an assembled model and its text capabilities; what every kind of pipeline opens alike.
 //!
-//! File, registry, spec, weights, tokenizer, in this order; the tokenizer is built on a thread beside the weights.
+//! File, environment, spec, weights, tokenizer, in this order; the tokenizer is built on a thread beside the weights.
 
 use crate::capability::{ChatCapable, MissingCapability, Tokenizing};
 use crate::config::{DEFAULT_CONTEXT, DeviceOptions, GivenAdapter, LoadOptions, LoadWrapper};
@@ -14,7 +14,7 @@ use menagerie_assembly::{Purpose, StagePlan, bytes_on_disk, open_model};
 use menagerie_kernels::HalfPrompts;
 use menagerie_loaders::{ChatTemplate, Tokenizer, TokenizerOptions, TokenizerTables};
 use menagerie_model::{AdapterSite, Arithmetic, Compute, FeedForwardWrapper, WeightGuard};
-use menagerie_registry::{Registry, RegistryOptions, SpecFolder};
+use menagerie_registry::{Environment, SpecFolder, SpecFolders};
 use menagerie_spec::AdapterKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,22 +60,22 @@ pub(crate) struct Text {
 ///
 /// # Errors
 /// Nothing linked in, or a folder that was asked for cannot be read.
-pub fn registry(options: &LoadOptions) -> Result<Registry, LoadError> {
+pub fn environment(options: &LoadOptions) -> Result<Environment, LoadError> {
     let folders = SpecFolder::of_process(&options.spec_dirs);
-    Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(options.allow_shadow))
-        .map_err(LoadError::Registry)
+    let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(options.allow_shadow);
+    Environment::linked().and_then(|linked| linked.with_spec_folders(folders)).map_err(LoadError::Registry)
 }
 
 /// Opens and assembles.
 pub(crate) fn load(
     path: &Path,
-    registry: &Registry,
+    environment: &Environment,
     options: &LoadOptions,
     purpose: Purpose,
 ) -> Result<Loaded, LoadError> {
     check(options)?;
     stages::check(options)?;
-    let Begun { mut resolved, compute, free, taken } = begun(path, registry, options)?;
+    let Begun { mut resolved, compute, free, taken } = begun(path, environment, options)?;
     if purpose == Purpose::AsWritten && resolved.config().output.classifier.is_some() {
         let reason = "a reranker: its head gives scores and cannot continue a text; use `rerank`".to_owned();
         return Err(LoadError::Purpose { file: resolved.file_name(), reason });
@@ -88,17 +88,17 @@ pub(crate) fn load(
         false => weights_taken(&resolved, quantized.as_deref(), &compute, free)?,
     };
     let base = match &looking {
-        Some((resolved, options)) => MixtureBase { resolved, registry, options, compute: &compute },
-        None => MixtureBase { resolved: &resolved, registry, options, compute: &compute },
+        Some((resolved, options)) => MixtureBase { resolved, environment, options, compute: &compute },
+        None => MixtureBase { resolved: &resolved, environment, options, compute: &compute },
     };
     let (made, text) = std::thread::scope(|scope| {
         let text = std::thread::Builder::new()
             .name("menagerie-tokenizer".to_owned())
-            .spawn_scoped(scope, || Text::read(&resolved, registry, options));
+            .spawn_scoped(scope, || Text::read(&resolved, environment, options));
         let made = assembled(base, purpose, plan.as_ref());
         let text = match text {
             Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(&resolved)),
-            Err(_) => Text::read(&resolved, registry, options),
+            Err(_) => Text::read(&resolved, environment, options),
         };
         (made, text)
     });
@@ -138,7 +138,7 @@ struct Begun {
 }
 
 /// Opens a file, or takes it from who has it open.
-fn begun(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Begun, LoadError> {
+fn begun(path: &Path, environment: &Environment, options: &LoadOptions) -> Result<Begun, LoadError> {
     let free =
         |compute: &Compute| options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
     if let Some((resolved, compute)) = options.opened.as_ref().and_then(|opened| opened.of(path)) {
@@ -151,7 +151,7 @@ fn begun(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<Begu
         check_file_fits(path, free)?;
     }
     let file = open_model(path, options.mmap || stages::in_processes(options))?;
-    let resolved = ResolvedFile::new(file, registry, options.keys())?;
+    let resolved = ResolvedFile::new(file, environment, options.keys())?;
     Ok(Begun { resolved, compute, free, taken: false })
 }
 
@@ -340,10 +340,10 @@ fn largest_fitting(
 }
 
 impl Text {
-    fn read(resolved: &ResolvedFile, registry: &Registry, options: &LoadOptions) -> Self {
+    fn read(resolved: &ResolvedFile, environment: &Environment, options: &LoadOptions) -> Self {
         let model = resolved.name();
         let config = &resolved.config().tokenizer;
-        let (tables, notices) = match tokenizer_tables(registry) {
+        let (tables, notices) = match tokenizer_tables(environment) {
             Ok(tables) => tables,
             Err(error) => return Self::without(model, &error.to_string()),
         };

@@ -17,7 +17,7 @@ mod taken;
 
 pub(crate) use file_text::{FileTokenizer, TemplateFormat};
 pub use fingerprint::ModelFingerprint;
-pub use load::registry;
+pub use load::environment;
 pub(crate) use load::{ContextLimits, Loaded, Text, check_fits, fitting, load, quantized};
 pub use load_error::LoadError;
 pub(crate) use memory::size;

@@ -4,7 +4,8 @@ use crate::adapters::{GivenFiles, LoadedAdapters, mixed};
 use crate::config::{Beside, LoadOptions, applied};
 use crate::engine::{Engine, with_point};
 use crate::init::{
-    ContextLimits, LoadError, Loaded, MemoryEstimate, Notice, ResolvedFile, fitting, load, notices, registry,
+    ContextLimits, LoadError, Loaded, MemoryEstimate, Notice, ResolvedFile, environment, fitting, load,
+    notices,
 };
 use crate::pipeline::{PipelineParts, TextPipeline};
 use crate::sampling::SamplingOptions;
@@ -14,7 +15,7 @@ use menagerie_assembly::{AssembledModel, Assembly, Purpose, StagePlan};
 use menagerie_model::{
     AdapterSite, Arithmetic, Compute, Executor, KvType, NormedExecutor, PoolOptions, StateSpec, WholeModel,
 };
-use menagerie_registry::Registry;
+use menagerie_registry::Environment;
 use menagerie_stages::StageChain;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,21 +30,21 @@ impl TextPipeline {
     /// What is wrong with the file, its architecture, its keys or tensors (all at once), the options, or memory.
     pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        Self::open_with(path, &registry(options)?, options)
+        Self::open_with(path, &environment(options)?, options)
     }
 
-    /// [`Self::open`] with a registry at hand.
+    /// [`Self::open`] with this environment.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub fn open_with(
         path: impl AsRef<Path>,
-        registry: &Registry,
+        environment: &Environment,
         options: &LoadOptions,
     ) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        let (path, options) = applied(path, registry, options)?;
-        let mut loaded = load(&path, registry, &options, Purpose::AsWritten)?;
+        let (path, options) = applied(path, environment, options)?;
+        let mut loaded = load(&path, environment, &options, Purpose::AsWritten)?;
         loaded.resolved.beside = Beside::of(&options);
         finish(loaded, GivenFiles::read(&options.adapters)?, &options)
     }

@@ -10,7 +10,7 @@ use menagerie_model::{
     AdapterSite, AdapterSites, Compute, ExpertLinear, FeedForwardWrapper, Linear, LinearSite, LinearWrapper,
     SlotDeclarations, StagePosition, Table,
 };
-use menagerie_registry::{Components, Entry, GGUFArchitecture, Origin, Part, Registry, RegistryError};
+use menagerie_registry::{ArchitectureEntry, Environment, GGUFArchitecture, Origin, Part, RegistryError};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
 use std::fmt;
 use std::ops::Range;
@@ -23,11 +23,13 @@ pub struct ResolvedFile {
     pub file: Arc<dyn ModelFile>,
     /// Its tensors, by the roles of the spec.
     pub tensors: Arc<dyn ModelTensors>,
+    /// What the spec was looked up in; the model is made of its kinds.
+    pub environment: Environment,
     /// Where the spec is from.
     pub origin: Origin,
     /// What the spec replaces.
     pub shadows: Option<Origin>,
-    /// What the registry wants to be said: files that are not used, folders that cannot be read.
+    /// Notes of the environment: files that are not used, folders that cannot be read.
     pub notes: Vec<String>,
     /// The spec.
     pub spec: Arc<ArchSpec>,
@@ -53,18 +55,22 @@ impl ResolvedFile {
     ///
     /// # Errors
     /// An architecture that is not known (nearest ones named) or faulty; all faults of the file under its spec.
-    pub fn new(file: Arc<dyn ModelFile>, registry: &Registry, said: KeyOptions) -> Result<Self, LoadError> {
+    pub fn new(
+        file: Arc<dyn ModelFile>,
+        environment: &Environment,
+        said: KeyOptions,
+    ) -> Result<Self, LoadError> {
         let architecture = file.architecture()?.to_owned();
         let unusable = |source| LoadError::Architecture { file: file.file(), source };
         if file.format() == SourceFormat::Gguf {
             let name = GGUFArchitecture::new(&architecture).map_err(unusable)?;
-            let found = registry.resolve(&name).map_err(unusable)?;
-            return Self::under(file, registry, found, said);
+            let found = environment.resolve(&name).map_err(unusable)?;
+            return Self::under(file, environment, found, said);
         }
-        let found = registry.of_class(&architecture).map_err(unusable)?;
+        let found = environment.of_class(&architecture).map_err(unusable)?;
         let (mut fitting, mut fault) = (Vec::new(), None);
         for found in found {
-            match Self::under(Arc::clone(&file), registry, found, said.clone()) {
+            match Self::under(Arc::clone(&file), environment, found, said.clone()) {
                 Ok(resolved) => fitting.push(resolved),
                 Err(error) => drop(fault.get_or_insert(error)),
             }
@@ -80,13 +86,13 @@ impl ResolvedFile {
     /// Resolves one spec against the file.
     fn under(
         file: Arc<dyn ModelFile>,
-        registry: &Registry,
-        (entry, spec): (&Entry, Arc<ArchSpec>),
+        environment: &Environment,
+        (entry, spec): (&ArchitectureEntry, Arc<ArchSpec>),
         said: KeyOptions,
     ) -> Result<Self, LoadError> {
         let architecture = file.architecture()?;
-        let notes = entry.notes().into_iter().chain(registry.notes().iter().cloned()).collect();
-        let Entry { origin, shadows, .. } = entry.clone();
+        let notes = entry.notes().into_iter().chain(environment.notes().iter().cloned()).collect();
+        let ArchitectureEntry { origin, shadows, .. } = entry.clone();
         let tensors = file.tensors(Arc::clone(&spec))?;
         let keys = file.keys(&spec)?;
         let mut input = ResolveInput::new(file.format(), file.file(), architecture, &*keys, &*tensors);
@@ -96,6 +102,7 @@ impl ResolvedFile {
         Ok(Self {
             file,
             tensors,
+            environment: environment.clone(),
             origin,
             shadows,
             notes,
@@ -135,7 +142,7 @@ impl ResolvedFile {
     /// The whole model over the file's bytes.
     ///
     /// # Errors
-    /// [`LoadError::Tensors`] with all faults at once; [`LoadError::Registry`] if two crates register one kind.
+    /// [`LoadError::Tensors`] with all faults at once.
     pub fn assemble(&self, compute: &Compute) -> Result<Assembly, LoadError> {
         self.assemble_for(compute, Purpose::AsWritten)
     }
@@ -187,8 +194,7 @@ impl ResolvedFile {
         let sites = AdapterSites::default();
         let both = around.linears.map(|inside| Wrapped { inside, outside: &sites });
         let wrapper: &dyn LinearWrapper = both.as_ref().map_or(&sites, |both| both);
-        let components = Components::linked().map_err(LoadError::Registry)?;
-        let mut how = AssembleOptions::whole(compute, &components);
+        let mut how = AssembleOptions::whole(compute, self.environment.components());
         (how.wrapper, how.feed_forwards) = (Some(wrapper), around.feed_forwards);
         let stages = assemble_stages(self.config(), &*self.tensors, &how, plan);
         let stages = stages.map_err(LoadError::Tensors)?;
@@ -208,9 +214,9 @@ impl ResolvedFile {
         slots: SlotDeclarations,
         around: Around,
     ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
-        let (sites, components) =
-            (AdapterSites::default(), Components::linked().map_err(LoadError::Registry)?);
-        let mut how = AssembleOptions::whole(compute, &components).stage(position, layers).after(slots);
+        let sites = AdapterSites::default();
+        let components = self.environment.components();
+        let mut how = AssembleOptions::whole(compute, components).stage(position, layers).after(slots);
         let wrapper: &dyn LinearWrapper = &sites;
         (how.wrapper, how.feed_forwards) = (Some(wrapper), around.feed_forwards);
         let made = assemble(self.config(), &*self.tensors, &how).map_err(LoadError::Tensors)?;
@@ -224,8 +230,7 @@ impl ResolvedFile {
         purpose: Purpose,
         around: Around,
     ) -> Result<Assembly, LoadError> {
-        let components = Components::linked().map_err(LoadError::Registry)?;
-        let mut how = AssembleOptions::whole(compute, &components).with_purpose(purpose);
+        let mut how = AssembleOptions::whole(compute, self.environment.components()).with_purpose(purpose);
         (how.wrapper, how.feed_forwards) = (around.linears, around.feed_forwards);
         assemble(self.config(), &*self.tensors, &how).map_err(LoadError::Tensors)
     }

@@ -1,24 +1,26 @@
 //! [`tokenizer_tables`]: the tables of vocabularies and chats that are part of the program, with those of spec folders.
 
 use crate::init::Notice;
-use menagerie_loaders::{TableError, TableFault, TokenizerTables, added_codecs};
-use menagerie_registry::{FolderKind, Registry, TableFile};
+use menagerie_loaders::{CodecEntry, TableError, TableFault, TokenizerTables};
+use menagerie_registry::{Environment, FolderKind, TableFile};
 use std::sync::Arc;
 
-/// The built-in tables with those of the registry's spec folders, and what must be said about them at each load.
+/// The built-in tables with those of the environment's spec folders, and what must be said about them at each load.
 ///
 /// # Errors
 /// A faulty file. One of a project folder, which is read unasked, is left out with a notice.
-pub fn tokenizer_tables(registry: &Registry) -> Result<(Arc<TokenizerTables>, Vec<Notice>), TableError> {
+pub fn tokenizer_tables(
+    environment: &Environment,
+) -> Result<(Arc<TokenizerTables>, Vec<Notice>), TableError> {
     let built_in = TokenizerTables::built_in()?;
-    let codecs = added_codecs();
-    if registry.tables().is_empty() && codecs.is_empty() {
+    let codecs = environment.all::<CodecEntry>();
+    if environment.tables().is_empty() && codecs.is_empty() {
         return Ok((built_in, Vec::new()));
     }
     let mut tables = TokenizerTables::clone(&built_in);
-    codecs.into_iter().for_each(|codec| tables.register(codec));
+    codecs.iter().for_each(|codec| tables.register(Arc::clone(&codec.0)));
     let mut notices = Vec::new();
-    for file in registry.tables() {
+    for file in environment.tables() {
         let name = format!("{} ({})", file.path.display(), file.folder.name());
         match add(&mut tables, file) {
             Ok(()) => {

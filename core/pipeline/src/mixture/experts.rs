@@ -54,7 +54,7 @@ impl Experts<'_> {
 
     /// The feed-forwards of another model.
     fn of_model(&self, path: &Path) -> Result<LoadedExpert, LoadError> {
-        let MixtureBase { registry, options, compute, .. } = self.base;
+        let MixtureBase { environment, options, compute, .. } = self.base;
         if is_recipe(path) {
             let reason =
                 "it is a recipe; an expert is a model's file or folder, or an adapter (`adapter = ..`)";
@@ -62,7 +62,7 @@ impl Experts<'_> {
         }
         let reads_parts = !options.mmap && self.taking == Taking::Stage;
         let file = open_model(path, options.mmap || reads_parts)?;
-        let mut resolved = ResolvedFile::new(file, registry, options.keys())?;
+        let mut resolved = ResolvedFile::new(file, environment, options.keys())?;
         self.compare(&resolved)?;
         if let Some(quantization) = &options.quantization {
             resolved.tensors = Arc::new(QuantizedTensors::new(&resolved, quantization, options.threads)?);

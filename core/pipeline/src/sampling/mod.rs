@@ -31,9 +31,7 @@ pub use options::{SamplingError, SamplingOptions};
 pub use penalties::Penalties;
 pub use pick::{Greedy, Random};
 pub use random::Generator;
-pub use sampler::{
-    Draws, Sampler, SamplerKind, SamplerPart, SamplerStep, WithOptions, add_sampler, added_samplers,
-};
+pub use sampler::{Draws, Sampler, SamplerKind, SamplerPart, SamplerStep, WithOptions};
 pub use temperature::Temperature;
 pub use truncation::{MinP, TopK, TopP, Typical};
 pub use xtc::Xtc;

@@ -2,9 +2,10 @@
 
 use super::random::mixed;
 use super::{Candidates, Generator, LogitsPart, SamplingError};
-use crate::named::{NameTaken, Named, only_known};
+use crate::named::{Named, only_known};
+use menagerie_entries::{Entries, Entry};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What a registered sampler does, with its options given; one is made for every generation.
 pub trait SamplerStep: Send {
@@ -72,41 +73,32 @@ pub struct SamplerKind {
     pub doc: &'static str,
     /// Its options, for listings: name and what it means.
     pub options: &'static [(&'static str, &'static str)],
-    /// Who brings it, for listings.
+    /// The crate or the plugin that registers it.
     pub registered_by: &'static str,
     /// The sampler with these options, names and values as text; or what is wrong with them.
     pub with_options: Arc<WithOptions>,
 }
 
-static ADDED: Mutex<Vec<SamplerKind>> = Mutex::new(Vec::new());
+impl Entry for SamplerKind {
+    const FAMILY: &'static str = "sampler";
 
-/// Adds a sampler to those that can be named; it lasts as long as the process.
-///
-/// # Errors
-/// A sampler of its name is there already; then nothing is added.
-pub fn add_sampler(kind: SamplerKind) -> Result<(), NameTaken> {
-    let mut added = ADDED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(first) = added.iter().find(|known| known.name == kind.name) {
-        let (name, first, second) = (kind.name, first.registered_by, kind.registered_by);
-        return Err(NameTaken { what: "sampler", name, first, second });
+    fn name(&self) -> &str {
+        self.name
     }
-    added.push(kind);
-    Ok(())
-}
 
-/// The samplers that were added, in that order.
-pub fn added_samplers() -> Vec<SamplerKind> {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn registered_by(&self) -> &str {
+        self.registered_by
+    }
 }
 
 impl Sampler {
-    /// The sampler that a text names, `author/name:sampler` or `author/name:sampler=key=value,key=value`.
+    /// The sampler that a text names, `author/name:sampler` or `author/name:sampler=key=value,key=value`, among these
+    /// entries.
     ///
     /// # Errors
-    /// A name that nobody added, or an option that its sampler does not take, in words.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let kinds = added_samplers();
-        let Named { kind, options } = Named::parse("sampler", text, &kinds, |kind| kind.name)?;
+    /// An unknown name, or an option that its sampler does not have, as a sentence.
+    pub fn parse(text: &str, entries: &Entries) -> Result<Self, String> {
+        let Named { kind, options } = Named::<SamplerKind>::parse(text, entries)?;
         let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).collect();
         let made = only_known(&options, &known).and_then(|()| (kind.with_options)(&options));
         made.map_err(|fault| format!("sampler `{}`: {fault}", kind.name))
@@ -255,11 +247,12 @@ mod tests {
 
     #[test]
     fn a_sampler_is_named_with_its_options() {
-        let told = |text: &str| Sampler::parse(text).unwrap_err();
+        const DOC: &str = "Drops what is below a limit.";
+        let told = |text: &str| Sampler::parse(text, &Entries::default()).unwrap_err();
         assert!(told("test/parsed:above").contains("--plugin-dir"));
         let kind = SamplerKind {
             name: "test/parsed:above",
-            doc: "Drops what is below a limit.",
+            doc: DOC,
             options: &[("limit", "The limit.")],
             registered_by: "this test",
             with_options: Arc::new(|options| match options {
@@ -273,13 +266,14 @@ mod tests {
                 _ => Err("limit is wanted".to_owned()),
             }),
         };
-        add_sampler(kind.clone()).unwrap();
-        let taken = add_sampler(SamplerKind { registered_by: "another", doc: "Other.", ..kind }).unwrap_err();
-        let said = "the sampler `test/parsed:above` is registered twice, by this test and by another;";
-        assert!(taken.to_string().starts_with(said), "{taken}");
-        let own = added_samplers().into_iter().filter(|kind| kind.name == "test/parsed:above");
-        assert_eq!(own.map(|kind| kind.registered_by).collect::<Vec<_>>(), ["this test"]);
-        let sampler = Sampler::parse("test/parsed:above=limit=1.5").unwrap();
+        let mut entries = Entries::default();
+        entries.add(kind.clone()).unwrap();
+        let duplicate = entries.add(SamplerKind { registered_by: "another", doc: "Other.", ..kind });
+        let expected = "sampler `test/parsed:above` is registered twice, by this test and by another;";
+        assert!(duplicate.unwrap_err().to_string().starts_with(expected));
+        assert_eq!(entries.all::<SamplerKind>().iter().map(|kind| kind.doc).collect::<Vec<_>>(), [DOC]);
+        let told = |text: &str| Sampler::parse(text, &entries).unwrap_err();
+        let sampler = Sampler::parse("test/parsed:above=limit=1.5", &entries).unwrap();
         let options = SamplingOptions { samplers: vec![sampler], ..SamplingOptions::greedy() };
         let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
         assert_eq!(chain.sample(&[1.0, 2.0], &[]), Ok(1));

@@ -3,11 +3,14 @@
 use crate::control::Steering;
 use crate::hooks::{Capture, NamedHook, Relay};
 use menagerie_model::{Adapter, Compute, HookRecipe, LayerHook, ScalingLayers};
+use menagerie_registry::Environment;
 use menagerie_stages::StageLibrary;
 use std::sync::Arc;
 
 /// What copies of hooks are made for.
 pub(crate) struct HookPlace {
+    /// What the hooks of this process are looked up in.
+    pub(crate) environment: Environment,
     /// Where the stage computes.
     pub(crate) compute: Compute,
     /// D: width of the residual stream, in elements.
@@ -24,7 +27,9 @@ const MAKERS: [(&str, Maker); 4] = [
     (Capture::KIND, |content, place| Ok(Arc::new(Capture::copied(content, place.layers)?))),
     (Steering::KIND, |content, place| Ok(Arc::new(Steering::copied(content, place)?))),
     (Relay::KIND, |content, _| Ok(Arc::new(Relay::copied(content)?))),
-    (NamedHook::KIND, |content, place| NamedHook::copied(content, place.layers, place.width)),
+    (NamedHook::KIND, |content, place| {
+        NamedHook::copied(content, place.environment.entries(), place.layers, place.width)
+    }),
 ];
 
 /// The adapters that a stage's model was opened with, by name, and hooks made from their recipes.

@@ -152,7 +152,7 @@ impl Made {
 #[cfg(not(unix))]
 pub fn serve_stage(
     path: impl AsRef<std::path::Path>,
-    _registry: &menagerie_registry::Registry,
+    _environment: &menagerie_registry::Environment,
     _options: &LoadOptions,
     _start: &StageStart,
 ) -> Result<(), LoadError> {

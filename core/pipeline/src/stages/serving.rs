@@ -10,7 +10,7 @@ use crate::init::{Around, InMemory, LoadError, ResolvedFile, quantized};
 use crate::mixture::{LoadedMixture, MixtureBase};
 use menagerie_assembly::{Assembly, open_model};
 use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError, WeightGuard};
-use menagerie_registry::Registry;
+use menagerie_registry::Environment;
 use menagerie_stages::{PipelineTransport, SocketTransport, StageName, StageWorker, WorkerParts};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// The links are none. What is wrong with the model or the stage is told to the chain.
 pub fn serve_stage(
     path: impl AsRef<Path>,
-    registry: &Registry,
+    environment: &Environment,
     options: &LoadOptions,
     start: &StageStart,
 ) -> Result<(), LoadError> {
@@ -30,7 +30,7 @@ pub fn serve_stage(
     let file = path.display().to_string();
     let failed = |reason: String| LoadError::Stages { file: file.clone(), reason };
     let transport = SocketTransport::of_standard_streams().map_err(|error| failed(error.to_string()))?;
-    match parts(path, registry, options, start) {
+    match parts(path, environment, options, start) {
         Ok(parts) => {
             let parts = WorkerParts { cancelled: Some(transport.gone()), ..parts };
             if let Err(fault) = StageWorker::new(parts, Box::new(transport)).run() {
@@ -70,14 +70,14 @@ fn refuse(transport: SocketTransport, start: &StageStart, reason: &str) {
 /// What the stage is made of.
 fn parts(
     path: &Path,
-    registry: &Registry,
+    environment: &Environment,
     options: &LoadOptions,
     start: &StageStart,
 ) -> Result<WorkerParts, LoadError> {
-    let (path, options) = applied(path, registry, options)?;
+    let (path, options) = applied(path, environment, options)?;
     let taken = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
     let compute = Compute::new(options.device.backend(taken)?, options.arithmetic);
-    let mut resolved = ResolvedFile::new(open_model(&path, true)?, registry, options.keys())?;
+    let mut resolved = ResolvedFile::new(open_model(&path, true)?, environment, options.keys())?;
     let plan = StageOptions::layers(start.layers.clone()).plan(&resolved)?;
     let file = resolved.file_name();
     let none =
@@ -88,7 +88,7 @@ fn parts(
     if !options.mmap {
         resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
     }
-    let base = MixtureBase { resolved: &resolved, registry, options: &options, compute: &compute };
+    let base = MixtureBase { resolved: &resolved, environment, options: &options, compute: &compute };
     let mixture = options.mixture.as_ref();
     let mixture = mixture.map(|given| LoadedMixture::of_stage(given, base, &layers)).transpose()?;
     let feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
@@ -136,6 +136,11 @@ fn library(
     Ok(ProcessLibrary {
         adapters,
         scaling_layers,
-        place: HookPlace { compute: compute.clone(), width, layers },
+        place: HookPlace {
+            environment: resolved.environment.clone(),
+            compute: compute.clone(),
+            width,
+            layers,
+        },
     })
 }

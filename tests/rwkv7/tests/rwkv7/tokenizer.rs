@@ -1,8 +1,8 @@
 //! The plugin's tokenizer gives the ids of the reference, as the built-in way of cutting does.
 
-use crate::way::plugins;
+use crate::way::environment;
 use gguf_file::{GgufFile, OpenOptions};
-use menagerie::loaders::{Special, Tokenizer, TokenizerOptions, TokenizerTables, added_codecs};
+use menagerie::loaders::{CodecEntry, Special, Tokenizer, TokenizerOptions, TokenizerTables};
 use menagerie_conformance::fixtures;
 use serde_json::Value;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn cases() -> Vec<(String, Vec<u32>)> {
 /// The tokenizer of a vocabulary of RWKV's kind, with what a table says of the kind.
 fn tokenizer(table: Option<&str>) -> Tokenizer {
     let mut tables = TokenizerTables::clone(&*TokenizerTables::built_in().unwrap());
-    added_codecs().into_iter().for_each(|codec| tables.register(codec));
+    environment().all::<CodecEntry>().iter().for_each(|codec| tables.register(Arc::clone(&codec.0)));
     if let Some(table) = table {
         tables.add("mine.toml", table, true).unwrap();
     }
@@ -32,7 +32,6 @@ fn tokenizer(table: Option<&str>) -> Tokenizer {
 
 #[test]
 fn ids_are_those_of_the_reference_and_of_the_built_in_way() {
-    plugins();
     let built_in = tokenizer(None);
     for id in ["menagerie/rwkv7", "menagerie/rwkv7-library"] {
         let table = format!("[[vocabulary]]\nname = \"rwkv\"\nalgorithm = \"{id}:world\"\n");

@@ -1,11 +1,12 @@
 //! [`Way`]: how the arithmetic is reached.
 
 use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie_conformance::{Reference, fixtures, root};
-use menagerie_plugin_host::{LoadOptions as PluginOptions, load, load_static};
+use menagerie_plugin_host::{LoadOptions as PluginOptions, load, with_linked_plugins};
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::OnceLock;
 
 // The kinds that are compared with the plugin's, and the built-in architectures beside them.
 use menagerie_all as _;
@@ -38,8 +39,8 @@ impl Way {
     /// A file of a fixture's architecture, opened.
     pub(crate) fn open_at(self, file: &Path, name: &str, options: &LoadOptions) -> TextPipeline {
         let specs = tempfile::tempdir().unwrap();
-        let mut options = options.clone().with_threads(options.threads.or(Some(2)));
-        plugins();
+        let options = options.clone().with_threads(options.threads.or(Some(2)));
+        let mut folders = SpecFolders::default();
         let spec = match self {
             Way::BuiltIn => Some(built_in(name)),
             // The plugin's own spec, which it carries.
@@ -48,10 +49,12 @@ impl Way {
         };
         if let Some(spec) = spec {
             std::fs::write(specs.path().join(format!("{name}.toml")), spec).unwrap();
-            options.spec_dirs.push(specs.path().to_owned());
-            options.allow_shadow = true;
+            let folder = SpecFolder { path: specs.path().to_owned(), kind: FolderKind::Flag };
+            folders = folders.with_folders(vec![folder]).with_allow_shadow(true);
         }
-        TextPipeline::open(file, &options).unwrap_or_else(|error| panic!("{self:?}, {name}: {error}"))
+        let environment = environment().with_spec_folders(folders).unwrap();
+        TextPipeline::open_with(file, &environment, &options)
+            .unwrap_or_else(|error| panic!("{self:?}, {name}: {error}"))
     }
 }
 
@@ -65,15 +68,15 @@ pub(crate) fn reference(name: &str) -> Reference {
     Reference::open(&fixtures().join("plugins").join(name).join("reference.safetensors"))
 }
 
-/// Registers both plugins, once.
-pub(crate) fn plugins() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        for plugin in load_static() {
-            plugin.unwrap_or_else(|error| panic!("{error}"));
-        }
-        load(library(), PluginOptions::default()).unwrap_or_else(|error| panic!("{error}"));
-    });
+/// The environment with both plugins.
+pub(crate) fn environment() -> &'static Environment {
+    static INSTALLED: OnceLock<Environment> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let (linked, refused) = with_linked_plugins(&Environment::linked().unwrap());
+        refused.first().inspect(|error| panic!("{error}"));
+        let with_both = load(&linked, library(), PluginOptions::default());
+        with_both.unwrap_or_else(|error| panic!("{error}")).0
+    })
 }
 
 /// The library, which lies beside the tests, or beside those of an example.

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use menagerie::pipeline::{GivenControlVector, NamedHook, Steering, SteeringOptions, TextPipeline};
+use menagerie::registry::Environment;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -41,12 +42,17 @@ impl HookArguments {
     }
 
     /// Refuses hooks that there are not, and options that they do not take, before anything is opened.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.hook.iter().try_for_each(|hook| NamedHook::parse(hook).map(drop)).map_err(Failure::Usage)
+    pub(crate) fn check(&self, installed: &Environment) -> Result<(), Failure> {
+        let parse = |hook: &String| NamedHook::parse(hook, installed.entries()).map(drop);
+        self.hook.iter().try_for_each(parse).map_err(Failure::Usage)
     }
 
     /// Lets what is asked for act in everything that the pipeline begins from now on.
-    pub(crate) fn install(&self, pipeline: &mut TextPipeline) -> Result<(), Failure> {
+    pub(crate) fn install(
+        &self,
+        pipeline: &mut TextPipeline,
+        installed: &Environment,
+    ) -> Result<(), Failure> {
         if !self.control_vector.is_empty() {
             let options = SteeringOptions::default()
                 .with_layers(self.control_vector_layers.clone())
@@ -55,7 +61,8 @@ impl HookArguments {
             pipeline.add_hook(Arc::new(steering));
         }
         for hook in &self.hook {
-            NamedHook::parse(hook).and_then(|hook| hook.install(pipeline)).map_err(Failure::Usage)?;
+            let hook = NamedHook::parse(hook, installed.entries());
+            hook.and_then(|hook| hook.install(pipeline)).map_err(Failure::Usage)?;
         }
         Ok(())
     }

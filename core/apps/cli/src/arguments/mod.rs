@@ -1,6 +1,6 @@
 //! Groups of arguments that several commands share, and what each of them opens, finds or begins.
 //!
-//! `specs` and `model` come first: from the text of an argument to a registry, a file and an open model.
+//! `specs` and `model` come first: from the text of an argument to a environment, a file and an open model.
 
 mod adapters;
 pub(crate) mod capture;

@@ -21,7 +21,7 @@ use menagerie::pipeline::{
     ResolvedFile, StageOptions, StageStart, TextPipeline, refuse_stage, serve_stage,
 };
 use menagerie::quantize::{Importance, Policy, QuantizeError};
-use menagerie::registry::Registry;
+use menagerie::registry::Environment;
 use menagerie::spec::{AdapterKind, KeyValue};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -154,21 +154,21 @@ impl ModelArguments {
     }
 
     /// Serves a stage of the model over standard input and output; why it cannot, the process that has the chain is told.
-    pub(crate) fn serve_stage(&self, start: &StageStart) -> Result<(), Failure> {
-        match self.stage_options() {
-            Ok((path, registry, options)) => Ok(serve_stage(&path, &registry, &options, start)?),
+    pub(crate) fn serve_stage(&self, start: &StageStart, installed: &Environment) -> Result<(), Failure> {
+        match self.stage_options(installed) {
+            Ok((path, environment, options)) => Ok(serve_stage(&path, &environment, &options, start)?),
             Err(Failure::Failed(reason) | Failure::Usage(reason)) => Ok(refuse_stage(start, &reason)?),
             Err(other) => Err(other),
         }
     }
 
     /// What a stage is opened from.
-    fn stage_options(&self) -> Result<(PathBuf, Registry, LoadOptions), Failure> {
-        let meant = self.meant()?;
-        let registry = self.specs.registry()?;
+    fn stage_options(&self, installed: &Environment) -> Result<(PathBuf, Environment, LoadOptions), Failure> {
+        let meant = self.meant(installed)?;
+        let environment = self.specs.environment(installed)?;
         let quantization = self.quantization(None)?;
-        let options = meant.options(self.load_options().with_quantization(quantization), &registry)?;
-        Ok((meant.path, registry, options))
+        let options = meant.options(self.load_options().with_quantization(quantization), &environment)?;
+        Ok((meant.path, environment, options))
     }
 
     /// How weights are quantized while loading; `bar` hears of the work, but of that of other processes.
@@ -230,33 +230,38 @@ impl ModelArguments {
     }
 
     /// The model's file, a recipe's that of its base; fetched if it is not on this machine.
-    pub(crate) fn locate(&self) -> Result<PathBuf, Failure> {
-        Ok(self.meant()?.path)
+    pub(crate) fn locate(&self, installed: &Environment) -> Result<PathBuf, Failure> {
+        Ok(self.meant(installed)?.path)
     }
 
-    fn meant(&self) -> Result<ModelSource, Failure> {
-        ModelSource::of(&self.model, &self.specs)
+    fn meant(&self, installed: &Environment) -> Result<ModelSource, Failure> {
+        ModelSource::of(&self.model, &self.specs, installed)
     }
 
     /// Opens the model and prints what every load must say.
-    pub(crate) fn open(&self) -> Result<TextPipeline, Failure> {
-        self.open_with_template(&TemplateArguments::default())
+    pub(crate) fn open(&self, installed: &Environment) -> Result<TextPipeline, Failure> {
+        self.open_with_template(installed, &TemplateArguments::default())
     }
 
     /// [`Self::open`], perhaps with a chat template given by hand.
-    pub(crate) fn open_with_template(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
-        let pipeline = self.open_silently(template)?;
+    pub(crate) fn open_with_template(
+        &self,
+        installed: &Environment,
+        template: &TemplateArguments,
+    ) -> Result<TextPipeline, Failure> {
+        let pipeline = self.open_silently(installed, template)?;
         Ok(said(pipeline))
     }
 
     /// [`Self::open_with_template`] over the weights of a model that is open for vectors.
     pub(crate) fn open_beside(
         &self,
+        installed: &Environment,
         vectors: &EmbeddingPipeline,
         template: &TemplateArguments,
     ) -> Result<TextPipeline, Failure> {
         let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened().clone());
-        let pipeline = self.open_changed(template, None, &share)?;
+        let pipeline = self.open_changed(installed, template, None, &share)?;
         // What the file says of itself was said when it was opened for vectors.
         let new = pipeline.notices().iter().filter(|notice| !vectors.notices().contains(notice));
         new.for_each(|notice| report::note(&notice.to_string()));
@@ -264,35 +269,39 @@ impl ModelArguments {
     }
 
     /// Opens the model with something around its linears, and prints what every load must say.
-    pub(crate) fn open_wrapped(&self, wrapper: LoadWrapper) -> Result<TextPipeline, Failure> {
+    pub(crate) fn open_wrapped(
+        &self,
+        installed: &Environment,
+        wrapper: LoadWrapper,
+    ) -> Result<TextPipeline, Failure> {
         let template = TemplateArguments::default();
-        Ok(said(self.open_with_wrapper(&template, Some(wrapper))?))
+        Ok(said(self.open_with_wrapper(installed, &template, Some(wrapper))?))
     }
 
     /// Opens the model for vectors of texts and prints what every load must say.
-    pub(crate) fn open_for_vectors(&self) -> Result<EmbeddingPipeline, Failure> {
+    pub(crate) fn open_for_vectors(&self, installed: &Environment) -> Result<EmbeddingPipeline, Failure> {
         if !self.lora.is_empty() {
             return Err(Failure::Usage(
                 "--lora: adapters act on models that make text, not on vectors of texts".to_owned(),
             ));
         }
-        let meant = self.meant()?;
+        let meant = self.meant(installed)?;
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;
-        let registry = self.specs.registry()?;
+        let environment = self.specs.environment(installed)?;
         let spinner = progress::spinner(&format!("loading {}", path_text(path)));
         let options = self.load_options().with_quantization(self.quantization(Some(&spinner))?);
-        let mut options = meant.options(options, &registry)?;
+        let mut options = meant.options(options, &environment)?;
         if !options.adapters.is_empty() {
             let reason = "adapters act on models that make text, not on vectors of texts";
             return Err(Failure::about(&self.model, reason)
                 .with_help("the base of the recipe by its own name, or a model with the adapters merged in (`menagerie merge`)"));
         }
         if self.context == Some(0) {
-            options.context = Some(trained_context(path, &registry, &options)?);
+            options.context = Some(trained_context(path, &environment, &options)?);
         }
         self.note_threads();
-        let pipeline = EmbeddingPipeline::open_with(path, &registry, &options);
+        let pipeline = EmbeddingPipeline::open_with(path, &environment, &options);
         spinner.finish_and_clear();
         let pipeline = pipeline?;
         for notice in pipeline.notices() {
@@ -313,30 +322,36 @@ impl ModelArguments {
     }
 
     /// Opens the model; what every load must say is left to the caller. Ctrl-C ends the process meanwhile.
-    pub(crate) fn open_silently(&self, template: &TemplateArguments) -> Result<TextPipeline, Failure> {
-        self.open_with_wrapper(template, None)
+    pub(crate) fn open_silently(
+        &self,
+        installed: &Environment,
+        template: &TemplateArguments,
+    ) -> Result<TextPipeline, Failure> {
+        self.open_with_wrapper(installed, template, None)
     }
 
     fn open_with_wrapper(
         &self,
+        installed: &Environment,
         template: &TemplateArguments,
         wrapper: Option<LoadWrapper>,
     ) -> Result<TextPipeline, Failure> {
-        self.open_changed(template, wrapper, &|_| ())
+        self.open_changed(installed, template, wrapper, &|_| ())
     }
 
     /// What the recipe makes of the model's feed-forwards, where it is one that does.
-    pub(crate) fn mixture(&self) -> Result<Option<GivenMixture>, Failure> {
-        Ok(self.meant()?.ingredients.and_then(|ingredients| ingredients.mixture))
+    pub(crate) fn mixture(&self, installed: &Environment) -> Result<Option<GivenMixture>, Failure> {
+        Ok(self.meant(installed)?.ingredients.and_then(|ingredients| ingredients.mixture))
     }
 
     /// Opens the mixture of a recipe with another gate; what every load must say is left out.
     pub(crate) fn open_with_gate(
         &self,
+        installed: &Environment,
         template: &TemplateArguments,
         gate: &GivenGate,
     ) -> Result<TextPipeline, Failure> {
-        self.open_changed(template, None, &|options| {
+        self.open_changed(installed, template, None, &|options| {
             if let Some(mixture) = &mut options.mixture {
                 mixture.gate = gate.clone();
             }
@@ -345,29 +360,30 @@ impl ModelArguments {
 
     fn open_changed(
         &self,
+        installed: &Environment,
         template: &TemplateArguments,
         wrapper: Option<LoadWrapper>,
         change: &dyn Fn(&mut LoadOptions),
     ) -> Result<TextPipeline, Failure> {
-        let meant = self.meant()?;
+        let meant = self.meant(installed)?;
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;
-        let registry = self.specs.registry()?;
+        let environment = self.specs.environment(installed)?;
         let spinner = progress::spinner(&format!("loading {}", path_text(path)));
         let options = self
             .load_options()
-            .with_chat_template(template.given(&registry)?)
+            .with_chat_template(template.given(&environment)?)
             .with_quantization(self.quantization(Some(&spinner))?)
             .with_wrapper(wrapper);
-        let mut options = meant.options(options, &registry)?;
+        let mut options = meant.options(options, &environment)?;
         change(&mut options);
         if self.context == Some(0) {
-            options.context = Some(trained_context(path, &registry, &options)?);
+            options.context = Some(trained_context(path, &environment, &options)?);
         }
         if options.opened.is_none() {
             self.note_threads();
         }
-        let opened = TextPipeline::open_with(path, &registry, &options);
+        let opened = TextPipeline::open_with(path, &environment, &options);
         spinner.finish_and_clear();
         Ok(opened?)
     }
@@ -386,8 +402,8 @@ fn said(pipeline: TextPipeline) -> TextPipeline {
 }
 
 /// Tokens the model says it was trained with.
-fn trained_context(path: &Path, registry: &Registry, options: &LoadOptions) -> Result<usize, Failure> {
-    let resolved = ResolvedFile::new(open_model(path, true)?, registry, options.keys())?;
+fn trained_context(path: &Path, environment: &Environment, options: &LoadOptions) -> Result<usize, Failure> {
+    let resolved = ResolvedFile::new(open_model(path, true)?, environment, options.keys())?;
     let stated = resolved.config().context_length;
     stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
         Failure::about(path_text(path), "the file does not say what it was trained with")

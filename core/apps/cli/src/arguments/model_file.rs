@@ -12,9 +12,9 @@ pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBu
     use crate::interrupt;
     use crate::screen::{progress, report};
     use menagerie::gguf::path_text;
-    use menagerie::hub::{Environment, Hub, ModelReference};
+    use menagerie::hub::{Hub, HubSettings, ModelReference};
 
-    let hub = Hub::new(Environment::of_process());
+    let hub = Hub::new(HubSettings::of_process());
     // A path needs no table, and so no fault of one stands in its way.
     let reference = match ModelReference::path(model.path()) {
         Some(path) => ModelReference::Path(path),

@@ -4,7 +4,7 @@ use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use crate::screen::report;
-use menagerie::hub::{Catalog, Environment, Hub, ModelReference, Shadowing};
+use menagerie::hub::{Catalog, Hub, HubSettings, ModelReference, Shadowing};
 use menagerie::registry::FolderKind;
 
 /// The program's table with those of the spec folders laid over it.
@@ -62,6 +62,6 @@ impl ModelNames {
 
     /// The store of this machine, with these names.
     pub(crate) fn hub(&self) -> Hub {
-        Hub::new(Environment::of_process()).with_catalog(self.catalog.clone())
+        Hub::new(HubSettings::of_process()).with_catalog(self.catalog.clone())
     }
 }

@@ -5,7 +5,7 @@ use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use menagerie::pipeline::{Ingredients, KeyOptions, LoadOptions, Locate, is_recipe};
-use menagerie::registry::{FolderKind, RecipeEntry, Registry};
+use menagerie::registry::{Environment, FolderKind, RecipeEntry};
 use std::path::PathBuf;
 
 /// The files of a model.
@@ -18,18 +18,26 @@ pub(crate) struct ModelSource {
 
 impl ModelSource {
     /// The files of a model or of what a recipe is made over; fetched if they are not on this machine.
-    pub(crate) fn of(model: &NameOrPath, specs: &SpecArguments) -> Result<Self, Failure> {
-        let Some(entry) = recipe_meant(model, specs)? else {
+    pub(crate) fn of(
+        model: &NameOrPath,
+        specs: &SpecArguments,
+        installed: &Environment,
+    ) -> Result<Self, Failure> {
+        let Some(entry) = recipe_meant(model, specs, installed)? else {
             return Ok(Self { path: locate(model, specs)?, ingredients: None });
         };
-        let ingredients = Ingredients::of_entry(&entry, &specs.registry()?, &Fetching(specs))?;
+        let ingredients = Ingredients::of_entry(&entry, &specs.environment(installed)?, &Fetching(specs))?;
         Ok(Self { path: ingredients.base.clone(), ingredients: Some(ingredients) })
     }
 
     /// Options with what the recipe says laid under.
-    pub(crate) fn options(&self, options: LoadOptions, registry: &Registry) -> Result<LoadOptions, Failure> {
+    pub(crate) fn options(
+        &self,
+        options: LoadOptions,
+        environment: &Environment,
+    ) -> Result<LoadOptions, Failure> {
         match &self.ingredients {
-            Some(ingredients) => Ok(ingredients.under(&options, registry)?),
+            Some(ingredients) => Ok(ingredients.under(&options, environment)?),
             None => Ok(options),
         }
     }
@@ -48,6 +56,7 @@ impl ModelSource {
 pub(crate) fn recipe_meant(
     typed: &NameOrPath,
     specs: &SpecArguments,
+    installed: &Environment,
 ) -> Result<Option<RecipeEntry>, Failure> {
     let path = typed.path();
     if is_recipe(path) {
@@ -57,7 +66,7 @@ pub(crate) fn recipe_meant(
     if name.contains(['/', '\\']) || path.exists() || is_listed(name, specs) {
         return Ok(None);
     }
-    Ok(specs.registry()?.recipe(name).cloned())
+    Ok(specs.environment(installed)?.recipe(name).cloned())
 }
 
 /// Whether a table of models has the short name.

@@ -4,7 +4,8 @@ use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::screen::report;
 use clap::Args;
-use menagerie::plugin_host::{self, LoadOptions, Lock, Panics, PluginError, plugins};
+use menagerie::plugin_host::{self, LoadOptions, Lock, Panics, Plugin, PluginError};
+use menagerie::registry::Environment;
 use std::path::{Path, PathBuf};
 
 /// Environment variable with further folders of plugins, separated as in `PATH`.
@@ -43,39 +44,45 @@ impl PluginArguments {
         Ok(files)
     }
 
-    /// Loads what is linked into this program and every file that is asked for; gives those that are refused, of which
-    /// nothing is used.
+    /// The environment of this program with the plugins that are linked in and with every file that is asked for; and the
+    /// plugins that are refused, of which nothing is used.
     ///
     /// # Errors
     /// A folder that cannot be read; with --plugins-locked the first plugin that is refused.
-    pub(crate) fn load(&self) -> Result<Vec<PluginError>, Failure> {
-        let mut refused: Vec<PluginError> = Vec::new();
-        refused.extend(plugin_host::load_static().into_iter().filter_map(Result::err));
+    pub(crate) fn install(&self) -> Result<(Environment, Vec<PluginError>), Failure> {
+        let (mut environment, mut refused) = plugin_host::with_linked_plugins(&Environment::linked()?);
         let files = self.files()?;
         let lock = if self.plugins_locked { Some(lock()?.0) } else { None };
         for file in files {
-            match plugin_host::load(&file, LoadOptions::default().with_locked(lock.as_ref())) {
-                Ok(_) => {}
+            let options = LoadOptions::default().with_locked(lock.as_ref());
+            match plugin_host::load(&environment, &file, options) {
+                Ok((with_it, _)) => environment = with_it,
                 Err(error) if self.plugins_locked => return Err(locked_out(&error, &file)),
                 Err(error) => refused.push(error),
             }
         }
-        Ok(refused)
+        Ok((environment, refused))
     }
 
-    /// [`Self::load`], with a note for each plugin that is refused, and for each that a panic of would end this process.
-    pub(crate) fn load_noting(&self) -> Result<(), Failure> {
-        for error in self.load()? {
+    /// [`Self::install`], with a note for each plugin that is refused, and for each whose panics end this process.
+    pub(crate) fn install_noting(&self) -> Result<Environment, Failure> {
+        let (environment, refused) = self.install()?;
+        for error in refused {
             report::note(&format!("{error}; it is not loaded"));
         }
-        for plugin in plugins().into_iter().filter(|plugin| plugin.inspected.panics == Panics::Abort) {
+        for plugin in plugins(&environment).iter().filter(|one| one.inspected.panics == Panics::Abort) {
             report::note(&format!(
                 "{} is built with panic = \"abort\": a panic of it ends this process",
                 plugin.shown()
             ));
         }
-        Ok(())
+        Ok(environment)
     }
+}
+
+/// The plugins of an environment.
+pub(crate) fn plugins(environment: &Environment) -> &[&'static Plugin] {
+    environment.all()
 }
 
 fn locked_out(error: &PluginError, file: &Path) -> Failure {
@@ -96,7 +103,7 @@ pub(crate) fn lock() -> Result<(Lock, PathBuf), Failure> {
     Ok((Lock::read(&path)?, path))
 }
 
-/// The plugins of this process, each by name and checksum.
-pub(crate) fn loaded_plugins() -> Vec<String> {
-    plugins().iter().map(|one| format!("{} {}", one.inspected.id, one.sha256)).collect()
+/// The plugins of an environment, each with name and checksum.
+pub(crate) fn plugin_names(environment: &Environment) -> Vec<String> {
+    plugins(environment).iter().map(|one| format!("{} {}", one.inspected.id, one.sha256)).collect()
 }

@@ -6,6 +6,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
 use menagerie::pipeline::{Request, Sampler, SamplingOptions};
+use menagerie::registry::Environment;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -162,14 +163,16 @@ impl SamplingArguments {
     }
 
     /// Refuses samplers that there are not, and options that they do not take, before anything is opened.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        self.sampler.iter().try_for_each(|sampler| Sampler::parse(sampler).map(drop)).map_err(Failure::Usage)
+    pub(crate) fn check(&self, installed: &Environment) -> Result<(), Failure> {
+        let parse = |sampler: &String| Sampler::parse(sampler, installed.entries()).map(drop);
+        self.sampler.iter().try_for_each(parse).map_err(Failure::Usage)
     }
 
     /// The request these arguments stand for, over the model's own defaults.
     pub(crate) fn request(
         &self,
         defaults: SamplingOptions,
+        installed: &Environment,
         cancel: Arc<AtomicBool>,
     ) -> Result<Request, Failure> {
         let mut sampling = defaults;
@@ -190,7 +193,7 @@ impl SamplingArguments {
         set(&mut sampling.xtc_threshold, self.xtc_threshold);
         sampling.logit_bias.extend(&self.logit_bias);
         for sampler in &self.sampler {
-            sampling.samplers.push(Sampler::parse(sampler).map_err(Failure::Usage)?);
+            sampling.samplers.push(Sampler::parse(sampler, installed.entries()).map_err(Failure::Usage)?);
         }
         if !self.dry_breaker.is_empty() {
             sampling.dry_breakers.clone_from(&self.dry_breaker);
@@ -254,7 +257,9 @@ mod tests {
         let mut sampling = Settings::try_parse_from(start).unwrap().sampling;
         sampling.set("top-k", "7").unwrap();
         sampling.set("seed", "-1").unwrap();
-        let request = sampling.request(SamplingOptions::default(), Arc::default()).unwrap();
+        let request = sampling
+            .request(SamplingOptions::default(), &Environment::linked().unwrap(), Arc::default())
+            .unwrap();
         assert_eq!((request.sampling.temperature, request.sampling.top_k), (0.5, 7));
         assert_eq!(
             (request.ignore_eos, request.stop, request.sampling.seed),

@@ -5,7 +5,7 @@ use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use menagerie::gguf::path_text;
 use menagerie::pipeline::is_recipe;
-use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
+use menagerie::registry::{ArchitectureEntry, Environment, FolderKind, Origin, SpecFolder, SpecFolders};
 use menagerie::spec::{ArchSpec, nearest};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// A spec that was named, among the others that it may extend.
 pub(crate) struct SpecMeant {
     /// All architectures; the spec that is meant is the one of its id.
-    pub(crate) registry: Registry,
+    pub(crate) environment: Environment,
     /// The entry of the spec.
-    pub(crate) entry: Entry,
+    pub(crate) entry: ArchitectureEntry,
 }
 
 impl SpecMeant {
@@ -26,23 +26,31 @@ impl SpecMeant {
 }
 
 /// The spec of a file `ID.toml` or of an id; `None` where something else is meant: another file, or an unknown word.
-pub(crate) fn spec_meant(typed: &NameOrPath, specs: &SpecArguments) -> Result<Option<SpecMeant>, Failure> {
+pub(crate) fn spec_meant(
+    typed: &NameOrPath,
+    specs: &SpecArguments,
+    installed: &Environment,
+) -> Result<Option<SpecMeant>, Failure> {
     let path = typed.path();
     if path.as_os_str().as_encoded_bytes().ends_with(b".toml") && !is_recipe(path) {
-        return of_file(path, specs).map(Some);
+        return of_file(path, specs, installed).map(Some);
     }
     let Some(name) = typed.name() else { return Ok(None) };
     if path.exists() || name.contains('/') {
         return Ok(None);
     }
-    let registry = specs.registry()?;
-    let entry = registry.entry(name).cloned();
-    Ok(entry.map(|entry| SpecMeant { registry, entry }))
+    let environment = specs.environment(installed)?;
+    let entry = environment.architecture(name).cloned();
+    Ok(entry.map(|entry| SpecMeant { environment, entry }))
 }
 
 /// The spec that must be meant: the id of an architecture or a file.
-pub(crate) fn spec_needed(typed: &NameOrPath, specs: &SpecArguments) -> Result<SpecMeant, Failure> {
-    if let Some(meant) = spec_meant(typed, specs)? {
+pub(crate) fn spec_needed(
+    typed: &NameOrPath,
+    specs: &SpecArguments,
+    installed: &Environment,
+) -> Result<SpecMeant, Failure> {
+    if let Some(meant) = spec_meant(typed, specs, installed)? {
         return Ok(meant);
     }
     let name = &typed.to_string();
@@ -52,28 +60,28 @@ pub(crate) fn spec_needed(typed: &NameOrPath, specs: &SpecArguments) -> Result<S
             Failure::about(name, reason).with_help("give the id of an architecture, or a spec's file")
         );
     }
-    let registry = specs.registry()?;
-    let ids = registry.entries().iter().map(|entry| entry.id.as_str());
+    let environment = specs.environment(installed)?;
+    let ids = environment.architectures().iter().map(|entry| entry.id.as_str());
     let near = nearest(name, ids).map(|id| format!("; the nearest is `{id}`")).unwrap_or_default();
     Err(Failure::Failed(format!("there is no architecture and no spec file `{name}`{near}"))
         .with_help("`menagerie list` shows the architectures; a spec's file ends in .toml"))
 }
 
 /// A spec among those of its folder and those of any other command, which it may extend.
-fn of_file(file: &Path, specs: &SpecArguments) -> Result<SpecMeant, Failure> {
+fn of_file(file: &Path, specs: &SpecArguments, installed: &Environment) -> Result<SpecMeant, Failure> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut folders = vec![
         SpecFolder { path: file.to_owned(), kind: FolderKind::File },
         SpecFolder { path: folder.to_owned(), kind: FolderKind::Flag },
     ];
     folders.extend(specs.folders());
-    let registry = Registry::load(
-        &RegistryOptions::default().with_folders(folders).with_allow_shadow(specs.allow_shadow),
-    )?;
-    let is_it = |entry: &&Entry| matches!(&entry.origin, Origin::File { path, .. } if path == file);
-    let entry = registry.entries().iter().find(is_it).cloned();
+    let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(specs.allow_shadow);
+    let environment = installed.with_spec_folders(folders)?;
+    let is_it =
+        |entry: &&ArchitectureEntry| matches!(&entry.origin, Origin::File { path, .. } if path == file);
+    let entry = environment.architectures().iter().find(is_it).cloned();
     let entry = entry.ok_or_else(|| {
         Failure::about(path_text(file), "another spec of its name comes first (see `menagerie list`)")
     })?;
-    Ok(SpecMeant { registry, entry })
+    Ok(SpecMeant { environment, entry })
 }

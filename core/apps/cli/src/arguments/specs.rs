@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use menagerie::registry::{Entry, FolderKind, Origin, Registry, RegistryOptions, SpecFolder};
+use menagerie::registry::{ArchitectureEntry, Environment, FolderKind, Origin, SpecFolder, SpecFolders};
 use std::path::PathBuf;
 
 /// Where architectures come from.
@@ -27,26 +27,28 @@ impl SpecArguments {
         files.chain(SpecFolder::of_process(&self.spec_dir)).collect()
     }
 
-    /// The registry with the built-in architectures, those of the folders and those of the files, which must be good.
-    pub(crate) fn registry(&self) -> Result<Registry, Failure> {
-        let options =
-            RegistryOptions::default().with_folders(self.folders()).with_allow_shadow(self.allow_shadow);
-        let registry = Registry::load(&options)?;
-        let named = |entry: &&Entry| match &entry.origin {
+    /// The installed environment with the specs of the folders and of the files; files that were named must be valid.
+    pub(crate) fn environment(&self, installed: &Environment) -> Result<Environment, Failure> {
+        let folders =
+            SpecFolders::default().with_folders(self.folders()).with_allow_shadow(self.allow_shadow);
+        let environment = installed.with_spec_folders(folders)?;
+        let named = |entry: &&ArchitectureEntry| match &entry.origin {
             Origin::File { folder, .. } => *folder == FolderKind::File,
             Origin::BuiltIn(_) | Origin::Plugin(_) => false,
         };
-        match registry.entries().iter().filter(named).find_map(|entry| entry.spec().as_ref().err()) {
+        match environment.architectures().iter().filter(named).find_map(|entry| entry.spec().as_ref().err()) {
             Some(fault) => Err(fault.clone().into()),
-            None => Ok(registry),
+            None => Ok(environment),
         }
     }
 }
 
 /// Architectures that can be run now.
 pub(crate) fn architecture_names() -> Vec<String> {
-    let registry = SpecArguments { allow_shadow: true, ..SpecArguments::default() }.registry();
-    registry
-        .map(|registry| registry.entries().iter().map(|entry| entry.id.clone()).collect())
+    let specs = SpecArguments { allow_shadow: true, ..SpecArguments::default() };
+    let environment =
+        Environment::linked().map_err(Failure::from).and_then(|linked| specs.environment(&linked));
+    environment
+        .map(|environment| environment.architectures().iter().map(|entry| entry.id.clone()).collect())
         .unwrap_or_default()
 }

@@ -1,11 +1,12 @@
 //! `--state FILE` of `run` and `chat`: what a session holds is kept from one call to the next.
 
-use crate::arguments::plugins::loaded_plugins;
+use crate::arguments::plugins::plugin_names;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::progress;
 use clap::Args;
 use menagerie::pipeline::{StateFile, StateFileError, TextPipeline};
+use menagerie::registry::Environment;
 use std::path::PathBuf;
 
 /// Where a session's state is kept.
@@ -21,8 +22,12 @@ pub(crate) struct StateArgument {
 
 impl StateArgument {
     /// The file, for sessions of `pipeline`; no other process has it until it is dropped.
-    pub(crate) fn open(&self, pipeline: &TextPipeline) -> Result<Option<StateFile>, Failure> {
-        let open = |path| StateFile::open(path, pipeline, loaded_plugins());
+    pub(crate) fn open(
+        &self,
+        pipeline: &TextPipeline,
+        installed: &Environment,
+    ) -> Result<Option<StateFile>, Failure> {
+        let open = |path| StateFile::open(path, pipeline, plugin_names(installed));
         Ok(self.state.as_deref().map(open).transpose()?)
     }
 }

@@ -6,7 +6,7 @@ use crate::screen::report;
 use clap::Args;
 use menagerie::loaders::{ChatTemplate, TokenizerTables};
 use menagerie::pipeline::{GivenTemplate, RenderOptions, tokenizer_tables};
-use menagerie::registry::Registry;
+use menagerie::registry::Environment;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -26,11 +26,11 @@ pub(crate) struct TemplateArguments {
 
 impl TemplateArguments {
     /// The template given by hand; it compiles.
-    pub(crate) fn given(&self, registry: &Registry) -> Result<Option<GivenTemplate>, Failure> {
+    pub(crate) fn given(&self, environment: &Environment) -> Result<Option<GivenTemplate>, Failure> {
         let Some(file) = &self.chat_template else { return Ok(None) };
         let name = file.display().to_string();
         if !file.exists() && file.as_os_str() != "-" {
-            return by_name(name, registry).map(Some);
+            return by_name(name, environment).map(Some);
         }
         let source = prompt::utf8(prompt::read_bytes(file)?, &name)?;
         // A fault is said with its line here; opening a model only learns that there is no template.
@@ -75,8 +75,8 @@ impl TemplateArguments {
 }
 
 /// A template of the tables of vocabularies and chats.
-fn by_name(name: String, registry: &Registry) -> Result<GivenTemplate, Failure> {
-    let (tables, _) = tokenizer_tables(registry)?;
+fn by_name(name: String, environment: &Environment) -> Result<GivenTemplate, Failure> {
+    let (tables, _) = tokenizer_tables(environment)?;
     match tables.chat_template(&name) {
         Some(source) => Ok(GivenTemplate { source: source.to_owned(), name }),
         None => {

@@ -1,27 +1,34 @@
 //! [`identity()`]: what results were made with.
 
-use crate::arguments::plugins::loaded_plugins;
+use crate::arguments::plugins::plugin_names;
 use crate::failure::Failure;
 use menagerie::pipeline::{Cacheable, EmbeddingPipeline};
+use menagerie::registry::Environment;
 use serde_json::{Map, Value, json};
 
 /// All that an answer depends on beside the request, as JSON: what a state depends on, and the program.
 ///
 /// # Errors
 /// A file that cannot be read any more.
-pub(crate) fn identity(pipeline: &impl Cacheable) -> Result<Map<String, Value>, Failure> {
-    said(json!(pipeline.state_identity()?.with_plugins(loaded_plugins())))
+pub(crate) fn identity(
+    pipeline: &impl Cacheable,
+    installed: &Environment,
+) -> Result<Map<String, Value>, Failure> {
+    said(json!(pipeline.state_identity()?.with_plugins(plugin_names(installed))))
 }
 
 /// The same of a model that makes vectors.
 ///
 /// # Errors
 /// As [`identity`].
-pub(crate) fn vectors_identity(pipeline: &EmbeddingPipeline) -> Result<Map<String, Value>, Failure> {
+pub(crate) fn vectors_identity(
+    pipeline: &EmbeddingPipeline,
+    installed: &Environment,
+) -> Result<Map<String, Value>, Failure> {
     let mut identity = said(json!(pipeline.resolved().fingerprint()?))?;
     identity.insert("device".to_owned(), pipeline.engine().compute.backend.name().into());
     identity.insert("context".to_owned(), pipeline.engine().context.into());
-    identity.insert("plugins".to_owned(), json!(loaded_plugins()));
+    identity.insert("plugins".to_owned(), json!(plugin_names(installed)));
     Ok(identity)
 }
 

@@ -9,6 +9,7 @@ use crate::batch::input::{BatchInput, LineKind};
 use crate::failure::Failure;
 use menagerie::model::Pooling;
 use menagerie::pipeline::{EmbeddingPipeline, TextPipeline};
+use menagerie::registry::Environment;
 use menagerie::spec::config::HeadKind;
 
 /// What the lines of a batch ask of a model.
@@ -25,6 +26,7 @@ pub(crate) struct Given<'a> {
     pub(crate) hooks: &'a HookArguments,
     pub(crate) stages: &'a StageArguments,
     pub(crate) pooling: Option<PoolingArgument>,
+    pub(crate) installed: &'a Environment,
 }
 
 impl BatchModels {
@@ -33,12 +35,13 @@ impl BatchModels {
     /// # Errors
     /// The model cannot be opened.
     pub(crate) fn open(model: &ModelArguments, input: &BatchInput, given: &Given) -> Result<Self, Failure> {
+        let installed = given.installed;
         if !input.asks_for(LineKind::Vectors) {
             let vectors = Err("no line asks for vectors".to_owned());
             return Ok(Self { text: Ok(given.text(model)?), vectors });
         }
         let with_text = input.asks_for(LineKind::Text);
-        let opened = given.stands_in_the_way()?.map_or_else(|| model.open_for_vectors(), Err);
+        let opened = given.stands_in_the_way()?.map_or_else(|| model.open_for_vectors(installed), Err);
         let vectors = match opened {
             Ok(vectors) => vectors,
             Err(failure) if !with_text => return Err(failure),
@@ -48,7 +51,7 @@ impl BatchModels {
         let text = match (no_text(&vectors), with_text) {
             (Some(reason), _) => Err(reason),
             (None, false) => Err("no line asks for text".to_owned()),
-            (None, true) => Ok(model.open_beside(&vectors, given.template)?),
+            (None, true) => Ok(model.open_beside(installed, &vectors, given.template)?),
         };
         let vectors = match no_vectors(&vectors, given.pooling) {
             Some(reason) => Err(reason),
@@ -70,8 +73,8 @@ impl Given<'_> {
     }
 
     fn text(&self, model: &ModelArguments) -> Result<TextPipeline, Failure> {
-        let mut pipeline = model.staged(self.stages)?.open_with_template(self.template)?;
-        self.hooks.install(&mut pipeline)?;
+        let mut pipeline = model.staged(self.stages)?.open_with_template(self.installed, self.template)?;
+        self.hooks.install(&mut pipeline, self.installed)?;
         Ok(pipeline)
     }
 }

@@ -13,6 +13,7 @@ use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::ValueEnum;
 use menagerie::pipeline::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline};
+use menagerie::registry::Environment;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,11 +29,14 @@ pub(crate) struct ConversationArguments<'a> {
     pub(crate) display: DisplayArguments,
     /// Whether statistics are printed after each answer.
     pub(crate) verbose: bool,
+    /// What samplers are looked up in.
+    pub(crate) installed: &'a Environment,
 }
 
 /// A conversation with its options.
 pub(crate) struct Conversation<'a> {
     pipeline: &'a TextPipeline,
+    installed: &'a Environment,
     chat: ChatSession,
     sampling: SamplingArguments,
     display: DisplayArguments,
@@ -49,9 +53,10 @@ impl<'a> Conversation<'a> {
     /// An empty conversation as the arguments say, or the one that their state file holds.
     pub(crate) fn begin(
         pipeline: &'a TextPipeline,
-        arguments: ConversationArguments<'_>,
+        arguments: ConversationArguments<'a>,
     ) -> Result<Self, Failure> {
         let cancel = interrupt::flag()?;
+        let installed = arguments.installed;
         let mut chat = pipeline.chat()?;
         let options = arguments.template.render_options()?;
         if let Ok(format) = pipeline.chat_format() {
@@ -59,16 +64,18 @@ impl<'a> Conversation<'a> {
             note_without_effect(&options, &|options| Some(format.render_prompt(&probe, options).ok()?.text));
         }
         chat.options_mut().render = options;
-        let state = arguments.state.open(pipeline)?;
+        let state = arguments.state.open(pipeline, installed)?;
         if let Some(file) = &state {
             resume(&mut chat, file)?;
         }
         if let Some(system) = arguments.system {
             chat.set_system(system);
         }
-        let request = arguments.sampling.request(pipeline.sampling_defaults(), Arc::clone(&cancel))?;
+        let request =
+            arguments.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
         Ok(Self {
             pipeline,
+            installed,
             chat,
             sampling: arguments.sampling.clone(),
             display: arguments.display,
@@ -220,7 +227,11 @@ impl<'a> Conversation<'a> {
                 let names = [SamplingArguments::names(), vec!["reasoning".to_owned()]].concat();
                 Failure::Usage(reason).with_help(&format!("/set knows {}", names.join(", ")))
             })?;
-            self.request = changed.request(self.pipeline.sampling_defaults(), Arc::clone(&self.cancel))?;
+            self.request = changed.request(
+                self.pipeline.sampling_defaults(),
+                self.installed,
+                Arc::clone(&self.cancel),
+            )?;
             self.sampling = changed;
         }
         report::note(&format!("{name} is {value}"));

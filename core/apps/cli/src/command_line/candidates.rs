@@ -9,6 +9,7 @@ use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::CompleteEnv;
 use menagerie::pipeline::{is_recipe, tokenizer_tables};
+use menagerie::registry::Environment;
 use std::ffi::OsStr;
 
 /// Answers a shell that asks what may follow; `false` where no shell asks.
@@ -155,17 +156,22 @@ fn in_any_case<'a>(current: &OsStr, names: impl Iterator<Item = &'a str>) -> Vec
 
 /// Chat templates of the tables of vocabularies and chats.
 fn chat_template_names() -> Vec<String> {
-    let registry = SpecArguments::default().registry();
-    let tables = registry.ok().and_then(|registry| tokenizer_tables(&registry).ok());
+    let environment = linked();
+    let tables = environment.ok().and_then(|environment| tokenizer_tables(&environment).ok());
     let names = tables.map(|(tables, _)| tables.chat_templates().map(str::to_owned).collect());
     names.unwrap_or_default()
 }
 
+/// The environment of this program with the spec folders; plugins are not loaded while a line is completed.
+fn linked() -> Result<Environment, Failure> {
+    SpecArguments::default().environment(&Environment::linked()?)
+}
+
 /// Recipes of the spec folders that are models.
 fn recipe_names() -> Vec<String> {
-    let registry = SpecArguments::default().registry();
-    let names = registry.map(|registry| {
-        let models = registry.recipes().iter().filter(|entry| entry.recipe().is_ok() && !is_form(entry));
+    let environment = linked();
+    let names = environment.map(|environment| {
+        let models = environment.recipes().iter().filter(|entry| entry.recipe().is_ok() && !is_form(entry));
         models.map(|entry| entry.id.clone()).collect()
     });
     names.unwrap_or_default()

@@ -27,6 +27,7 @@ use menagerie::pipeline::{
     Batch, EmbeddingOptions, Hookable, Normalization, Request, SchedulerCounts, SchedulerOptions,
     TextPipeline,
 };
+use menagerie::registry::Environment;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,7 +108,8 @@ const AHEAD: usize = 64;
 const ASIDE_SHARE: u64 = 8;
 
 impl Runnable for BatchCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         let standard = self.out.as_os_str() == "-";
         if standard && self.json {
             let reason = "--json and OUT as - both write to standard output";
@@ -118,21 +120,21 @@ impl Runnable for BatchCommand {
             return Err(Failure::Usage(reason.to_owned()).with_help("name a file for OUT"));
         }
         if !standard {
-            let model = self.model.locate()?;
+            let model = self.model.locate(installed)?;
             may_write(&self.out, true, &[&model, &self.input])?;
         }
-        self.hooks.check().and_then(|()| self.sampling.check())?;
+        self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
         self.metrics.check()?;
         let input = BatchInput::open(&self.input)?;
         let (template, hooks, stages) = (&self.template, &self.hooks, &self.stages);
-        let given = Given { template, hooks, stages, pooling: self.pooling };
+        let given = Given { template, hooks, stages, pooling: self.pooling, installed };
         let mut models = BatchModels::open(&self.model, &input, &given)?;
         let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let metrics = self.metrics.watch_all(text.into_iter().chain(vectors))?;
         // A signal leaves it the time to end the line it writes, and OUT as a whole.
         let orderly = interrupt::orderly()?;
-        let ended = self.answer(&models, input);
+        let ended = self.answer(&models, input, installed);
         drop(orderly);
         Failure::of_all([ended, metrics.write()])
     }
@@ -144,13 +146,18 @@ impl Runnable for BatchCommand {
 
 impl BatchCommand {
     /// Answers the lines that have no answer yet.
-    fn answer(&self, models: &BatchModels, input: BatchInput) -> Result<(), Failure> {
+    fn answer(
+        &self,
+        models: &BatchModels,
+        input: BatchInput,
+        installed: &Environment,
+    ) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let text = models.text.as_ref().ok();
-        let defaults =
-            text.map(|pipeline| self.sampling.request(pipeline.sampling_defaults(), cancel.clone()));
+        let defaults = text
+            .map(|pipeline| self.sampling.request(pipeline.sampling_defaults(), installed, cancel.clone()));
         let defaults = defaults.transpose()?;
-        let made = self.made(models, defaults.as_ref())?;
+        let made = self.made(models, defaults.as_ref(), installed)?;
         let earlier = match (self.force, self.retry_failed) {
             (true, _) => EarlierResults::Drop,
             (false, true) => EarlierResults::RetryFailed,
@@ -235,10 +242,15 @@ impl BatchCommand {
     }
 
     /// What answers depend on, beside their line.
-    fn made(&self, models: &BatchModels, defaults: Option<&Request>) -> Result<Map<String, Value>, Failure> {
+    fn made(
+        &self,
+        models: &BatchModels,
+        defaults: Option<&Request>,
+        installed: &Environment,
+    ) -> Result<Map<String, Value>, Failure> {
         let mut made = match (&models.text, defaults, &models.vectors) {
-            (Ok(pipeline), Some(defaults), _) => self.made_text(pipeline, defaults)?,
-            (_, _, Ok(pipeline)) => vectors_identity(pipeline)?,
+            (Ok(pipeline), Some(defaults), _) => self.made_text(pipeline, defaults, installed)?,
+            (_, _, Ok(pipeline)) => vectors_identity(pipeline, installed)?,
             _ => Map::new(),
         };
         made.insert("arithmetic".to_owned(), self.model.arithmetic_name().into());
@@ -252,8 +264,13 @@ impl BatchCommand {
         Ok(made)
     }
 
-    fn made_text(&self, pipeline: &TextPipeline, defaults: &Request) -> Result<Map<String, Value>, Failure> {
-        let mut made = identity(pipeline)?;
+    fn made_text(
+        &self,
+        pipeline: &TextPipeline,
+        defaults: &Request,
+        installed: &Environment,
+    ) -> Result<Map<String, Value>, Failure> {
+        let mut made = identity(pipeline, installed)?;
         // The template itself: its path stays when its text changes, and a template of the model has no path.
         let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
         let sampling = &defaults.sampling;

@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::report;
 use clap::Args;
+use menagerie::registry::Environment;
 use std::io::IsTerminal;
 
 /// Talk with a model that has a chat template
@@ -56,13 +57,14 @@ pub(crate) struct ChatCommand {
 }
 
 impl Runnable for ChatCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let model = self.model.locate()?;
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
+        let model = self.model.locate(installed)?;
         self.observe.check(&model)?;
         self.metrics.check()?;
-        self.hooks.check().and_then(|()| self.sampling.check())?;
-        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
-        self.hooks.install(&mut pipeline)?;
+        self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
+        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(installed, &self.template)?;
+        self.hooks.install(&mut pipeline, installed)?;
         let observing = self.observe.begin(&model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         if answer::chat_format(&pipeline, &self.template)?.is_none() {
@@ -72,7 +74,7 @@ impl Runnable for ChatCommand {
             )
             .with_help(&format!("{}; or continue text with `menagerie run --raw`", advice())));
         }
-        let mut conversation = Conversation::begin(&pipeline, self.conversation())?;
+        let mut conversation = Conversation::begin(&pipeline, self.conversation(installed))?;
         let mut lines = Lines::of_process(!self.display.no_history)?;
         if std::io::stdin().is_terminal() {
             let (name, context) = (pipeline.name(), pipeline.context());
@@ -90,7 +92,7 @@ impl Runnable for ChatCommand {
 }
 
 impl ChatCommand {
-    fn conversation(&self) -> ConversationArguments<'_> {
+    fn conversation<'a>(&'a self, installed: &'a Environment) -> ConversationArguments<'a> {
         ConversationArguments {
             state: &self.state,
             system: self.system.as_deref(),
@@ -98,6 +100,7 @@ impl ChatCommand {
             sampling: &self.sampling,
             display: self.display,
             verbose: self.verbose,
+            installed,
         }
     }
 }

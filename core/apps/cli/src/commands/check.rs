@@ -17,7 +17,7 @@ use crate::screen::report::Finding;
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::pipeline::{ResolvedFile, TextPipeline};
-use menagerie::registry::Origin;
+use menagerie::registry::{Environment, Origin};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -71,15 +71,16 @@ fn tolerance(text: &str) -> Result<f32, String> {
 }
 
 impl Runnable for CheckCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         let name = self.model.model.clone();
         if adapter_listing::printed(name.path(), self.json)? {
             return Ok(());
         }
-        if let Some(meant) = spec_meant(&name, &self.model.specs)? {
+        if let Some(meant) = spec_meant(&name, &self.model.specs, installed)? {
             return spec::check(&name.to_string(), &meant, &BTreeMap::new(), self.json);
         }
-        let found = self.model_found()?;
+        let found = self.model_found(installed)?;
         let compared = found.comparison.as_ref().is_none_or(Comparison::passed);
         let good = found.faults.is_empty() && compared && found.against.as_ref().is_none_or(Against::is_same);
         if self.json {
@@ -97,10 +98,10 @@ impl Runnable for CheckCommand {
 
 impl CheckCommand {
     /// A model that cannot be opened has faults like any other.
-    fn model_found(&self) -> Result<Found, Failure> {
+    fn model_found(&self, installed: &Environment) -> Result<Found, Failure> {
         let mut found = Found { what: self.model.model.to_string(), ..Found::default() };
         let template = TemplateArguments::default();
-        let mut pipeline = match self.model.open_silently(&template) {
+        let mut pipeline = match self.model.open_silently(installed, &template) {
             Ok(pipeline) => pipeline,
             Err(Failure::Failed(message)) => {
                 found.faults = report::findings(&message);
@@ -123,7 +124,7 @@ impl CheckCommand {
                 Some(file) => comparison::tokens_of(file)?,
                 None => Vec::new(),
             };
-            found.against = Some(Against::of(&pipeline, &self.model, other, tokens)?);
+            found.against = Some(Against::of(&pipeline, &self.model, other, tokens, installed)?);
         }
         Ok(found)
     }

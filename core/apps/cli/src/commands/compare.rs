@@ -14,6 +14,7 @@ use indicatif::ProgressBar;
 use menagerie::pipeline::{
     Against, BenchOptions, PerplexityOptions, PerplexityResult, Rate, TextChunks, TextPipeline,
 };
+use menagerie::registry::Environment;
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -64,9 +65,9 @@ struct Side {
 }
 
 impl Runnable for CompareCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let text = self.text.read()?;
-        let (first, second) = self.open()?;
+        let (first, second) = self.open(&context.environment)?;
         let chunks = |opened: &Opened| -> Result<TextChunks, Failure> {
             let context = self.text.ctx_size as usize;
             Ok(TextChunks::of_text(&**opened.pipeline.tokenizer()?, &text, context, self.text.chunks())?)
@@ -95,13 +96,13 @@ impl Runnable for CompareCommand {
 
 impl CompareCommand {
     /// Both models; what is quantized while loading is the second one.
-    fn open(&self) -> Result<(Opened, Opened), Failure> {
+    fn open(&self, installed: &Environment) -> Result<(Opened, Opened), Failure> {
         let longest = (self.text.ctx_size as usize).max(self.prompt).max(self.generate);
         let open = |mut model: ModelArguments| -> Result<Opened, Failure> {
             model.exactly(longest);
-            model.locate()?;
+            model.locate(installed)?;
             let begun = Instant::now();
-            let pipeline = model.open()?;
+            let pipeline = model.open(installed)?;
             let name = match model.quant_name() {
                 Some(quant) => format!("{} as {quant}", model.model),
                 None => model.model.to_string(),

@@ -52,8 +52,9 @@ pub(crate) struct ConvertCommand {
 }
 
 impl Runnable for ConvertCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let meant = ModelSource::of(&self.model, &self.specs)?;
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
+        let meant = ModelSource::of(&self.model, &self.specs, installed)?;
         if !self.json {
             output_file::may_write(&self.out, self.force, &[&meant.path])?;
         }
@@ -68,6 +69,7 @@ impl Runnable for ConvertCommand {
         let folder = FolderPlan {
             meant: &meant,
             specs: &self.specs,
+            installed,
             accept_unread: &self.accept_unread,
             threads: self.threads.map(|threads| threads as usize),
             texts: if self.no_tokenizer { Texts::LeftOut } else { Texts::Written },

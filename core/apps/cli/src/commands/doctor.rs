@@ -9,7 +9,7 @@ use clap::Args;
 use menagerie::gguf::path_text;
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::pipeline::{DeviceLine, devices};
-use menagerie::registry::RegistryError;
+use menagerie::registry::{Environment, RegistryError};
 use serde_json::{Value, json};
 #[cfg(feature = "hub")]
 use std::path::Path;
@@ -25,8 +25,8 @@ pub(crate) struct DoctorCommand {
 }
 
 impl Runnable for DoctorCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let report = self.report()?;
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let report = self.report(&context.environment)?;
         if self.json {
             return output::json(&report);
         }
@@ -41,9 +41,9 @@ impl Runnable for DoctorCommand {
 }
 
 impl DoctorCommand {
-    fn report(&self) -> Result<Value, Failure> {
+    fn report(&self, installed: &Environment) -> Result<Value, Failure> {
         let cpu = Cpu::with_isa(None, Isa::from_environment()?)?;
-        let registry = self.specs.registry()?;
+        let environment = self.specs.environment(installed)?;
         let folders: Vec<Value> = self
             .specs
             .folders()
@@ -57,8 +57,8 @@ impl DoctorCommand {
                 })
             })
             .collect();
-        let faulty: Vec<&str> = registry
-            .entries()
+        let faulty: Vec<&str> = environment
+            .architectures()
             .iter()
             .filter(|entry| entry.spec().is_err())
             .map(|entry| entry.id.as_str())
@@ -74,7 +74,7 @@ impl DoctorCommand {
             "memory_free": menagerie::pipeline::available_memory(),
             "memory_total": menagerie::pipeline::total_memory(),
             "config_file": ConfigFile::location().as_deref().map(path_text),
-            "architectures": registry.entries().len() - faulty.len(),
+            "architectures": environment.architectures().len() - faulty.len(),
             "faulty_specs": faulty,
             "spec_folders": folders,
         });
@@ -132,8 +132,8 @@ fn free_space(folder: &Path) -> Option<u64> {
 /// Where models come from and lie; `models` is null where they cannot be listed.
 #[cfg(feature = "hub")]
 fn hub_report() -> Value {
-    use menagerie::hub::{Environment, Hub};
-    let hub = Hub::new(Environment::of_process());
+    use menagerie::hub::{Hub, HubSettings};
+    let hub = Hub::new(HubSettings::of_process());
     let environment = hub.environment();
     let models = hub.installed();
     json!({

@@ -12,6 +12,7 @@ use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::model::Pooling;
 use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError, Normalization, TextTokens};
+use menagerie::registry::Environment;
 use serde::Serialize;
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -72,14 +73,15 @@ struct Printed {
 }
 
 impl Runnable for EmbedCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         self.metrics.check()?;
         if let Some(out) = &self.out {
-            let model = self.model.locate()?;
+            let model = self.model.locate(installed)?;
             may_write(out, self.force, &[&model])?;
         }
         let given = if self.tokens.is_empty() { self.texts()? } else { Vec::new() };
-        let mut pipeline = self.model.open_for_vectors()?;
+        let mut pipeline = self.model.open_for_vectors(installed)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let sequences = self.sequences(&pipeline, &given)?;
         let pooling = self.pooling(&pipeline)?;
@@ -88,7 +90,7 @@ impl Runnable for EmbedCommand {
         metrics.write()?;
         let (rows, width) = computed?;
         match &self.out {
-            Some(out) => self.write(out, &rows, width),
+            Some(out) => self.write(out, &rows, width, installed),
             None => output::json(&Printed {
                 model: pipeline.name().to_owned(),
                 pooling,
@@ -205,10 +207,16 @@ impl EmbedCommand {
         Ok((vectors.concat(), width))
     }
 
-    fn write(&self, out: &std::path::Path, rows: &[f32], width: usize) -> Result<(), Failure> {
+    fn write(
+        &self,
+        out: &std::path::Path,
+        rows: &[f32],
+        width: usize,
+        installed: &Environment,
+    ) -> Result<(), Failure> {
         let about = |error: std::io::Error| Failure::about(out.display(), error);
         let shape = [rows.len() / width.max(1), width];
-        let model = self.model.locate()?;
+        let model = self.model.locate(installed)?;
         let mut file = OutputFile::create(out, self.force, &[&model])?;
         let mut writer = BufWriter::new(&mut file);
         writer.write_all(&head(shape)).map_err(about)?;

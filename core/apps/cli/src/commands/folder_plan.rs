@@ -13,7 +13,7 @@ use menagerie::loaders::HfTexts;
 use menagerie::model::Compute;
 use menagerie::pipeline::{Arithmetic, Device, DeviceOptions, KeyOptions, ResolvedFile, tokenizer_tables};
 use menagerie::quantize::Importance;
-use menagerie::registry::Registry;
+use menagerie::registry::Environment;
 use menagerie::spec::SourceFormat;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -31,6 +31,7 @@ pub(crate) enum Texts {
 pub(crate) struct FolderPlan<'a> {
     pub(crate) meant: &'a ModelSource,
     pub(crate) specs: &'a SpecArguments,
+    pub(crate) installed: &'a Environment,
     pub(crate) accept_unread: &'a [String],
     pub(crate) threads: Option<usize>,
     pub(crate) texts: Texts,
@@ -45,7 +46,7 @@ impl FolderPlan<'_> {
         types: &Types<'_>,
         take: impl FnOnce(&Plan<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let registry = self.specs.registry()?;
+        let environment = self.specs.environment(self.installed)?;
         let accept_unread = self.accept_unread.to_vec();
         let keys = self.meant.keys(KeyOptions::default().with_accept_unread(accept_unread));
         let file = open_model(&self.meant.path, true)?;
@@ -54,7 +55,7 @@ impl FolderPlan<'_> {
                 "is a GGUF file already; convert takes a folder with config.json and .safetensors files";
             return Err(Failure::about(file.file(), reason));
         }
-        let resolved = ResolvedFile::new(file, &registry, keys)?;
+        let resolved = ResolvedFile::new(file, &environment, keys)?;
         for notice in resolved.notices() {
             report::note(&notice.to_string());
         }
@@ -65,7 +66,7 @@ impl FolderPlan<'_> {
         let opened = OpenedFolder {
             resolved: &resolved,
             tensors,
-            registry: &registry,
+            environment: &environment,
             compute: &compute,
             texts,
             importance,
@@ -78,7 +79,7 @@ impl FolderPlan<'_> {
 pub(crate) struct OpenedFolder<'a> {
     pub(crate) resolved: &'a ResolvedFile,
     pub(crate) tensors: &'a dyn WeightSource,
-    pub(crate) registry: &'a Registry,
+    pub(crate) environment: &'a Environment,
     pub(crate) compute: &'a Compute,
     pub(crate) texts: Texts,
     /// With the name of its file.
@@ -95,7 +96,7 @@ impl OpenedFolder<'_> {
         let resolved = self.resolved;
         // Only which tensors the model wants is asked of it.
         let claims = resolved.assemble(self.compute)?.claims;
-        let (tables, _) = tokenizer_tables(self.registry)?;
+        let (tables, _) = tokenizer_tables(self.environment)?;
         let folder = resolved.file_name();
         let texts = match self.texts {
             Texts::Written => Some(HfTexts::open(&folder)?),

@@ -34,11 +34,12 @@ pub(crate) struct ImatrixCommand {
 }
 
 impl Runnable for ImatrixCommand {
-    fn run(mut self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(mut self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         let text = self.text.read()?;
         let context = self.text.ctx_size as usize;
         self.model.exactly(context);
-        let model = self.model.locate()?;
+        let model = self.model.locate(installed)?;
         output_file::may_write(&self.out, self.force, &[&model])?;
         if output_file::is_device(&self.out) {
             return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
@@ -49,7 +50,7 @@ impl Runnable for ImatrixCommand {
             let collector = Arc::new(ImportanceCollector::new(Arc::clone(spec)));
             Arc::clone(filled.get_or_init(|| collector)) as _
         }));
-        let pipeline = self.model.open_wrapped(wrapper)?;
+        let pipeline = self.model.open_wrapped(installed, wrapper)?;
         let chunks = TextChunks::of_text(&**pipeline.tokenizer()?, &text, context, self.text.chunks())?;
         let options = PerplexityOptions::default()
             .with_threads(self.model.load_options().threads)

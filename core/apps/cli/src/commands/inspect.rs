@@ -11,7 +11,7 @@ use crate::output;
 use crate::screen::report;
 use clap::Args;
 use menagerie::pipeline::is_recipe;
-use menagerie::registry::Registry;
+use menagerie::registry::Environment;
 use menagerie::spec::{glob_matches, nearest};
 use serde_json::json;
 
@@ -40,11 +40,12 @@ pub(crate) struct InspectCommand {
 }
 
 impl Runnable for InspectCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         let path = self.file.path();
         let path = match path.exists() && !is_recipe(path) {
             true => path.to_owned(),
-            false => ModelSource::of(&self.file, &self.specs)?.path,
+            false => ModelSource::of(&self.file, &self.specs, installed)?.path,
         };
         let mut inspected = inspect::open(&path)?;
         if self.template {
@@ -62,7 +63,7 @@ impl Runnable for InspectCommand {
             return output::json(&inspected);
         }
         if !filtered {
-            self.head(&inspected, &self.specs.registry()?)?;
+            self.head(&inspected, &self.specs.environment(installed)?)?;
         }
         keys(&inspected.keys)?;
         tensors(&inspected.tensors)
@@ -90,7 +91,7 @@ impl InspectCommand {
     }
 
     /// What the file is as a whole.
-    fn head(&self, inspected: &Inspected, registry: &Registry) -> Result<(), Failure> {
+    fn head(&self, inspected: &Inspected, environment: &Environment) -> Result<(), Failure> {
         let mut lines: Vec<(&str, String)> = vec![("format", inspected.format.clone())];
         let total = inspected.files.iter().map(|file| file.bytes).sum();
         lines.push((
@@ -99,8 +100,8 @@ impl InspectCommand {
         ));
         lines.extend(inspected.name.clone().map(|name| ("name", name)));
         if let Some(architecture) = &inspected.architecture {
-            let known = match registry.names().any(|name| name == architecture)
-                || registry.of_class(architecture).is_ok()
+            let known = match environment.architecture_names().any(|name| name == architecture)
+                || environment.of_class(architecture).is_ok()
             {
                 true => "known".to_owned(),
                 false => format!("not known; `menagerie spec new {}` drafts a spec", self.file),

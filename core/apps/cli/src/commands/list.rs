@@ -7,7 +7,7 @@ use crate::listing::recipe_listing;
 use crate::output;
 use crate::output::fitted_table::FittedTable;
 use clap::{Args, ValueEnum};
-use menagerie::registry::{Entry, Origin, RecipeEntry, Registry};
+use menagerie::registry::{ArchitectureEntry, Environment, Origin, RecipeEntry};
 use menagerie::spec::{Heading, nearest};
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -100,7 +100,7 @@ struct Wide<'a> {
 }
 
 impl Listed {
-    fn new(entry: &Entry, headings: &BTreeMap<&str, Heading>) -> Self {
+    fn new(entry: &ArchitectureEntry, headings: &BTreeMap<&str, Heading>) -> Self {
         let from = OriginArgument::of(&entry.origin);
         let heading = headings.get(entry.id.as_str()).cloned().unwrap_or_default();
         // A file's faults are looked for at once; what is built in has none.
@@ -124,7 +124,7 @@ impl Listed {
 }
 
 /// What a spec says of itself: read off its text, where that is written as usual.
-fn heading(entry: &Entry) -> Heading {
+fn heading(entry: &ArchitectureEntry) -> Heading {
     let parsed = || {
         let spec = entry.spec().as_ref().ok()?;
         Some(Heading {
@@ -153,18 +153,19 @@ fn family(id: &str, headings: &BTreeMap<&str, Heading>) -> String {
 }
 
 impl Runnable for ListCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let registry = self.specs.registry()?;
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
+        let environment = self.specs.environment(installed)?;
         let headings: BTreeMap<&str, Heading> =
-            registry.entries().iter().map(|entry| (entry.id.as_str(), heading(entry))).collect();
+            environment.architectures().iter().map(|entry| (entry.id.as_str(), heading(entry))).collect();
         let mut listed: Vec<Listed> =
-            registry.entries().iter().map(|entry| Listed::new(entry, &headings)).collect();
+            environment.architectures().iter().map(|entry| Listed::new(entry, &headings)).collect();
         self.known_family(&listed)?;
         listed.retain(|one| self.wants(one));
         let recipes: Vec<&RecipeEntry> =
-            registry.recipes().iter().filter(|entry| self.wants_recipe(entry)).collect();
+            environment.recipes().iter().filter(|entry| self.wants_recipe(entry)).collect();
         if self.json {
-            let all = listed.iter().map(|one| serde_json::to_value(wide(one, &registry)));
+            let all = listed.iter().map(|one| serde_json::to_value(wide(one, &environment)));
             let all = all.collect::<Result<Vec<_>, _>>()?;
             let recipes: Vec<_> = recipes.iter().map(|entry| recipe_listing::as_json(entry)).collect();
             return output::json(&json!({ "architectures": all, "recipes": recipes }));
@@ -177,7 +178,7 @@ impl Runnable for ListCommand {
         }
         match (self.wide, good.is_empty() && !recipes.is_empty()) {
             (_, true) => {}
-            (true, false) => print_wide(&good, &registry)?,
+            (true, false) => print_wide(&good, &environment)?,
             (false, false) => narrow(&good)?,
         }
         for one in good.iter().filter(|one| one.shadows.is_some()) {
@@ -185,7 +186,7 @@ impl Runnable for ListCommand {
             let note = format!("{} replaces {replaced}", one.origin);
             output::note(&note)?;
         }
-        for note in listed.iter().flat_map(|one| &one.notes).chain(registry.notes()) {
+        for note in listed.iter().flat_map(|one| &one.notes).chain(environment.notes()) {
             output::note(note)?;
         }
         for one in faulty {
@@ -193,7 +194,7 @@ impl Runnable for ListCommand {
             output::line(&format!("\n{} cannot be used: {}", one.id, one.origin))?;
             output::error(error)?;
         }
-        recipe_listing::table(&recipes, &registry)
+        recipe_listing::table(&recipes, &environment)
     }
 }
 
@@ -256,8 +257,8 @@ fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wide<'a>(listed: &'a Listed, registry: &Registry) -> Wide<'a> {
-    let spec = registry.entry(&listed.id).and_then(|entry| entry.spec().as_ref().ok());
+fn wide<'a>(listed: &'a Listed, environment: &Environment) -> Wide<'a> {
+    let spec = environment.architecture(&listed.id).and_then(|entry| entry.spec().as_ref().ok());
     let encoder =
         spec.is_some_and(|spec| spec.document().pointer("/output/head").is_some_and(|head| head == "none"));
     Wide {
@@ -272,12 +273,12 @@ fn wide<'a>(listed: &'a Listed, registry: &Registry) -> Wide<'a> {
     }
 }
 
-fn print_wide(listed: &[&Listed], registry: &Registry) -> Result<(), Failure> {
+fn print_wide(listed: &[&Listed], environment: &Environment) -> Result<(), Failure> {
     let row = |one: &&Listed| {
         vec![
             one.id.clone(),
             one.family.clone(),
-            wide(one, registry).supports.join(", "),
+            wide(one, environment).supports.join(", "),
             one.reference.clone().unwrap_or_default(),
             one.origin.to_string(),
         ]

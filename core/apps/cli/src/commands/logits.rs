@@ -53,13 +53,14 @@ pub(crate) struct LogitsCommand {
 }
 
 impl Runnable for LogitsCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let model = self.model.locate()?;
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
+        let model = self.model.locate(installed)?;
         may_write(&self.out, self.force, &[&model])?;
         let capture = Capturing::ask(&self.capture, self.force, &model)?;
-        self.hooks.check()?;
-        let mut pipeline = self.model.staged(&self.stages)?.open()?;
-        self.hooks.install(&mut pipeline)?;
+        self.hooks.check(installed)?;
+        let mut pipeline = self.model.staged(&self.stages)?.open(installed)?;
+        self.hooks.install(&mut pipeline, installed)?;
         let layers = pipeline.engine().model.shape().n_layers;
         let capture = capture.map(|asked| asked.begin(layers, pipeline.hooks_mut())).transpose()?;
         let tokens = self.token_ids(&pipeline)?;

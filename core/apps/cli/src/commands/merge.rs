@@ -14,6 +14,7 @@ use menagerie::convert::Types;
 use menagerie::gguf::GgufFile;
 use menagerie::model::{Adapter, AdapterSet};
 use menagerie::pipeline::{Merge, TextPipeline};
+use menagerie::registry::Environment;
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -40,26 +41,27 @@ pub(crate) struct MergeCommand {
 }
 
 impl Runnable for MergeCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         if let Some(kind) = self.model.quant_name() {
             return Err(Failure::Usage(format!("--quant {kind}: what is merged keeps its types"))
                 .with_help("merge first, then `quantize` what was written"));
         }
-        let input = self.model.locate()?;
+        let input = self.model.locate(installed)?;
         let folder = HfModel::folder_of(&input);
         let converts = folder.is_some() && self.out.extension().is_some_and(|end| end == "gguf");
         match folder.filter(|_| !converts) {
             Some(_) => self.may_write_folder()?,
             None => self.may_write_file(&input)?,
         }
-        let pipeline = self.model.open()?;
+        let pipeline = self.model.open(installed)?;
         let Some(set) = pipeline.engine().adapters.clone() else {
             return Err(Failure::Usage("no adapter: there is nothing to merge".to_owned())
                 .with_help("give one with --lora PATH[=WEIGHT]"));
         };
         let merge = pipeline.merge(&set)?;
         match converts {
-            true => self.convert(&pipeline, &merge)?,
+            true => self.convert(&pipeline, &merge, installed)?,
             false => self.write(&merge)?,
         }
         self.say(&merge, &set)
@@ -94,16 +96,21 @@ impl MergeCommand {
     }
 
     /// A folder as a GGUF file, its matrices in the type that most of the folder's have.
-    fn convert(&self, pipeline: &TextPipeline, merge: &Merge) -> Result<(), Failure> {
+    fn convert(
+        &self,
+        pipeline: &TextPipeline,
+        merge: &Merge,
+        installed: &Environment,
+    ) -> Result<(), Failure> {
         let Some(resolved) = pipeline.resolved() else { return Ok(()) };
-        let registry = self.model.specs.registry()?;
+        let environment = self.model.specs.environment(installed)?;
         let compute = &pipeline.engine().compute;
         let tensors = merge.merged_tensors();
         let threads = self.model.load_options().threads;
         let folder = OpenedFolder {
             resolved,
             tensors: &tensors,
-            registry: &registry,
+            environment: &environment,
             compute,
             texts: Texts::Written,
             importance: None,

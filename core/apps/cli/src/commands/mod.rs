@@ -42,11 +42,14 @@ use crate::arguments::model::ModelArguments;
 use crate::arguments::plugins::PluginArguments;
 use crate::failure::Failure;
 use clap::Subcommand;
+use menagerie::registry::Environment;
 
 /// The input of a command besides its own arguments.
 pub(crate) struct CommandContext {
     /// The plugins to load.
     pub(crate) plugins: PluginArguments,
+    /// Everything that is installed: linked in or loaded.
+    pub(crate) environment: Environment,
     /// Builds the definition of the whole command line.
     pub(crate) definition: fn() -> Result<clap::Command, Failure>,
 }

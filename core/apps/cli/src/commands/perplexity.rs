@@ -46,7 +46,8 @@ pub(crate) struct PerplexityCommand {
 }
 
 impl Runnable for PerplexityCommand {
-    fn run(mut self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(mut self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         let mut base = self.base.as_deref().map(BaseReader::open).transpose()?;
         let text = match (&base, &self.text.file) {
             (None, None) => {
@@ -60,12 +61,12 @@ impl Runnable for PerplexityCommand {
         }
         let context = self.text.ctx_size as usize;
         self.model.exactly(context);
-        let model = self.model.locate()?;
+        let model = self.model.locate(installed)?;
         let mut file = match &self.save_logits {
             Some(path) => Some(BufWriter::new(OutputFile::create(path, self.force, &[&model])?)),
             None => None,
         };
-        let mut pipeline = self.model.open()?;
+        let mut pipeline = self.model.open(installed)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let tokenizer = pipeline.tokenizer();
         let chunks = match (&mut base, &text) {

@@ -15,6 +15,7 @@ use menagerie::convert::Types;
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, path_text};
 use menagerie::kernels::Cpu;
 use menagerie::quantize::{FileQuantizer, Importance, PlannedTensor, Policy};
+use menagerie::registry::Environment;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -85,8 +86,9 @@ fn role_type(text: &str) -> Result<(String, GgmlType), String> {
 }
 
 impl Runnable for QuantizeCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let meant = ModelSource::of(&self.input, &self.specs)?;
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
+        let meant = ModelSource::of(&self.input, &self.specs, installed)?;
         let input = meant.path.clone();
         if !self.dry_run {
             let parts = GgufFile::part_paths(&input);
@@ -98,7 +100,7 @@ impl Runnable for QuantizeCommand {
             }
         }
         if input.is_dir() || input.extension().is_some_and(|end| end == "safetensors") {
-            return self.folder(&meant);
+            return self.folder(&meant, installed);
         }
         let policy = self.policy()?;
         let file = GgufFile::open(&input, &OpenOptions::default())?;
@@ -115,11 +117,12 @@ impl Runnable for QuantizeCommand {
 
 impl QuantizeCommand {
     /// A folder, which becomes a file on the way.
-    fn folder(&self, meant: &ModelSource) -> Result<(), Failure> {
+    fn folder(&self, meant: &ModelSource, installed: &Environment) -> Result<(), Failure> {
         let (name, importance) = self.importance()?;
         let folder = FolderPlan {
             meant,
             specs: &self.specs,
+            installed,
             accept_unread: &self.accept_unread,
             threads: self.threads.map(|threads| threads as usize),
             texts: Texts::Written,

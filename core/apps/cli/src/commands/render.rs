@@ -12,7 +12,7 @@ use clap::Args;
 use menagerie::assembly::open_model;
 use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOptions};
 use menagerie::pipeline::{self, GivenTemplate, KeyOptions, LoadOptions, ResolvedFile, tokenizer_tables};
-use menagerie::registry::GGUFArchitecture;
+use menagerie::registry::{Environment, GGUFArchitecture};
 use serde_json::Value;
 
 /// Show the prompt that a chat template makes of messages
@@ -35,13 +35,14 @@ pub(crate) struct RenderCommand {
 }
 
 impl Runnable for RenderCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let given = self.template.given(&self.specs.registry()?)?;
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
+        let given = self.template.given(&self.specs.environment(installed)?)?;
         let (template, messages) = match (given, self.files.as_slice()) {
             (Some(given), [messages]) => {
                 (ChatTemplate::new(&given.name, &given.source, None, None)?, messages)
             }
-            (given, [model, messages]) => (self.of_model(model, given)?, messages),
+            (given, [model, messages]) => (self.of_model(model, given, installed)?, messages),
             _ => {
                 return Err(Failure::Usage("expected MODEL MESSAGES.json, or --chat-template".to_owned()));
             }
@@ -72,15 +73,20 @@ impl Runnable for RenderCommand {
 
 impl RenderCommand {
     /// The template given by hand, the file's, or that of the spec of its architecture.
-    fn of_model(&self, model: &NameOrPath, given: Option<GivenTemplate>) -> Result<ChatTemplate, Failure> {
-        let meant = ModelSource::of(model, &self.specs)?;
+    fn of_model(
+        &self,
+        model: &NameOrPath,
+        given: Option<GivenTemplate>,
+        installed: &Environment,
+    ) -> Result<ChatTemplate, Failure> {
+        let meant = ModelSource::of(model, &self.specs, installed)?;
         let file = open_model(&meant.path, true)?;
-        let registry = self.specs.registry()?;
+        let environment = self.specs.environment(installed)?;
         let given = LoadOptions::default().with_chat_template(given);
-        let given = meant.options(given, &registry)?.chat_template;
+        let given = meant.options(given, &environment)?.chat_template;
         let named = file.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
-        let spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
-        let (tables, notices) = tokenizer_tables(&registry)?;
+        let spec = named.and_then(|name| environment.resolve(&name).ok()).map(|(_, spec)| spec);
+        let (tables, notices) = tokenizer_tables(&environment)?;
         notices.iter().for_each(|notice| report::note(&notice.to_string()));
         let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
         let tokenizer =
@@ -92,7 +98,7 @@ impl RenderCommand {
             return Ok(own);
         }
         if spec.is_some() {
-            let resolved = ResolvedFile::new(file, &registry, meant.keys(KeyOptions::default()))?;
+            let resolved = ResolvedFile::new(file, &environment, meant.keys(KeyOptions::default()))?;
             if let Some(source) = &resolved.config().chat_fallback {
                 let source =
                     tables.chat_template_of(source).map_err(|reason| Failure::about(model, reason))?;

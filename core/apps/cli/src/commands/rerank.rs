@@ -62,12 +62,13 @@ fn short_list<S: Serializer>(scores: &Option<Vec<f32>>, serializer: S) -> Result
 }
 
 impl Runnable for RerankCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         self.metrics.check()?;
         let documents = self.documents()?;
         let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
         self.refuse_empty(&documents)?;
-        let mut pipeline = self.model.open_for_vectors()?;
+        let mut pipeline = self.model.open_for_vectors(installed)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let _at_once = interrupt::at_once()?;
         let scores = pipeline.rerank(&self.query, &documents, self.truncation.truncation());

@@ -21,6 +21,7 @@ use clap::Args;
 use menagerie::pipeline::{
     Event, Outcome, Request, Session, StateFile, StateFileError, StopReason, TextPipeline,
 };
+use menagerie::registry::Environment;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,6 +74,7 @@ pub(crate) struct RunCommand {
 
 impl Runnable for RunCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         let Some(prompt) = prompt::of_process(self.prompt.as_deref(), self.file.as_deref())? else {
             return self.talk(context);
         };
@@ -80,15 +82,15 @@ impl Runnable for RunCommand {
             return Err(Failure::Usage("the prompt is empty".to_owned())
                 .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-        let model = self.model.locate()?;
+        let model = self.model.locate(installed)?;
         self.observe.check(&model)?;
         self.metrics.check()?;
-        self.hooks.check().and_then(|()| self.sampling.check())?;
-        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(&self.template)?;
-        self.hooks.install(&mut pipeline)?;
+        self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
+        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(installed, &self.template)?;
+        self.hooks.install(&mut pipeline, installed)?;
         let observing = self.observe.begin(&model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
-        let answered = self.answer(&pipeline, &prompt, observing);
+        let answered = self.answer(&pipeline, &prompt, observing, installed);
         Failure::of_all([answered, metrics.write()])
     }
 
@@ -98,15 +100,21 @@ impl Runnable for RunCommand {
 }
 
 impl RunCommand {
-    fn answer(&self, pipeline: &TextPipeline, prompt: &str, observing: Observing) -> Result<(), Failure> {
+    fn answer(
+        &self,
+        pipeline: &TextPipeline,
+        prompt: &str,
+        observing: Observing,
+        installed: &Environment,
+    ) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let _orderly = interrupt::orderly()?;
-        let request = self.sampling.request(pipeline.sampling_defaults(), Arc::clone(&cancel))?;
+        let request = self.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
         // `--raw` after a default of the configuration file: there is no template for it.
         let system = self.system.as_deref().filter(|_| !self.raw);
         let prompt = answer::prompt(pipeline, prompt, self.raw, system, &self.template)?;
         let mut session = pipeline.session()?;
-        let state = self.state.open(pipeline)?;
+        let state = self.state.open(pipeline, installed)?;
         let resumed = state.as_ref().map_or(Ok(0), |file| resume(file, &mut session))?;
         let asked = Asked { session: &mut session, prompt: &prompt, request: &request };
         let (outcome, shown) = match self.json {

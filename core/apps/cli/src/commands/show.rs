@@ -17,7 +17,7 @@ use menagerie::model::Compute;
 use menagerie::pipeline::{
     Arithmetic, Device, DeviceOptions, KeyOptions, KvType, ResolvedFile, tokenizer_tables,
 };
-use menagerie::registry::{Entry, RecipeEntry, Registry};
+use menagerie::registry::{ArchitectureEntry, Environment, RecipeEntry};
 use menagerie::spec::{KeyValue, Provenance, layer_ranges};
 use serde_json::{Value, json};
 
@@ -59,20 +59,22 @@ pub(crate) struct ShowCommand {
 }
 
 impl Runnable for ShowCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         if adapter_listing::printed(self.what.path(), self.json)? {
             return Ok(());
         }
-        if let Some(meant) = spec_meant(&self.what, &self.specs)? {
+        if let Some(meant) = spec_meant(&self.what, &self.specs, installed)? {
             return print_architecture(&meant.entry, self.merged, self.json);
         }
-        let recipe = recipe_meant(&self.what, &self.specs)?;
+        let recipe = recipe_meant(&self.what, &self.specs, installed)?;
         if let Some(entry) = recipe.as_ref().filter(|entry| recipe_listing::is_form(entry)) {
             return recipe_listing::print(entry, self.json);
         }
-        let registry = self.specs.registry()?;
-        let meant = ModelSource::of(&self.what, &self.specs).map_err(|failure| self.unknown(failure))?;
-        self.model(&meant, recipe.as_ref(), &registry)
+        let environment = self.specs.environment(installed)?;
+        let meant =
+            ModelSource::of(&self.what, &self.specs, installed).map_err(|failure| self.unknown(failure))?;
+        self.model(&meant, recipe.as_ref(), &environment)
     }
 }
 
@@ -95,19 +97,19 @@ impl ShowCommand {
         &self,
         meant: &ModelSource,
         recipe: Option<&RecipeEntry>,
-        registry: &Registry,
+        environment: &Environment,
     ) -> Result<(), Failure> {
         let set = self.set.iter().cloned().collect();
         let keys =
             meant.keys(KeyOptions::default().with_accept_unread(self.accept_unread.clone()).with_set(set));
-        let resolved = ResolvedFile::new(open_model(&meant.path, true)?, registry, keys)?;
+        let resolved = ResolvedFile::new(open_model(&meant.path, true)?, environment, keys)?;
         let one = DeviceOptions::default().with_threads(1);
         let backend = Device::default().backend(one)?;
         let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
-        let (tables, _) = tokenizer_tables(registry)?;
+        let (tables, _) = tokenizer_tables(environment)?;
         let mut summary = model_summary::lines(&resolved, &assembly, tables);
         if let Some(ingredients) = &meant.ingredients {
-            recipe_listing::over(&mut summary, ingredients, registry)?;
+            recipe_listing::over(&mut summary, ingredients, environment)?;
         }
         if self.json {
             let mut shown = as_json(&resolved, &assembly, summary);
@@ -123,7 +125,7 @@ impl ShowCommand {
         for (name, value) in summary {
             output::value(name, &value)?;
         }
-        if !plugin_parts::parts_of(resolved.config()).is_empty() {
+        if !plugin_parts::parts_of(&resolved).is_empty() {
             let note = "plugins compute on the CPU: on another --device their rows are read back and taken in again at every step";
             output::note(note)?;
         }
@@ -144,7 +146,11 @@ impl ShowCommand {
 }
 
 /// Says what a spec is, and prints its text.
-pub(crate) fn print_architecture(entry: &Entry, merged: bool, as_json: bool) -> Result<(), Failure> {
+pub(crate) fn print_architecture(
+    entry: &ArchitectureEntry,
+    merged: bool,
+    as_json: bool,
+) -> Result<(), Failure> {
     let spec = entry.spec().clone()?;
     if as_json {
         let text = if merged { spec.merged() } else { entry.text().to_owned() };
@@ -257,7 +263,7 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
         "name": resolved.file.name(),
         "architecture": resolved.config().architecture,
         "origin": resolved.origin.detail(),
-        "plugins": plugin_parts::parts_of(resolved.config()),
+        "plugins": plugin_parts::parts_of(resolved),
         "truth": resolved.spec.truth(),
         "parameters": assembly.parameters(),
         "summary": summary,

@@ -56,7 +56,8 @@ struct Shape {
 }
 
 impl Runnable for SynthCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         if self.shape.iter().any(|shape| shape == "list") {
             return if self.json {
                 output::json(&json!({ "shapes": shapes()? }))
@@ -72,7 +73,7 @@ impl Runnable for SynthCommand {
             return Err(Failure::about(out.display(), "is not a file; name one to write"));
         }
         let cancel = interrupt::flag()?;
-        let spec = spec_needed(&self.spec, &self.specs)?.spec()?;
+        let spec = spec_needed(&self.spec, &self.specs, installed)?.spec()?;
         let shape = self.shape()?;
         let policy = policy(&self.quant)?;
         let synthesis =

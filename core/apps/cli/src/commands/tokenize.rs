@@ -11,7 +11,7 @@ use clap::Args;
 use menagerie::assembly::HfModel;
 use menagerie::loaders::{GgufLoader, HfTexts, LoadError, Special, Tokenizer, TokenizerOptions};
 use menagerie::pipeline::tokenizer_tables;
-use menagerie::registry::GGUFArchitecture;
+use menagerie::registry::{Environment, GGUFArchitecture};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -77,9 +77,10 @@ impl Listed {
 }
 
 impl Runnable for TokenizeCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         let text = self.read()?;
-        let tokenizer = self.tokenizer()?;
+        let tokenizer = self.tokenizer(installed)?;
         let special = if self.parse_special { Special::Parse } else { Special::Plain };
         let mut ids = tokenizer.encode(&text, special)?;
         if self.frame {
@@ -99,9 +100,9 @@ impl Runnable for TokenizeCommand {
 
 impl TokenizeCommand {
     /// A spec may say how to split where the file does not; an unknown architecture has none.
-    fn tokenizer(&self) -> Result<Tokenizer, Failure> {
-        let path = ModelSource::of(&self.model, &self.specs)?.path;
-        let registry = self.specs.registry()?;
+    fn tokenizer(&self, installed: &Environment) -> Result<Tokenizer, Failure> {
+        let path = ModelSource::of(&self.model, &self.specs, installed)?.path;
+        let environment = self.specs.environment(installed)?;
         // Of a folder the tokenizer's own files say everything, whatever else is in it.
         let loaded: Box<LoadTokenizer>;
         let mut spec = None;
@@ -113,11 +114,11 @@ impl TokenizeCommand {
             None => {
                 let loader = GgufLoader::open(&path, &Default::default())?;
                 let named = loader.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
-                spec = named.and_then(|name| registry.resolve(&name).ok()).map(|(_, spec)| spec);
+                spec = named.and_then(|name| environment.resolve(&name).ok()).map(|(_, spec)| spec);
                 loaded = Box::new(move |options| loader.tokenizer(options));
             }
         }
-        let (tables, notices) = tokenizer_tables(&registry)?;
+        let (tables, notices) = tokenizer_tables(&environment)?;
         for notice in notices {
             report::note(&notice.to_string());
         }

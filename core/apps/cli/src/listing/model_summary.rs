@@ -38,7 +38,7 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
     lines.push(("layers", layers));
     lines.push(("file", format!("{}; {}", readable_bytes(resolved.file.bytes()), types_line(assembly))));
     lines.push(("context", trained));
-    lines.extend(parts_of(config).iter().map(|part| ("plugin", part.line())));
+    lines.extend(parts_of(resolved).iter().map(|part| ("plugin", part.line())));
     lines.extend(text_lines(resolved, tables));
     if let Some(license) = text_key(resolved, "general.license") {
         lines.push(("license", license));

@@ -1,7 +1,9 @@
 //! Which parts of a model are a plugin's, and whose.
 
-use menagerie::plugin_host::{Plugin, plugins};
-use menagerie::spec::config::ModelConfig;
+use crate::arguments::plugins::plugins;
+use menagerie::pipeline::ResolvedFile;
+use menagerie::plugin_host::Plugin;
+use menagerie::registry::Environment;
 use menagerie::spec::layer_ranges;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +33,8 @@ impl PluginPart {
 }
 
 /// The parts of a model that are plugins', by name.
-pub(crate) fn parts_of(config: &ModelConfig) -> Vec<PluginPart> {
+pub(crate) fn parts_of(resolved: &ResolvedFile) -> Vec<PluginPart> {
+    let config = resolved.config();
     let mut found: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (index, layer) in config.layers.iter().enumerate() {
         kinds(&json!(layer), &mut |name| {
@@ -44,15 +47,15 @@ pub(crate) fn parts_of(config: &ModelConfig) -> Vec<PluginPart> {
         });
     }
     let part = |(name, layers): (String, BTreeSet<usize>)| {
-        let (plugin, family) = owner(&name)?;
+        let (plugin, family) = owner(&name, &resolved.environment)?;
         Some(PluginPart { name, family, layers, plugin: plugin.shown() })
     };
     found.into_iter().filter_map(part).collect()
 }
 
 /// The plugin that registered a component that stands in specs.
-fn owner(name: &str) -> Option<(&'static Plugin, &'static str)> {
-    plugins().into_iter().find_map(|plugin| {
+fn owner(name: &str, environment: &Environment) -> Option<(&'static Plugin, &'static str)> {
+    plugins(environment).iter().find_map(|&plugin| {
         let component = plugin.components.iter().find(|one| one.name == name)?;
         Some((plugin, component.family))
     })

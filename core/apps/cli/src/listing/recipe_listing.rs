@@ -5,7 +5,7 @@ use crate::listing::model_summary::Lines;
 use crate::output;
 use crate::output::fitted_table::{FittedTable, shortened};
 use menagerie::pipeline::{GivenGate, GivenMixture, Ingredients};
-use menagerie::registry::{Origin, RecipeEntry, Registry};
+use menagerie::registry::{Environment, Origin, RecipeEntry};
 use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
 use serde_json::{Value, json};
 
@@ -87,8 +87,8 @@ pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failu
     output::data_line(entry.text().trim_end())
 }
 
-/// The recipes of a registry as a table, then the faulty ones; nothing where there are none.
-pub(crate) fn table(entries: &[&RecipeEntry], registry: &Registry) -> Result<(), Failure> {
+/// The recipes of an environment as a table, then the faulty ones; nothing where there are none.
+pub(crate) fn table(entries: &[&RecipeEntry], environment: &Environment) -> Result<(), Failure> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -110,7 +110,7 @@ pub(crate) fn table(entries: &[&RecipeEntry], registry: &Registry) -> Result<(),
     for entry in entries.iter().filter(|entry| matches!(entry.origin, Origin::File { .. })) {
         output::line(&format!("* {}: {}", entry.id, entry.origin))?;
     }
-    let hidden = |entry: &&&RecipeEntry| registry.entry(&entry.id).is_some();
+    let hidden = |entry: &&&RecipeEntry| environment.architecture(&entry.id).is_some();
     for entry in entries.iter().filter(hidden) {
         let note = format!("{} is also the name of an architecture, which `show` takes it for", entry.id);
         output::note(&note)?;
@@ -142,7 +142,7 @@ pub(crate) fn headline(entry: &RecipeEntry) -> String {
 pub(crate) fn over(
     summary: &mut Lines,
     ingredients: &Ingredients,
-    registry: &Registry,
+    environment: &Environment,
 ) -> Result<(), Failure> {
     let mut first = vec![
         ("recipe", ingredients.recipes.join(" over ")),
@@ -154,7 +154,7 @@ pub(crate) fn over(
     }
     first.extend(ingredients.mixture.iter().flat_map(given_mixture));
     first.extend(ingredients.set.iter().map(|(key, value)| ("set", format!("{key} = {value}"))));
-    if let Some(template) = ingredients.template(registry)? {
+    if let Some(template) = ingredients.template(environment)? {
         let characters = template.source.chars().count();
         let own = format!("{} (of the recipe, {characters} characters)", template.name);
         match summary.iter_mut().find(|(name, _)| *name == "chat template") {

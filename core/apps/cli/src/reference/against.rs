@@ -8,7 +8,7 @@ use crate::output;
 use crate::reference::comparison;
 use crate::reference::comparison::Compared;
 use menagerie::pipeline::{ResolvedFile, TextPipeline};
-use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
+use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::{layer_ranges, toml_text};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,10 +45,11 @@ impl Against {
         arguments: &ModelArguments,
         other: &NameOrPath,
         tokens: Vec<u32>,
+        installed: &Environment,
     ) -> Result<Self, Failure> {
         let resolved = pipeline.resolved().ok_or_else(|| Failure::about(other, "the model has no spec"))?;
         let name = resolved.file.architecture().map_err(Failure::from)?.to_owned();
-        let spec = spec_needed(other, &arguments.specs)?.spec()?;
+        let spec = spec_needed(other, &arguments.specs, installed)?.spec()?;
         // The same under the name that the file has.
         let mut document = spec.document();
         document["architecture"] = json!({ "id": name });
@@ -56,9 +57,10 @@ impl Against {
         let path = folder.path().join(format!("{name}.toml"));
         std::fs::write(&path, format!("schema = 1\n{}", toml_text(&document)))?;
         let folders = vec![SpecFolder { path, kind: FolderKind::File }];
-        let registry =
-            Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(true))?;
-        let second = TextPipeline::open_with(&arguments.locate()?, &registry, &arguments.load_options())?;
+        let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(true);
+        let environment = installed.with_spec_folders(folders)?;
+        let second =
+            TextPipeline::open_with(&arguments.locate(installed)?, &environment, &arguments.load_options())?;
         let vocabulary = u32::try_from(pipeline.vocabulary()).unwrap_or(u32::MAX).max(1);
         let made_up = || (0..TOKENS).map(|at| (at * 37 + 11) % vocabulary).collect();
         let tokens = if tokens.is_empty() { made_up() } else { tokens };

@@ -60,10 +60,10 @@ pub(crate) fn tiny_run(
     let tokens: Vec<u32> = (0..TOKENS).map(|at| (at * 37 + 11) % 150).collect();
     let encoder = spec.document().pointer("/output/head").is_some_and(|head| head == "none");
     let run = match encoder {
-        true => EmbeddingPipeline::open_with(&file, &meant.registry, &options)
+        true => EmbeddingPipeline::open_with(&file, &meant.environment, &options)
             .map_err(Failure::from)
             .and_then(|pipeline| encoded(&pipeline, &tokens)),
-        false => TextPipeline::open_with(&file, &meant.registry, &options)
+        false => TextPipeline::open_with(&file, &meant.environment, &options)
             .map_err(Failure::from)
             .and_then(|pipeline| generated(&pipeline, &tokens)),
     };

@@ -1,5 +1,6 @@
 //! Registered tokenizers: cut and put together by somebody else's code, special tokens by the host.
 
+use menagerie_entries::Entries;
 use std::sync::Arc;
 
 use gguf_file::OwnedValue;
@@ -8,8 +9,7 @@ use super::gguf::Keys;
 use crate::Special;
 use crate::tables::TokenizerTables;
 use crate::tokenizer::{
-    CodecKind, CodecVocabulary, TextCodec, Tokenizer, TokenizerError, TokenizerOptions, add_codec,
-    added_codecs,
+    CodecEntry, CodecKind, CodecVocabulary, TextCodec, Tokenizer, TokenizerError, TokenizerOptions,
 };
 
 /// Every character is a token whose text is the character turned around a number of places in the alphabet.
@@ -126,10 +126,11 @@ fn two_tokenizers_of_one_name_are_refused() {
             Err("none is made".to_owned())
         }
     }
-    add_codec(Arc::new(Named("the first"))).unwrap();
-    let taken = add_codec(Arc::new(Named("the second"))).unwrap_err().to_string();
-    let said = "the tokenizer `test/codecs:twice` is registered twice, by the first and by the second;";
-    assert!(taken.starts_with(said), "{taken}");
-    let own = added_codecs().into_iter().filter(|codec| codec.name() == "test/codecs:twice");
-    assert_eq!(own.map(|codec| codec.registered_by().to_owned()).collect::<Vec<_>>(), ["the first"]);
+    let mut entries = Entries::default();
+    entries.add(CodecEntry(Arc::new(Named("the first")))).unwrap();
+    let duplicate = entries.add(CodecEntry(Arc::new(Named("the second")))).unwrap_err().to_string();
+    let expected = "tokenizer `test/codecs:twice` is registered twice, by the first and by the second;";
+    assert!(duplicate.starts_with(expected), "{duplicate}");
+    let own = entries.all::<CodecEntry>().iter().map(|codec| codec.0.registered_by());
+    assert_eq!(own.collect::<Vec<_>>(), ["the first"]);
 }

@@ -106,22 +106,23 @@ struct Measured {
 }
 
 impl Runnable for BenchCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         if !self.kernels && self.prompt.iter().chain(&self.generate).all(|&tokens| tokens == 0) {
             return Err(Failure::Usage("there is nothing to measure: -p and -n are 0".to_owned()));
         }
         // Nothing is lost: probes and kernels end at once too.
         let _at_once = interrupt::at_once()?;
-        self.profile.check(&self.model.locate()?)?;
-        self.hooks.check()?;
+        self.profile.check(&self.model.locate(installed)?)?;
+        self.hooks.check(installed)?;
         self.metrics.check()?;
         let mut model = self.model.staged(&self.stages)?;
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
         let together = first(&self.prompt) + first(&self.generate);
         model.at_least(if self.sequences.is_empty() { self.depth + longest } else { together });
-        let mut pipeline = model.open()?;
-        self.hooks.install(&mut pipeline)?;
+        let mut pipeline = model.open(installed)?;
+        self.hooks.install(&mut pipeline, installed)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let profiling = self.profile.begin(&mut pipeline);
         let measured = self.measured(&model, &pipeline);

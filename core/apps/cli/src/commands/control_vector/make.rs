@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use menagerie::pipeline::{
     ChatMessage, DirectionMethod, PromptPair, RenderOptions, TextPipeline, make_control_vector,
 };
+use menagerie::registry::Environment;
 use std::path::{Path, PathBuf};
 
 /// Make a control vector from two lists of prompts, as llama.cpp's cvector-generator makes it
@@ -49,7 +50,7 @@ enum MethodArgument {
 }
 
 impl MakeCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         let (positive, negative) = (lines(&self.positive)?, lines(&self.negative)?);
         if positive.len() != negative.len() {
             let (one, other) = (self.positive.display(), self.negative.display());
@@ -59,13 +60,13 @@ impl MakeCommand {
                 negative.len()
             )));
         }
-        let model = self.model.locate()?;
+        let model = self.model.locate(installed)?;
         let inputs = [model.as_path(), &self.positive, &self.negative];
         output_file::may_write(&self.out, self.force, &inputs)?;
         if output_file::is_device(&self.out) {
             return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
         }
-        let pipeline = self.model.open()?;
+        let pipeline = self.model.open(installed)?;
         let pairs = positive.iter().zip(&negative).map(|(positive, negative)| {
             Ok(PromptPair {
                 positive: self.tokens(&pipeline, positive)?,

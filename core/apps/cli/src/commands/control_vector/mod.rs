@@ -24,9 +24,9 @@ enum Verb {
 }
 
 impl Runnable for ControlVectorCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
         match self.verb {
-            Verb::Make(command) => command.run(),
+            Verb::Make(command) => command.run(&context.environment),
             Verb::Show(command) => command.run(),
         }
     }

@@ -6,11 +6,11 @@ use super::trial::{Trial, trial};
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use menagerie::loaders::{CodecToken, CodecVocabulary, TokenKind, added_codecs};
+use menagerie::loaders::{CodecEntry, CodecToken, CodecVocabulary, TokenKind};
 use menagerie::pipeline::sampling::Chain;
 use menagerie::pipeline::{Sampler, SamplingOptions};
-use menagerie::plugin_host::{LoadOptions, Plugin, Registered, Watch, load, watch};
-use menagerie::registry::Components;
+use menagerie::plugin_host::{LoadOptions, Plugin, PluginComponent, Watch, load, watch};
+use menagerie::registry::Environment;
 use menagerie_random::SplitMix64;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -55,19 +55,19 @@ fn setting(text: &str) -> Result<Setting, String> {
 
 /// What came of a component.
 struct Outcome<'a> {
-    component: &'a Registered,
+    component: &'a PluginComponent,
     trial: Trial,
     /// How it was tried, in words.
     how: String,
 }
 
 impl CheckCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         watch(Watch::EveryRow);
-        let plugin = load(&self.file, LoadOptions::default())?;
+        let (environment, plugin) = load(installed, &self.file, LoadOptions::default())?;
         let mut outcomes = Vec::new();
         for component in &plugin.components {
-            outcomes.push(self.tried(plugin, component)?);
+            outcomes.push(self.tried(plugin, component, &environment)?);
         }
         let failed = outcomes.iter().filter(|outcome| !outcome.trial.faults.is_empty()).count();
         self.said(plugin, &outcomes)?;
@@ -81,25 +81,33 @@ impl CheckCommand {
         }
     }
 
-    fn tried<'a>(&self, plugin: &Plugin, component: &'a Registered) -> Result<Outcome<'a>, Failure> {
+    fn tried<'a>(
+        &self,
+        plugin: &Plugin,
+        component: &'a PluginComponent,
+        environment: &Environment,
+    ) -> Result<Outcome<'a>, Failure> {
         let of = self.set.iter().filter(|set| set.component == component.name);
         let given: BTreeMap<String, String> = of.map(|set| (set.option.clone(), set.value.clone())).collect();
         let (trial, how) = match component.family {
             "sampler" => {
                 let cases = Cases::of(plugin, ROWS as usize);
-                (sampled(component, &given, cases), format!("{ROWS} rows of random logits, twice each"))
+                (
+                    sampled(component, &given, cases, environment),
+                    format!("{ROWS} rows of random logits, twice each"),
+                )
             }
             "tokenizer" => {
                 let cases = Cases::of(plugin, TEXTS as usize);
-                (tokenized(component, &given, cases), "random texts, there and back".to_owned())
+                (tokenized(component, &given, cases, environment), "random texts, there and back".to_owned())
             }
             "layer-hook" => {
-                let trial = hooked(plugin, component, &given)?;
+                let trial = hooked((plugin, component), &given, environment)?;
                 let how = in_models(&trial);
                 (trial, how)
             }
             _ => {
-                let kinds = Components::linked()?.kinds()?;
+                let kinds = environment.components().kinds()?;
                 let families = menagerie::spec::kind::Family::ALL.into_iter();
                 let found = families.filter_map(|family| kinds.find(family, component.name)).next();
                 let Some(kind) = found else {
@@ -108,7 +116,7 @@ impl CheckCommand {
                         "is registered, but no kind has its name (a defect: please report it)",
                     ));
                 };
-                let trial = trial(plugin, kind, &given)?;
+                let trial = trial(plugin, kind, &given, environment)?;
                 let how = in_models(&trial);
                 (trial, how)
             }
@@ -160,7 +168,12 @@ const TEXTS: u32 = 200;
 const MOST_FAULTS: usize = 4;
 
 /// A sampler on random rows: a token comes out, and the same one for the same seed and position.
-fn sampled(component: &Registered, given: &BTreeMap<String, String>, mut cases: Cases<'_>) -> Trial {
+fn sampled(
+    component: &PluginComponent,
+    given: &BTreeMap<String, String>,
+    mut cases: Cases<'_>,
+    environment: &Environment,
+) -> Trial {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
     let options: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let named = if options.is_empty() {
@@ -168,7 +181,7 @@ fn sampled(component: &Registered, given: &BTreeMap<String, String>, mut cases: 
     } else {
         format!("{}={}", component.name, options.join(","))
     };
-    let sampler = match Sampler::parse(&named) {
+    let sampler = match Sampler::parse(&named, environment.entries()) {
         Ok(sampler) => sampler,
         Err(fault) => {
             trial.faults.push(fault);
@@ -208,7 +221,12 @@ fn sampled(component: &Registered, given: &BTreeMap<String, String>, mut cases: 
 }
 
 /// A tokenizer over a vocabulary of letters and words: what is cut is put together again.
-fn tokenized(component: &Registered, given: &BTreeMap<String, String>, mut cases: Cases<'_>) -> Trial {
+fn tokenized(
+    component: &PluginComponent,
+    given: &BTreeMap<String, String>,
+    mut cases: Cases<'_>,
+    environment: &Environment,
+) -> Trial {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
     let words = ["the", "and", "ing", "tion", "er", "an", "he", "ou"];
     let letters = (' '..='~').filter(|letter| *letter != '\\').map(String::from);
@@ -219,10 +237,9 @@ fn tokenized(component: &Registered, given: &BTreeMap<String, String>, mut cases
         score: -(text.len() as f32),
     };
     let vocabulary = CodecVocabulary { tokens: texts.iter().map(token).collect(), merges: Vec::new() };
-    let codecs = added_codecs();
     let options: Vec<(String, String)> = given.clone().into_iter().collect();
-    let found = codecs.iter().find(|codec| codec.name() == component.name);
-    let codec = match found.map(|codec| codec.build(Arc::new(vocabulary), &options)) {
+    let found = environment.entries().get::<CodecEntry>(component.name);
+    let codec = match found.map(|codec| codec.0.build(Arc::new(vocabulary), &options)) {
         Some(Ok(codec)) => codec,
         Some(Err(fault)) => {
             trial.faults.push(format!("it cannot use a vocabulary of ASCII letters and some words: {fault}"));

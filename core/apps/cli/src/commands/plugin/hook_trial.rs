@@ -4,33 +4,36 @@ use super::cases::Cases;
 use super::trial::{Trial, case, compared, grid, open, said, tokens};
 use crate::failure::Failure;
 use menagerie::pipeline::{LogitsOptions, NamedHook, TextPipeline};
-use menagerie::plugin_host::{Plugin, Registered};
-use menagerie::registry::Components;
-use menagerie::spec::kind::{Family, Kind};
+use menagerie::plugin_host::{Plugin, PluginComponent};
+use menagerie::registry::Environment;
+use menagerie::spec::kind::Family;
 use std::collections::BTreeMap;
 
 /// Tries a layer hook of a plugin; `given` are values of its options.
 pub(super) fn hooked(
-    plugin: &Plugin,
-    component: &Registered,
+    (plugin, component): (&Plugin, &PluginComponent),
     given: &BTreeMap<String, String>,
+    environment: &Environment,
 ) -> Result<Trial, Failure> {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
     let mut cases = Cases::of(plugin, grid().len());
     let pairs: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let hook = match NamedHook::parse(&format!("{}={}", component.name, pairs.join(","))) {
-        Ok(hook) => hook,
-        Err(fault) => {
-            trial.faults.push(format!("{fault}; --set {}.OPTION=VALUE gives one", component.name));
-            return Ok(trial);
-        }
-    };
-    let kinds = Components::linked()?.kinds()?;
+    let hook =
+        match NamedHook::parse(&format!("{}={}", component.name, pairs.join(",")), environment.entries()) {
+            Ok(hook) => hook,
+            Err(fault) => {
+                trial.faults.push(format!("{fault}; --set {}.OPTION=VALUE gives one", component.name));
+                return Ok(trial);
+            }
+        };
+    let kinds = environment.components().kinds()?;
     let Some(norm) = kinds.find(Family::Norm, "rms") else {
         return Err(Failure::Failed("there is no norm `rms` to make a tiny model of".to_owned()));
     };
     for (shape, scale) in grid() {
-        let result = run(norm, &hook, &mut trial, shape, scale);
+        let options = BTreeMap::from([("eps".to_owned(), "1e-5".to_owned())]);
+        let opened = open(norm, &options, shape, scale, environment).map_err(said);
+        let result = opened.and_then(|pipeline| run(pipeline, &hook, &mut trial, &tokens(shape.2)));
         if cases.note(case(shape, scale), result).is_break() {
             break;
         }
@@ -41,22 +44,18 @@ pub(super) fn hooked(
 
 /// Runs a model with the hook in every way; where it only looks, the logits are those without it, bit for bit.
 fn run(
-    norm: &Kind,
+    mut pipeline: TextPipeline,
     hook: &NamedHook,
     trial: &mut Trial,
-    shape: (i64, i64, u64),
-    scale: &str,
+    tokens: &[u32],
 ) -> Result<(), String> {
-    let options = BTreeMap::from([("eps".to_owned(), "1e-5".to_owned())]);
-    let mut pipeline = open(norm, &options, shape, scale).map_err(said)?;
-    let tokens = tokens(shape.2);
-    let bare = logits(&pipeline, &tokens)?;
+    let bare = logits(&pipeline, tokens)?;
     hook.install(&mut pipeline)?;
     let observes = pipeline.hooks().layers.effects().is_empty();
-    if observes && logits(&pipeline, &tokens)? != bare {
+    if observes && logits(&pipeline, tokens)? != bare {
         return Err("it only looks, and the logits are not those without it".to_owned());
     }
-    compared(&pipeline, &tokens, trial)
+    compared(&pipeline, tokens, trial)
 }
 
 fn logits(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<u32>, String> {

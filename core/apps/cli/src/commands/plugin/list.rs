@@ -1,11 +1,11 @@
 //! `plugin list`: what is loaded, and what is refused.
 
-use crate::arguments::plugins::{PluginArguments, lock};
+use crate::arguments::plugins::{PluginArguments, lock, plugins};
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use menagerie::gguf::path_text;
-use menagerie::plugin_host::{Location, Lock, Plugin, PluginError, plugins};
+use menagerie::plugin_host::{Location, Lock, Plugin, PluginComponent, PluginError};
 use serde_json::{Value, json};
 
 /// List the plugins that are loaded, with what they bring, and those that are refused
@@ -18,17 +18,18 @@ pub(crate) struct ListCommand {
 
 impl ListCommand {
     pub(crate) fn run(self, arguments: &PluginArguments) -> Result<(), Failure> {
-        let refused = arguments.load()?;
+        let (environment, refused) = arguments.install()?;
+        let plugins = plugins(&environment);
         let lock = lock().map(|(lock, _)| lock).unwrap_or_default();
         if self.json {
-            let loaded: Vec<Value> = plugins().into_iter().map(|plugin| as_json(plugin, &lock)).collect();
+            let loaded: Vec<Value> = plugins.iter().map(|plugin| as_json(plugin, &lock)).collect();
             let refused: Vec<Value> = refused.iter().map(refused_json).collect();
             return output::json(&json!({ "plugins": loaded, "refused": refused }));
         }
-        if plugins().is_empty() && refused.is_empty() {
+        if plugins.is_empty() && refused.is_empty() {
             return output::line("no plugins; --plugin-dir DIR loads those of a folder");
         }
-        for plugin in plugins() {
+        for plugin in plugins {
             page(plugin, &lock)?;
         }
         refused.iter().try_for_each(|error| output::note(&format!("{error}; it is not loaded")))
@@ -66,7 +67,7 @@ fn page(plugin: &Plugin, lock: &Lock) -> Result<(), Failure> {
 
 fn as_json(plugin: &Plugin, lock: &Lock) -> Value {
     let Plugin { inspected, location, sha256, components, architectures, tables, .. } = plugin;
-    let component = |component: &menagerie::plugin_host::Registered| json!({ "family": component.family, "name": component.name, "meaning": component.doc });
+    let component = |component: &PluginComponent| json!({ "family": component.family, "name": component.name, "meaning": component.doc });
     let file = match location {
         Location::File(path) => Some(path),
         Location::Static => None,

@@ -41,7 +41,7 @@ impl Runnable for PluginCommand {
         match self.verb {
             Verb::List(command) => command.run(&context.plugins),
             Verb::Inspect(command) => command.run(),
-            Verb::Check(command) => command.run(),
+            Verb::Check(command) => command.run(&context.environment),
             Verb::New(command) => command.run(),
             Verb::Trust(command) => command.run(),
             Verb::Remove(command) => command.run(&context.plugins),

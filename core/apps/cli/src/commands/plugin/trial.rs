@@ -8,7 +8,7 @@ use menagerie::pipeline::{
     TextPipeline, Wanted,
 };
 use menagerie::plugin_host::Plugin;
-use menagerie::registry::{FolderKind, Registry, RegistryOptions, SpecFolder};
+use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::KeyValue;
 use menagerie::spec::kind::{Default, Family, FieldType, Kind};
 use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
@@ -64,13 +64,14 @@ pub(crate) fn trial(
     plugin: &Plugin,
     kind: &Kind,
     given: &BTreeMap<String, String>,
+    environment: &Environment,
 ) -> Result<Trial, Failure> {
     let mut trial = Trial::default();
     let mut cases = Cases::of(plugin, grid().len());
     let mut refused = None;
     for attempt in 0..COUNTS.len() {
         let options = options(kind, given, attempt);
-        match open(kind, &options, SHAPES[0], SCALES[0]) {
+        match open(kind, &options, SHAPES[0], SCALES[0], environment) {
             Ok(_) => {
                 trial.options = options;
                 refused = None;
@@ -88,7 +89,8 @@ pub(crate) fn trial(
         return Ok(trial);
     }
     for (shape, scale) in grid() {
-        let result = run(kind, &mut trial, shape, scale);
+        let opened = open(kind, &trial.options, shape, scale, environment).map_err(said);
+        let result = opened.and_then(|pipeline| compared(&pipeline, &tokens(shape.2), &mut trial));
         if cases.note(case(shape, scale), result).is_break() {
             break;
         }
@@ -153,14 +155,14 @@ pub(super) fn open(
     options: &BTreeMap<String, String>,
     (width, layers, seed): (i64, i64, u64),
     scale: &str,
+    installed: &Environment,
 ) -> Result<TextPipeline, Failure> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join(format!("{ID}.toml"));
     std::fs::write(&path, spec(kind, options, scale))?;
     let folders = vec![SpecFolder { path, kind: FolderKind::File }];
-    let registry =
-        Registry::load(&RegistryOptions::default().with_folders(folders).with_allow_shadow(false))?;
-    let Some(entry) = registry.entry(ID) else {
+    let environment = installed.with_spec_folders(SpecFolders::default().with_folders(folders))?;
+    let Some(entry) = environment.architecture(ID) else {
         return Err(Failure::Failed("the spec is not there".to_owned()));
     };
     let spec = entry.spec().clone()?;
@@ -188,7 +190,7 @@ pub(super) fn open(
         .with_kv_type(KvType::F32)
         .with_arithmetic(Arithmetic::Exact)
         .with_mmap(false);
-    TextPipeline::open_with(&file, &registry, &options).map_err(|error| named(&error.to_string(), &file))
+    TextPipeline::open_with(&file, &environment, &options).map_err(|error| named(&error.to_string(), &file))
 }
 
 fn named(error: &str, file: &Path) -> Failure {
@@ -201,12 +203,6 @@ type Way<'w> = (&'w str, Vec<f32>);
 /// Tokens of a trial.
 pub(super) fn tokens(seed: u64) -> Vec<u32> {
     (0..40).map(|at| (at * 37 + 11 + seed as u32) % 150).collect()
-}
-
-/// Runs a model in every way, and holds them against each other.
-fn run(kind: &Kind, trial: &mut Trial, shape: (i64, i64, u64), scale: &str) -> Result<(), String> {
-    let pipeline = open(kind, &trial.options, shape, scale).map_err(said)?;
-    compared(&pipeline, &tokens(shape.2), trial)
 }
 
 /// Computes logits in every way, and holds them against each other.

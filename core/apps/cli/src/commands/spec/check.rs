@@ -1,6 +1,7 @@
 //! `spec check SPEC`: every fault of a spec, and a tiny model of it run.
 
 use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::plugins::plugins;
 use crate::arguments::spec_reference::{SpecMeant, spec_needed};
 use crate::arguments::specs::SpecArguments;
 use crate::commands::synth::parse_value;
@@ -10,7 +11,7 @@ use crate::screen::report;
 use crate::screen::report::Finding;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::plugin_host::plugins;
+use menagerie::registry::Environment;
 use menagerie::spec::KeyValue;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -40,9 +41,9 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 }
 
 impl SpecCheckCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         let keys = self.key.iter().map(|(key, value)| (key.clone(), parse_value(value))).collect();
-        check(&self.spec.to_string(), &spec_needed(&self.spec, &self.specs)?, &keys, self.json)
+        check(&self.spec.to_string(), &spec_needed(&self.spec, &self.specs, installed)?, &keys, self.json)
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn check(
                 format!("no standard key is called `{key}`, which this spec reads; did you mean `{known}`?")
             }));
             let _at_once = interrupt::at_once()?;
-            let missteps = || plugins().iter().map(|plugin| plugin.missteps()).sum::<u32>();
+            let missteps = || plugins(&meant.environment).iter().map(|plugin| plugin.missteps()).sum::<u32>();
             let before = missteps();
             match tiny_run(meant, keys)? {
                 Ok(run) => tiny = Some(run),

@@ -6,6 +6,7 @@ use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
+use menagerie::registry::Environment;
 use menagerie::spec::Stated;
 use serde::Serialize;
 use serde_json::json;
@@ -39,8 +40,8 @@ struct Difference {
 }
 
 impl DiffCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let (first, second) = (self.stated(&self.first)?, self.stated(&self.second)?);
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
+        let (first, second) = (self.stated(&self.first, installed)?, self.stated(&self.second, installed)?);
         let differences = differences(first, second);
         if self.json {
             return output::json(&json!({ "differences": differences }));
@@ -59,8 +60,8 @@ impl DiffCommand {
     }
 
     /// What a spec states, in its order.
-    fn stated(&self, name: &NameOrPath) -> Result<Vec<Stated>, Failure> {
-        let spec = spec_needed(name, &self.specs)?.spec()?;
+    fn stated(&self, name: &NameOrPath, installed: &Environment) -> Result<Vec<Stated>, Failure> {
+        let spec = spec_needed(name, &self.specs, installed)?.spec()?;
         let mut left_out = vec!["architecture.", "truth."];
         if !self.hf {
             left_out.extend(["hf.", "adapter."]);

@@ -10,7 +10,7 @@ use crate::{interrupt, output};
 use clap::Args;
 use menagerie::assembly::{GgufModel, HfModel, ModelFile};
 use menagerie::gguf::{GgufFile, OpenOptions};
-use menagerie::registry::Registry;
+use menagerie::registry::Environment;
 use menagerie::spec::ArchSpec;
 use menagerie::synth::draft::{Draft, Evidence, draft};
 use serde_json::json;
@@ -46,7 +46,7 @@ pub(crate) struct NewCommand {
 }
 
 impl NewCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         let path = locate(&self.model, &self.specs)?;
         let _at_once = interrupt::at_once()?;
         if HfModel::folder_of(&path).is_some() {
@@ -54,11 +54,11 @@ impl NewCommand {
                 .with_help("convert it with the model's usual converter, or write [hf] by hand (menagerie guide add-an-architecture)"));
         }
         let file = GgufModel::open(&path, true)?;
-        let registry = self.specs.registry()?;
+        let environment = self.specs.environment(installed)?;
         let id = self.id.clone().unwrap_or(file.architecture()?.to_owned());
         let evidence = evidence(&path, &file)?;
-        let known = known(&registry, &self.hide)?;
-        let kinds = registry.components().kinds()?;
+        let known = known(&environment, &self.hide)?;
+        let kinds = environment.components().kinds()?;
         let draft = draft(&id, &evidence, &known, &kinds)
             .ok_or_else(|| Failure::Usage("every known architecture is hidden".to_owned()))?;
         if self.json {
@@ -105,11 +105,11 @@ fn evidence(path: &Path, file: &GgufModel) -> Result<Evidence, Failure> {
 }
 
 /// Every known architecture but those that are hidden.
-fn known(registry: &Registry, hidden: &[String]) -> Result<Vec<Arc<ArchSpec>>, Failure> {
-    if let Some(unknown) = hidden.iter().find(|id| registry.entry(id).is_none()) {
+fn known(environment: &Environment, hidden: &[String]) -> Result<Vec<Arc<ArchSpec>>, Failure> {
+    if let Some(unknown) = hidden.iter().find(|id| environment.architecture(id).is_none()) {
         return Err(Failure::Usage(format!("--hide {unknown}: there is no architecture of this id")));
     }
-    let shown = registry.entries().iter().filter(|entry| !hidden.contains(&entry.id));
+    let shown = environment.architectures().iter().filter(|entry| !hidden.contains(&entry.id));
     Ok(shown.filter_map(|entry| entry.spec().clone().ok()).collect())
 }
 

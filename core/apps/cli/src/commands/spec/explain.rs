@@ -9,6 +9,7 @@ use crate::listing::block_svg::svg;
 use crate::output;
 use crate::output::output_file::OutputFile;
 use clap::Args;
+use menagerie::registry::Environment;
 use menagerie::spec::{ArchSpec, StatedOption};
 use serde_json::json;
 use std::io::Write;
@@ -36,8 +37,8 @@ pub(crate) struct ExplainCommand {
 }
 
 impl ExplainCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let meant = spec_needed(&self.spec, &self.specs)?;
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
+        let meant = spec_needed(&self.spec, &self.specs, installed)?;
         let spec = meant.spec()?;
         let outline = Outline::of(&spec);
         if let Some(target) = &self.svg {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use menagerie::registry::Components;
+use menagerie::registry::Environment;
 use menagerie::spec::kind::Family;
 use menagerie::spec::{KindDescription, nearest};
 use serde_json::json;
@@ -30,8 +30,8 @@ struct Listed {
 }
 
 impl KindsCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let components = Components::linked()?;
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
+        let components = installed.components();
         let kinds = components.kinds()?;
         let all: Vec<Listed> = Family::ALL
             .into_iter()

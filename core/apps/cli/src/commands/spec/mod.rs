@@ -13,7 +13,6 @@ use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output;
 use clap::{Args, Subcommand};
-use menagerie::registry::Components;
 use menagerie::spec::json_schema;
 
 /// Write, check, compare and explain specs of architectures
@@ -44,17 +43,18 @@ enum Verb {
 }
 
 impl Runnable for SpecCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
         match self.verb {
-            Verb::New(command) => command.run(),
-            Verb::Check(command) => command.run(),
-            Verb::Show(command) => command.run(),
-            Verb::Diff(command) => command.run(),
-            Verb::Explain(command) => command.run(),
-            Verb::Kinds(command) => command.run(),
+            Verb::New(command) => command.run(installed),
+            Verb::Check(command) => command.run(installed),
+            Verb::Show(command) => command.run(installed),
+            Verb::Diff(command) => command.run(installed),
+            Verb::Explain(command) => command.run(installed),
+            Verb::Kinds(command) => command.run(installed),
             // A document of the JSON Schema language, not of ours: it has no version of the output.
             Verb::Schema { json: _ } => {
-                let schema = json_schema(&Components::linked()?.kinds()?);
+                let schema = json_schema(&installed.components().kinds()?);
                 output::line(&serde_json::to_string_pretty(&schema)?)
             }
         }

@@ -6,6 +6,7 @@ use crate::arguments::specs::SpecArguments;
 use crate::commands::show::print_architecture;
 use crate::failure::Failure;
 use clap::Args;
+use menagerie::registry::Environment;
 
 /// Print a spec and what it says of itself
 #[derive(Args)]
@@ -23,7 +24,7 @@ pub(crate) struct SpecShowCommand {
 }
 
 impl SpecShowCommand {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        print_architecture(&spec_needed(&self.spec, &self.specs)?.entry, self.merged, self.json)
+    pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
+        print_architecture(&spec_needed(&self.spec, &self.specs, installed)?.entry, self.merged, self.json)
     }
 }

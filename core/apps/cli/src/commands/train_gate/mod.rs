@@ -16,6 +16,7 @@ use menagerie::pipeline::{
     ChatMessage, GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
     GivenMixture, TextPipeline, available_memory,
 };
+use menagerie::registry::Environment;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -70,8 +71,9 @@ struct Trained {
 }
 
 impl Runnable for TrainGateCommand {
-    fn run(self, _: &CommandContext) -> Result<(), Failure> {
-        let Some(mixture) = self.model.mixture()? else {
+    fn run(self, context: &CommandContext) -> Result<(), Failure> {
+        let installed = &context.environment;
+        let Some(mixture) = self.model.mixture(installed)? else {
             return Err(Failure::about(
                 &self.model.model,
                 "there is no mixture: it is no recipe with [mixture]",
@@ -84,7 +86,7 @@ impl Runnable for TrainGateCommand {
                 return Err(Failure::Usage("a file is wanted: -o FILE".to_owned()));
             }
         };
-        let base = self.model.locate()?;
+        let base = self.model.locate(installed)?;
         let mut inputs: Vec<&Path> = vec![&base, &self.data];
         inputs.extend(mixture.experts.iter().map(|expert| match expert {
             GivenExpert::Model(path) | GivenExpert::Adapter { path, .. } => path.as_path(),
@@ -94,7 +96,7 @@ impl Runnable for TrainGateCommand {
         self.check(&prompts, &mixture)?;
         let cancel = interrupt::flag()?;
         let bar = progress::spinner("loading");
-        let trained = self.train(&prompts, &mixture, (&out, &inputs), (&bar, &cancel));
+        let trained = self.train(&prompts, &mixture, (&out, &inputs), (&bar, &cancel), installed);
         bar.finish_and_clear();
         self.say(&prompts, &mixture, &out, &trained?)
     }
@@ -131,8 +133,9 @@ impl TrainGateCommand {
         mixture: &GivenMixture,
         (out, inputs): (&Path, &[&Path]),
         (bar, cancel): (&ProgressBar, &AtomicBool),
+        installed: &Environment,
     ) -> Result<Trained, Failure> {
-        let (examples, rows) = self.rows(prompts, (bar, cancel))?;
+        let (examples, rows) = self.rows(prompts, (bar, cancel), installed)?;
         let options = GateTrainingOptions::default()
             .with_epochs(self.epochs as usize)
             .with_batch(self.batch_size as usize)
@@ -155,7 +158,8 @@ impl TrainGateCommand {
         file.write_all(&trainer.gates().to_bytes()).map_err(|error| Failure::about(out.display(), error))?;
         file.commit()?;
         bar.set_message("running the mixture with its gates");
-        let pipeline = self.model.open_with_gate(&self.template, &GivenGate::File(out.to_owned()))?;
+        let pipeline =
+            self.model.open_with_gate(installed, &self.template, &GivenGate::File(out.to_owned()))?;
         let shares = pipeline.gate_shares(&examples.iter().collect::<Vec<_>>(), Some(cancel))?;
         Ok(Trained { scores: trainer.scores(&rows), shares })
     }
@@ -165,6 +169,7 @@ impl TrainGateCommand {
         &self,
         prompts: &[GatePrompt],
         (bar, cancel): (&ProgressBar, &AtomicBool),
+        installed: &Environment,
     ) -> Result<(Vec<GateExample>, Vec<GateRows>), Failure> {
         let mut experts: Vec<usize> = prompts.iter().map(|row| row.expert).collect();
         experts.sort_unstable();
@@ -173,7 +178,8 @@ impl TrainGateCommand {
         let mut rows: Vec<Option<GateRows>> = prompts.iter().map(|_| None).collect();
         let mut done = 0;
         for expert in experts {
-            let pipeline = self.model.open_with_gate(&self.template, &GivenGate::Always(expert))?;
+            let pipeline =
+                self.model.open_with_gate(installed, &self.template, &GivenGate::Always(expert))?;
             if examples.is_empty() {
                 pipeline.notices().iter().for_each(|notice| report::note(&notice.to_string()));
                 examples = self.examples(&pipeline, prompts)?;

@@ -1,4 +1,4 @@
-//! [`Environment`]: the hub's variables and folders, read once.
+//! [`HubSettings`]: the hub's variables and folders, read once.
 
 use crate::HubError;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ impl Default for Patience {
 
 /// Where models are fetched from and kept.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Environment {
+pub struct HubSettings {
     /// Hub address (`HF_ENDPOINT`).
     pub endpoint: String,
     /// Hub cache: `HF_HUB_CACHE`, else `$HF_HOME/hub`; `None` where no home is known.
@@ -44,9 +44,9 @@ pub struct Environment {
     pub patience: Patience,
 }
 
-impl std::fmt::Debug for Environment {
+impl std::fmt::Debug for HubSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Environment")
+        f.debug_struct("HubSettings")
             .field("endpoint", &self.endpoint)
             .field("hub_cache", &self.hub_cache)
             .field("own_cache", &self.own_cache)
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-impl Environment {
+impl HubSettings {
     /// Reads the variables of this process; without `HOME`, the home of its user.
     pub fn of_process() -> Self {
         Self::from_variables(|name| {
@@ -128,8 +128,8 @@ impl Environment {
 mod tests {
     use super::*;
 
-    fn environment(pairs: &[(&str, &str)]) -> Environment {
-        Environment::from_variables(|name| {
+    fn environment(pairs: &[(&str, &str)]) -> HubSettings {
+        HubSettings::from_variables(|name| {
             pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         })
     }

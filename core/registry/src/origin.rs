@@ -1,0 +1,50 @@
+//! [`Origin`]: where a spec or a recipe comes from.
+
+use crate::folder_kind::FolderKind;
+use gguf_file::path_text;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a spec comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Registered by this crate.
+    BuiltIn(&'static str),
+    /// Added by this plugin.
+    Plugin(&'static str),
+    /// A file in a spec folder.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why its folder is read.
+        folder: FolderKind,
+    },
+}
+
+impl Origin {
+    /// The spec that comes from there, in a sentence.
+    pub fn noun(&self) -> String {
+        match self {
+            Self::BuiltIn(_) => "the built-in one".to_owned(),
+            Self::Plugin(_) | Self::File { .. } => self.to_string(),
+        }
+    }
+
+    /// Where it comes from, for programs: with the crate of what is built in.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::BuiltIn(by) => format!("built-in ({by})"),
+            Self::Plugin(_) | Self::File { .. } => self.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn(_) => f.write_str("built in"),
+            Self::Plugin(by) => f.write_str(by),
+            Self::File { path, folder } => write!(f, "{} ({})", path_text(path), folder.name()),
+        }
+    }
+}
