@@ -128,17 +128,17 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// Lane `j` of vector `i` becomes lane `i` of vector `j`.
     #[inline(always)]
     fn transpose(self, rows: &[Self::F; LANES]) -> [Self::F; LANES] {
-        let mut square = [[0.0; LANES]; LANES];
-        for i in 0..LANES {
-            self.store(&mut square[i], rows[i]);
+        let mut turned = [[rows[0]; 4]; 4];
+        for (g, turned) in turned.iter_mut().enumerate() {
+            let at = 4 * g;
+            *turned = self.transpose_in_quarters([rows[at], rows[at + 1], rows[at + 2], rows[at + 3]]);
         }
         let mut out = *rows;
-        for j in 0..LANES {
-            let mut column = [0.0; LANES];
-            for i in 0..LANES {
-                column[i] = square[i][j];
+        for l in 0..4 {
+            let columns = self.transpose_quarters([turned[0][l], turned[1][l], turned[2][l], turned[3][l]]);
+            for q in 0..4 {
+                out[4 * q + l] = columns[q];
             }
-            out[j] = self.load(&column);
         }
         out
     }

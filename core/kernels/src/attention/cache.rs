@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
 
     /// Where the rows of the positions `base..base + 64` begin, and the heads of `head` in them; at least one of them
     /// is held and below `total`.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn addresses(&self, base: usize, head: usize) -> Addresses {
         let bytes = self.rows.bytes.as_ptr();
         let row_bytes = self.row_bytes;

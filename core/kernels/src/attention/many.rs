@@ -130,7 +130,7 @@ impl Kernel for ManyRowsLoop<'_> {
 
 impl ManyRowsLoop<'_> {
     /// Copies the queries, scaled, and clears what will be kept of parts.
-    #[inline(always)]
+    #[inline(never)]
     fn begin(&mut self) {
         let shape = self.call.shape;
         let group = self.call.group();

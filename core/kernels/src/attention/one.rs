@@ -227,7 +227,7 @@ impl OneRowLoop<'_> {
     }
 
     /// Copies the queries, scaled, and clears the results.
-    #[inline(always)]
+    #[inline(never)]
     fn begin(&mut self, sequence: &AttentionSequence) {
         let (task, shape) = (&self.task, self.task.call.shape);
         let group = task.call.group();

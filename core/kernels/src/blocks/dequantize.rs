@@ -43,7 +43,7 @@ pub(crate) fn dequantize_row(block: BlockType, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-#[inline(always)]
+#[inline(never)]
 fn blocks<F: Format>(bytes: &[u8], out: &mut [f32]) {
     let (mut q, mut scale, mut min) = ([0i8; SUPER], [0f32; GROUPS], [0f32; GROUPS]);
     for (block, out) in bytes.chunks_exact(F::BYTES).zip(out.chunks_exact_mut(F::LEN)) {

@@ -3,7 +3,7 @@
 
 use super::QuantType;
 use super::bytes::{f16_at, u32_at};
-use super::format::{Format, first, first_mut};
+use super::format::{Format, Grouped, first, first_mut};
 
 /// The sixteen levels of IQ4_NL and IQ4_XS (`kvalues_iq4nl` in ggml-common.h).
 pub(crate) const IQ4_LEVELS: [i8; 16] =
@@ -35,12 +35,10 @@ fn five_bits(bytes: &[u8], high: u32, q: &mut [i8], offset: i8) {
 /// Q4_0: d f16, 16 bytes of nibbles; `d * (q - 8)`.
 pub(crate) struct Q4_0;
 impl Format for Q4_0 {
+    type Shape = Grouped<32, false, false>;
     const QUANT: QuantType = QuantType::Q4_0;
     const LEN: usize = 32;
     const BYTES: usize = 18;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = false;
     const OFFSET: i32 = 8;
     const SPAN: i32 = 15;
     #[inline(always)]
@@ -53,12 +51,10 @@ impl Format for Q4_0 {
 /// Q4_1: d f16, m f16, 16 bytes of nibbles; `d * q + m`.
 pub(crate) struct Q4_1;
 impl Format for Q4_1 {
+    type Shape = Grouped<32, true, false>;
     const QUANT: QuantType = QuantType::Q4_1;
     const LEN: usize = 32;
     const BYTES: usize = 20;
-    const GROUP: usize = 32;
-    const MIN: bool = true;
-    const WIDE: bool = false;
     const OFFSET: i32 = 0;
     const SPAN: i32 = 15;
     #[inline(always)]
@@ -72,12 +68,10 @@ impl Format for Q4_1 {
 /// Q5_0: d f16, 32 high bits, 16 bytes of nibbles; `d * (q - 16)`.
 pub(crate) struct Q5_0;
 impl Format for Q5_0 {
+    type Shape = Grouped<32, false, false>;
     const QUANT: QuantType = QuantType::Q5_0;
     const LEN: usize = 32;
     const BYTES: usize = 22;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = false;
     const OFFSET: i32 = 16;
     const SPAN: i32 = 31;
     #[inline(always)]
@@ -90,12 +84,10 @@ impl Format for Q5_0 {
 /// Q5_1: d f16, m f16, 32 high bits, 16 bytes of nibbles; `d * q + m`.
 pub(crate) struct Q5_1;
 impl Format for Q5_1 {
+    type Shape = Grouped<32, true, false>;
     const QUANT: QuantType = QuantType::Q5_1;
     const LEN: usize = 32;
     const BYTES: usize = 24;
-    const GROUP: usize = 32;
-    const MIN: bool = true;
-    const WIDE: bool = false;
     const OFFSET: i32 = 0;
     const SPAN: i32 = 31;
     #[inline(always)]
@@ -109,12 +101,10 @@ impl Format for Q5_1 {
 /// Q8_0: d f16, 32 signed bytes.
 pub(crate) struct Q8_0;
 impl Format for Q8_0 {
+    type Shape = Grouped<32, false, false>;
     const QUANT: QuantType = QuantType::Q8_0;
     const LEN: usize = 32;
     const BYTES: usize = 34;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = false;
     const OFFSET: i32 = 128;
     const SPAN: i32 = 255;
     #[inline(always)]
@@ -129,12 +119,10 @@ impl Format for Q8_0 {
 /// IQ4_NL: d f16, 16 bytes of nibbles that index `IQ4_LEVELS`.
 pub(crate) struct Iq4Nl;
 impl Format for Iq4Nl {
+    type Shape = Grouped<32, false, false>;
     const QUANT: QuantType = QuantType::IQ4_NL;
     const LEN: usize = 32;
     const BYTES: usize = 18;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = false;
     const OFFSET: i32 = 128;
     const SPAN: i32 = 255;
     #[inline(always)]
@@ -154,12 +142,10 @@ pub(crate) fn e8m0_half(e: u8) -> f32 {
 /// MXFP4: one e8m0 byte, 16 bytes of nibbles that index `MXFP4_LEVELS`.
 pub(crate) struct Mxfp4;
 impl Format for Mxfp4 {
+    type Shape = Grouped<32, false, false>;
     const QUANT: QuantType = QuantType::MXFP4;
     const LEN: usize = 32;
     const BYTES: usize = 17;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = false;
     const OFFSET: i32 = 16;
     const SPAN: i32 = 28;
     #[inline(always)]
@@ -185,12 +171,10 @@ pub(crate) fn ue4m3_half(v: u8) -> f32 {
 /// NVFP4: four ue4m3 scales, then per 16 values 8 bytes of nibbles that index `MXFP4_LEVELS`.
 pub(crate) struct Nvfp4;
 impl Format for Nvfp4 {
+    type Shape = Grouped<16, false, false>;
     const QUANT: QuantType = QuantType::NVFP4;
     const LEN: usize = 64;
     const BYTES: usize = 36;
-    const GROUP: usize = 16;
-    const MIN: bool = false;
-    const WIDE: bool = false;
     const OFFSET: i32 = 16;
     const SPAN: i32 = 28;
     #[inline(always)]

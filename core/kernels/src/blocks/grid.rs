@@ -2,7 +2,7 @@
 //! `dequantize_row_iq*` of ggml-quants.c.
 
 use super::QuantType;
-use super::format::{Factors, Format, GROUPS, WideFormat, first, first_mut, scaled};
+use super::format::{Factors, Format, GROUPS, Grouped, WideFormat, first, first_mut, scaled};
 use half::f16;
 
 use super::bytes::{f16_at, u16_at, u32_at};
@@ -26,12 +26,10 @@ fn odd(bits: u8) -> i16 {
 /// IQ2_XXS: d f16, per 32 values four book indices and 32 bits of signs (4 x 7) and scale (4).
 pub(crate) struct Iq2Xxs;
 impl Format for Iq2Xxs {
+    type Shape = Grouped<32, false, true>;
     const QUANT: QuantType = QuantType::IQ2_XXS;
     const LEN: usize = 256;
     const BYTES: usize = 66;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 64;
     const SPAN: i32 = 107;
     #[inline(always)]
@@ -61,12 +59,10 @@ impl WideFormat for Iq2Xxs {
 /// IQ2_XS: d f16, 32 words of book index (9) and signs (7), 8 bytes of scale nibbles.
 pub(crate) struct Iq2Xs;
 impl Format for Iq2Xs {
+    type Shape = Grouped<16, false, true>;
     const QUANT: QuantType = QuantType::IQ2_XS;
     const LEN: usize = 256;
     const BYTES: usize = 74;
-    const GROUP: usize = 16;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 64;
     const SPAN: i32 = 107;
     #[inline(always)]
@@ -96,12 +92,10 @@ impl WideFormat for Iq2Xs {
 /// IQ2_S: d f16, 32 low index bytes, 32 sign bytes, 8 bytes of high index bits, 8 bytes of scale nibbles.
 pub(crate) struct Iq2S;
 impl Format for Iq2S {
+    type Shape = Grouped<16, false, true>;
     const QUANT: QuantType = QuantType::IQ2_S;
     const LEN: usize = 256;
     const BYTES: usize = 82;
-    const GROUP: usize = 16;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 64;
     const SPAN: i32 = 107;
     #[inline(always)]
@@ -129,12 +123,10 @@ impl WideFormat for Iq2S {
 /// IQ3_XXS: d f16, 64 book indices, per 32 values 32 bits of signs (4 x 7) and scale (4).
 pub(crate) struct Iq3Xxs;
 impl Format for Iq3Xxs {
+    type Shape = Grouped<32, false, true>;
     const QUANT: QuantType = QuantType::IQ3_XXS;
     const LEN: usize = 256;
     const BYTES: usize = 98;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 64;
     const SPAN: i32 = 126;
     #[inline(always)]
@@ -165,12 +157,10 @@ impl WideFormat for Iq3Xxs {
 /// IQ3_S: d f16, 64 low index bytes, 8 bytes of high index bits, 32 sign bytes, 4 bytes of scale nibbles.
 pub(crate) struct Iq3S;
 impl Format for Iq3S {
+    type Shape = Grouped<32, false, true>;
     const QUANT: QuantType = QuantType::IQ3_S;
     const LEN: usize = 256;
     const BYTES: usize = 110;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 16;
     const SPAN: i32 = 31;
     #[inline(always)]
@@ -215,12 +205,10 @@ fn shifted(q: &mut [i8], index: usize, down: bool) {
 /// IQ1_S: d f16, 32 low index bytes, 8 words of high index bits (4 x 3), scale (3) and shift sign.
 pub(crate) struct Iq1S;
 impl Format for Iq1S {
+    type Shape = Grouped<32, false, true>;
     const QUANT: QuantType = QuantType::IQ1_S;
     const LEN: usize = 256;
     const BYTES: usize = 50;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 16;
     const SPAN: i32 = 25;
     #[inline(always)]
@@ -251,12 +239,10 @@ impl WideFormat for Iq1S {
 /// nibbles together are the f16 factor.
 pub(crate) struct Iq1M;
 impl Format for Iq1M {
+    type Shape = Grouped<16, false, true>;
     const QUANT: QuantType = QuantType::IQ1_M;
     const LEN: usize = 256;
     const BYTES: usize = 56;
-    const GROUP: usize = 16;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 16;
     const SPAN: i32 = 25;
     #[inline(always)]

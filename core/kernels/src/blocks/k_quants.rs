@@ -3,18 +3,16 @@
 
 use super::QuantType;
 use super::bytes::{f16_at, u16_at};
-use super::format::{Factors, Format, GROUPS, WideFormat, first, first_mut, scaled};
+use super::format::{Factors, Format, GROUPS, Grouped, WideFormat, first, first_mut, scaled};
 use super::four_bit::IQ4_LEVELS;
 
 /// Q2_K: 16 bytes of (scale, minimum) nibbles, 64 bytes of two bits, d f16, dmin f16.
 pub(crate) struct Q2K;
 impl Format for Q2K {
+    type Shape = Grouped<16, true, true>;
     const QUANT: QuantType = QuantType::Q2_K;
     const LEN: usize = 256;
     const BYTES: usize = 84;
-    const GROUP: usize = 16;
-    const MIN: bool = true;
-    const WIDE: bool = true;
     const OFFSET: i32 = 0;
     const SPAN: i32 = 3;
     #[inline(always)]
@@ -45,12 +43,10 @@ impl WideFormat for Q2K {
 /// Q3_K: 32 bytes of high bits, 64 bytes of two bits, 12 bytes of 6-bit scales, d f16.
 pub(crate) struct Q3K;
 impl Format for Q3K {
+    type Shape = Grouped<16, false, true>;
     const QUANT: QuantType = QuantType::Q3_K;
     const LEN: usize = 256;
     const BYTES: usize = 110;
-    const GROUP: usize = 16;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 4;
     const SPAN: i32 = 7;
     #[inline(always)]
@@ -108,12 +104,10 @@ fn open_block(block: &[u8], scale: &mut [i16; GROUPS], min: &mut [i16; GROUPS]) 
 /// Q4_K: d f16, dmin f16, 12 bytes of 6-bit scales and minima, 128 bytes of nibbles.
 pub(crate) struct Q4K;
 impl Format for Q4K {
+    type Shape = Grouped<32, true, true>;
     const QUANT: QuantType = QuantType::Q4_K;
     const LEN: usize = 256;
     const BYTES: usize = 144;
-    const GROUP: usize = 32;
-    const MIN: bool = true;
-    const WIDE: bool = true;
     const OFFSET: i32 = 0;
     const SPAN: i32 = 15;
     #[inline(always)]
@@ -139,12 +133,10 @@ impl WideFormat for Q4K {
 /// Q5_K: as Q4_K with 32 bytes of high bits before the nibbles.
 pub(crate) struct Q5K;
 impl Format for Q5K {
+    type Shape = Grouped<32, true, true>;
     const QUANT: QuantType = QuantType::Q5_K;
     const LEN: usize = 256;
     const BYTES: usize = 176;
-    const GROUP: usize = 32;
-    const MIN: bool = true;
-    const WIDE: bool = true;
     const OFFSET: i32 = 0;
     const SPAN: i32 = 31;
     #[inline(always)]
@@ -170,12 +162,10 @@ impl WideFormat for Q5K {
 /// Q6_K: 128 bytes of low nibbles, 64 bytes of high bit pairs, 16 signed scales, d f16.
 pub(crate) struct Q6K;
 impl Format for Q6K {
+    type Shape = Grouped<16, false, true>;
     const QUANT: QuantType = QuantType::Q6_K;
     const LEN: usize = 256;
     const BYTES: usize = 210;
-    const GROUP: usize = 16;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 32;
     const SPAN: i32 = 63;
     #[inline(always)]
@@ -208,12 +198,10 @@ impl WideFormat for Q6K {
 /// IQ4_XS: d f16, 2 bytes of high and 4 bytes of low scale bits, 128 bytes of nibbles into `IQ4_LEVELS`.
 pub(crate) struct Iq4Xs;
 impl Format for Iq4Xs {
+    type Shape = Grouped<32, false, true>;
     const QUANT: QuantType = QuantType::IQ4_XS;
     const LEN: usize = 256;
     const BYTES: usize = 136;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 128;
     const SPAN: i32 = 255;
     #[inline(always)]

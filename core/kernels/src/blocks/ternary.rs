@@ -3,7 +3,7 @@
 
 use super::QuantType;
 use super::bytes::f16_at;
-use super::format::{Factors, Format, GROUPS, WideFormat, first, first_mut, scaled};
+use super::format::{Factors, Format, GROUPS, Grouped, WideFormat, first, first_mut, scaled};
 
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
@@ -16,12 +16,10 @@ fn digit(byte: u8, power: u8) -> i8 {
 /// TQ1_0: 48 bytes of five digits, 4 bytes of four digits, d f16.
 pub(crate) struct Tq1_0;
 impl Format for Tq1_0 {
+    type Shape = Grouped<32, false, true>;
     const QUANT: QuantType = QuantType::TQ1_0;
     const LEN: usize = 256;
     const BYTES: usize = 54;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 1;
     const SPAN: i32 = 2;
     #[inline(always)]
@@ -54,12 +52,10 @@ impl WideFormat for Tq1_0 {
 /// TQ2_0: 64 bytes of two bits, d f16.
 pub(crate) struct Tq2_0;
 impl Format for Tq2_0 {
+    type Shape = Grouped<32, false, true>;
     const QUANT: QuantType = QuantType::TQ2_0;
     const LEN: usize = 256;
     const BYTES: usize = 66;
-    const GROUP: usize = 32;
-    const MIN: bool = false;
-    const WIDE: bool = true;
     const OFFSET: i32 = 1;
     const SPAN: i32 = 3;
     #[inline(always)]

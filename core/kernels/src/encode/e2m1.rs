@@ -24,7 +24,7 @@ impl Encode for Mxfp4 {
             }
         }
         // In units of that scale, so that squares of very small or large weights are numbers too.
-        let panel = Panel::<S, 32>::new(s, &whole[..x.len()], importance, 32, Weighting::Even);
+        let panel = Panel::new(s, 32, &whole[..x.len()], importance, (32, Weighting::Even));
         let (mut step, mut off) = (s.splat(1.0), error(s, E2m1, &panel, s.splat(1.0)));
         for other in [0.5, 2.0] {
             let found = error(s, E2m1, &panel, s.splat(other));
@@ -71,7 +71,7 @@ impl Encode for Nvfp4 {
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let panel = Panel::<S, 16>::new(s, x, importance, 64, Weighting::Even);
+        let panel = Panel::new(s, 16, x, importance, (64, Weighting::Even));
         let mut first = [0u8; LANES];
         for (g, group) in x.chunks_exact(16).enumerate() {
             first[g] = scale_below(largest_of(group) / 12.0);
@@ -89,7 +89,7 @@ impl Encode for Nvfp4 {
             number = s.select_lt(found, off, numbers, number);
             off = s.min(found, off);
         }
-        let codes = bytes_of_groups(s, &codes(s, E2m1, &panel, scale));
+        let codes: [[u8; 16]; LANES] = bytes_of_groups(s, &codes(s, E2m1, &panel, scale));
         let numbers = s.lanes(number);
         for (n, out) in out.chunks_exact_mut(36).enumerate() {
             for g in 0..4 {

@@ -23,7 +23,7 @@ impl<L: Levels> Kernel for BlocksOf32<'_, L> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
         let BlocksOf32 { x, importance, levels } = self;
-        let panel = Panel::<S, 32>::new(s, x, importance, 32, Weighting::Even);
+        let panel = Panel::new(s, 32, x, importance, (32, Weighting::Even));
         let scales = halves(s, fit(s, levels, &panel, Effort::for_small_blocks(importance)).0);
         let codes = codes(s, levels, &panel, widened(s, &scales));
         (scales, bytes_of_groups(s, &codes))
@@ -43,9 +43,9 @@ impl Kernel for LinesOf32<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Self::Output {
         let LinesOf32 { x, importance, top } = self;
-        let panel = Panel::<S, 32>::new(s, x, importance, 32, Weighting::Even);
+        let panel = Panel::new(s, 32, x, importance, (32, Weighting::Even));
         let effort = Effort::for_small_blocks(importance);
-        let lines = minimum::fit::<S, minimum::Any, 32>(s, top, &panel, effort);
+        let lines = minimum::fit::<S, minimum::Any>(s, top, &panel, effort);
         let scales = halves(s, lines.scale);
         let minima = halves(s, s.sub(s.splat(0.0), lines.minimum));
         let subtracted = s.sub(s.splat(0.0), widened(s, &minima));

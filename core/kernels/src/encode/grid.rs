@@ -90,14 +90,15 @@ fn shifted<S: Simd>(
     (all, bits)
 }
 
-/// What the scale of each group, of `N`, would be if every value had its level for itself.
-struct FirstScales<'a, const N: usize> {
+/// What the scale of each group would be if every value had its level for itself.
+struct FirstScales<'a> {
+    group: usize,
     levels: Even,
     x: &'a [f32; 256],
     w: &'a [f32; 256],
 }
 
-impl<const N: usize> Kernel for FirstScales<'_, N> {
+impl Kernel for FirstScales<'_> {
     type Output = [f32; LANES];
 
     #[inline(always)]
@@ -105,7 +106,7 @@ impl<const N: usize> Kernel for FirstScales<'_, N> {
         let (mut values, mut weights) = ([0.0; 512], [0.0; 512]);
         values[..256].copy_from_slice(self.x);
         weights[..256].copy_from_slice(self.w);
-        let panel = Panel::<S, N>::weighted(s, &values, &weights);
+        let panel = Panel::weighted(s, self.group, &values, &weights);
         s.lanes(s.abs(fit(s, self.levels, &panel, Effort::Full).0))
     }
 }
@@ -220,10 +221,7 @@ impl Kernel for Code<'_> {
 #[inline(always)]
 fn code<S: Simd>(s: S, coded: &Coded, x: &[f32; 256], w: &[f32; 256]) -> Coding {
     let (groups, levels) = (256 / coded.group, coded.levels);
-    let first = match coded.group {
-        16 => s.call(FirstScales::<16> { levels, x, w }),
-        _ => s.call(FirstScales::<32> { levels, x, w }),
-    };
+    let first = s.call(FirstScales { group: coded.group, levels, x, w });
     let group =
         |g: usize| Group { x: &x[g * coded.group..][..coded.group], w: &w[g * coded.group..][..coded.group] };
     let none = Best { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };

@@ -6,7 +6,7 @@ use super::Encode;
 use super::levels::{Iq4, Levels, Whole};
 use super::minimum;
 use super::one_scale::codes;
-use super::panel::{Panel, Weighting, bytes_of_groups};
+use super::panel::{Panel, Weighting, byte, bytes_of_groups};
 use super::scales;
 use crate::blocks::BlockType;
 use crate::simd::{Kernel, LANES, Simd};
@@ -16,7 +16,7 @@ use crate::simd::{Kernel, LANES, Simd};
 fn bytes<S: Simd>(s: S, lanes: S::F) -> [u8; LANES] {
     let (lanes, mut out) = (s.lanes(lanes), [0; LANES]);
     for g in 0..LANES {
-        out[g] = lanes[g] as i32 as u8;
+        out[g] = byte(lanes[g]);
     }
     out
 }
@@ -44,8 +44,8 @@ impl<L: Levels, const N: usize, const G: usize> Kernel for Scale<'_, L, N, G> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Scaled<N> {
         let Scale { x, importance, levels, low, high } = self;
-        let panel = Panel::<S, N>::new(s, x, importance, 256, Weighting::Size);
-        let shared = scales::share::<S, L, N, G>(s, levels, &panel, low, high);
+        let panel = Panel::new(s, N, x, importance, (256, Weighting::Size));
+        let shared = scales::share::<S, L, G>(s, levels, &panel, low, high);
         let codes = codes(s, levels, &panel, shared.scales);
         Scaled {
             factors: shared.factors,
@@ -77,8 +77,8 @@ impl<const N: usize, const G: usize> Kernel for Line<'_, N, G> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Lined<N> {
         let Line { x, importance, top, most } = self;
-        let panel = Panel::<S, N>::new(s, x, importance, 256, Weighting::Size);
-        let shared = minimum::share::<S, N, G>(s, top, &panel, most);
+        let panel = Panel::new(s, N, x, importance, (256, Weighting::Size));
+        let shared = minimum::share::<S, G>(s, top, &panel, most);
         let codes = minimum::codes(s, top, &panel, shared.minimum, shared.scale);
         Lined {
             factors: shared.factors,

@@ -2,9 +2,9 @@
 
 use half::f16;
 
-use super::panel::{Effort, Panel, TINY, inverse};
+use super::panel::{Effort, NO_NUMBERS, Numbers, Panel, TINY, inverse};
 use super::scales::{factor, numbers, spread, total};
-use crate::simd::{LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// Times a line is improved by least squares with the numbers that it gave.
 const ROUNDS: usize = 2;
@@ -62,44 +62,73 @@ struct Sums<S: Simd> {
 
 /// With the numbers nearest to `(x + minimum) * inverse`.
 #[inline(always)]
-fn sums<S: Simd, const N: usize>(
-    s: S,
+fn sums<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, inverse: S::F) -> Sums<S> {
+    let [wq, wq2, wqx] = s.call(SumsAt { top, panel, minimum: s.lanes(minimum), inverse: s.lanes(inverse) });
+    Sums { wq: s.load(&wq), wq2: s.load(&wq2), wqx: s.load(&wqx) }
+}
+
+struct SumsAt<'a> {
     top: f32,
-    panel: &Panel<S, N>,
-    minimum: S::F,
-    inverse: S::F,
-) -> Sums<S> {
-    let (zero, top) = (s.splat(0.0), s.splat(top));
-    let (mut wq, mut wq2, mut wqx) = (zero, zero, zero);
-    for i in 0..N {
-        let q = s.round(s.mul(s.add(panel.x[i], minimum), inverse));
-        let q = s.max(s.min(q, top), zero);
-        let w = s.mul(panel.w[i], q);
-        wq = s.add(wq, w);
-        wq2 = s.add(wq2, s.mul(w, q));
-        wqx = s.add(wqx, s.mul(panel.wx[i], q));
+    panel: &'a Panel,
+    minimum: [f32; LANES],
+    inverse: [f32; LANES],
+}
+
+impl Kernel for SumsAt<'_> {
+    type Output = [[f32; LANES]; 3];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let (zero, top) = (s.splat(0.0), s.splat(self.top));
+        let (minimum, inverse) = (s.load(&self.minimum), s.load(&self.inverse));
+        let (mut wq, mut wq2, mut wqx) = (zero, zero, zero);
+        for column in self.panel.columns() {
+            let q = s.round(s.mul(s.add(s.load(&column.x), minimum), inverse));
+            let q = s.max(s.min(q, top), zero);
+            let w = s.mul(s.load(&column.w), q);
+            wq = s.add(wq, w);
+            wq2 = s.add(wq2, s.mul(w, q));
+            wqx = s.add(wqx, s.mul(s.load(&column.wx), q));
+        }
+        [s.lanes(wq), s.lanes(wq2), s.lanes(wqx)]
     }
-    Sums { wq, wq2, wqx }
 }
 
 /// `sum w (x + minimum - scale q)^2` with the numbers nearest for that line.
 #[inline(always)]
-fn error<S: Simd, const N: usize>(s: S, top: f32, panel: &Panel<S, N>, minimum: S::F, scale: S::F) -> S::F {
-    let (zero, top) = (s.splat(0.0), s.splat(top));
-    let (inverse, mut sum) = (inverse(s, scale), zero);
-    for i in 0..N {
-        let x = s.add(panel.x[i], minimum);
-        let q = s.max(s.min(s.round(s.mul(x, inverse)), top), zero);
-        let off = s.sub(x, s.mul(scale, q));
-        sum = s.add(sum, s.mul(s.mul(panel.w[i], off), off));
+fn error<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, scale: S::F) -> S::F {
+    s.load(&s.call(ErrorAt { top, panel, minimum: s.lanes(minimum), scale: s.lanes(scale) }))
+}
+
+struct ErrorAt<'a> {
+    top: f32,
+    panel: &'a Panel,
+    minimum: [f32; LANES],
+    scale: [f32; LANES],
+}
+
+impl Kernel for ErrorAt<'_> {
+    type Output = [f32; LANES];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> [f32; LANES] {
+        let (zero, top) = (s.splat(0.0), s.splat(self.top));
+        let (minimum, scale) = (s.load(&self.minimum), s.load(&self.scale));
+        let (inverse, mut sum) = (inverse(s, scale), zero);
+        for column in self.panel.columns() {
+            let x = s.add(s.load(&column.x), minimum);
+            let q = s.max(s.min(s.round(s.mul(x, inverse)), top), zero);
+            let off = s.sub(x, s.mul(scale, q));
+            sum = s.add(sum, s.mul(s.mul(s.load(&column.w), off), off));
+        }
+        s.lanes(sum)
     }
-    sum
 }
 
 /// The search of [`fit`]: the group's values from its lower end on, and the best line so far.
-struct Search<S: Simd, const N: usize> {
+struct Search<S: Simd> {
     /// `x - lower`.
-    above: Panel<S, N>,
+    above: Panel,
     lower: S::F,
     /// `sum w`, `sum w (x - lower)`.
     weight: S::F,
@@ -111,7 +140,7 @@ struct Search<S: Simd, const N: usize> {
     gain: S::F,
 }
 
-impl<S: Simd, const N: usize> Search<S, N> {
+impl<S: Simd> Search<S> {
     /// Takes the line of least squares through the numbers of a candidate wherever it is better: with
     /// `scale = (W wqx - X wq) / D`, `offset = (wq2 X - wq wqx) / D`, `D = W wq2 - wq^2`, unless what would be subtracted
     /// is negative; then the offset is the one that makes it zero.
@@ -140,25 +169,24 @@ impl<S: Simd, const N: usize> Search<S, N> {
 
 /// The best line found for each group.
 #[inline(always)]
-pub(super) fn fit<S: Simd, M: Sign, const N: usize>(
-    s: S,
-    top: f32,
-    panel: &Panel<S, N>,
-    effort: Effort,
-) -> Lines<S> {
+pub(super) fn fit<S: Simd, M: Sign>(s: S, top: f32, panel: &Panel, effort: Effort) -> Lines<S> {
     let zero = s.splat(0.0);
-    let (mut least, mut most) = (panel.x[0], panel.x[0]);
-    for i in 1..N {
-        least = s.min(panel.x[i], least);
-        most = s.max(panel.x[i], most);
+    let first = s.load(&panel.columns()[0].x);
+    let (mut least, mut most) = (first, first);
+    for column in &panel.columns()[1..] {
+        let x = s.load(&column.x);
+        least = s.min(x, least);
+        most = s.max(x, most);
     }
     let lower = M::lower(s, least);
-    let (mut above, mut weight, mut sum) = (Panel { x: panel.x, w: panel.w, wx: panel.wx }, zero, zero);
-    for i in 0..N {
-        above.x[i] = s.sub(panel.x[i], lower);
-        above.wx[i] = s.mul(panel.w[i], above.x[i]);
-        weight = s.add(weight, above.w[i]);
-        sum = s.add(sum, above.wx[i]);
+    let (mut above, mut weight, mut sum) = (*panel, zero, zero);
+    for column in above.columns_mut() {
+        let (x, w) = (s.sub(s.load(&column.x), lower), s.load(&column.w));
+        let wx = s.mul(w, x);
+        s.store(&mut column.x, x);
+        s.store(&mut column.wx, wx);
+        weight = s.add(weight, w);
+        sum = s.add(sum, wx);
     }
     let range = s.sub(most, lower);
     let unit = s.select_lt(range, s.splat(TINY), zero, inverse(s, range));
@@ -182,18 +210,12 @@ pub(super) fn fit<S: Simd, M: Sign, const N: usize>(
 
 /// The stored numbers for given lines.
 #[inline(always)]
-pub(super) fn codes<S: Simd, const N: usize>(
-    s: S,
-    top: f32,
-    panel: &Panel<S, N>,
-    minimum: S::F,
-    scale: S::F,
-) -> [S::F; N] {
+pub(super) fn codes<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, scale: S::F) -> Numbers {
     let (zero, top, inverse) = (s.splat(0.0), s.splat(top), inverse(s, scale));
-    let mut codes = panel.x;
-    for code in &mut codes {
-        let q = s.round(s.mul(s.add(*code, minimum), inverse));
-        *code = s.max(s.min(q, top), zero);
+    let mut codes = NO_NUMBERS;
+    for (code, column) in codes.iter_mut().zip(panel.columns()) {
+        let q = s.round(s.mul(s.add(s.load(&column.x), minimum), inverse));
+        s.store(code, s.max(s.min(q, top), zero));
     }
     codes
 }
@@ -215,13 +237,8 @@ pub(super) struct SharedLines<S: Simd> {
 /// Finds them: the best line of each group, the best factors for these, the best pair of whole numbers near each, and
 /// the factors once more by least squares over all values. Whole numbers go from 0 to `most`.
 #[inline(always)]
-pub(super) fn share<S: Simd, const N: usize, const G: usize>(
-    s: S,
-    top: f32,
-    panel: &Panel<S, N>,
-    most: f32,
-) -> SharedLines<S> {
-    let lines = fit::<S, Subtracted, N>(s, top, panel, Effort::Full);
+pub(super) fn share<S: Simd, const G: usize>(s: S, top: f32, panel: &Panel, most: f32) -> SharedLines<S> {
+    let lines = fit::<S, Subtracted>(s, top, panel, Effort::Full);
     let (scales, minima) = (s.lanes(lines.scale), s.lanes(lines.minimum));
     let (squares, weights) = (s.lanes(lines.square), s.lanes(panel.weight(s)));
     let mut factors = [[f16::ZERO; 2]; 2];
@@ -243,7 +260,7 @@ pub(super) fn share<S: Simd, const N: usize, const G: usize>(
             off = s.min(found, off);
         }
     }
-    let better = refit::<S, N, G>(s, top, panel, &factors, &l);
+    let better = refit::<S, G>(s, top, panel, &factors, &l);
     let d = [spread::<S, G>(s, &better[0]), spread::<S, G>(s, &better[1])];
     let found = error(s, top, panel, s.mul(d[1], l[1]), s.mul(d[0], l[0]));
     for block in 0..LANES / G {
@@ -269,10 +286,10 @@ fn near<S: Simd>(s: S, number: S::F, step: f32, most: f32) -> S::F {
 
 /// The factors of least squares for given whole numbers: with `x` about `d (l q) - e m`, two equations per super-block.
 #[inline(always)]
-fn refit<S: Simd, const N: usize, const G: usize>(
+fn refit<S: Simd, const G: usize>(
     s: S,
     top: f32,
-    panel: &Panel<S, N>,
+    panel: &Panel,
     factors: &[[f16; 2]; 2],
     l: &[S::F; 2],
 ) -> [[f16; 2]; 2] {
@@ -281,8 +298,8 @@ fn refit<S: Simd, const N: usize, const G: usize>(
     let scale = s.mul(spread::<S, G>(s, &factors[0]), l);
     let at = sums(s, top, panel, minimum, inverse(s, scale));
     let mut sum = s.splat(0.0);
-    for i in 0..N {
-        sum = s.add(sum, panel.wx[i]);
+    for column in panel.columns() {
+        sum = s.add(sum, s.load(&column.wx));
     }
     let square = s.mul(s.mul(l, l), at.wq2);
     let mixed = s.mul(s.mul(l, m), at.wq);

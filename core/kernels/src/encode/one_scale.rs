@@ -1,8 +1,8 @@
 //! Groups with a scale and no minimum: the scale with the least weighted square error.
 
 use super::levels::Levels;
-use super::panel::{Effort, Panel, TINY, inverse};
-use crate::simd::Simd;
+use super::panel::{Effort, NO_NUMBERS, Numbers, Panel, TINY, inverse};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// Times a scale is improved by least squares with the numbers that it gave.
 const ROUNDS: usize = 3;
@@ -18,45 +18,69 @@ pub(super) struct Sums<S: Simd> {
 
 /// The sums for numbers nearest to `x * inverse`.
 #[inline(always)]
-pub(super) fn sums<S: Simd, L: Levels, const N: usize>(
-    s: S,
+pub(super) fn sums<S: Simd, L: Levels>(s: S, levels: L, panel: &Panel, inverse: S::F) -> Sums<S> {
+    let [along, square] = s.call(SumsAt { levels, panel, inverse: s.lanes(inverse) });
+    Sums { along: s.load(&along), square: s.load(&square) }
+}
+
+struct SumsAt<'a, L> {
     levels: L,
-    panel: &Panel<S, N>,
-    inverse: S::F,
-) -> Sums<S> {
-    let (mut along, mut square) = (s.splat(0.0), s.splat(0.0));
-    for i in 0..N {
-        let q = levels.nearest(s, s.mul(panel.x[i], inverse));
-        along = s.add(along, s.mul(panel.wx[i], q));
-        square = s.add(square, s.mul(s.mul(panel.w[i], q), q));
+    panel: &'a Panel,
+    inverse: [f32; LANES],
+}
+
+impl<L: Levels> Kernel for SumsAt<'_, L> {
+    type Output = [[f32; LANES]; 2];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Self::Output {
+        let (mut along, mut square, inverse) = (s.splat(0.0), s.splat(0.0), s.load(&self.inverse));
+        for column in self.panel.columns() {
+            let q = self.levels.nearest(s, s.mul(s.load(&column.x), inverse));
+            along = s.add(along, s.mul(s.load(&column.wx), q));
+            square = s.add(square, s.mul(s.mul(s.load(&column.w), q), q));
+        }
+        [s.lanes(along), s.lanes(square)]
     }
-    Sums { along, square }
 }
 
 /// `sum w (x - scale q)^2` with the numbers nearest for that scale.
 #[inline(always)]
-pub(super) fn error<S: Simd, L: Levels, const N: usize>(
-    s: S,
+pub(super) fn error<S: Simd, L: Levels>(s: S, levels: L, panel: &Panel, scale: S::F) -> S::F {
+    s.load(&s.call(ErrorAt { levels, panel, scale: s.lanes(scale) }))
+}
+
+struct ErrorAt<'a, L> {
     levels: L,
-    panel: &Panel<S, N>,
-    scale: S::F,
-) -> S::F {
-    let (inverse, mut sum) = (inverse(s, scale), s.splat(0.0));
-    for i in 0..N {
-        let q = levels.nearest(s, s.mul(panel.x[i], inverse));
-        let off = s.sub(panel.x[i], s.mul(scale, q));
-        sum = s.add(sum, s.mul(s.mul(panel.w[i], off), off));
+    panel: &'a Panel,
+    scale: [f32; LANES],
+}
+
+impl<L: Levels> Kernel for ErrorAt<'_, L> {
+    type Output = [f32; LANES];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> [f32; LANES] {
+        let scale = s.load(&self.scale);
+        let (inverse, mut sum) = (inverse(s, scale), s.splat(0.0));
+        for column in self.panel.columns() {
+            let x = s.load(&column.x);
+            let q = self.levels.nearest(s, s.mul(x, inverse));
+            let off = s.sub(x, s.mul(scale, q));
+            sum = s.add(sum, s.mul(s.mul(s.load(&column.w), off), off));
+        }
+        s.lanes(sum)
     }
-    sum
 }
 
 /// The value of largest magnitude of each group; zero where that is tiny.
 #[inline(always)]
-fn largest<S: Simd, const N: usize>(s: S, panel: &Panel<S, N>) -> S::F {
+fn largest<S: Simd>(s: S, panel: &Panel) -> S::F {
     let (mut size, mut value) = (s.splat(0.0), s.splat(0.0));
-    for i in 0..N {
-        let magnitude = s.abs(panel.x[i]);
-        value = s.select_lt(size, magnitude, panel.x[i], value);
+    for column in panel.columns() {
+        let x = s.load(&column.x);
+        let magnitude = s.abs(x);
+        value = s.select_lt(size, magnitude, x, value);
         size = s.max(size, magnitude);
     }
     s.select_lt(size, s.splat(TINY), s.splat(0.0), value)
@@ -83,12 +107,7 @@ impl<S: Simd> Best<S> {
 
 /// The best scale found for each group and `sum w q^2` with it.
 #[inline(always)]
-pub(super) fn fit<S: Simd, L: Levels, const N: usize>(
-    s: S,
-    levels: L,
-    panel: &Panel<S, N>,
-    effort: Effort,
-) -> (S::F, S::F) {
+pub(super) fn fit<S: Simd, L: Levels>(s: S, levels: L, panel: &Panel, effort: Effort) -> (S::F, S::F) {
     let zero = s.splat(0.0);
     let unit = inverse(s, largest(s, panel));
     let mut best = Best { scale: zero, square: zero, gain: zero };
@@ -105,16 +124,10 @@ pub(super) fn fit<S: Simd, L: Levels, const N: usize>(
 
 /// The stored numbers for given scales.
 #[inline(always)]
-pub(super) fn codes<S: Simd, L: Levels, const N: usize>(
-    s: S,
-    levels: L,
-    panel: &Panel<S, N>,
-    scale: S::F,
-) -> [S::F; N] {
-    let inverse = inverse(s, scale);
-    let mut codes = panel.x;
-    for code in &mut codes {
-        *code = levels.code(s, s.mul(*code, inverse));
+pub(super) fn codes<S: Simd, L: Levels>(s: S, levels: L, panel: &Panel, scale: S::F) -> Numbers {
+    let (inverse, mut codes) = (inverse(s, scale), NO_NUMBERS);
+    for (code, column) in codes.iter_mut().zip(panel.columns()) {
+        s.store(code, levels.code(s, s.mul(s.load(&column.x), inverse)));
     }
     codes
 }

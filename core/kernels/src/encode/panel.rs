@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::simd::{LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// Magnitudes that no scale of sixteen bits can hold: a group of them is zero.
 pub(super) const TINY: f32 = 1e-10;
@@ -43,91 +43,166 @@ impl Effort {
     }
 }
 
-/// Sixteen groups of `N` values; groups that are not there are zeros of weight zero.
-pub(super) struct Panel<S: Simd, const N: usize> {
+/// The most values of a group.
+const LONGEST: usize = 32;
+
+/// Value `i` of each of sixteen groups.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Column {
     /// Values.
-    pub x: [S::F; N],
+    pub x: [f32; LANES],
     /// Weights.
-    pub w: [S::F; N],
+    pub w: [f32; LANES],
     /// Their products.
-    pub wx: [S::F; N],
+    pub wx: [f32; LANES],
 }
 
-impl<S: Simd, const N: usize> Panel<S, N> {
-    /// From consecutive groups; blocks of `block` values have weights of their own. The values are at most `16 * N`.
+/// Sixteen groups of 16 or 32 values; missing groups are zeros of weight zero.
+///
+/// A search goes over a panel some thirty times. Every pass is a function that takes a panel in memory (`Kernel`), so that
+/// it is compiled once for each instruction set, and its loop stays a loop.
+#[derive(Clone, Copy)]
+pub(super) struct Panel {
+    columns: [Column; LONGEST],
+    group: usize,
+}
+
+impl Panel {
+    /// From consecutive groups of `group` values, at most sixteen; blocks of `block` values have weights of their own.
     #[inline(always)]
-    pub(super) fn new(
+    pub(super) fn new<S: Simd>(
         s: S,
+        group: usize,
         values: &[f32],
         importance: Option<&[f32]>,
-        block: usize,
-        weighting: Weighting,
+        (block, weighting): (usize, Weighting),
     ) -> Self {
-        // `N` is at most 32.
-        let (mut x, mut w) = ([0.0; 32 * LANES], [0.0; 32 * LANES]);
+        let (mut x, mut w) = ([0.0; LONGEST * LANES], [0.0; LONGEST * LANES]);
         x[..values.len()].copy_from_slice(values);
         weigh(values, importance, block, weighting, &mut w);
-        Panel::weighted(s, &x, &w)
+        Panel::weighted(s, group, &x, &w)
     }
 
-    /// From groups and their weights.
+    /// From groups of `group` values and their weights.
     #[inline(always)]
-    pub(super) fn weighted(s: S, x: &[f32; 32 * LANES], w: &[f32; 32 * LANES]) -> Self {
-        let (x, w) = (lanes_of_groups::<S, N>(s, x), lanes_of_groups::<S, N>(s, w));
-        let mut wx = x;
-        for i in 0..N {
-            wx[i] = s.mul(w[i], x[i]);
-        }
-        Panel { x, w, wx }
+    pub(super) fn weighted<S: Simd>(s: S, group: usize, x: &Values, w: &Values) -> Self {
+        s.call(GroupsToLanes { group, x, w })
+    }
+
+    /// The columns, in order.
+    #[inline(always)]
+    pub(super) fn columns(&self) -> &[Column] {
+        &self.columns[..self.group]
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(super) fn columns_mut(&mut self) -> &mut [Column] {
+        &mut self.columns[..self.group]
     }
 
     /// The sum of the weights of each group.
     #[inline(always)]
-    pub(super) fn weight(&self, s: S) -> S::F {
+    pub(super) fn weight<S: Simd>(&self, s: S) -> S::F {
         let mut sum = s.splat(0.0);
-        for i in 0..N {
-            sum = s.add(sum, self.w[i]);
+        for column in self.columns() {
+            sum = s.add(sum, s.load(&column.w));
         }
         sum
     }
 }
 
-/// Sixteen runs of `N` consecutive values to lanes.
-#[inline(always)]
-fn lanes_of_groups<S: Simd, const N: usize>(s: S, values: &[f32; 32 * LANES]) -> [S::F; N] {
-    let mut out = [s.splat(0.0); N];
-    for part in 0..N / LANES {
-        let mut rows = [s.splat(0.0); LANES];
-        for g in 0..LANES {
-            let mut row = [0.0; LANES];
-            row.copy_from_slice(&values[g * N + part * LANES..][..LANES]);
-            rows[g] = s.load(&row);
+/// Groups one after the other.
+type Values = [f32; LONGEST * LANES];
+
+/// Makes a panel of groups.
+struct GroupsToLanes<'a> {
+    group: usize,
+    x: &'a Values,
+    w: &'a Values,
+}
+
+impl Kernel for GroupsToLanes<'_> {
+    type Output = Panel;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> Panel {
+        let zero = [0.0; LANES];
+        let mut panel =
+            Panel { columns: [Column { x: zero, w: zero, wx: zero }; LONGEST], group: self.group };
+        for (part, columns) in panel.columns_mut().as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            let (mut x, mut w) = ([s.splat(0.0); LANES], [s.splat(0.0); LANES]);
+            for g in 0..LANES {
+                let at = g * self.group + part * LANES;
+                x[g] = s.load(&whole(self.x, at));
+                w[g] = s.load(&whole(self.w, at));
+            }
+            let (x, w) = (s.transpose(&x), s.transpose(&w));
+            for (i, column) in columns.iter_mut().enumerate() {
+                s.store(&mut column.x, x[i]);
+                s.store(&mut column.w, w[i]);
+                s.store(&mut column.wx, s.mul(w[i], x[i]));
+            }
         }
-        out[part * LANES..][..LANES].copy_from_slice(&s.transpose(&rows));
+        panel
     }
+}
+
+/// The sixteen values from `at` on.
+#[inline(always)]
+fn whole(values: &Values, at: usize) -> [f32; LANES] {
+    let mut out = [0.0; LANES];
+    out.copy_from_slice(&values[at..at + LANES]);
     out
 }
+
+/// A stored number for each value of a panel, lanes as there.
+pub(super) type Numbers = [[f32; LANES]; LONGEST];
+/// Before any are found.
+pub(super) const NO_NUMBERS: Numbers = [[0.0; LANES]; LONGEST];
 
 /// Whole numbers of 0 to 255 in lanes back to bytes, group by group.
 #[inline(always)]
-pub(super) fn bytes_of_groups<S: Simd, const N: usize>(s: S, codes: &[S::F; N]) -> [[u8; N]; LANES] {
-    let mut out = [[0; N]; LANES];
-    for part in 0..N / LANES {
-        let mut square = [s.splat(0.0); LANES];
-        square.copy_from_slice(&codes[part * LANES..][..LANES]);
-        let rows = s.transpose(&square);
-        for g in 0..LANES {
-            let row = s.lanes(rows[g]);
+pub(super) fn bytes_of_groups<S: Simd, const N: usize>(s: S, numbers: &Numbers) -> [[u8; N]; LANES] {
+    s.call(LanesToGroups::<N>(numbers))
+}
+
+/// Makes bytes of groups of `N`.
+struct LanesToGroups<'a, const N: usize>(&'a Numbers);
+
+impl<const N: usize> Kernel for LanesToGroups<'_, N> {
+    type Output = [[u8; N]; LANES];
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> [[u8; N]; LANES] {
+        let mut out = [[0; N]; LANES];
+        for part in 0..N / LANES {
+            let mut square = [s.splat(0.0); LANES];
             for i in 0..LANES {
-                out[g][part * LANES + i] = row[i] as i32 as u8;
+                square[i] = s.load(&self.0[part * LANES + i]);
+            }
+            let rows = s.transpose(&square);
+            for g in 0..LANES {
+                let row = s.lanes(rows[g]);
+                for i in 0..LANES {
+                    out[g][part * LANES + i] = byte(row[i]);
+                }
             }
         }
+        out
     }
-    out
+}
+
+/// The lowest eight bits of a whole number, whose size is at most 2^22.
+#[inline(always)]
+pub(super) fn byte(whole: f32) -> u8 {
+    // 1.5 * 2^23: the sum has the number in its lowest bits, in two's complement.
+    (whole + 12_582_912.0).to_bits() as u8
 }
 
 /// The weights of values, block by block.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn weigh(
     values: &[f32],
     importance: Option<&[f32]>,

@@ -5,7 +5,7 @@ use half::f16;
 use super::levels::Levels;
 use super::one_scale::{error, fit, sums};
 use super::panel::{Effort, Panel, inverse};
-use crate::simd::{LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// How far from the end of the whole numbers the largest scale is tried.
 const STEPS: [f32; LANES] =
@@ -15,6 +15,28 @@ const STEPS: [f32; LANES] =
 /// candidates in lanes, each improved by least squares. The result is rounded to f16.
 #[inline(always)]
 pub(super) fn factor<S: Simd>(s: S, values: &[f32], weights: &[f32], low: f32, high: f32) -> f16 {
+    s.call(FactorOf { values, weights, low, high })
+}
+
+struct FactorOf<'a> {
+    values: &'a [f32],
+    weights: &'a [f32],
+    low: f32,
+    high: f32,
+}
+
+impl Kernel for FactorOf<'_> {
+    type Output = f16;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) -> f16 {
+        let FactorOf { values, weights, low, high } = self;
+        least_squares(s, values, weights, [low, high])
+    }
+}
+
+#[inline(always)]
+fn least_squares<S: Simd>(s: S, values: &[f32], weights: &[f32], [low, high]: [f32; 2]) -> f16 {
     let mut extreme = 0f32;
     for &value in values {
         extreme = if value.abs() > extreme.abs() { value } else { extreme };
@@ -78,10 +100,10 @@ pub(super) struct SharedScales<S: Simd> {
 /// Finds them: the best scale of each group, the best factor for these, the best whole number near each, and the factor
 /// once more by least squares over all values.
 #[inline(always)]
-pub(super) fn share<S: Simd, L: Levels, const N: usize, const G: usize>(
+pub(super) fn share<S: Simd, L: Levels, const G: usize>(
     s: S,
     levels: L,
-    panel: &Panel<S, N>,
+    panel: &Panel,
     low: f32,
     high: f32,
 ) -> SharedScales<S> {

@@ -4,7 +4,7 @@ use half::f16;
 
 use super::Encode;
 use super::levels::{Levels, Whole};
-use super::panel::{TINY, Weighting, inverse, largest_of, weigh};
+use super::panel::{TINY, Weighting, byte, inverse, largest_of, weigh};
 use crate::blocks::BlockType;
 use crate::simd::{Kernel, LANES, Simd};
 
@@ -52,7 +52,7 @@ fn ternary<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>) -> (f16, [u8; 2
     for (out, x) in codes.as_chunks_mut::<LANES>().0.iter_mut().zip(x.as_chunks::<LANES>().0) {
         let found = s.lanes(TERNARY.code(s, s.mul(s.load(x), factor)));
         for i in 0..LANES {
-            out[i] = found[i] as i32 as u8;
+            out[i] = byte(found[i]);
         }
     }
     (scale, codes)

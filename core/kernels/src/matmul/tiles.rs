@@ -23,18 +23,16 @@ pub(super) struct Place {
     pub(super) cols: usize,
 }
 
-/// Unpacks tiles and multiplies them.
+/// Unpacks tiles of weights, for the code that multiplies them.
 ///
 /// # Safety
-/// All bits are valid for `Tile` and `Room`, neither is aligned to more than 64 bytes, a tile of more row vectors is the
-/// larger one, and the size of `Tile` is a multiple of 64.
+/// All bits are valid for the tile and for `Scratch`, neither is aligned to more than 64 bytes, and the size of a tile is a
+/// multiple of 64.
 pub(super) unsafe trait Engine {
-    /// The form of the activations.
-    type Form: Form;
-    /// A tile of `R` row vectors.
-    type Tile<const R: usize>;
-    /// What `pack` wants besides.
-    type Room;
+    /// Multiplies the tiles.
+    type Product: Product;
+    /// What `pack` writes besides.
+    type Scratch;
     /// The columns of a tile.
     const COLS: usize;
     /// The bytes of activations that a token has in the columns of a tile.
@@ -44,25 +42,80 @@ pub(super) unsafe trait Engine {
     ///
     /// # Safety
     /// The processor has the engine's instruction set; the place is in the matrix.
-    unsafe fn pack<const R: usize>(
-        w: &Matrix,
-        place: Place,
-        tile: &mut Self::Tile<R>,
-        r: usize,
-        room: &mut Self::Room,
-    );
+    unsafe fn pack(w: &Matrix, place: Place, tile: &mut TileOf<Self>, r: usize, scratch: &mut Self::Scratch);
+}
 
-    /// Adds the products of a tile with four tokens to `out`, `[4][16 R]`.
+/// The tile of an engine.
+pub(super) type TileOf<E> = <<E as Engine>::Product as Product>::Tile;
+/// The form of an engine's activations.
+pub(super) type FormOf<E> = <<E as Engine>::Product as Product>::Form;
+
+/// Multiplies unpacked weights, whatever format they came in.
+pub(super) trait Product: Sized {
+    /// The form of the activations.
+    type Form: Form;
+    /// Unpacked weights: as many row vectors as a large tile has.
+    type Tile;
+
+    /// Adds the products of the first `R` row vectors of a tile with four tokens to `out`, `[4][16 R]`.
     ///
     /// # Safety
-    /// As `pack`; the tokens are rows of the activations; `out` has `4 * 16 * R` floats.
+    /// The processor has the instruction set; the tokens are rows of the activations; `out` has `4 * 16 * R` floats.
     unsafe fn multiply<const R: usize>(
-        tile: &Self::Tile<R>,
+        tile: &Self::Tile,
         x: <Self::Form as Form>::Rows<'_>,
         tokens: [usize; TOKENS],
         place: Place,
         out: &mut [f32],
     );
+
+    /// Adds the products with all tokens of a pass to its results, `[tokens][16 R]`. Where engines share the product, this is
+    /// a function, which is compiled once for all of them.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    #[inline(always)]
+    unsafe fn multiply_pass<const R: usize>(
+        tile: &Self::Tile,
+        pass: &Pass<'_, Self::Form>,
+        results: &mut [f32],
+    ) {
+        // SAFETY: the promise of the caller.
+        unsafe { pass.multiply::<Self, R>(tile, results) }
+    }
+}
+
+/// Some tokens that run over a tile.
+pub(super) struct Pass<'a, F: Form> {
+    x: F::Rows<'a>,
+    tokens: Tokens<'a>,
+    /// The first of the tokens, and how many.
+    first: usize,
+    count: usize,
+    place: Place,
+    next: NextTile<'a>,
+}
+
+impl<F: Form> Pass<'_, F> {
+    /// Adds the products, four tokens at a time.
+    ///
+    /// # Safety
+    /// As `Product::multiply`.
+    #[inline(always)]
+    pub(super) unsafe fn multiply<P: Product<Form = F>, const R: usize>(
+        &self,
+        tile: &P::Tile,
+        results: &mut [f32],
+    ) {
+        let mut next = self.next;
+        let lines = next.lines().div_ceil(self.count.div_ceil(TOKENS));
+        for (n, results) in results.chunks_exact_mut(TOKENS * LANES * R).enumerate() {
+            next.ask(lines);
+            let token = |t: usize| self.tokens.row(self.first + (n * TOKENS + t).min(self.count - 1));
+            // SAFETY: tokens are rows of the activations (`Tokens`); the chunk has this length.
+            unsafe { P::multiply::<R>(tile, self.x, std::array::from_fn(token), self.place, results) };
+        }
+    }
 }
 
 /// How many tokens run over a tile in one pass: their results and activations, so many bytes each, fill half of the
@@ -79,7 +132,7 @@ fn tokens_per_pass(caches: Caches, token_bytes: usize, tokens: usize) -> usize {
 /// What the loop works on besides the output.
 struct TileLoop<'a, E: Engine> {
     w: Matrix<'a>,
-    x: <E::Form as Form>::Rows<'a>,
+    x: <FormOf<E> as Form>::Rows<'a>,
     tokens: Tokens<'a>,
     pass: usize,
 }
@@ -89,28 +142,29 @@ struct TileLoop<'a, E: Engine> {
 /// # Safety
 /// The engine's instruction set is there.
 #[inline(always)]
-pub(super) unsafe fn run<E: Engine, const R: usize>(job: &mut Job<'_, E::Form>, scratch: &mut Scratch) {
-    let (tile_bytes, room_bytes) = (size_of::<E::Tile<R>>(), size_of::<E::Room>().next_multiple_of(64));
+pub(super) unsafe fn run<E: Engine, const R: usize>(job: &mut Job<'_, FormOf<E>>, scratch: &mut Scratch) {
+    let (tile_bytes, extra_bytes) = (size_of::<TileOf<E>>(), size_of::<E::Scratch>().next_multiple_of(64));
     let result_bytes = LANES * R * size_of::<f32>();
     let pass = tokens_per_pass(job.caches, result_bytes + E::TOKEN_BYTES, job.tokens.len());
-    let bytes = scratch.bytes(tile_bytes + room_bytes + pass * result_bytes);
+    let bytes = scratch.bytes(tile_bytes + extra_bytes + pass * result_bytes);
     let (tile, rest) = bytes.split_at_mut(tile_bytes);
-    let (room, results) = rest.split_at_mut(room_bytes);
-    let (tile, room) = (tile.as_mut_ptr(), room.as_mut_ptr().cast::<E::Room>());
+    let (extra, results) = rest.split_at_mut(extra_bytes);
+    let (tile, extra) = (tile.as_mut_ptr().cast::<TileOf<E>>(), extra.as_mut_ptr().cast::<E::Scratch>());
     // SAFETY: the bytes begin on a cache line, so do their multiples of 64; any bits are valid floats.
     let results = unsafe { std::slice::from_raw_parts_mut(results.as_mut_ptr().cast(), results.len() / 4) };
     let all = TileLoop::<E> { w: job.w, x: job.x, tokens: job.tokens, pass };
     let mut row = 0;
     while row < all.w.rows() {
-        // SAFETY: the scratch is aligned and holds a large tile, so a small one too, and the room; all bits are valid
-        // (`Engine`); nobody else borrows them.
+        // SAFETY: the scratch is aligned and holds a tile and the engine's scratch; all bits are valid (`Engine`); nobody else
+        // borrows them.
         unsafe {
-            if all.w.rows() - row >= LANES * R {
-                all.rows::<R>(row, &mut *tile.cast(), &mut *room, results, &mut job.out);
-                row += LANES * R;
-            } else {
-                all.rows::<1>(row, &mut *tile.cast(), &mut *room, results, &mut job.out);
+            // A tile of one row vector has no smaller one.
+            if const { R > 1 } && all.w.rows() - row < LANES * R {
+                all.rows::<1>(row, &mut *tile, &mut *extra, results, &mut job.out);
                 row += LANES;
+            } else {
+                all.rows::<R>(row, &mut *tile, &mut *extra, results, &mut job.out);
+                row += LANES * R;
             }
         }
     }
@@ -135,8 +189,8 @@ impl<'a, E: Engine> TileLoop<'a, E> {
     unsafe fn rows<const R: usize>(
         &self,
         row: usize,
-        tile: &mut E::Tile<R>,
-        room: &mut E::Room,
+        tile: &mut TileOf<E>,
+        extra: &mut E::Scratch,
         results: &mut [f32],
         out: &mut Columns,
     ) {
@@ -153,16 +207,13 @@ impl<'a, E: Engine> TileLoop<'a, E> {
                     place.row = row + LANES * r;
                     place.count = (rows - LANES * r).min(LANES);
                     // SAFETY: the place is in the matrix; the instruction set is the caller's promise.
-                    unsafe { E::pack(&self.w, place, tile, r, room) };
+                    unsafe { E::pack(&self.w, place, tile, r, extra) };
                 }
-                let mut next = self.after((row, width), first + count, start + E::COLS);
-                let lines = next.lines().div_ceil(count.div_ceil(TOKENS));
-                for (n, results) in results.chunks_exact_mut(TOKENS * width).enumerate() {
-                    next.ask(lines);
-                    let token = |t: usize| self.tokens.row(first + (n * TOKENS + t).min(count - 1));
-                    // SAFETY: tokens are rows of the activations (`Tokens`); the chunk has this length.
-                    unsafe { E::multiply(tile, self.x, std::array::from_fn(token), place, results) };
-                }
+                let next = self.after((row, width), first + count, start + E::COLS);
+                let (x, tokens) = (self.x, self.tokens);
+                let pass = Pass { x, tokens, first, count, place, next };
+                // SAFETY: the results have this length; the instruction set is the caller's promise.
+                unsafe { E::Product::multiply_pass::<R>(tile, &pass, results) };
             }
             for (n, values) in results.chunks_exact(width).take(count).enumerate() {
                 out.store(first + n, row, &values[..rows]);

@@ -45,8 +45,9 @@ pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
     f64::from_bits(bits.wrapping_add(step)) as f32
 }
 
-/// Without fused products in the baseline, as on x86-64, what takes many instructions is a function of its own: inlined into
-/// every kernel it was half of the time to compile this crate.
+/// On x86-64, whose baseline has no fused multiply-add, every operation is a separate function: kernels spend their time in the
+/// emulated fused products anyway, and the sixteen scalars of each inlined operation took a third of the time to compile this
+/// crate.
 impl Simd for Portable {
     const REGISTERS: usize = 4;
     type F = F;
@@ -86,36 +87,42 @@ impl Simd for Portable {
         unsafe { to.cast::<[u16; LANES]>().write_unaligned(bits) }
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     unsafe fn load_i8_ptr(self, from: *const u8) -> F {
         // SAFETY: valid for sixteen elements by the method's contract.
         let bytes = unsafe { from.cast::<[i8; LANES]>().read_unaligned() };
         bytes.map(f32::from)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     unsafe fn store_i8_ptr(self, to: *mut u8, value: F) {
         let bytes = self.round(value).map(|value| value as i8);
         // SAFETY: valid for sixteen elements by the method's contract.
         unsafe { to.cast::<[i8; LANES]>().write_unaligned(bytes) }
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn add(self, a: F, b: F) -> F {
         map2(a, b, |a, b| a + b)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn sub(self, a: F, b: F) -> F {
         map2(a, b, |a, b| a - b)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn mul(self, a: F, b: F) -> F {
         map2(a, b, |a, b| a * b)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn div(self, a: F, b: F) -> F {
         map2(a, b, |a, b| a / b)
     }
@@ -140,22 +147,26 @@ impl Simd for Portable {
         out
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn max(self, a: F, b: F) -> F {
         map2(a, b, |a, b| if a > b { a } else { b })
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn min(self, a: F, b: F) -> F {
         map2(a, b, |a, b| if a < b { a } else { b })
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn abs(self, a: F) -> F {
         a.map(f32::abs)
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn round(self, a: F) -> F {
         // Adding and taking away 1.5 * 2^23 rounds to nearest even where the magnitude is below 2^22; larger
         // values do not reach this function's callers.
@@ -173,7 +184,8 @@ impl Simd for Portable {
         })
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn select_lt(self, a: F, b: F, x: F, y: F) -> F {
         let mut out = y;
         for i in 0..LANES {
@@ -182,7 +194,8 @@ impl Simd for Portable {
         out
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", inline(never))]
+    #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn swap_pairs(self, a: F) -> F {
         let mut out = a;
         for (pair, from) in out.as_chunks_mut::<2>().0.iter_mut().zip(a.as_chunks::<2>().0) {

@@ -8,7 +8,7 @@ use super::transpose::transpose8;
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::{Avx2, avx2};
 use crate::matmul::order::{Brain, Input, Plain, SUMS};
-use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
 use crate::matmul::types::{BFloat16, Choice, Class, Float, Form, Function, Job, Kernel};
 use crate::memory::Scratch;
 
@@ -193,14 +193,13 @@ fn many<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
 
 // SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
 unsafe impl<I: Input> Engine for Floats<I> {
-    type Form = I::Form;
-    type Tile<const R: usize> = Tile;
-    type Room = Converted;
+    type Product = Self;
+    type Scratch = Converted;
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER * size_of::<I::Value>();
 
     avx2! {
-    unsafe fn pack<const R: usize>(
+    unsafe fn pack(
         w: &Matrix,
         place: Place,
         tile: &mut Tile,
@@ -225,6 +224,11 @@ unsafe impl<I: Input> Engine for Floats<I> {
         }
     }
     }
+}
+
+impl<I: Input> Product for Floats<I> {
+    type Form = I::Form;
+    type Tile = Tile;
 
     avx2! {
     unsafe fn multiply<const R: usize>(

@@ -9,7 +9,7 @@ use super::unpack::fill;
 use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, GROUPS, Matrix, SUPER};
 use crate::isa::{Avx2, avx2};
-use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
 use crate::matmul::unpacked::Unpacked;
 use crate::memory::Scratch;
@@ -41,16 +41,15 @@ fn many<F: Format>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
 }
 }
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
+// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
 unsafe impl<F: Format> Engine for Narrow<F> {
-    type Form = Rounded;
-    type Tile<const R: usize> = Tile;
-    type Room = ();
+    type Product = Self;
+    type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx2! {
-    unsafe fn pack<const R: usize>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+    unsafe fn pack(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
         let at = place.start / F::LEN * F::BYTES;
         let bytes = place.cols / F::LEN * F::BYTES;
         let mut w = [Unpacked::ZERO; LANES];
@@ -64,6 +63,11 @@ unsafe impl<F: Format> Engine for Narrow<F> {
         turn(&w, offset::<F>(), &mut tile.q);
     }
     }
+}
+
+impl<F: Format> Product for Narrow<F> {
+    type Form = Rounded;
+    type Tile = Tile;
 
     avx2! {
     unsafe fn multiply<const R: usize>(

@@ -10,7 +10,7 @@ use super::unpack::fill;
 use crate::activations::{Meta, Quantized};
 use crate::blocks::{GROUPS, Matrix, SUPER, WideFormat};
 use crate::isa::{Avx2, avx2};
-use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
 use crate::matmul::unpacked::{Unpacked, Whole};
 use crate::memory::Scratch;
@@ -52,16 +52,15 @@ fn two(low: i16, high: i16) -> u32 {
     u32::from(low as u16) | u32::from(high as u16) << 16
 }
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
+// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
 unsafe impl<F: WideFormat> Engine for Wide<F> {
-    type Form = Rounded;
-    type Tile<const R: usize> = Tile;
-    type Room = ();
+    type Product = Self;
+    type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx2! {
-    unsafe fn pack<const R: usize>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+    unsafe fn pack(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
         let at = place.start / SUPER * F::BYTES;
         let mut w = [Unpacked::ZERO; LANES];
         for (i, w) in w.iter_mut().enumerate() {
@@ -80,6 +79,11 @@ unsafe impl<F: WideFormat> Engine for Wide<F> {
         turn(&w, offset::<F>(), &mut tile.q);
     }
     }
+}
+
+impl<F: WideFormat> Product for Wide<F> {
+    type Form = Rounded;
+    type Tile = Tile;
 
     avx2! {
     unsafe fn multiply<const R: usize>(

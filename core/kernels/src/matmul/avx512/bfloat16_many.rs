@@ -10,17 +10,17 @@ use crate::activations::BFloat16Rows;
 use crate::blocks::{FloatType, Matrix};
 use crate::isa::Avx512BFloat16;
 use crate::matmul::order::{Brain, Input, SUMS};
-use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::tiles::{self, Engine, LANES, Pass, Place, Product, TOKENS};
 use crate::matmul::types::{BFloat16, Choice, Job, Kernel};
 use crate::memory::Scratch;
 
-/// The rows of a large tile: three vectors of 16.
-const TILE_ROWS: usize = 48;
+/// The row vectors of a tile.
+const VECTORS: usize = 3;
 /// The columns of a tile, a panel: with 48 rows 24 KiB.
 const COLS: usize = Brain::PANEL;
 
 /// Pairs of weights, `[pair of columns][row vector][row]`.
-type Tile<const R: usize> = [[[u32; LANES]; R]; COLS / 2];
+type Tile = [[[u32; LANES]; VECTORS]; COLS / 2];
 
 /// Tiles of bfloat16 out of weights stored as `W`.
 struct Pairs<W>(PhantomData<W>);
@@ -35,25 +35,24 @@ pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<Choice<BFloa
             FloatType::BF16 => Kernel::new(float, many::<BrainHalf>),
         }
     };
-    Some(Choice { kernel, tile: TILE_ROWS })
+    Some(Choice { kernel, tile: VECTORS * LANES })
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
 fn many<W: Stored>(job: &mut Job<'_, BFloat16>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Pairs<W>, 3>(job, scratch) }
+    unsafe { tiles::run::<Pairs<W>, VECTORS>(job, scratch) }
 }
 
 // SAFETY: whole numbers; the size of a tile is a multiple of a vector's, 64 bytes.
 unsafe impl<W: Stored> Engine for Pairs<W> {
-    type Form = BFloat16;
-    type Tile<const R: usize> = Tile<R>;
-    type Room = ();
+    type Product = PairProduct;
+    type Scratch = ();
     const COLS: usize = COLS;
     const TOKEN_BYTES: usize = COLS * size_of::<u16>();
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-    unsafe fn pack<const R: usize>(w: &Matrix, place: Place, tile: &mut Tile<R>, r: usize, _: &mut ()) {
+    unsafe fn pack(w: &Matrix, place: Place, tile: &mut Tile, r: usize, _: &mut ()) {
         for k in (0..place.cols).step_by(32) {
             let n = (place.cols - k).min(32);
             let mask = 0xffff_ffffu32 >> (32 - n);
@@ -72,10 +71,18 @@ unsafe impl<W: Stored> Engine for Pairs<W> {
             }
         }
     }
+}
+
+/// Multiplies tiles of bfloat16.
+struct PairProduct;
+
+impl Product for PairProduct {
+    type Form = BFloat16;
+    type Tile = Tile;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
     unsafe fn multiply<const R: usize>(
-        tile: &Tile<R>,
+        tile: &Tile,
         x: &BFloat16Rows,
         tokens: [usize; TOKENS],
         place: Place,
@@ -83,9 +90,9 @@ unsafe impl<W: Stored> Engine for Pairs<W> {
     ) {
         let pairs = place.cols.div_ceil(2);
         let x = tokens.map(|t| &x.row(t)[place.start..place.start + 2 * pairs]);
-        let mut totals = one_of_eight(tile, x, 0);
+        let mut totals = one_of_eight::<R>(tile, x, 0);
         for sum in 1..SUMS {
-            let more = one_of_eight(tile, x, sum);
+            let more = one_of_eight::<R>(tile, x, sum);
             for (totals, more) in totals.iter_mut().zip(more) {
                 for (total, more) in totals.iter_mut().zip(more) {
                     *total = _mm512_add_ps(*total, more);
@@ -100,12 +107,19 @@ unsafe impl<W: Stored> Engine for Pairs<W> {
             }
         }
     }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
+    #[inline(never)]
+    unsafe fn multiply_pass<const R: usize>(tile: &Tile, pass: &Pass<'_, BFloat16>, results: &mut [f32]) {
+        // SAFETY: the promise of the caller.
+        unsafe { pass.multiply::<Self, R>(tile, results) }
+    }
 }
 
 /// One of the eight sums of a panel (see `order`): that of the pairs `sum`, `sum + 8` and so on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-fn one_of_eight<const R: usize>(tile: &Tile<R>, x: [&[u16]; TOKENS], sum: usize) -> [[__m512; TOKENS]; R] {
+fn one_of_eight<const R: usize>(tile: &Tile, x: [&[u16]; TOKENS], sum: usize) -> [[__m512; TOKENS]; R] {
     let pairs = x[0].len() / 2;
     let mut sums = [[_mm512_setzero_ps(); TOKENS]; R];
     let mut k = sum;

@@ -8,17 +8,17 @@ use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::Avx512;
 use crate::isa::avx512;
 use crate::matmul::order::{Input, Plain, SUMS};
-use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
 use crate::matmul::types::{Choice, Float, Job, Kernel};
 use crate::memory::Scratch;
 
-/// The rows of a large tile: three vectors of 16.
-pub(super) const TILE_ROWS: usize = 48;
+/// The row vectors of a tile.
+const VECTORS: usize = 3;
 /// The columns of a tile, a panel: with 48 rows 24 KiB, which stay in the first-level cache.
 const COLS: usize = Plain::PANEL;
 
 /// Weights as f32, `[column][row vector][row]`.
-type Tile<const R: usize> = [[[f32; LANES]; R]; COLS];
+type Tile = [[[f32; LANES]; VECTORS]; COLS];
 
 /// Sixteen rows' panels of quantized weights, converted.
 type Converted = [[f32; SUPER]; LANES];
@@ -26,7 +26,7 @@ type Converted = [[f32; SUPER]; LANES];
 /// The kernel for any type.
 pub(super) fn choose(_: Avx512, block: BlockType) -> Choice<Float> {
     // SAFETY: the token is proof of the features; the function asks for the type.
-    Choice { kernel: unsafe { Kernel::new(block, many) }, tile: TILE_ROWS }
+    Choice { kernel: unsafe { Kernel::new(block, many) }, tile: VECTORS * LANES }
 }
 
 /// Tiles of f32.
@@ -35,36 +35,34 @@ struct Floats;
 avx512! {
 fn many(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats, 3>(job, scratch) }
+    unsafe { tiles::run::<Floats, VECTORS>(job, scratch) }
 }
 }
 
 // SAFETY: floats; the size of a tile is a multiple of a vector's, 64 bytes.
 unsafe impl Engine for Floats {
-    type Form = Float;
-    type Tile<const R: usize> = Tile<R>;
-    type Room = Converted;
+    type Product = Floats;
+    type Scratch = Converted;
     const COLS: usize = COLS;
     const TOKEN_BYTES: usize = COLS * size_of::<f32>();
 
     avx512! {
-    unsafe fn pack<const R: usize>(
-        w: &Matrix,
-        place: Place,
-        tile: &mut Tile<R>,
-        r: usize,
-        converted: &mut Converted,
-    ) {
+    unsafe fn pack(w: &Matrix, place: Place, tile: &mut Tile, r: usize, converted: &mut Converted) {
         if let BlockType::Quant(_) = w.block() {
             convert(w, place, converted);
         }
         pack(w, place, tile, r, converted);
     }
     }
+}
+
+impl Product for Floats {
+    type Form = Float;
+    type Tile = Tile;
 
     avx512! {
     unsafe fn multiply<const R: usize>(
-        tile: &Tile<R>,
+        tile: &Tile,
         x: Activations<'_>,
         tokens: [usize; TOKENS],
         place: Place,
@@ -72,7 +70,7 @@ unsafe impl Engine for Floats {
     ) {
         let x = tokens.map(|t| &x.row(t)[place.start..place.start + place.cols]);
         // SAFETY: each slice of `x` has `cols` values; the caller promises the length of `out`.
-        unsafe { multiply(tile, x.map(<[f32]>::as_ptr), place.cols, out.as_mut_ptr()) }
+        unsafe { multiply::<R>(tile, x.map(<[f32]>::as_ptr), place.cols, out.as_mut_ptr()) }
     }
     }
 }
@@ -83,12 +81,12 @@ avx512! {
 /// # Safety
 /// `cols` values behind each pointer, at most `COLS`; `out` has room for `16 * R * TOKENS` floats.
 #[inline]
-unsafe fn multiply<const R: usize>(tile: &Tile<R>, x: [*const f32; TOKENS], cols: usize, out: *mut f32) {
+unsafe fn multiply<const R: usize>(tile: &Tile, x: [*const f32; TOKENS], cols: usize, out: *mut f32) {
     // SAFETY: the promise of the caller.
-    let mut totals = unsafe { one_of_eight(tile, x, 0, cols) };
+    let mut totals = unsafe { one_of_eight::<R>(tile, x, 0, cols) };
     for sum in 1..SUMS {
         // SAFETY: as above.
-        let more = unsafe { one_of_eight(tile, x, sum, cols) };
+        let more = unsafe { one_of_eight::<R>(tile, x, sum, cols) };
         for (totals, more) in totals.iter_mut().zip(more) {
             for (total, more) in totals.iter_mut().zip(more) {
                 *total = _mm512_add_ps(*total, more);
@@ -114,7 +112,7 @@ avx512! {
 /// `cols` values behind each pointer, at most `COLS`.
 #[inline]
 unsafe fn one_of_eight<const R: usize>(
-    tile: &Tile<R>,
+    tile: &Tile,
     x: [*const f32; TOKENS],
     sum: usize,
     cols: usize,
@@ -152,7 +150,7 @@ fn convert(w: &Matrix, place: Place, converted: &mut Converted) {
 avx512! {
 /// Transposes a place to row vector `r` of the tile, from the matrix if it is of floats, else from `converted`.
 #[inline]
-fn pack<const R: usize>(w: &Matrix, place: Place, tile: &mut Tile<R>, r: usize, converted: &Converted) {
+fn pack(w: &Matrix, place: Place, tile: &mut Tile, r: usize, converted: &Converted) {
     for k in (0..place.cols).step_by(16) {
         let n = (place.cols - k).min(16);
         let mask = (0xffffu32 >> (16 - n)) as __mmask16;

@@ -4,9 +4,9 @@
 
 use std::arch::x86_64::*;
 
-use super::tile::Tile;
+use super::tile::{Tile, VECTORS};
 use crate::activations::Meta;
-use crate::blocks::Format;
+use crate::blocks::Shape;
 use crate::isa::avx512;
 
 /// Where the rounded activations of `T` tokens lie in one panel.
@@ -39,7 +39,7 @@ avx512! {
 /// Adds `STEPS` dwords of columns, from `step` on, to the dot products of a group of 32.
 #[inline]
 unsafe fn dot<const R: usize, const T: usize, const STEPS: usize>(
-    q: &[[[u8; 64]; R]; 8],
+    q: &[[[u8; 64]; VECTORS]; 8],
     step: usize,
     x: [*const i8; T],
     mut sum: [[__m512i; T]; R],
@@ -69,32 +69,32 @@ avx512! {
 /// # Safety
 /// The processor has AVX-512 VNNI; the pointers of `x` are valid; `out` has room for `16 * R * T` floats.
 #[inline]
-pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
-    w: &Tile<R>,
+pub(super) unsafe fn multiply<S: Shape, const R: usize, const T: usize>(
+    w: &Tile,
     x: &Columns<T>,
     groups: usize,
     out: *mut f32,
 ) {
-    const { assert!(!F::WIDE || !F::MIN, "a tile that has no room for whole minima") }
+    const { assert!(!S::WIDE || !S::MIN, "a tile that has no room for whole minima") }
     // Of IQ4_XS the bits of whole numbers.
     let mut total = [[_mm512_setzero_ps(); T]; R];
     for g in 0..groups.min(8) {
         // SAFETY: `g < 8`: 32 values and the g-th scale and sums are there.
         unsafe {
             let values = x.values.map(|p| p.add(g * 32));
-            if F::GROUP == 32 {
-                let start = start::<R, T>(x.meta.map(|m| &raw const (*m).neg32[g]), F::MIN);
+            if S::GROUP == 32 {
+                let start = start::<R, T>(x.meta.map(|m| &raw const (*m).neg32[g]), S::MIN);
                 let sum = dot::<R, T, 8>(&w.q[g], 0, values, start);
-                scale::<F, R, T>(w, g, sum, x, &mut total);
+                scale::<S, R, T>(w, g, sum, x, &mut total);
             } else {
                 for half in 0..2 {
                     let group = 2 * g + half;
-                    let start = start::<R, T>(x.meta.map(|m| &raw const (*m).neg16[group]), F::MIN);
+                    let start = start::<R, T>(x.meta.map(|m| &raw const (*m).neg16[group]), S::MIN);
                     let sum = dot::<R, T, 4>(&w.q[g], half * 4, values, start);
-                    scale::<F, R, T>(w, group, sum, x, &mut total);
+                    scale::<S, R, T>(w, group, sum, x, &mut total);
                 }
             }
-            if F::MIN {
+            if S::MIN {
                 for t in 0..T {
                     let s = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).dsum[g]));
                     for r in 0..R {
@@ -111,7 +111,7 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
             unsafe {
                 let to = out.add((t * R + r) * 16);
                 let old = _mm512_loadu_ps(to);
-                let new = if F::WIDE {
+                let new = if S::WIDE {
                     let dx = _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[0]));
                     let d = _mm512_mul_ps(_mm512_loadu_ps(w.d[r].as_ptr()), dx);
                     _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_castps_si512(total[r][t])), d, old)
@@ -146,20 +146,20 @@ unsafe fn start<const R: usize, const T: usize>(neg: [*const i32; T], min: bool)
 avx512! {
 /// Adds a group's whole sums, scaled, to the totals: of IQ4_XS whole numbers, else f32.
 #[inline]
-unsafe fn scale<F: Format, const R: usize, const T: usize>(
-    w: &Tile<R>,
+unsafe fn scale<S: Shape, const R: usize, const T: usize>(
+    w: &Tile,
     group: usize,
     sum: [[__m512i; T]; R],
     x: &Columns<T>,
     total: &mut [[__m512; T]; R],
 ) {
     for t in 0..T {
-        // SAFETY: the caller's pointers; `group` is below 8 or 16 by `F::GROUP`.
-        let d = unsafe { _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[group * F::GROUP / 32])) };
+        // SAFETY: the caller's pointers; `group` is below 8 or 16 by `S::GROUP`.
+        let d = unsafe { _mm512_castsi512_ps(spread(&raw const (*x.meta[t]).d[group * S::GROUP / 32])) };
         for r in 0..R {
             // SAFETY: 64 bytes.
             let s = unsafe { _mm512_loadu_ps(w.scale[group][r].as_ptr()) };
-            total[r][t] = if F::WIDE {
+            total[r][t] = if S::WIDE {
                 let scaled = _mm512_mullo_epi32(sum[r][t], _mm512_castps_si512(s));
                 _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(total[r][t]), scaled))
             } else {

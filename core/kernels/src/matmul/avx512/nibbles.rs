@@ -38,12 +38,12 @@ avx512! {
 /// # Safety
 /// Every row has `rows.groups` groups that far apart; each has 16 readable bytes.
 #[inline]
-unsafe fn four_groups<const R: usize>(
+unsafe fn four_groups(
     rows: &Rows,
     (first, step): (usize, usize),
     group: usize,
     code: Code,
-    (tile, r): (&mut Tile<R>, usize),
+    (tile, r): (&mut Tile, usize),
 ) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, a) in a.iter_mut().enumerate() {
@@ -71,7 +71,7 @@ avx512! {
 /// # Safety
 /// Every row has `rows.groups` blocks.
 #[inline]
-unsafe fn all_groups<F: Format, const R: usize>(rows: &Rows, code: Code, (tile, r): (&mut Tile<R>, usize)) {
+unsafe fn all_groups<F: Format>(rows: &Rows, code: Code, (tile, r): (&mut Tile, usize)) {
     for group in (0..rows.groups).step_by(4) {
         // SAFETY: the promise of the caller.
         unsafe { four_groups(rows, (F::BYTES - 16, F::BYTES), group, code, (tile, r)) }
@@ -97,11 +97,11 @@ avx512! {
 /// # Safety
 /// As `dwords`.
 #[inline]
-unsafe fn fifth_bits<F: Format, const R: usize>(
+unsafe fn fifth_bits<F: Format>(
     rows: &Rows,
     g: usize,
     at: usize,
-    (tile, r): (&mut Tile<R>, usize),
+    (tile, r): (&mut Tile, usize),
 ) {
     // Entry n: bit i of n as bit 4 of byte i.
     let spread = _mm512_setr_epi32(
@@ -127,10 +127,10 @@ macro_rules! f16_nibbles {
             type Blocks = $name;
 
             avx512! {
-            unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
+            unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
                 // SAFETY: the caller promises `rows.groups` whole blocks in every row; the offsets lie in a block.
                 unsafe {
-                    all_groups::<$name, R>(rows, $code, (tile, r));
+                    all_groups::<$name>(rows, $code, (tile, r));
                     for g in 0..rows.groups {
                         let head = dwords::<$name>(rows, g, 0);
                         store_floats(&mut tile.scale[g][r], halves(head));
@@ -141,7 +141,7 @@ macro_rules! f16_nibbles {
                         }
                         let fifth: Option<usize> = $fifth;
                         if let Some(at) = fifth {
-                            fifth_bits::<$name, R>(rows, g, at, (tile, r));
+                            fifth_bits::<$name>(rows, g, at, (tile, r));
                         }
                     }
                 }
@@ -163,10 +163,10 @@ impl TileFormat for Mxfp4 {
     type Blocks = Mxfp4;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
         // SAFETY: the caller promises `rows.groups` whole blocks in every row.
         unsafe {
-            all_groups::<Mxfp4, R>(rows, Code::Table(&MXFP4_LEVELS), (tile, r));
+            all_groups::<Mxfp4>(rows, Code::Table(&MXFP4_LEVELS), (tile, r));
             for g in 0..rows.groups {
                 let e = _mm512_and_si512(dwords::<Mxfp4>(rows, g, 0), _mm512_set1_epi32(255));
                 // Half of 2^(e - 127): a normal number from e = 2 on, a subnormal below.
@@ -186,7 +186,7 @@ impl TileFormat for Q8_0 {
     type Blocks = Q8_0;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
         let flip = _mm512_set1_epi8(-128);
         for g in (0..rows.groups).step_by(2) {
             let next = (g + 1).min(rows.groups - 1);
@@ -217,7 +217,7 @@ impl TileFormat for Iq4Xs {
     type Blocks = Iq4Xs;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
         // SAFETY: the caller promises a whole block of 136 bytes, eight groups, in every row.
         let (head, low) = unsafe {
             for group in [0, 4] {

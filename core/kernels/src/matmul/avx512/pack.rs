@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::tile::{Rows, halves, store_dwords, store_floats};
 use super::wide_tile::{PackWide, WideTile, columns, pair, side_by_side, steps_of, store_step};
-use crate::blocks::{Format, Q2K, Q3K, Q4K, Q5K, Q6K};
+use crate::blocks::{Format, Q2K, Q3K, Q4K, Q5K, Q6K, Shape};
 use crate::isa::avx512;
 
 avx512! {
@@ -38,9 +38,9 @@ fn two_halves(first: __m512i, second: __m512i) -> __m512i {
 avx512! {
 /// Stores the scales of eight groups in pairs.
 #[inline]
-fn store_scales<F: Format, const R: usize>(tile: &mut WideTile<R>, r: usize, scale: [__m512i; 8]) {
+fn store_scales<S: Shape>(tile: &mut WideTile, r: usize, scale: [__m512i; 8]) {
     for (at, scales) in tile.scale[..4].iter_mut().enumerate() {
-        let [first, second] = pair::<F>(at).map(|group| scale[group]);
+        let [first, second] = pair::<S>(at).map(|group| scale[group]);
         store_dwords(&mut scales[r], two_halves(first, second));
     }
 }
@@ -52,7 +52,7 @@ avx512! {
 /// # Safety
 /// Every row has a whole block.
 #[inline]
-unsafe fn open_block<F: Format, const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+unsafe fn open_block<S: Shape>(rows: &Rows, tile: &mut WideTile, r: usize) {
     // SAFETY: the promise of the caller: 16 bytes open the block.
     let [head, u0, u1, u2] = unsafe { [dwords(rows, 0), dwords(rows, 4), dwords(rows, 8), dwords(rows, 12)] };
     store_floats(&mut tile.d[r], halves(head));
@@ -69,7 +69,7 @@ unsafe fn open_block<F: Format, const R: usize>(rows: &Rows, tile: &mut WideTile
         let (low, high) = (_mm512_and_si512(shift(u2, n + 4), m15), _mm512_and_si512(shift(u1, n + 2), m48));
         min[g + 4] = _mm512_or_si512(low, high);
     }
-    store_scales::<F, R>(tile, r, scale);
+    store_scales::<S>(tile, r, scale);
     for g in 0..4 {
         store_dwords(&mut tile.min[g][r], two_halves(min[2 * g], min[2 * g + 1]));
     }
@@ -80,11 +80,11 @@ impl PackWide for Q4K {
     type Blocks = Q4K;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let m4 = _mm512_set1_epi8(15);
         for half in 0..2 {
             // SAFETY: the caller promises a whole block of 144 bytes in every row.
-            let q = unsafe { columns::<Q4K>(rows, 16 + half * 64) };
+            let q = unsafe { columns::<<Q4K as Format>::Shape>(rows, 16 + half * 64) };
             for (step, v) in q.into_iter().enumerate() {
                 let low = v.map(|v| _mm512_and_si512(v, m4));
                 let high = v.map(|v| _mm512_and_si512(_mm512_srli_epi16::<4>(v), m4));
@@ -93,7 +93,7 @@ impl PackWide for Q4K {
             }
         }
         // SAFETY: as above.
-        unsafe { open_block::<Q4K, R>(rows, tile, r) }
+        unsafe { open_block::<<Q4K as Format>::Shape>(rows, tile, r) }
     }
     }
 }
@@ -109,7 +109,7 @@ unsafe fn high_bits(rows: &Rows) -> [[__m512i; 2]; 8] {
     for (i, a) in a.iter_mut().enumerate() {
         // SAFETY: the promise of the caller.
         let bits = unsafe { _mm256_loadu_si256(rows.row(i).add(16).cast()) };
-        *a = side_by_side::<Q5K>(_mm512_broadcast_i64x4(bits));
+        *a = side_by_side::<<Q5K as Format>::Shape>(_mm512_broadcast_i64x4(bits));
     }
     steps_of(a)
 }
@@ -119,18 +119,18 @@ impl PackWide for Q5K {
     type Blocks = Q5K;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let (m4, m16) = (_mm512_set1_epi8(15), _mm512_set1_epi8(16));
         // SAFETY: the caller promises a whole block of 176 bytes in every row: 16 of scales, 32 of high bits, 128
         // of nibbles.
         let high = unsafe { high_bits(rows) };
         for half in 0..2 {
             // SAFETY: as above.
-            let q = unsafe { columns::<Q5K>(rows, 48 + half * 64) };
+            let q = unsafe { columns::<<Q5K as Format>::Shape>(rows, 48 + half * 64) };
             for (step, (v, high)) in q.into_iter().zip(high).enumerate() {
                 for nibble in 0..2 {
                     let at = 2 * half + nibble;
-                    let [first, second] = pair::<Q5K>(at).map(|group| group as i64);
+                    let [first, second] = pair::<<Q5K as Format>::Shape>(at).map(|group| group as i64);
                     // The group's bit is the lowest of its bytes, then the fifth.
                     let bit = _mm512_set1_epi64(first | second << 32);
                     let fifth = high.map(|h| _mm512_and_si512(_mm512_slli_epi32::<4>(_mm512_srlv_epi32(h, bit)), m16));
@@ -141,7 +141,7 @@ impl PackWide for Q5K {
             }
         }
         // SAFETY: as above.
-        unsafe { open_block::<Q5K, R>(rows, tile, r) }
+        unsafe { open_block::<<Q5K as Format>::Shape>(rows, tile, r) }
     }
     }
 }
@@ -163,15 +163,15 @@ impl PackWide for Q6K {
     type Blocks = Q6K;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
         // The value is q - 32; the tile wants 128 more.
         let plus = _mm512_set1_epi8(96);
         // SAFETY: the caller promises a whole block of 210 bytes in every row: 128 low, 64 high, 16 scales, d.
-        let high = unsafe { columns::<Q6K>(rows, 128) };
+        let high = unsafe { columns::<<Q6K as Format>::Shape>(rows, 128) };
         for half in 0..2 {
             // SAFETY: as above.
-            let low = unsafe { columns::<Q6K>(rows, half * 64) };
+            let low = unsafe { columns::<<Q6K as Format>::Shape>(rows, half * 64) };
             for (step, v) in low.into_iter().enumerate() {
                 // The lower nibbles are the first 64 columns of the half, the upper ones the others.
                 let (bits, n) = (high[4 * half + step % 4], step / 4);
@@ -223,12 +223,12 @@ impl PackWide for Q3K {
     type Blocks = Q3K;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let (m2, m4) = (_mm512_set1_epi8(3), _mm512_set1_epi8(4));
         // The value is q - 4; the tile wants 128 more.
         let plus = _mm512_set1_epi8(124);
         // SAFETY: the caller promises a whole block of 110 bytes in every row: 32 of high bits, 64 of values, 12 of scales, d.
-        let (high, low) = unsafe { (columns::<Q3K>(rows, 0), columns::<Q3K>(rows, 32)) };
+        let (high, low) = unsafe { (columns::<<Q3K as Format>::Shape>(rows, 0), columns::<<Q3K as Format>::Shape>(rows, 32)) };
         for (step, v) in low.into_iter().enumerate() {
             for n in 0..4 {
                 let group = step / 4 * 4 + n;
@@ -257,10 +257,10 @@ impl PackWide for Q2K {
     type Blocks = Q2K;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let m2 = _mm512_set1_epi8(3);
         // SAFETY: the caller promises a whole block of 84 bytes in every row: 16 scales, 64 of values, d, dmin.
-        let (q, head) = unsafe { (columns::<Q2K>(rows, 16), dwords(rows, 80)) };
+        let (q, head) = unsafe { (columns::<<Q2K as Format>::Shape>(rows, 16), dwords(rows, 80)) };
         for (step, v) in q.into_iter().enumerate() {
             for n in 0..4 {
                 let q = v.map(|v| _mm512_and_si512(shift(v, 2 * n), m2));

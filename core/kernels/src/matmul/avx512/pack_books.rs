@@ -17,7 +17,7 @@ impl<F: Books> PackWide for PackBook<F> {
     type Blocks = F;
 
     avx512_bytes! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let zero = _mm512_setzero_si512();
         // What the tile wants is 128 larger than the value.
         let more = _mm512_set1_epi8((128 - F::TOO_LARGE) as i8);
@@ -33,7 +33,7 @@ impl<F: Books> PackWide for PackBook<F> {
                 }
                 let whole = Whole::of::<F>(std::slice::from_raw_parts(block, F::BYTES));
                 for (pair, scales) in tile.scale[..SUPER / 2 / F::GROUP].iter_mut().enumerate() {
-                    scales[r][i] = halves_of::<F>(&whole, pair);
+                    scales[r][i] = halves_of::<F::Shape>(&whole, pair);
                 }
                 tile.d[r][i] = whole.factors.d;
             }
@@ -46,7 +46,7 @@ impl<F: Books> PackWide for PackBook<F> {
 avx512_bytes! {
 /// Stores values whose pairs are groups of 16: the first halves of all 32s are in the first two vectors of a row.
 #[inline]
-fn sixteens<const R: usize>(v: [[__m512i; 16]; 4], tile: &mut WideTile<R>, r: usize) {
+fn sixteens(v: [[__m512i; 16]; 4], tile: &mut WideTile, r: usize) {
     for n in 0..2 {
         let (mut low, mut high) = (v[n], v[n]);
         for (i, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
@@ -66,7 +66,7 @@ fn sixteens<const R: usize>(v: [[__m512i; 16]; 4], tile: &mut WideTile<R>, r: us
 avx512_bytes! {
 /// Stores values whose pairs are groups of 32, one apart.
 #[inline]
-fn groups<const R: usize>(v: [[__m512i; 16]; 4], tile: &mut WideTile<R>, r: usize) {
+fn groups(v: [[__m512i; 16]; 4], tile: &mut WideTile, r: usize) {
     let order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
     for (n, mut rows) in v.into_iter().enumerate() {
         for row in &mut rows {

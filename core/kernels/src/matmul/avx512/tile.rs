@@ -1,23 +1,26 @@
-//! A tile of unpacked weights of a narrow format, or of IQ4_XS: `16 * R` rows by 256 columns, rows in lanes.
+//! A tile of unpacked weights of a narrow format, or of IQ4_XS: 48 rows by 256 columns, rows in lanes.
 
 use std::arch::x86_64::*;
 
-use crate::blocks::{Format, GROUPS, SUPER};
+use crate::blocks::{Format, GROUPS, SUPER, Shape};
 use crate::isa::avx512;
 use crate::matmul::unpacked::Unpacked;
+
+/// The row vectors of a tile.
+pub(super) const VECTORS: usize = 3;
 
 /// Unpacked weights. A dword of `q` holds four neighboring columns of one row as unsigned bytes: the value plus
 /// 128, or, for formats with minima, the value.
 #[repr(C, align(64))]
-pub(super) struct Tile<const R: usize> {
+pub(super) struct Tile {
     /// `[columns / 32][dword][row vector][16 rows x 4 columns]`.
-    pub(super) q: [[[[u8; 64]; R]; 8]; 8],
+    pub(super) q: [[[[u8; 64]; VECTORS]; 8]; 8],
     /// The scale of each group of 16 or 32 columns; of IQ4_XS the bits of whole numbers.
-    pub(super) scale: [[[f32; 16]; R]; GROUPS],
+    pub(super) scale: [[[f32; 16]; VECTORS]; GROUPS],
     /// The minimum of each group of 32.
-    pub(super) min: [[[f32; 16]; R]; 8],
+    pub(super) min: [[[f32; 16]; VECTORS]; 8],
     /// IQ4_XS: the factor of the whole scales.
-    pub(super) d: [[f32; 16]; R],
+    pub(super) d: [[f32; 16]; VECTORS],
 }
 
 /// Where the blocks of a tile lie: 16 rows from `start` on, some of which may be the same row.
@@ -64,7 +67,7 @@ pub(super) trait TileFormat {
     ///
     /// # Safety
     /// The processor has AVX-512; every row of `rows` has whole blocks of `rows.groups * 32` readable columns.
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize);
+    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize);
 }
 
 /// Unpacks any format of one activation scale per 32 values through `Format::expand`.
@@ -74,7 +77,7 @@ impl<F: Format> TileFormat for Unpack<F> {
     type Blocks = F;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut Tile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
         let mut w = [Unpacked::ZERO; 16];
         for (i, w) in w.iter_mut().enumerate() {
             // SAFETY: the caller promises this many readable bytes in every row.
@@ -83,7 +86,7 @@ impl<F: Format> TileFormat for Unpack<F> {
                 scales[r][i] = scale;
             }
         }
-        values::<F, R>(&w, tile, r);
+        values::<F::Shape>(&w, tile, r);
     }
     }
 }
@@ -101,8 +104,8 @@ pub(super) unsafe fn blocks<F: Format>(rows: &Rows, i: usize) -> &[u8] {
 avx512! {
 /// Turns unpacked values so that rows are in lanes.
 #[inline]
-fn values<F: Format, const R: usize>(w: &[Unpacked; 16], tile: &mut Tile<R>, r: usize) {
-    let flip = _mm512_set1_epi8(if F::MIN { 0 } else { -128 });
+fn values<S: Shape>(w: &[Unpacked; 16], tile: &mut Tile, r: usize) {
+    let flip = _mm512_set1_epi8(if S::MIN { 0 } else { -128 });
     for part in 0..SUPER / 64 {
         // SAFETY: `part * 64 + 64 <= 256`, the length of `q`.
         let a = w.each_ref().map(|w| unsafe { _mm512_loadu_si512(w.q.as_ptr().add(part * 64).cast()) });

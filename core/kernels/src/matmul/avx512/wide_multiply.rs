@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 use super::multiply::{Columns, spread, vector};
 use super::wide_tile::{WideTile, pair, steps};
 use crate::activations::Meta;
-use crate::blocks::{Format, SUPER};
+use crate::blocks::{SUPER, Shape};
 use crate::isa::avx512;
 
 avx512! {
@@ -67,18 +67,17 @@ avx512! {
 /// The processor has AVX-512 VNNI; the pointers of `x` are valid, the values in the order of the format; `out` has room for
 /// `16 * R * T` floats.
 #[inline]
-pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
-    w: &WideTile<R>,
+pub(super) unsafe fn multiply<S: Shape, const R: usize, const T: usize>(
+    w: &WideTile,
     x: &Columns<T>,
     out: *mut f32,
 ) {
-    const { assert!(F::SPAN < 128, "a format whose sums would often not fit") }
     // SAFETY: the caller's promises.
     unsafe {
         let mut total = [[_mm512_setzero_si512(); T]; R];
         let mut largest = _mm512_setzero_si512();
-        for at in 0..SUPER / 2 / F::GROUP {
-            let sums = dot::<F, R, T>(w, x, at);
+        for at in 0..SUPER / 2 / S::GROUP {
+            let sums = dot::<S, R, T>(w, x, at);
             for r in 0..R {
                 let scale = vector(w.scale[at][r].as_ptr());
                 for t in 0..T {
@@ -89,9 +88,9 @@ pub(super) unsafe fn multiply<F: Format, const R: usize, const T: usize>(
             }
         }
         if _mm512_cmpge_epu16_mask(largest, _mm512_set1_epi16(i16::MAX)) != 0 {
-            return exactly::<F, R, T>(w, x, out);
+            return exactly::<S, R, T>(w, x, out);
         }
-        finish::<F, R, T>(w, x.meta, total, out);
+        finish::<S, R, T>(w, x.meta, total, out);
     }
 }
 }
@@ -103,13 +102,13 @@ avx512! {
 /// As `multiply`.
 #[cold]
 #[inline(never)]
-unsafe fn exactly<F: Format, const R: usize, const T: usize>(w: &WideTile<R>, x: &Columns<T>, out: *mut f32) {
+unsafe fn exactly<S: Shape, const R: usize, const T: usize>(w: &WideTile, x: &Columns<T>, out: *mut f32) {
     for t in 0..T {
         let x = Columns { values: [x.values[t]], meta: [x.meta[t]] };
         // SAFETY: the caller's promises.
         unsafe {
-            let total = large_sums::<F, R>(w, &x);
-            finish::<F, R, 1>(w, x.meta, total, out.add(t * R * 16));
+            let total = large_sums::<S, R>(w, &x);
+            finish::<S, R, 1>(w, x.meta, total, out.add(t * R * 16));
         }
     }
 }
@@ -121,11 +120,11 @@ avx512! {
 /// # Safety
 /// As `multiply`.
 #[inline]
-unsafe fn large_sums<F: Format, const R: usize>(w: &WideTile<R>, x: &Columns<1>) -> Sums<R, 1> {
+unsafe fn large_sums<S: Shape, const R: usize>(w: &WideTile, x: &Columns<1>) -> Sums<R, 1> {
     let mut total = [[_mm512_setzero_si512()]; R];
-    for at in 0..SUPER / 2 / F::GROUP {
+    for at in 0..SUPER / 2 / S::GROUP {
         // SAFETY: the caller's promises; there are so many pairs.
-        let sums = unsafe { dot::<F, R, 1>(w, x, at) };
+        let sums = unsafe { dot::<S, R, 1>(w, x, at) };
         for r in 0..R {
             // SAFETY: 64 bytes.
             let scale = unsafe { vector(w.scale[at][r].as_ptr()) };
@@ -149,8 +148,8 @@ avx512! {
 /// # Safety
 /// As `multiply`; there is such a pair.
 #[inline]
-unsafe fn dot<F: Format, const R: usize, const T: usize>(
-    w: &WideTile<R>,
+unsafe fn dot<S: Shape, const R: usize, const T: usize>(
+    w: &WideTile,
     x: &Columns<T>,
     at: usize,
 ) -> PairSums<R, T> {
@@ -158,18 +157,18 @@ unsafe fn dot<F: Format, const R: usize, const T: usize>(
     // SAFETY: the caller's pointers to 256 values, and their sums.
     unsafe {
         for t in 0..T {
-            let start = start::<F>(x.meta[t], at);
+            let start = start::<S>(x.meta[t], at);
             for r in 0..R {
                 (sums[r][0][t], sums[r][1][t]) = (start, start);
             }
         }
         // One after the other: a loop's end, not foreseen, would cost more than a step.
-        let first = at * steps::<F>();
+        let first = at * steps::<S>();
         step(w, x, first, &mut sums);
         step(w, x, first + 1, &mut sums);
         step(w, x, first + 2, &mut sums);
         step(w, x, first + 3, &mut sums);
-        if F::GROUP == 32 {
+        if S::GROUP == 32 {
             step(w, x, first + 4, &mut sums);
             step(w, x, first + 5, &mut sums);
             step(w, x, first + 6, &mut sums);
@@ -186,7 +185,7 @@ avx512! {
 /// # Safety
 /// As `multiply`; there is such a step.
 #[inline]
-unsafe fn step<const R: usize, const T: usize>(w: &WideTile<R>, x: &Columns<T>, at: usize, sums: &mut PairSums<R, T>) {
+unsafe fn step<const R: usize, const T: usize>(w: &WideTile, x: &Columns<T>, at: usize, sums: &mut PairSums<R, T>) {
     let mut values = [_mm512_setzero_si512(); T];
     for t in 0..T {
         // SAFETY: the caller's pointers to 256 values.
@@ -210,14 +209,14 @@ avx512! {
 /// # Safety
 /// A valid pointer; there is such a pair.
 #[inline]
-unsafe fn start<F: Format>(meta: *const Meta, at: usize) -> __m512i {
-    if F::MIN {
+unsafe fn start<S: Shape>(meta: *const Meta, at: usize) -> __m512i {
+    if S::MIN {
         return _mm512_setzero_si512();
     }
-    let [first, second] = pair::<F>(at);
+    let [first, second] = pair::<S>(at);
     // SAFETY: the caller's pointer: 8 sums of 32, 16 of 16.
     unsafe {
-        if F::GROUP == 16 {
+        if S::GROUP == 16 {
             return _mm512_set1_epi64((&raw const (*meta).neg16[first]).cast::<i64>().read_unaligned());
         }
         let (first, second) = (spread(&raw const (*meta).neg32[first]), spread(&raw const (*meta).neg32[second]));
@@ -232,22 +231,22 @@ avx512! {
 /// # Safety
 /// As `multiply`.
 #[inline]
-unsafe fn finish<F: Format, const R: usize, const T: usize>(
-    w: &WideTile<R>,
+unsafe fn finish<S: Shape, const R: usize, const T: usize>(
+    w: &WideTile,
     meta: [*const Meta; T],
     total: Sums<R, T>,
     out: *mut f32,
 ) {
     // SAFETY: the caller's promises.
     unsafe {
-        let min = if F::MIN { minima::<F, R, T>(w, meta) } else { total };
+        let min = if S::MIN { minima::<S, R, T>(w, meta) } else { total };
         for t in 0..T {
             let dx = _mm512_castsi512_ps(spread(&raw const (*meta[t]).d[0]));
             for r in 0..R {
                 let to = out.add((t * R + r) * 16);
                 let d = _mm512_mul_ps(_mm512_loadu_ps(w.d[r].as_ptr()), dx);
                 let mut y = _mm512_fmadd_ps(_mm512_cvtepi32_ps(total[r][t]), d, _mm512_loadu_ps(to));
-                if F::MIN {
+                if S::MIN {
                     let dmin = _mm512_mul_ps(_mm512_loadu_ps(w.dmin[r].as_ptr()), dx);
                     y = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(min[r][t]), dmin, y);
                 }
@@ -264,13 +263,13 @@ avx512! {
 /// # Safety
 /// As `multiply`.
 #[inline]
-unsafe fn minima<F: Format, const R: usize, const T: usize>(w: &WideTile<R>, meta: [*const Meta; T]) -> Sums<R, T> {
+unsafe fn minima<S: Shape, const R: usize, const T: usize>(w: &WideTile, meta: [*const Meta; T]) -> Sums<R, T> {
     let mut sums = [[_mm512_setzero_si512(); T]; R];
-    for pair in 0..SUPER / 2 / F::GROUP {
+    for pair in 0..SUPER / 2 / S::GROUP {
         for t in 0..T {
             // SAFETY: the caller's pointers: four pairs of sums of 32, eight of 16.
             unsafe {
-                let x = if F::GROUP == 32 {
+                let x = if S::GROUP == 32 {
                     spread((&raw const (*meta[t]).sum32).cast::<i32>().add(pair))
                 } else {
                     spread((&raw const (*meta[t]).sum16).cast::<i32>().add(pair))

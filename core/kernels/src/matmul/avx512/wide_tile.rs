@@ -1,10 +1,10 @@
-//! A tile of unpacked weights of a wide format: `16 * R` rows by 256 columns, rows and pairs of groups in lanes.
+//! A tile of unpacked weights of a wide format: 32 rows by 256 columns, rows and pairs of groups in lanes.
 
 use std::arch::x86_64::*;
 
 use super::tile::{Rows, blocks, store};
 use crate::activations::Order;
-use crate::blocks::{Format, SUPER, WideFormat};
+use crate::blocks::{Format, SUPER, Shape, WideFormat};
 use crate::isa::avx512;
 use crate::matmul::unpacked::{Unpacked, Whole};
 
@@ -12,21 +12,24 @@ use crate::matmul::unpacked::{Unpacked, Whole};
 /// of each of two groups as unsigned bytes: the value plus 128, or, for formats with minima, the value.
 pub(super) type Step = [[u8; 64]; 2];
 
+/// The row vectors of a tile: with four tokens 16 sums and 8 totals in registers.
+pub(super) const VECTORS: usize = 2;
+
 /// Unpacked weights. Groups come in pairs, those of 16 columns next to each other, those of 32 one apart: 0 and 2, 1 and 3,
 /// 4 and 6, 5 and 7, as `Order::PairedSixteens` and `Order::PairedGroups` have the activations. Two sums of a pair, as 16-bit
 /// halves of a dword, are then scaled by one instruction (`wide_multiply`).
 #[repr(C, align(64))]
-pub(super) struct WideTile<const R: usize> {
+pub(super) struct WideTile {
     /// `[pair][step][row vector]`: four steps for a pair of groups of 16, eight for one of 32.
-    pub(super) q: [[Step; R]; 32],
+    pub(super) q: [[Step; VECTORS]; 32],
     /// The whole scales of each pair as 16-bit halves.
-    pub(super) scale: [[[u32; 16]; R]; 8],
+    pub(super) scale: [[[u32; 16]; VECTORS]; 8],
     /// Whole minima of two neighboring groups as 16-bit halves.
-    pub(super) min: [[[u32; 16]; R]; 8],
+    pub(super) min: [[[u32; 16]; VECTORS]; 8],
     /// The factor of the whole scales.
-    pub(super) d: [[f32; 16]; R],
+    pub(super) d: [[f32; 16]; VECTORS],
     /// The factor of the whole minima.
-    pub(super) dmin: [[f32; 16]; R],
+    pub(super) dmin: [[f32; 16]; VECTORS],
 }
 
 /// A format that can be unpacked to a wide tile.
@@ -38,30 +41,30 @@ pub(super) trait PackWide {
     ///
     /// # Safety
     /// The processor has AVX-512; every row of `rows` has a whole block.
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize);
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize);
 }
 
-/// The order of activations for a format.
-pub(super) const fn order<F: Format>() -> Order {
-    if F::GROUP == 16 { Order::PairedSixteens } else { Order::PairedGroups }
+/// The order of activations for a shape.
+pub(super) const fn order<S: Shape>() -> Order {
+    if S::GROUP == 16 { Order::PairedSixteens } else { Order::PairedGroups }
 }
 
 /// How many steps a pair of groups has.
-pub(super) const fn steps<F: Format>() -> usize {
-    F::GROUP / 4
+pub(super) const fn steps<S: Shape>() -> usize {
+    S::GROUP / 4
 }
 
 /// The two groups of a pair.
-pub(super) const fn pair<F: Format>(pair: usize) -> [usize; 2] {
-    match F::GROUP {
+pub(super) const fn pair<S: Shape>(pair: usize) -> [usize; 2] {
+    match S::GROUP {
         16 => [2 * pair, 2 * pair + 1],
         _ => [pair / 2 * 4 + pair % 2, pair / 2 * 4 + pair % 2 + 2],
     }
 }
 
 /// The whole scales of a pair in one dword.
-pub(super) fn halves_of<F: Format>(whole: &Whole, at: usize) -> u32 {
-    let [first, second] = pair::<F>(at).map(|group| u32::from(whole.scale[group] as u16));
+pub(super) fn halves_of<S: Shape>(whole: &Whole, at: usize) -> u32 {
+    let [first, second] = pair::<S>(at).map(|group| u32::from(whole.scale[group] as u16));
     first | second << 16
 }
 
@@ -105,8 +108,8 @@ fn transpose8(a: [__m512i; 8]) -> [__m512i; 8] {
 avx512! {
 /// Puts dwords that are `F::GROUP` bytes apart next to each other: of 64 bytes that hold two pairs of 16, or one pair of 32.
 #[inline]
-pub(super) fn side_by_side<F: Format>(v: __m512i) -> __m512i {
-    let order = if F::GROUP == 16 {
+pub(super) fn side_by_side<S: Shape>(v: __m512i) -> __m512i {
+    let order = if S::GROUP == 16 {
         _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15)
     } else {
         _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15)
@@ -121,11 +124,11 @@ avx512! {
 /// # Safety
 /// Every row has 64 readable bytes there.
 #[inline]
-pub(super) unsafe fn columns<F: Format>(rows: &Rows, at: usize) -> [[__m512i; 2]; 8] {
+pub(super) unsafe fn columns<S: Shape>(rows: &Rows, at: usize) -> [[__m512i; 2]; 8] {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, a) in a.iter_mut().enumerate() {
         // SAFETY: the promise of the caller.
-        *a = side_by_side::<F>(unsafe { _mm512_loadu_si512(rows.row(i).add(at).cast()) });
+        *a = side_by_side::<S>(unsafe { _mm512_loadu_si512(rows.row(i).add(at).cast()) });
     }
     steps_of(a)
 }
@@ -148,7 +151,7 @@ impl<F: WideFormat> PackWide for UnpackWide<F> {
     type Blocks = F;
 
     avx512! {
-    unsafe fn pack<const R: usize>(rows: &Rows, tile: &mut WideTile<R>, r: usize) {
+    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         const { assert!(!F::MIN, "a format that keeps no minima") }
         let mut w = [Unpacked::ZERO; 16];
         for (i, w) in w.iter_mut().enumerate() {
@@ -157,20 +160,20 @@ impl<F: WideFormat> PackWide for UnpackWide<F> {
             w.fill::<F>(blocks);
             let whole = Whole::of::<F>(blocks);
             for (pair, scales) in tile.scale[..SUPER / 2 / F::GROUP].iter_mut().enumerate() {
-                scales[r][i] = halves_of::<F>(&whole, pair);
+                scales[r][i] = halves_of::<F::Shape>(&whole, pair);
             }
             tile.d[r][i] = whole.factors.d;
         }
         let flip = _mm512_set1_epi8(-128);
         for part in 0..4 {
             // Two pairs of 16 lie there in order, of a pair of 32 the second is 64 bytes on.
-            let [first, second] = if F::GROUP == 16 { [64 * part, 64 * part + 32] } else { pair::<F>(part).map(|g| 32 * g) };
+            let [first, second] = if F::GROUP == 16 { [64 * part, 64 * part + 32] } else { pair::<F::Shape>(part).map(|g| 32 * g) };
             let a = w.each_ref().map(|w| {
                 // SAFETY: both begin at most 32 before the end of 256.
                 let [low, high] = unsafe {
                     [first, second].map(|at| _mm256_loadu_si256(w.q.as_ptr().add(at).cast()))
                 };
-                side_by_side::<F>(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high))
+                side_by_side::<F::Shape>(_mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high))
             });
             for (step, v) in steps_of(a).into_iter().enumerate() {
                 store_step(&mut tile.q[8 * part + step][r], v.map(|v| _mm512_xor_si512(v, flip)));

@@ -9,7 +9,7 @@ use super::tile::{VECTORS, add_to, no_totals};
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::Neon;
 use crate::matmul::order::{Brain, Input, Plain, SUMS, total};
-use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
 use crate::matmul::types::{BFloat16, Choice, Class, Float, Form, Function, Job, Kernel};
 use crate::memory::Scratch;
 
@@ -137,20 +137,13 @@ fn many<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
 
 // SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
 unsafe impl<I: Input> Engine for Floats<I> {
-    type Form = I::Form;
-    type Tile<const R: usize> = Tile;
-    type Room = Converted;
+    type Product = Self;
+    type Scratch = Converted;
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER * size_of::<I::Value>();
 
     #[target_feature(enable = "neon")]
-    unsafe fn pack<const R: usize>(
-        w: &Matrix,
-        place: Place,
-        tile: &mut Tile,
-        _: usize,
-        converted: &mut Converted,
-    ) {
+    unsafe fn pack(w: &Matrix, place: Place, tile: &mut Tile, _: usize, converted: &mut Converted) {
         for (i, out) in converted.iter_mut().enumerate() {
             convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
         }
@@ -169,6 +162,11 @@ unsafe impl<I: Input> Engine for Floats<I> {
             }
         }
     }
+}
+
+impl<I: Input> Product for Floats<I> {
+    type Form = I::Form;
+    type Tile = Tile;
 
     #[target_feature(enable = "neon")]
     unsafe fn multiply<const R: usize>(

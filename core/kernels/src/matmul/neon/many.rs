@@ -9,7 +9,7 @@ use super::tile::{Scaled, Sums, Tile, VECTORS, transpose};
 use crate::activations::{Meta, Quantized};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::DotProducts;
-use crate::matmul::tiles::{self, Engine, LANES, Place, TOKENS};
+use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
 use crate::matmul::types::{Choice, Job, Kernel, Rounded};
 use crate::memory::Scratch;
 
@@ -29,16 +29,15 @@ fn many<S: Scaled>(job: &mut Job<'_, Rounded>, scratch: &mut Scratch) {
 }
 }
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no room.
+// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
 unsafe impl<S: Scaled> Engine for Dots<S> {
-    type Form = Rounded;
-    type Tile<const R: usize> = Tile;
-    type Room = ();
+    type Product = Self;
+    type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     dotprod! {
-    unsafe fn pack<const R: usize>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+    unsafe fn pack(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
         let w = tile.unpack::<S>(matrix, place);
         for (c, to) in tile.q.as_chunks_mut::<{ 4 * VECTORS }>().0.iter_mut().enumerate() {
             for v in 0..VECTORS {
@@ -53,6 +52,11 @@ unsafe impl<S: Scaled> Engine for Dots<S> {
         }
     }
     }
+}
+
+impl<S: Scaled> Product for Dots<S> {
+    type Form = Rounded;
+    type Tile = Tile;
 
     dotprod! {
     unsafe fn multiply<const R: usize>(

@@ -4,7 +4,7 @@
 use std::marker::PhantomData;
 
 use crate::activations::Meta;
-use crate::blocks::{Format, SUPER, WideFormat};
+use crate::blocks::{Format, SUPER, Shape, WideFormat};
 use crate::matmul::types::{Choice, Class, Function, Job, Kernel, Rounded};
 use crate::matmul::unpacked::{Unpacked, Whole};
 use crate::memory::Scratch;
@@ -58,24 +58,30 @@ impl<F: Format> Panel for Narrow<F> {
     type Weights = Unpacked;
     const ZERO: Unpacked = Unpacked::ZERO;
 
-    #[inline(always)]
+    #[inline(never)]
     fn unpack(w: &mut Unpacked, blocks: &[u8]) {
         w.fill::<F>(blocks);
     }
 
     #[inline(always)]
     fn add(sum: f32, w: &Unpacked, x: &[i8; SUPER], meta: &Meta) -> f32 {
-        let mut total = 0f32;
-        for g in 0..SUPER / F::GROUP {
-            let (at, part) = (g * F::GROUP, g * F::GROUP / 32);
-            let dot = whole_dot(&w.q[at..at + F::GROUP], &x[at..at + F::GROUP]);
-            total = fused(dot as f32, w.scale[g] * meta.d[part], total);
-            if F::MIN {
-                total = fused(-w.min[g], meta.dsum[part], total);
-            }
-        }
-        sum + total
+        add_narrow::<F::Shape>(sum, w, x, meta)
     }
+}
+
+/// Adds the product of a panel of a narrow format.
+#[inline(never)]
+fn add_narrow<S: Shape>(sum: f32, w: &Unpacked, x: &[i8; SUPER], meta: &Meta) -> f32 {
+    let mut total = 0f32;
+    for g in 0..SUPER / S::GROUP {
+        let (at, part) = (g * S::GROUP, g * S::GROUP / 32);
+        let dot = whole_dot(&w.q[at..at + S::GROUP], &x[at..at + S::GROUP]);
+        total = fused(dot as f32, w.scale[g] * meta.d[part], total);
+        if S::MIN {
+            total = fused(-w.min[g], meta.dsum[part], total);
+        }
+    }
+    sum + total
 }
 
 struct Wide<F>(PhantomData<F>);
@@ -85,25 +91,31 @@ impl<F: WideFormat> Panel for Wide<F> {
     type Weights = (Unpacked, Whole);
     const ZERO: (Unpacked, Whole) = (Unpacked::ZERO, Whole::ZERO);
 
-    #[inline(always)]
+    #[inline(never)]
     fn unpack((w, whole): &mut (Unpacked, Whole), blocks: &[u8]) {
         w.fill::<F>(blocks);
         *whole = Whole::of::<F>(blocks);
     }
 
     #[inline(always)]
-    fn add(sum: f32, (w, whole): &(Unpacked, Whole), x: &[i8; SUPER], meta: &Meta) -> f32 {
-        let (mut products, mut minima) = (0i32, 0i32);
-        for g in 0..SUPER / F::GROUP {
-            let at = g * F::GROUP;
-            let dot = whole_dot(&w.q[at..at + F::GROUP], &x[at..at + F::GROUP]);
-            products = products.wrapping_add(i32::from(whole.scale[g]).wrapping_mul(dot));
-            let sum = if F::GROUP == 32 { meta.sum32[g] } else { meta.sum16[g] };
-            minima += i32::from(whole.min[g]) * i32::from(sum);
-        }
-        let sum = fused(products as f32, whole.factors.d * meta.d[0], sum);
-        if F::MIN { fused(-(minima as f32), whole.factors.dmin * meta.d[0], sum) } else { sum }
+    fn add(sum: f32, w: &(Unpacked, Whole), x: &[i8; SUPER], meta: &Meta) -> f32 {
+        add_wide::<F::Shape>(sum, w, x, meta)
     }
+}
+
+/// Adds the product of a panel of a wide format.
+#[inline(never)]
+fn add_wide<S: Shape>(sum: f32, (w, whole): &(Unpacked, Whole), x: &[i8; SUPER], meta: &Meta) -> f32 {
+    let (mut products, mut minima) = (0i32, 0i32);
+    for g in 0..SUPER / S::GROUP {
+        let at = g * S::GROUP;
+        let dot = whole_dot(&w.q[at..at + S::GROUP], &x[at..at + S::GROUP]);
+        products = products.wrapping_add(i32::from(whole.scale[g]).wrapping_mul(dot));
+        let sum = if S::GROUP == 32 { meta.sum32[g] } else { meta.sum16[g] };
+        minima += i32::from(whole.min[g]) * i32::from(sum);
+    }
+    let sum = fused(products as f32, whole.factors.d * meta.d[0], sum);
+    if S::MIN { fused(-(minima as f32), whole.factors.dmin * meta.d[0], sum) } else { sum }
 }
 
 /// The bytes of a whole panel of 256 columns.
