@@ -6,8 +6,10 @@
 pub mod runner;
 pub mod suite;
 
+use menagerie::engine::{Arithmetic, TextPipeline};
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions, OwnedValue};
-use menagerie::pipeline::{Arithmetic, Device, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{Device, LoadOptions};
 use menagerie_candle::CandleBackend;
 use safetensors::SafeTensors;
 use std::path::{Path, PathBuf};
@@ -120,7 +122,7 @@ pub fn on_candle(options: LoadOptions) -> LoadOptions {
 
 /// Logits of every position, row by row.
 pub fn rows(pipeline: &TextPipeline, tokens: &[u32], options: &LogitsOptions) -> Vec<Vec<f32>> {
-    let logits = pipeline.logits(tokens, options).unwrap_or_else(|e| panic!("{e}"));
+    let logits = logits(pipeline, tokens, options).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(logits.values.len(), tokens.len() * logits.vocabulary);
     logits.values.chunks_exact(logits.vocabulary).map(<[f32]>::to_vec).collect()
 }

@@ -213,15 +213,15 @@ fn what_happens_in_one_place_is_written_once() {
     let sources = sources();
     for (name, place) in [
         ("execute_stage", "core/stages/src/worker.rs"),
-        ("through_layers", "core/pipeline/src/layers.rs"),
-        ("prefill_step", "core/pipeline/src/prefill.rs"),
-        ("decode_step", "core/pipeline/src/decode.rs"),
+        ("through_layers", "core/engine/src/layers.rs"),
+        ("prefill_step", "core/engine/src/prefill.rs"),
+        ("decode_step", "core/engine/src/decode.rs"),
     ] {
         assert_eq!(defined(&sources, name), [place], "`{name}`");
     }
     // A request is initialized by what takes the place of its beginning: it cannot be twice.
     let lifecycle = sources.iter().find(|source| source.inside.ends_with("hooks/lifecycle.rs")).unwrap();
-    assert!(lifecycle.lines.iter().any(|line| line.contains("pub(crate) fn initialized(self,")));
+    assert!(lifecycle.lines.iter().any(|line| line.contains("pub fn initialized(self,")));
     let told: Vec<&str> = sources
         .iter()
         .filter_map(|source| {
@@ -229,7 +229,7 @@ fn what_happens_in_one_place_is_written_once() {
             tells.then_some(source.inside.as_str())
         })
         .collect();
-    assert_eq!(told, ["core/pipeline/src/hooks/lifecycle.rs"]);
+    assert_eq!(told, ["core/engine/src/hooks/lifecycle.rs"]);
 }
 
 #[test]

@@ -4,13 +4,14 @@
 //! cargo run --release --package menagerie --example chat -- model.gguf
 //! ```
 
-use menagerie::pipeline::{Event, LoadOptions, Request, TextPipeline};
+use menagerie::engine::{Event, Request};
+use menagerie::open::{LoadOptions, open_text};
 use menagerie_all as _;
 use std::io::{BufRead, Write};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(model) = std::env::args().nth(1) else { return Err("usage: chat MODEL.gguf".into()) };
-    let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
+    let pipeline = open_text(model, &LoadOptions::default())?;
     let mut chat = pipeline.chat()?;
     chat.set_system("Answer briefly.");
     for line in std::io::stdin().lock().lines() {

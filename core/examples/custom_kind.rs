@@ -7,7 +7,7 @@
 //! ```
 
 use menagerie::model::{Norm, Param, Result as ModelResult, Rows, TransformContext};
-use menagerie::pipeline::{LoadOptions, TextPipeline, environment};
+use menagerie::open::{LoadOptions, environment, open_text_with};
 use menagerie::registry::{NormPlace, Part, Parts, component};
 use menagerie::spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie::spec::options;
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{}: {} ({})", component.kind.name, component.kind.doc, component.registered_by);
     }
     if let Some(model) = arguments.next() {
-        let pipeline = TextPipeline::open_with(model, &known, &options)?;
+        let pipeline = open_text_with(model, &known, &options)?;
         println!("{} opened", pipeline.architecture());
     }
     Ok(())

@@ -4,7 +4,8 @@
 //! cargo run --release --package menagerie --example generate -- model.gguf "Once upon a time"
 //! ```
 
-use menagerie::pipeline::{Event, LoadOptions, Request, TextPipeline};
+use menagerie::engine::{Event, Request};
+use menagerie::open::{LoadOptions, open_text};
 // Without this line no architecture is linked in.
 use menagerie_all as _;
 
@@ -13,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(model), Some(prompt)) = (arguments.next(), arguments.next()) else {
         return Err("usage: generate MODEL.gguf PROMPT".into());
     };
-    let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
+    let pipeline = open_text(model, &LoadOptions::default())?;
     for notice in pipeline.notices() {
         eprintln!("note: {notice}");
     }

@@ -4,14 +4,14 @@
 //! cargo run --release --package menagerie --example inspect -- model.gguf
 //! ```
 
-use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie::open::{LoadOptions, open_text};
 use menagerie_all as _;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(model) = std::env::args().nth(1) else { return Err("usage: inspect MODEL.gguf".into()) };
-    let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
+    let pipeline = open_text(model, &LoadOptions::default())?;
     println!("{}: {} tokens of context, {}", pipeline.architecture(), pipeline.context(), pipeline.memory());
-    let Some(resolved) = pipeline.resolved() else { return Ok(()) };
+    let resolved = pipeline.resolved();
     println!("spec {} from {}", resolved.spec.id(), resolved.origin);
     for layer in &resolved.config().layers {
         let kind = |component: &Option<menagerie::spec::kind::Component>| {

@@ -5,8 +5,9 @@
 //! cargo run --release --package menagerie --features hub --example open_by_name -- org/repo:Q4_K_M "Once upon a time"
 //! ```
 
+use menagerie::engine::Request;
 use menagerie::hub::{Hub, HubSettings, ModelReference, Silent};
-use menagerie::pipeline::{LoadOptions, Request, TextPipeline};
+use menagerie::open::{LoadOptions, open_text};
 use menagerie_all as _;
 use std::io::Write;
 
@@ -17,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let hub = Hub::new(HubSettings::of_process());
     let path = hub.obtain(&ModelReference::parse(&name)?, &mut Silent)?;
-    let pipeline = TextPipeline::open(path, &LoadOptions::default())?;
+    let pipeline = open_text(path, &LoadOptions::default())?;
     let mut session = pipeline.session()?;
     print!("{prompt}");
     for text in session.events(&prompt, &Request::greedy(64)).text() {

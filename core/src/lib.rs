@@ -4,10 +4,10 @@
 //! # Load
 //!
 //! ```no_run
-//! use menagerie::pipeline::{LoadOptions, TextPipeline};
+//! use menagerie::open::{LoadOptions, open_text};
 //! # // In an application: `use menagerie_all as _;`, or no architecture is linked in.
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
+//! let pipeline = open_text("model.gguf", &LoadOptions::default())?;
 //! for notice in pipeline.notices() {
 //!     eprintln!("note: {notice}");
 //! }
@@ -27,12 +27,13 @@
 //! returning `ControlFlow::Break`; one that returns nothing never does.
 //!
 //! ```
-//! use menagerie::pipeline::{Event, LoadOptions, Request, StopReason, TextPipeline};
+//! use menagerie::engine::{Event, Request, StopReason};
+//! use menagerie::open::{LoadOptions, open_text};
 //! use std::ops::ControlFlow;
 //! # use menagerie_all as _;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
-//! let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
+//! let pipeline = open_text(model, &LoadOptions::default())?;
 //! let mut session = pipeline.session()?;
 //! let request = Request::greedy(32).with_stop(vec!["\n\n".to_owned()]);
 //! let outcome = session.generate("The capital of France is", &request, |event| {
@@ -54,11 +55,12 @@
 //! The same as an iterator, over events, text or tokens. Dropping it cancels the generation, and the session can be used again:
 //!
 //! ```
-//! # use menagerie::pipeline::{LoadOptions, Request, TextPipeline};
+//! # use menagerie::engine::Request;
+//! # use menagerie::open::{LoadOptions, open_text};
 //! # use menagerie_all as _;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
-//! # let pipeline = TextPipeline::open(model, &LoadOptions::default())?;
+//! # let pipeline = open_text(model, &LoadOptions::default())?;
 //! # let mut session = pipeline.session()?;
 //! let request = Request::greedy(8);
 //! for text in session.events("Once upon a time", &request).text() {
@@ -76,9 +78,10 @@
 //! A conversation, for models with a chat template:
 //!
 //! ```no_run
-//! # use menagerie::pipeline::{LoadOptions, Request, TextPipeline};
+//! # use menagerie::engine::Request;
+//! # use menagerie::open::{LoadOptions, open_text};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
+//! # let pipeline = open_text("model.gguf", &LoadOptions::default())?;
 //! let mut chat = pipeline.chat()?;
 //! chat.set_system("Answer in one sentence.");
 //! let outcome = chat.send("Why is the sky blue?", &Request::greedy(64), |_| {})?;
@@ -87,7 +90,7 @@
 //! # }
 //! ```
 //!
-//! Models are stateless: every [`Session`](pipeline::Session) owns its state, and several run on one model without a
+//! Models are stateless: every [`Session`](engine::Session) owns its state, and several run on one model without a
 //! lock.
 //!
 //! # Open by name
@@ -98,7 +101,7 @@
 //! ```text
 //! let hub = Hub::new(HubSettings::of_process());
 //! let path = hub.obtain(&ModelReference::parse("smollm2")?, &mut Silent)?;
-//! let pipeline = TextPipeline::open(path, &LoadOptions::default())?;
+//! let pipeline = open_text(path, &LoadOptions::default())?;
 //! ```
 //!
 //! # Options
@@ -106,7 +109,8 @@
 //! Options begin with their defaults and are changed by methods, or by their fields; new ones may come with any version:
 //!
 //! ```
-//! use menagerie::pipeline::{Arithmetic, LoadOptions, Request, SamplingOptions};
+//! use menagerie::engine::{Arithmetic, Request, SamplingOptions};
+//! use menagerie::open::LoadOptions;
 //!
 //! let load = LoadOptions::default().with_context(4096).with_arithmetic(Arithmetic::Exact);
 //! let sampling = SamplingOptions::default().with_temperature(0.7).with_seed(42);
@@ -120,16 +124,16 @@
 //! What a file is made of, where each value came from, and its logits:
 //!
 //! ```no_run
-//! use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+//! use menagerie::measure::{LogitsOptions, logits};
+//! use menagerie::open::{LoadOptions, open_text};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = TextPipeline::open("model.gguf", &LoadOptions::default())?;
-//! if let Some(resolved) = pipeline.resolved() {
-//!     println!("{} from {}", resolved.spec.id(), resolved.origin);
-//!     for fact in resolved.resolution.from_spec_only() {
-//!         println!("{} = {} ({})", fact.path, fact.value, fact.origin);
-//!     }
+//! let pipeline = open_text("model.gguf", &LoadOptions::default())?;
+//! let resolved = pipeline.resolved();
+//! println!("{} from {}", resolved.spec.id(), resolved.origin);
+//! for fact in resolved.resolution.from_spec_only() {
+//!     println!("{} = {} ({})", fact.path, fact.value, fact.origin);
 //! }
-//! let logits = pipeline.logits(&[1, 2, 3], &LogitsOptions::default())?;
+//! let logits = logits(&pipeline, &[1, 2, 3], &LogitsOptions::default())?;
 //! println!("{} rows of {}", logits.rows(), logits.vocabulary);
 //! # Ok(())
 //! # }
@@ -137,19 +141,19 @@
 //!
 //! # Sample
 //!
-//! [`SamplingOptions`](pipeline::SamplingOptions) names llama.cpp's options;
-//! [`TextPipeline::sampling_defaults`](pipeline::TextPipeline::sampling_defaults) gives what the file recommends. A
+//! [`SamplingOptions`](engine::SamplingOptions) names llama.cpp's options;
+//! [`TextPipeline::sampling_defaults`](engine::TextPipeline::sampling_defaults) gives what the file recommends. A
 //! chain can also be put together from parts:
 //!
 //! ```
-//! use menagerie::pipeline::sampling::{Chain, Generator, MinP, Random, Temperature};
+//! use menagerie::engine::sampling::{Chain, Generator, MinP, Random, Temperature};
 //!
 //! let seed = 7;
 //! let pick = Random::new(Generator::new(seed));
 //! let mut chain = Chain::new(vec![Box::new(MinP { p: 0.1, min_keep: 1 }), Box::new(Temperature(0.7))], Box::new(pick), seed);
 //! // Only token 1 is at least a tenth as likely as the best.
 //! assert_eq!(chain.sample(&[0.0, 9.0, 1.0], &[])?, 1);
-//! # Ok::<(), menagerie::pipeline::SamplingError>(())
+//! # Ok::<(), menagerie::engine::SamplingError>(())
 //! ```
 //!
 //! # Add an architecture
@@ -166,12 +170,14 @@ pub use menagerie_candle as candle;
 #[cfg(feature = "convert")]
 pub use menagerie_convert as convert;
 pub use menagerie_cpu as cpu;
+pub use menagerie_engine as engine;
 #[cfg(feature = "hub")]
 pub use menagerie_hub as hub;
 pub use menagerie_kernels as kernels;
 pub use menagerie_loaders as loaders;
+pub use menagerie_measure as measure;
 pub use menagerie_model as model;
-pub use menagerie_pipeline as pipeline;
+pub use menagerie_open as open;
 #[cfg(feature = "plugins")]
 pub use menagerie_plugin_host as plugin_host;
 pub use menagerie_quantize as quantize;

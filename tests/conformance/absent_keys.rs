@@ -7,7 +7,7 @@
 
 use menagerie::assembly::open_model;
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions, OwnedValue};
-use menagerie::pipeline::{KeyOptions, LoadOptions, ResolvedFile, environment};
+use menagerie::open::{KeyOptions, LoadOptions, ResolvedFile, environment};
 use menagerie_conformance::fixtures;
 use menagerie_conformance::suite::zoo::model_file;
 use serde_json::Value;

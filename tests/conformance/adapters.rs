@@ -1,10 +1,9 @@
 //! LoRA adapters of PEFT on GGUF bases, against PEFT's logits: single, summed and weighted, and different ones in one step.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::pipeline::{
-    Adapted, Arithmetic, Job, KvType, LoadOptions, LoadQuantization, LogitsOptions, Request,
-    SchedulerOptions, TextPipeline,
-};
+use menagerie::engine::{AdapterChoice, Arithmetic, Job, KvType, Request, SchedulerOptions, TextPipeline};
+use menagerie::measure::LogitsOptions;
+use menagerie::open::{LoadOptions, LoadQuantization, LoadedModel, open_text};
 use menagerie::quantize::Policy;
 use menagerie_conformance::suite::hf_folder::{self, has_hf};
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options, rows};
@@ -32,12 +31,16 @@ fn model(base: &str, format: &str) -> PathBuf {
 }
 
 /// A base model with all its adapters loaded.
-fn with_adapters(base: &str, options: &LoadOptions) -> (TextPipeline, Reference) {
+fn with_adapters(base: &str, options: &LoadOptions) -> (LoadedModel<TextPipeline>, Reference) {
     with_adapters_on(&model(base, "gguf"), base, options)
 }
 
-fn with_adapters_on(model: &Path, base: &str, options: &LoadOptions) -> (TextPipeline, Reference) {
-    let pipeline = TextPipeline::open(model, options).unwrap_or_else(|error| panic!("{error}"));
+fn with_adapters_on(
+    model: &Path,
+    base: &str,
+    options: &LoadOptions,
+) -> (LoadedModel<TextPipeline>, Reference) {
+    let pipeline = open_text(model, options).unwrap_or_else(|error| panic!("{error}"));
     let folder = fixtures().join("lora").join(base);
     for name in ["a0", "a1", "a2", "a3", "a4"] {
         let path = folder.join("adapters").join(name);
@@ -64,7 +67,8 @@ fn all_cases_on(model: &Path, base: &str, options: &LoadOptions, tolerance: f32)
     let bare = rows(&pipeline, &prompt, &whole);
     assert!(distance(&bare, &reference.values("base.logits_prompt")) <= tolerance);
     for (case, members) in CASES {
-        pipeline.adapt(Some(pipeline.adapter_set(members).unwrap_or_else(|error| panic!("{error}"))));
+        let set = pipeline.adapter_set(members).unwrap_or_else(|error| panic!("{error}"));
+        pipeline.adapt(Some(set));
         let check = |what: &str, rows: &[Vec<f32>]| {
             let found = distance(rows, &reference.values(&format!("{case}.logits_{what}")));
             println!("{base} {case} {what}: {found:e}");
@@ -127,7 +131,7 @@ fn others_with(
         Some(folder) => folder.path().to_owned(),
         None => model(base, format),
     };
-    let mut pipeline = TextPipeline::open(&model, options).unwrap_or_else(|error| panic!("{error}"));
+    let mut pipeline = open_text(&model, options).unwrap_or_else(|error| panic!("{error}"));
     let folder = fixtures().join("lora").join(base);
     for (name, _) in members {
         pipeline.load_adapter(name, folder.join(name)).unwrap_or_else(|error| panic!("{error}"));
@@ -235,7 +239,8 @@ fn a_quantized_base_with_adapters_stays_near() {
     let (mut pipeline, reference) = with_adapters_on(&model("llama", "gguf"), "llama", &quantized);
     let prompt = reference.ids("tokens_prompt");
     for (case, members) in CASES {
-        pipeline.adapt(Some(pipeline.adapter_set(members).unwrap()));
+        let set = pipeline.adapter_set(members).unwrap();
+        pipeline.adapt(Some(set));
         let adapted = rows(&pipeline, &prompt, &LogitsOptions::default());
         let found = divergence(&adapted, &reference.values(&format!("{case}.logits_prompt")));
         println!("q8_0 {case}: KL {found:e}");
@@ -254,14 +259,15 @@ fn gguf_adapters_are_the_peft_ones() {
     ] {
         for format in ["gguf", "hf"] {
             let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
-            let mut pipeline = TextPipeline::open(model(base, format), &exact).unwrap();
+            let mut pipeline = open_text(model(base, format), &exact).unwrap();
             let folder = fixtures().join("lora").join(base);
             let reference = Reference::open(&folder.join(reference));
             let prompt = reference.ids("tokens_prompt");
             let mut found = Vec::new();
             for path in [folder.join("gguf").join(format!("{name}.gguf")), folder.join(peft)] {
                 pipeline.load_adapter("one", &path).unwrap_or_else(|error| panic!("{error}"));
-                pipeline.adapt(Some(pipeline.adapter_set(&[("one", 1.0)]).unwrap()));
+                let set = pipeline.adapter_set(&[("one", 1.0)]).unwrap();
+                pipeline.adapt(Some(set));
                 let whole = rows(&pipeline, &prompt, &LogitsOptions::default());
                 assert!(distance(&whole, &reference.values(key)) <= GATE, "{base} {}", path.display());
                 found.push(whole);
@@ -275,8 +281,8 @@ fn gguf_adapters_are_the_peft_ones() {
 #[test]
 fn sets_of_sequences_in_one_step_do_not_mix() {
     let (pipeline, reference) = with_adapters("llama", &options(Arithmetic::Fast));
-    let set = |members: &[(&str, f32)]| Adapted::Set(pipeline.adapter_set(members).unwrap());
-    let chosen = [Adapted::Bare, set(&[("a0", 1.0)]), set(&[("a1", 1.0), ("a3", 0.5)])];
+    let set = |members: &[(&str, f32)]| AdapterChoice::Set(pipeline.adapter_set(members).unwrap());
+    let chosen = [AdapterChoice::Bare, set(&[("a0", 1.0)]), set(&[("a1", 1.0), ("a3", 0.5)])];
     let prompt = reference.ids("tokens_prompt");
     let requests: Vec<Request> =
         chosen.into_iter().map(|adapters| Request::greedy(12).with_adapters(adapters)).collect();
@@ -308,17 +314,17 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
 fn a_prefix_is_not_shared_between_sets() {
     let (pipeline, reference) = with_adapters("llama", &options(Arithmetic::Fast));
     let prompt = reference.ids("tokens_prompt");
-    let request = |adapters: Adapted| Request::greedy(4).with_adapters(adapters);
-    let a0 = || Adapted::Set(pipeline.adapter_set(&[("a0", 1.0)]).unwrap());
+    let request = |adapters: AdapterChoice| Request::greedy(4).with_adapters(adapters);
+    let a0 = || AdapterChoice::Set(pipeline.adapter_set(&[("a0", 1.0)]).unwrap());
     let mut session = pipeline.session().unwrap();
-    let bare = session.generate(&prompt, &request(Adapted::Bare), |_| {}).unwrap();
+    let bare = session.generate(&prompt, &request(AdapterChoice::Bare), |_| {}).unwrap();
     let adapted = session.generate(&prompt, &request(a0()), |_| {}).unwrap();
     assert_eq!(session.sequence().cached(), 0, "the bare model's state was used");
     assert_eq!(adapted.tokens, reference.ids("a0.tokens_greedy")[..4]);
     // Another handle to the same adapters with the same weights computes the same: what the prompt's last row said is kept too.
     let again = session.generate(&prompt, &request(a0()), |_| {}).unwrap();
     assert_eq!((again.tokens, session.sequence().cached()), (adapted.tokens, prompt.len()));
-    let back = session.generate(&prompt, &request(Adapted::Bare), |_| {}).unwrap();
+    let back = session.generate(&prompt, &request(AdapterChoice::Bare), |_| {}).unwrap();
     assert_eq!((back.tokens, session.sequence().cached()), (bare.tokens, 0));
 }
 

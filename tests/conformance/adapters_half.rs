@@ -1,9 +1,11 @@
 //! Adapters whose factors are stored in 16 bits: the products are computed in f32, so that nothing but the factors is rounded.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
+use menagerie::engine::{Arithmetic, KvType, TextPipeline};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
-use menagerie::pipeline::{Arithmetic, GivenAdapter, KvType, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::measure::LogitsOptions;
+use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, open_text};
 use menagerie::quantize::{FileQuantizer, Policy};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, on_candle, options, rows};
@@ -76,8 +78,8 @@ fn number(value: f32, rounded: Dtype, stored: Dtype) -> Vec<u8> {
 }
 
 /// The base with an adapter beside it.
-fn adapted(model: &Path, adapter: &Path, options: &LoadOptions) -> TextPipeline {
-    let mut pipeline = TextPipeline::open(model, options).unwrap_or_else(|error| panic!("{error}"));
+fn adapted(model: &Path, adapter: &Path, options: &LoadOptions) -> LoadedModel<TextPipeline> {
+    let mut pipeline = open_text(model, options).unwrap_or_else(|error| panic!("{error}"));
     pipeline.load_adapter("one", adapter).unwrap_or_else(|error| panic!("{error}"));
     let set = pipeline.adapter_set(&[("one", 1.0)]).unwrap_or_else(|error| panic!("{error}"));
     pipeline.adapt(Some(set));
@@ -85,11 +87,15 @@ fn adapted(model: &Path, adapter: &Path, options: &LoadOptions) -> TextPipeline 
 }
 
 /// The base with an adapter in its weights: `W + s B A`, which `merge` computes without products of low rank.
-fn merged(adapted: &TextPipeline, to: &Path, options: &LoadOptions) -> TextPipeline {
+fn merged(
+    adapted: &LoadedModel<TextPipeline>,
+    to: &Path,
+    options: &LoadOptions,
+) -> LoadedModel<TextPipeline> {
     let set = adapted.engine().adapters.clone().unwrap();
     let merge = adapted.merge(&set).unwrap_or_else(|error| panic!("{error}"));
     merge.write(to, &mut |_, _| ControlFlow::Continue(())).unwrap_or_else(|error| panic!("{error}"));
-    TextPipeline::open(to, options).unwrap_or_else(|error| panic!("{error}"))
+    open_text(to, options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Every case with factors of both types: whole prompts and token by token, beside the base and in its weights.
@@ -147,7 +153,7 @@ fn an_xlora_of_factors_in_bf16_is_multiplied_in_f32() {
         }
         let adapters = vec![GivenAdapter { kind: AdapterKind::XLora, path: to, weight: 1.0 }];
         let options = options(Arithmetic::Fast).with_adapters(adapters);
-        let pipeline = TextPipeline::open(&model, &options).unwrap_or_else(|error| panic!("{error}"));
+        let pipeline = open_text(&model, &options).unwrap_or_else(|error| panic!("{error}"));
         rows(&pipeline, &prompt, &LogitsOptions::default())
     };
     assert_eq!(given(Dtype::BF16), given(Dtype::F32));

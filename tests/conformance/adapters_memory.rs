@@ -1,7 +1,8 @@
 //! Adapters that come and go while others generate. Alone in its process, because it measures the memory of all of it.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use menagerie::pipeline::{Adapted, Arithmetic, Request, TextPipeline};
+use menagerie::engine::{AdapterChoice, Arithmetic, Request};
+use menagerie::open::open_text;
 use menagerie_conformance::{Reference, fixtures, options};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,11 +18,12 @@ fn resident() -> Option<usize> {
 fn adapters_come_and_go_while_others_generate() {
     let model = fixtures().join("base").join("llama").join("model-f32.gguf");
     let folder = fixtures().join("lora").join("llama");
-    let pipeline = TextPipeline::open(&model, &options(Arithmetic::Fast)).unwrap();
+    let pipeline = open_text(&model, &options(Arithmetic::Fast)).unwrap();
     pipeline.load_adapter("a1", folder.join("adapters").join("a1")).unwrap();
     let reference = Reference::open(&folder.join("lora_reference.safetensors"));
     let prompt = reference.ids("tokens_prompt");
-    let kept = Request::greedy(12).with_adapters(Adapted::Set(pipeline.adapter_set(&[("a1", 1.0)]).unwrap()));
+    let kept =
+        Request::greedy(12).with_adapters(AdapterChoice::Set(pipeline.adapter_set(&[("a1", 1.0)]).unwrap()));
     let expected = &reference.ids("a1.tokens_greedy")[..12];
     let path = folder.join("adapters").join("a0");
     let stop = AtomicBool::new(false);

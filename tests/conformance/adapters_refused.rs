@@ -2,7 +2,8 @@
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
 use menagerie::adapters::AdapterFile;
-use menagerie::pipeline::{Arithmetic, TextPipeline};
+use menagerie::engine::{Arithmetic, TextPipeline};
+use menagerie::open::{LoadedModel, open_text};
 use menagerie_conformance::{fixtures, options};
 use menagerie_random::SplitMix64;
 use safetensors::tensor::TensorView;
@@ -18,9 +19,9 @@ fn adapter(name: &str) -> PathBuf {
     fixtures().join("lora").join(name)
 }
 
-fn model(base: &str) -> TextPipeline {
+fn model(base: &str) -> LoadedModel<TextPipeline> {
     let path = fixtures().join("base").join(base).join("model-f32.gguf");
-    TextPipeline::open(&path, &options(Arithmetic::Fast)).unwrap_or_else(|error| panic!("{error}"))
+    open_text(&path, &options(Arithmetic::Fast)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A copy of an adapter with other tensors or another configuration.
@@ -43,7 +44,7 @@ fn changed(from: &str, change: &dyn Fn(&mut Tensors, &mut Value)) -> tempfile::T
 }
 
 /// Why an adapter cannot be loaded into a model.
-fn refusal(pipeline: &TextPipeline, path: &Path) -> String {
+fn refusal(pipeline: &LoadedModel<TextPipeline>, path: &Path) -> String {
     let error = pipeline.load_adapter("broken", path).expect_err("the adapter was loaded");
     assert!(pipeline.adapters().names().is_empty());
     error.to_string()

@@ -2,12 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::cpu::CpuBackend;
+use menagerie::engine::{Arithmetic, GenerateError, KvType, Request};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
+use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{Activation, Backend, Gating, Rows};
-use menagerie::pipeline::{
-    Arithmetic, GenerateError, KvType, LoadOptions, LogitsOptions, Request, TextPipeline,
-};
+use menagerie::open::{LoadOptions, open_text};
 use menagerie_candle::CandleBackend;
 use menagerie_conformance::{Reference, distance, fixtures, on_candle, options, rewrite, rows};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ fn expect_error(name: &str, tensor: &str, value: f32, options: &LoadOptions) {
         }
     });
     // Vectors are read when the file is opened.
-    let pipeline = match TextPipeline::open(&path, options) {
+    let pipeline = match open_text(&path, options) {
         Ok(pipeline) => pipeline,
         Err(error) => {
             let error = error.to_string();
@@ -48,7 +48,7 @@ fn expect_error(name: &str, tensor: &str, value: f32, options: &LoadOptions) {
     let middle = pipeline.vocabulary() as u32 / 2;
     let prompt: Vec<u32> = (middle - 20..middle + 20).collect();
     let what = format!("{name}: {tensor} with {value}");
-    let error = pipeline.logits(&prompt, &LogitsOptions::default()).expect_err(&what);
+    let error = logits(&pipeline, &prompt, &LogitsOptions::default()).expect_err(&what);
     assert!(matches!(error, GenerateError::NotFinite { .. }), "{what}: {error}");
     assert!(error.to_string().contains("checksum"), "{what}: {error}");
     // One expert's number is that of the tokens which take it; the prompt's last one may not.
@@ -149,8 +149,8 @@ fn a_cache_that_overflows_says_which_to_take() {
     for (what, usual) in
         [("cpu", options(Arithmetic::Fast)), ("candle", on_candle(options(Arithmetic::Fast)))]
     {
-        let open = |kv_type| TextPipeline::open(&path, &usual.clone().with_kv_type(kv_type)).unwrap();
-        let error = open(KvType::F16).logits(&prompt, &LogitsOptions::default()).unwrap_err().to_string();
+        let open = |kv_type| open_text(&path, &usual.clone().with_kv_type(kv_type)).unwrap();
+        let error = logits(&open(KvType::F16), &prompt, &LogitsOptions::default()).unwrap_err().to_string();
         assert!(error.contains("try --kv-type f32"), "{what}: {error}");
         let whole = LogitsOptions::default().with_chunk(512);
         let found = distance(&rows(&open(KvType::F32), &prompt, &whole), &reference.values("logits_prompt"));

@@ -1,7 +1,9 @@
 //! Keys and values in 8 bits, end to end: near the reference, smaller, and refused where a head is no whole block.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::{Arithmetic, KvType, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, KvType};
+use menagerie::measure::LogitsOptions;
+use menagerie::open::{LoadOptions, open_text};
 use menagerie_conformance::{Reference, distance, divergence, fixtures, options, rows};
 
 /// A model, its reference, and the reference's logits of the prompt.
@@ -24,7 +26,7 @@ fn a_cache_of_8_bits_is_near_the_reference() {
         let reference = Reference::open(&fixtures().join(reference));
         let (tokens, wanted) = (reference.ids("tokens_prompt"), reference.values(name));
         let run = |kv_type, arithmetic, decode_from| {
-            let pipeline = TextPipeline::open(fixtures().join(model), &with(kv_type, arithmetic)).unwrap();
+            let pipeline = open_text(fixtures().join(model), &with(kv_type, arithmetic)).unwrap();
             assert_eq!(pipeline.kv_type(), kv_type);
             let found = rows(
                 &pipeline,
@@ -51,7 +53,7 @@ fn a_cache_of_8_bits_is_near_the_reference() {
 #[test]
 fn a_head_of_no_whole_blocks_is_refused() {
     let model = fixtures().join("base/llama/model-f32.gguf");
-    let opened = TextPipeline::open(&model, &with(KvType::Q8_0, Arithmetic::Fast));
+    let opened = open_text(&model, &with(KvType::Q8_0, Arithmetic::Fast));
     let error = opened.map(drop).unwrap_err().to_string();
     assert!(error.contains("q8_0") && error.contains("32"), "{error}");
 }

@@ -2,10 +2,11 @@
 //! gives alone, bit for bit; what sequences share is what they would compute.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::{
-    Adapted, Arithmetic, Batch, Event, KvType, Outcome, Queue, Request, SamplingOptions, Scheduler,
+use menagerie::engine::{
+    AdapterChoice, Arithmetic, Batch, Event, KvType, Outcome, Queue, Request, SamplingOptions, Scheduler,
     SchedulerOptions, Task, TextPipeline, Ticket,
 };
+use menagerie::open::{LoadedModel, open_text};
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ type Said = Vec<(u32, f32)>;
 /// How far log probabilities of F32 and F16 weights may be apart: not at all, as those of quantized ones.
 const FLOATS: f32 = 0.0;
 
-fn open(file: &str, arithmetic: Arithmetic) -> TextPipeline {
+fn open(file: &str, arithmetic: Arithmetic) -> LoadedModel<TextPipeline> {
     let options = options(arithmetic).with_context(256);
-    TextPipeline::open(fixtures().join(file), &options).unwrap_or_else(|error| panic!("{error}"))
+    open_text(fixtures().join(file), &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
@@ -38,7 +39,7 @@ fn prompts(vocabulary: usize) -> Vec<Vec<u32>> {
 }
 
 /// Greedy, hot, with penalties, with DRY; each with a seed of its own.
-fn request(index: usize, adapters: Adapted) -> Request {
+fn request(index: usize, adapters: AdapterChoice) -> Request {
     let sampling = SamplingOptions::default().with_seed(index as u64);
     let sampling = match index % 4 {
         0 => SamplingOptions::greedy(),
@@ -87,7 +88,7 @@ fn step(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>, ended: &mut BTreeM
 }
 
 /// All tasks in a queue in which they come one by one, with room for few of them, and alone.
-fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near: f32) {
+fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[AdapterChoice], near: f32) {
     let prompts = prompts(pipeline.vocabulary());
     let requests: Vec<Request> =
         (0..32).map(|index| request(index, sets[index % sets.len()].clone())).collect();
@@ -131,7 +132,7 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[Adapted], near
 fn thirty_two_sequences_of_quantized_models_are_what_they_are_alone() {
     for file in ["Q4_K_M", "Q8_0", "Q4_0", "IQ4_XS"] {
         let pipeline = open(&format!("quant/{file}.gguf"), Arithmetic::Fast);
-        together_is_alone(file, &pipeline, &[Adapted::Bare], 0.0);
+        together_is_alone(file, &pipeline, &[AdapterChoice::Bare], 0.0);
     }
 }
 
@@ -142,8 +143,8 @@ fn thirty_two_sequences_with_adapters_are_too() {
         for name in ["a0", "a1", "a3"] {
             pipeline.load_adapter(name, fixtures().join("lora/llama/adapters").join(name)).unwrap();
         }
-        let set = |members: &[(&str, f32)]| Adapted::Set(pipeline.adapter_set(members).unwrap());
-        let sets = [Adapted::Bare, set(&[("a0", 1.0)]), set(&[("a1", 1.0), ("a3", 0.5)])];
+        let set = |members: &[(&str, f32)]| AdapterChoice::Set(pipeline.adapter_set(members).unwrap());
+        let sets = [AdapterChoice::Bare, set(&[("a0", 1.0)]), set(&[("a1", 1.0), ("a3", 0.5)])];
         together_is_alone(&format!("llama, {arithmetic:?}"), &pipeline, &sets, FLOATS);
     }
 }
@@ -153,7 +154,7 @@ fn thirty_two_sequences_with_adapters_are_too() {
 fn thirty_two_sequences_of_other_mixers_are_too() {
     for name in ["mamba2", "gemma3", "falcon-h1", "deepseek2-v3", "lfm2"] {
         let pipeline = open(&format!("zoo/{name}/model-f16.gguf"), Arithmetic::Fast);
-        together_is_alone(name, &pipeline, &[Adapted::Bare], FLOATS);
+        together_is_alone(name, &pipeline, &[AdapterChoice::Bare], FLOATS);
     }
 }
 
@@ -162,7 +163,7 @@ fn thirty_two_sequences_of_other_mixers_are_too() {
 fn a_shared_prefix_of_4000_tokens_is_computed_once() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
         let options = options(Arithmetic::Fast).with_context(4200);
-        let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap();
+        let pipeline = open_text(fixtures().join(file), &options).unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
         let prompt = |last: usize| [&prefix[..], &tokens(pipeline.vocabulary(), last, 40)].concat();
         let request = Request::greedy(6).with_logprobs(0).with_ignore_eos(true);
@@ -201,7 +202,7 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
 fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
         let options = options(Arithmetic::Fast).with_context(4608);
-        let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap();
+        let pipeline = open_text(fixtures().join(file), &options).unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
         let room = SchedulerOptions::default()
             .with_sequences(2)
@@ -252,10 +253,10 @@ fn who_gives_way_says_the_same() {
         ("zoo/deepseek2-v3/model-f16.gguf", KvType::F32),
     ] {
         let options = options(Arithmetic::Fast).with_context(256).with_kv_type(kv_type);
-        let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap();
+        let pipeline = open_text(fixtures().join(file), &options).unwrap();
         let prompts: Vec<Vec<u32>> =
             (0..6).map(|index| tokens(pipeline.vocabulary(), index, 10 + 3 * index)).collect();
-        let request = |index: usize| request(index, Adapted::Bare).with_max_tokens(140 + index);
+        let request = |index: usize| request(index, AdapterChoice::Bare).with_max_tokens(140 + index);
         let alone = |index: usize| {
             let mut said = Said::new();
             let mut session = pipeline.session().unwrap();

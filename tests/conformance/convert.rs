@@ -3,14 +3,13 @@
 
 use menagerie::assembly::open_model;
 use menagerie::convert::{Conversion, ConvertError, Types};
+use menagerie::engine::Arithmetic;
 use menagerie::gguf::{GgufFile, OpenOptions, OwnedArray, OwnedValue};
 use menagerie::kernels::Cpu;
 use menagerie::loaders::{HfTexts, TokenizerTables};
+use menagerie::measure::LogitsOptions;
 use menagerie::model::Compute;
-use menagerie::pipeline::{
-    Arithmetic, Device, DeviceOptions, KeyOptions, LoadOptions, LogitsOptions, ResolvedFile, TextPipeline,
-    environment,
-};
+use menagerie::open::{Device, DeviceOptions, KeyOptions, LoadOptions, ResolvedFile, environment, open_text};
 use menagerie::quantize::Policy;
 use menagerie_conformance::{distance, options, root, rows};
 use std::collections::BTreeMap;
@@ -168,7 +167,7 @@ fn converted_models_give_the_logits_of_their_folders() {
     let scratch = TempDir::new().unwrap();
     let tokens: Vec<u32> = (0..60).map(|at| 5 + at * 37 % 370).collect();
     let logits = |path: &Path| {
-        let pipeline = TextPipeline::open(path, &options(Arithmetic::Exact)).unwrap();
+        let pipeline = open_text(path, &options(Arithmetic::Exact)).unwrap();
         rows(&pipeline, &tokens, &LogitsOptions::default())
     };
     for name in BASE {

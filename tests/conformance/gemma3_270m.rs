@@ -4,7 +4,7 @@
 //! ignored. A binary without the test harness, so that this is seen.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::Arithmetic;
+use menagerie::engine::Arithmetic;
 use menagerie_conformance::runner;
 use menagerie_conformance::suite::greedy::{Choice, choices, expect, located};
 use std::process::ExitCode;

@@ -2,7 +2,9 @@
 //! same model.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::pipeline::{Arithmetic, LogitsOptions, TextPipeline};
+use menagerie::engine::Arithmetic;
+use menagerie::measure::LogitsOptions;
+use menagerie::open::open_text;
 use menagerie_conformance::suite::base::Opened;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use std::path::Path;
@@ -65,8 +67,7 @@ fn as_on_the_hub(name: &'static str) {
 }
 
 fn logits_of(path: &Path, tokens: &[u32]) -> Vec<Vec<f32>> {
-    let pipeline =
-        TextPipeline::open(path, &options(Arithmetic::Exact)).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline = open_text(path, &options(Arithmetic::Exact)).unwrap_or_else(|error| panic!("{error}"));
     rows(&pipeline, tokens, &LogitsOptions::default())
 }
 
@@ -118,7 +119,7 @@ fn factors_that_do_not_fit_are_refused() {
             }
         }
         safetensors::serialize_to_file(tensors, None, &path).unwrap();
-        TextPipeline::open(folder.path(), &options(Arithmetic::Exact)).err().map(|error| error.to_string())
+        open_text(folder.path(), &options(Arithmetic::Exact)).err().map(|error| error.to_string())
     };
     let name = "model.layers.1.mlp.up_proj.weight_scale";
     assert_eq!(changed(name, vec![96, 1], 0.5), None);
@@ -193,6 +194,6 @@ fn shards_are_one_model() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(logits_of(folder.path(), &[1, 2, 3]), wanted);
     std::fs::remove_file(folder.path().join("model-1.safetensors")).unwrap();
-    let said = TextPipeline::open(folder.path(), &options(Arithmetic::Exact)).err().unwrap().to_string();
+    let said = open_text(folder.path(), &options(Arithmetic::Exact)).err().unwrap().to_string();
     assert!(said.contains("1 of the 2 files it names are not in the folder"), "{said}");
 }

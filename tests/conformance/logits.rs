@@ -1,8 +1,10 @@
 //! The base models on the CPU; and the same weights with keys that no converter writes.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
+use menagerie::engine::Arithmetic;
 use menagerie::gguf::OwnedValue;
-use menagerie::pipeline::{Arithmetic, LogitsOptions, TextPipeline};
+use menagerie::measure::LogitsOptions;
+use menagerie::open::open_text;
 use menagerie_conformance::{Reference, base_models, distance, fixtures, options, rows, with_keys};
 
 base_models!(options(Arithmetic::Fast));
@@ -25,8 +27,7 @@ fn rewritten(name: &str, left_out: &[&str], keys: &[(&str, OwnedValue)]) -> [f32
     let written = tempfile::tempdir().unwrap();
     let model = written.path().join("model.gguf");
     with_keys(&folder.join("model-f32.gguf"), &model, left_out, keys);
-    let pipeline =
-        TextPipeline::open(&model, &options(Arithmetic::Fast)).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline = open_text(&model, &options(Arithmetic::Fast)).unwrap_or_else(|error| panic!("{error}"));
     let reference = Reference::open(&folder.join("reference.safetensors"));
     let whole = LogitsOptions::default();
     let prompt = rows(&pipeline, &reference.ids("tokens_prompt"), &whole);

@@ -2,11 +2,12 @@
 //! and the training of their gates.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
+use menagerie::engine::{Arithmetic, Job, KvType, PipelineHooks, Request, SchedulerOptions, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{LayerHook, Shown};
-use menagerie::pipeline::{
-    Arithmetic, GateExample, GateFile, GateRows, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
-    GivenMixture, Job, KvType, LoadOptions, LoadQuantization, LogitsOptions, PipelineHooks, Request,
-    SchedulerOptions, TextPipeline, logits,
+use menagerie::open::{
+    GateExample, GateFile, GateRows, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate, GivenMixture,
+    LoadOptions, LoadQuantization, LoadedModel, open_text,
 };
 use menagerie::quantize::Policy;
 use menagerie::spec::MixtureChoice;
@@ -60,9 +61,9 @@ fn recipe(home: &Path, (base, model): (&str, &str), case: &str, choose: &str) ->
     path
 }
 
-fn open(model: (&str, &str), case: &str, choose: &str, options: &LoadOptions) -> TextPipeline {
+fn open(model: (&str, &str), case: &str, choose: &str, options: &LoadOptions) -> LoadedModel<TextPipeline> {
     let home = tempfile::tempdir().unwrap();
-    TextPipeline::open(recipe(home.path(), model, case, choose), options)
+    open_text(recipe(home.path(), model, case, choose), options)
         .unwrap_or_else(|error| panic!("{case}: {error}"))
 }
 
@@ -88,8 +89,8 @@ impl LayerHook for Choices {
 /// Logits and, layer after layer, the expert of each row.
 fn watched(pipeline: &TextPipeline, tokens: &[u32], how: &LogitsOptions) -> (Vec<Vec<f32>>, Vec<u32>) {
     let log = Arc::new(Choices::default());
-    let made =
-        logits(pipeline.engine(), PipelineHooks::of_layers([Arc::clone(&log) as _]), tokens, how).unwrap();
+    let watched = pipeline.clone().with_hooks(PipelineHooks::of_layers([Arc::clone(&log) as _]));
+    let made = logits(&watched, tokens, how).unwrap();
     let seen = log.0.lock().unwrap().clone();
     let mut layers: Vec<usize> = seen.iter().map(|(layer, _)| *layer).collect();
     layers.sort_unstable();
@@ -177,7 +178,7 @@ fn candle_is_torchs() {
 fn a_prompt_that_chooses_as_one_is_not_cut() {
     let pipeline = open(("llama", "base.gguf"), "dense", "prompt", &exact());
     let cut = LogitsOptions::default().with_chunk(5);
-    let error = pipeline.logits(&[9; 12], &cut).unwrap_err().to_string();
+    let error = logits(&pipeline, &[9; 12], &cut).unwrap_err().to_string();
     assert!(error.contains("--chunk 12") && error.contains("choose by token"), "{error}");
     let narrow = open(("llama", "base.gguf"), "dense", "prompt", &exact().with_chunk(5));
     let mut session = narrow.session().unwrap();
@@ -224,7 +225,7 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
 fn a_model_mixed_with_itself_is_itself() {
     for base in ["llama", "phi2", "phi3", "qwen2", "qwen3", "starcoder2", "mistral3"] {
         let path = fixtures().join("base").join(base).join("model-f32.gguf");
-        let bare = TextPipeline::open(&path, &options(Arithmetic::Fast)).unwrap();
+        let bare = open_text(&path, &options(Arithmetic::Fast)).unwrap();
         let tokens = Reference::open(&fixtures().join("base").join(base).join("reference.safetensors"))
             .ids("tokens_prompt");
         let whole = LogitsOptions::default();
@@ -236,7 +237,7 @@ fn a_model_mixed_with_itself_is_itself() {
         };
         for expert in [0, 1] {
             let given = options(Arithmetic::Fast).with_mixture(mixture(expert));
-            let mixed = TextPipeline::open(&path, &given).unwrap_or_else(|error| panic!("{base}: {error}"));
+            let mixed = open_text(&path, &given).unwrap_or_else(|error| panic!("{base}: {error}"));
             assert_eq!(rows(&mixed, &tokens, &whole), rows(&bare, &tokens, &whole), "{base} {expert}");
             let (own, more) = (bare.memory().weights, mixed.memory().weights);
             assert!(more > own + own / 10 && more < 2 * own, "{base}: {own} {more}");
@@ -291,7 +292,8 @@ fn adapters_act_beside_a_mixture_and_not_inside() {
     let mut beside = pipeline();
     let bare = rows(&beside, &tokens, &whole);
     beside.load_adapter("y", home.path()).unwrap_or_else(|error| panic!("{error}"));
-    beside.adapt(Some(beside.adapter_set(&[("y", 1.0)]).unwrap()));
+    let set = beside.adapter_set(&[("y", 1.0)]).unwrap();
+    beside.adapt(Some(set));
     let adapted = rows(&beside, &tokens, &whole);
     assert!(distance(&adapted, &bare.concat()) > 0.01);
     beside.adapt(None);
@@ -323,7 +325,7 @@ fn gate_rows(model: &str, file: &str) -> Vec<GateRows> {
         let choose = MixtureChoice::Prompt;
         let mixture = GivenMixture { layers: Some(vec![0, 2]), experts: models.to_vec(), gate, choose };
         let given = exact().with_mixture(mixture);
-        let pipeline = TextPipeline::open(folder("llama").join(model), &given).unwrap();
+        let pipeline = open_text(folder("llama").join(model), &given).unwrap();
         let tokenizer = pipeline.tokenizer().unwrap();
         let own: Vec<usize> = (0..topics.len()).filter(|at| topics[*at].1 == expert).collect();
         let example = |at: &usize| GateExample { tokens: tokenizer.encode(&topics[*at].0).unwrap(), expert };

@@ -1,10 +1,10 @@
 //! Mixtures that cannot be: each is refused with its file, and what is wrong there.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
+use menagerie::engine::Arithmetic;
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions};
-use menagerie::pipeline::{
-    Arithmetic, GateFile, GivenAdapter, GivenExpert, GivenGate, GivenMixture, LayerGate, LoadOptions,
-    TextPipeline,
+use menagerie::open::{
+    GateFile, GivenAdapter, GivenExpert, GivenGate, GivenMixture, LayerGate, LoadOptions, open_text,
 };
 use menagerie::spec::{AdapterKind, MixtureChoice};
 use menagerie_conformance::{fixtures, options, with_keys};
@@ -29,7 +29,7 @@ fn recipe(home: &Path, base: &Path, mixture: &str) -> PathBuf {
 }
 
 fn refused(path: &Path, options: &LoadOptions, words: &[&str]) {
-    let error = match TextPipeline::open(path, options) {
+    let error = match open_text(path, options) {
         Ok(_) => panic!("{words:?}: it was opened"),
         Err(error) => error.to_string(),
     };
@@ -69,7 +69,7 @@ fn gates_that_do_not_fit_are_refused() {
     let plain = options(Arithmetic::Fast);
     refused(&path, &plain, &["gate.safetensors", "there is no gate", "train-gate RECIPE DATA"]);
     gate(home.path(), &|_| ());
-    TextPipeline::open(&path, &plain).unwrap_or_else(|error| panic!("{error}"));
+    open_text(&path, &plain).unwrap_or_else(|error| panic!("{error}"));
     let fails = |change: &dyn Fn(&mut GateFile), words: &[&str]| {
         gate(home.path(), change);
         refused(&path, &plain, &[&["gate.safetensors"], words].concat());
@@ -189,7 +189,7 @@ fn adapters_that_do_more_than_an_expert_are_refused() {
         &["no module \"gate_prjo\"", "\"gate_proj\""],
     );
     refused(&base(), &adapter("adapter-y", Some(&["q_proj"])), &["adapter-y", "none of its modules q_proj"]);
-    assert!(TextPipeline::open(base(), &adapter("adapter-y", Some(&["gate_proj"]))).is_ok());
+    assert!(open_text(base(), &adapter("adapter-y", Some(&["gate_proj"]))).is_ok());
 }
 
 #[test]

@@ -7,11 +7,13 @@
 mod subjects;
 
 use menagerie::cpu::CpuBackend;
-use menagerie::kernels::{Cpu, Isa};
-use menagerie::pipeline::{
-    Adapted, Arithmetic, Device, KvType, LogitsOptions, Scheduler, SchedulerOptions, Sequence, StepOutput,
-    TextPipeline, Wanted,
+use menagerie::engine::{
+    AdapterChoice, Arithmetic, KvType, Scheduler, SchedulerOptions, Sequence, StepOutput, TextPipeline,
+    Wanted,
 };
+use menagerie::kernels::{Cpu, Isa};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{Device, LoadedModel, open_text};
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,7 +38,12 @@ fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
 }
 
 /// Absent where the heads of a model are too small for the cache's type.
-fn open(subject: &Subject, isa: Isa, threads: usize, way: (Arithmetic, KvType)) -> Option<TextPipeline> {
+fn open(
+    subject: &Subject,
+    isa: Isa,
+    threads: usize,
+    way: (Arithmetic, KvType),
+) -> Option<LoadedModel<TextPipeline>> {
     let backend = CpuBackend::new(Cpu::with_isa(Some(threads), isa).unwrap());
     let options = options(way.0)
         .with_device(Device::Given(Arc::new(backend)))
@@ -44,7 +51,7 @@ fn open(subject: &Subject, isa: Isa, threads: usize, way: (Arithmetic, KvType)) 
         .with_kv_type(way.1)
         .with_context(256)
         .with_adapters(subject.adapters.clone());
-    match TextPipeline::open(&subject.path, &options) {
+    match open_text(&subject.path, &options) {
         Ok(pipeline) => Some(pipeline),
         Err(error) if error.to_string().contains("cannot be stored as q8_0") => None,
         Err(error) => panic!("{}: {error}", subject.name),
@@ -58,7 +65,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
 /// The logits of every token, fed in chunks and from `decode_from` on one by one.
 fn fed(pipeline: &TextPipeline, tokens: &[u32], chunk: usize, decode_from: Option<usize>) -> Vec<u32> {
     let logits =
-        pipeline.logits(tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from));
+        logits(pipeline, tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from));
     bits(&logits.unwrap_or_else(|e| panic!("{e}")).values)
 }
 
@@ -88,7 +95,7 @@ fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> V
     let mut sequences: Vec<Sequence> = (0..8).map(|_| scheduler.create().unwrap()).collect();
     // Of an adapted model every third neighbor is bare.
     for sequence in sequences.iter_mut().skip(1).step_by(3) {
-        scheduler.adapt(sequence, &Adapted::Bare).unwrap();
+        scheduler.adapt(sequence, &AdapterChoice::Bare).unwrap();
     }
     let prompt = text.len() / 2;
     for (index, sequence) in sequences.iter_mut().enumerate() {

@@ -1,9 +1,9 @@
 //! The logits of a model are the same bits whatever the number of threads, mapped or read, and wherever prompts are cut.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::{
-    Arithmetic, Event, LoadOptions, LogitsOptions, Request, SamplingOptions, TextPipeline,
-};
+use menagerie::engine::{Arithmetic, Event, Request, SamplingOptions};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, open_text};
 use menagerie_conformance::{fixtures, options};
 use std::path::{Path, PathBuf};
 
@@ -24,9 +24,10 @@ fn models(folder: &str) -> Vec<PathBuf> {
 
 /// Bits of the logits: of the prompt cut into `chunk`s, then of ten tokens one at a time.
 fn bits(model: &Path, options: &LoadOptions, chunk: usize) -> Vec<u32> {
-    let pipeline = TextPipeline::open(model, options).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline = open_text(model, options).unwrap_or_else(|e| panic!("{e}"));
     let tokens = tokens(pipeline.vocabulary());
-    let logits = pipeline.logits(&tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(140));
+    let logits =
+        logits(&pipeline, &tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(140));
     logits.unwrap_or_else(|e| panic!("{e}")).values.iter().map(|value| value.to_bits()).collect()
 }
 
@@ -62,7 +63,7 @@ fn quantized_files() {
 }
 
 /// Tokens and their log probabilities to the bit; a mixture and quantized weights.
-fn answer(session: &mut menagerie::pipeline::Session, prompt: &[u32]) -> Vec<(u32, u32)> {
+fn answer(session: &mut menagerie::engine::Session, prompt: &[u32]) -> Vec<(u32, u32)> {
     let sampling = SamplingOptions::default().with_seed(5).with_temperature(1.5);
     let request =
         Request::default().with_sampling(sampling).with_max_tokens(12).with_ignore_eos(true).with_logprobs(0);
@@ -81,7 +82,7 @@ fn answer(session: &mut menagerie::pipeline::Session, prompt: &[u32]) -> Vec<(u3
 fn a_cached_prompt_changes_no_bit() {
     for name in ["quant/Q4_K_M.gguf", "quant/F16.gguf", "base/qwen3moe/model-f32.gguf"] {
         let options = options(Arithmetic::Fast).with_chunk(20);
-        let pipeline = TextPipeline::open(fixtures().join(name), &options).unwrap();
+        let pipeline = open_text(fixtures().join(name), &options).unwrap();
         let prompt: Vec<u32> = tokens(pipeline.vocabulary())[..41].to_vec();
         let mut session = pipeline.session().unwrap();
         let first = answer(&mut session, &prompt);

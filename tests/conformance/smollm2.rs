@@ -4,7 +4,9 @@
 //! ignored. A binary without the test harness, so that this is seen.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::{Against, Arithmetic, LoadOptions, PerplexityOptions, TextChunks, TextPipeline};
+use menagerie::engine::Arithmetic;
+use menagerie::measure::{Against, PerplexityOptions, TextChunks, perplexity};
+use menagerie::open::{LoadOptions, open_text};
 use menagerie_conformance::suite::greedy::{Choice, choices, expect, located};
 use menagerie_conformance::{root, runner};
 use std::process::ExitCode;
@@ -32,13 +34,13 @@ fn perplexity_is(arithmetic: Arithmetic, reference: &str, most: f64) {
     let recorded: serde_json::Value = serde_json::from_str(&read("smollm2.json")).unwrap();
     let expected = recorded["models"][reference]["running"][1].as_f64().unwrap();
     let options = LoadOptions::default().with_arithmetic(arithmetic).with_context(512);
-    let pipeline = TextPipeline::open(located("smollm2").unwrap(), &options).unwrap();
+    let pipeline = open_text(located("smollm2").unwrap(), &options).unwrap();
     let text = read("coriolanus.txt");
     let chunks =
         TextChunks::of_text(&**pipeline.tokenizer().unwrap(), text.trim_end_matches('\n'), 512, Some(2));
     let chunks = chunks.unwrap();
     let options = PerplexityOptions::default();
-    let made = pipeline.perplexity(&chunks, Against::Nothing, &options, &mut |_| {}).unwrap();
+    let made = perplexity(&pipeline, &chunks, Against::Nothing, &options, &mut |_| {}).unwrap();
     let off = made.perplexity.value / expected - 1.0;
     assert!(off.abs() < most, "{} instead of {expected}", made.perplexity.value);
 }

@@ -1,10 +1,9 @@
 //! A model in stages gives the bits of the whole one: prompt, chunks, single steps, several sequences, adapters.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::pipeline::{
-    Adapted, Arithmetic, Job, LoadError, LoadOptions, LogitsOptions, Request, SchedulerOptions, StageOptions,
-    StageProbe, TextPipeline,
-};
+use menagerie::engine::{AdapterChoice, Arithmetic, Job, Request, SchedulerOptions, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadError, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
 use menagerie_conformance::suite::zoo::{ENCODERS, entries, model_file};
 use menagerie_conformance::{Reference, fixtures, options};
 use std::path::{Path, PathBuf};
@@ -21,13 +20,13 @@ fn prompt(folder: &Path) -> Vec<u32> {
 }
 
 /// Opened without the comparison that opening makes: the tests make it.
-fn split(path: &Path, stages: usize, load: &LoadOptions) -> Result<TextPipeline, LoadError> {
+fn split(path: &Path, stages: usize, load: &LoadOptions) -> Result<LoadedModel<TextPipeline>, LoadError> {
     let stages = StageOptions::count(stages).with_probe(StageProbe::Never);
-    TextPipeline::open(path, &load.clone().with_stages(stages))
+    open_text(path, &load.clone().with_stages(stages))
 }
 
-fn whole(path: &Path, load: &LoadOptions) -> TextPipeline {
-    TextPipeline::open(path, load).unwrap_or_else(|error| panic!("{error}"))
+fn whole(path: &Path, load: &LoadOptions) -> LoadedModel<TextPipeline> {
+    open_text(path, load).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn bits(
@@ -37,7 +36,7 @@ fn bits(
     decode_from: Option<usize>,
 ) -> Vec<u32> {
     let logits =
-        pipeline.logits(tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from));
+        logits(pipeline, tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from));
     let logits = logits.unwrap_or_else(|error| panic!("{error}"));
     logits.values.iter().map(|value| value.to_bits()).collect()
 }
@@ -134,7 +133,11 @@ fn longrope_crosses_its_limit_in_stages() {
 }
 
 /// What a text, its tokens, and its log probabilities are for each of several sequences in one scheduler.
-fn generated(pipeline: &TextPipeline, prompts: &[Vec<u32>], sets: &[Adapted]) -> Vec<(Vec<u32>, Vec<u32>)> {
+fn generated(
+    pipeline: &TextPipeline,
+    prompts: &[Vec<u32>],
+    sets: &[AdapterChoice],
+) -> Vec<(Vec<u32>, Vec<u32>)> {
     let room = SchedulerOptions::default()
         .with_sequences(prompts.len())
         .with_capacity_tokens(400)
@@ -151,7 +154,7 @@ fn generated(pipeline: &TextPipeline, prompts: &[Vec<u32>], sets: &[Adapted]) ->
     let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
     let mut seen: Vec<(Vec<u32>, Vec<u32>)> = vec![Default::default(); prompts.len()];
     let outcomes = batch.generate(jobs, |index, event| {
-        if let menagerie::pipeline::Event::Token { id, logprob, .. } = event {
+        if let menagerie::engine::Event::Token { id, logprob, .. } = event {
             seen[index].0.push(id);
             seen[index].1.push(logprob.unwrap().to_bits());
         }
@@ -166,13 +169,13 @@ fn sequences_with_different_adapters_share_steps_in_stages() {
     let load = options(Arithmetic::Exact);
     let tokens = prompt(&fixtures().join("base/llama"));
     let prompts: Vec<Vec<u32>> = (0..4).map(|index| tokens[..tokens.len() - 3 * index].to_vec()).collect();
-    let answers = |pipeline: &TextPipeline| {
+    let answers = |pipeline: &LoadedModel<TextPipeline>| {
         for name in ["a0", "a1"] {
             pipeline.load_adapter(name, folder.join(name)).unwrap();
         }
-        let set = |members: &[(&str, f32)]| Adapted::Set(pipeline.adapter_set(members).unwrap());
+        let set = |members: &[(&str, f32)]| AdapterChoice::Set(pipeline.adapter_set(members).unwrap());
         let sets =
-            [set(&[("a0", 1.0)]), Adapted::Bare, set(&[("a0", 0.7), ("a1", 0.4)]), set(&[("a1", 1.0)])];
+            [set(&[("a0", 1.0)]), AdapterChoice::Bare, set(&[("a0", 0.7), ("a1", 0.4)]), set(&[("a1", 1.0)])];
         generated(pipeline, &prompts, &sets)
     };
     let one = answers(&whole(&base("llama"), &load));
@@ -204,7 +207,7 @@ fn sessions_go_back_in_stages_as_in_one() {
                 let mut prompt = tokens[..length].to_vec();
                 prompt[length - 1] = (length as u32 * 3) % vocabulary;
                 let outcome = session.generate(&prompt, &request, |event| {
-                    if let menagerie::pipeline::Event::Token { id, logprob, .. } = event {
+                    if let menagerie::engine::Event::Token { id, logprob, .. } = event {
                         seen.push((id, logprob.unwrap().to_bits()));
                     }
                 });
@@ -219,7 +222,7 @@ fn sessions_go_back_in_stages_as_in_one() {
 #[test]
 fn a_split_model_is_compared_with_the_whole_one_when_it_is_opened() {
     let load = options(Arithmetic::Fast).with_stages(StageOptions::count(2));
-    TextPipeline::open(base("llama"), &load).unwrap();
+    open_text(base("llama"), &load).unwrap();
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn what_cannot_be_split_is_refused_by_name() {
     let layers = |ranges: &[std::ops::Range<usize>]| {
         let stages = StageOptions::layers(ranges.to_vec());
         let load = load.clone().with_stages(stages);
-        TextPipeline::open(base("llama"), &load).err().map(|error| error.to_string())
+        open_text(base("llama"), &load).err().map(|error| error.to_string())
     };
     assert!(layers(&[0..1, 2..3]).unwrap().contains("expected them to begin at 1"));
     assert!(layers(std::slice::from_ref(&(0..1))).unwrap().contains("the stages end with layer 0"));

@@ -2,14 +2,15 @@
 //! gives the bits of the whole model.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
+use menagerie::engine::{
+    Arithmetic, Capture, CaptureOptions, PhaseProfile, PipelineHooks, Request, ScalingLog, TextPipeline,
+    trace_lanes, write_trace,
+};
+use menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
 use menagerie::model::{
     Checkpoint, Effect, LayerHook, ModelError, Part, Phases, Rows, Shown, StageTrace, Trace,
 };
-use menagerie::pipeline::{
-    Arithmetic, Capture, CaptureOptions, GivenAdapter, GivenControlVector, LoadOptions, LogitsOptions,
-    PhaseProfile, PipelineHooks, Request, ScalingLog, StageOptions, StageProbe, Steering, SteeringOptions,
-    TextPipeline, logits, trace_lanes, write_trace,
-};
+use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::suite::zoo::model_file;
 use menagerie_conformance::{Reference, fixtures, options};
@@ -21,10 +22,10 @@ fn llama() -> PathBuf {
     fixtures().join("base/llama/model-f32.gguf")
 }
 
-fn open(path: &Path, stages: Option<usize>, load: &LoadOptions) -> TextPipeline {
+fn open(path: &Path, stages: Option<usize>, load: &LoadOptions) -> LoadedModel<TextPipeline> {
     let split = |count| StageOptions::count(count).with_probe(StageProbe::Never);
     let load = load.clone().with_stages(stages.map(split));
-    TextPipeline::open(path, &load).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    open_text(path, &load).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn tokens(count: u32, pipeline: &TextPipeline) -> Vec<u32> {
@@ -38,7 +39,7 @@ fn in_fives() -> LogitsOptions {
 }
 
 fn bits(pipeline: &TextPipeline, tokens: &[u32]) -> Vec<u32> {
-    let made = pipeline.logits(tokens, &in_fives()).unwrap_or_else(|error| panic!("{error}"));
+    let made = logits(pipeline, tokens, &in_fives()).unwrap_or_else(|error| panic!("{error}"));
     made.values.iter().map(|value| value.to_bits()).collect()
 }
 
@@ -158,7 +159,7 @@ impl LayerHook for Failing {
 fn an_error_of_a_hook_names_stage_layer_and_position() {
     let mut pipeline = open(&llama(), Some(3), &options(Arithmetic::Fast));
     pipeline.add_hook(Arc::new(Failing));
-    let error = pipeline.logits(&tokens(20, &pipeline), &in_fives()).unwrap_err().to_string();
+    let error = logits(&pipeline, &tokens(20, &pipeline), &in_fives()).unwrap_err().to_string();
     for words in ["stage 2 (layer 2)", "position 13", "layer 2: hook test/failing: had enough"] {
         assert!(error.contains(words), "{words}: {error}");
     }
@@ -180,7 +181,7 @@ fn control_vectors_steer_stages_as_one_model() {
             let made = |stages| {
                 let mut pipeline = open(&llama(), stages, &options(arithmetic));
                 let how = SteeringOptions::default().with_layers(layers.clone()).with_hint(None);
-                let steering = Steering::open(&pipeline, &given, &how).unwrap();
+                let steering = steering(&pipeline, &given, &how).unwrap();
                 pipeline.add_hook(Arc::new(steering));
                 bits(&pipeline, &tokens(20, &pipeline))
             };
@@ -292,13 +293,15 @@ fn mixed(base: &str, variant: &Path, stages: Option<usize>, probe: StageProbe) -
     let split = |count| StageOptions::count(count).with_probe(probe);
     let load = options(Arithmetic::Fast).with_adapters(vec![adapter]).with_stages(stages.map(split));
     let file = fixtures().join("base").join(base).join("model-f32.gguf");
-    let pipeline = TextPipeline::open(&file, &load).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline = open_text(&file, &load).unwrap_or_else(|error| panic!("{error}"));
     let reference = Reference::open(&variant.join("reference.safetensors"));
     let tokens = reference.ids("tokens_prompt");
     let shape = pipeline.engine().model.scaling_shape().unwrap();
     let log = Arc::new(ScalingLog::new(shape, tokens.len()));
     let how = LogitsOptions::default().with_chunk(7).with_decode_from(tokens.len() - 4);
-    let made = logits(pipeline.engine(), vec![Arc::clone(&log) as _], &tokens, &how).unwrap();
+    let watched =
+        TextPipeline::clone(&pipeline).with_hooks(PipelineHooks::of_layers([Arc::clone(&log) as _]));
+    let made = logits(&watched, &tokens, &how).unwrap();
     let to_bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect();
     (to_bits(&made.values), to_bits(&log.values()))
 }

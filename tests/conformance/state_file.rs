@@ -2,11 +2,12 @@
 //! every kind, and nothing that does not fit is taken up.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::{
-    Arithmetic, ChatMessage, Event, GivenAdapter, GivenControlVector, KvType, LoadOptions, Outcome, Request,
-    SavedConversation, Session, StageOptions, StageProbe, StateFile, StateFileError, Steering,
-    SteeringOptions, TextPipeline,
+use menagerie::engine::{
+    Arithmetic, ChatMessage, Event, KvType, Outcome, Request, SavedConversation, Session, StateFile,
+    StateFileError, TextPipeline,
 };
+use menagerie::measure::{GivenControlVector, SteeringOptions, steering};
+use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
 use menagerie::spec::{AdapterKind, KeyValue};
 use menagerie_conformance::{fixtures, on_candle, options, rewrite};
 use std::path::{Path, PathBuf};
@@ -20,8 +21,8 @@ fn fast() -> LoadOptions {
     options(Arithmetic::Fast).with_context(1024)
 }
 
-fn open(model: &Path, options: &LoadOptions) -> TextPipeline {
-    TextPipeline::open(model, options).unwrap_or_else(|error| panic!("{}: {error}", model.display()))
+fn open(model: &Path, options: &LoadOptions) -> LoadedModel<TextPipeline> {
+    open_text(model, options).unwrap_or_else(|error| panic!("{}: {error}", model.display()))
 }
 
 /// Tokens that tell positions apart, of any vocabulary.
@@ -44,7 +45,7 @@ fn answer(session: &mut Session, prompt: &[u32], count: usize) -> (Outcome, Vec<
     (outcome, bits)
 }
 
-fn file_of(path: &Path, pipeline: &TextPipeline) -> StateFile {
+fn file_of(path: &Path, pipeline: &LoadedModel<TextPipeline>) -> StateFile {
     StateFile::open(path, pipeline, Vec::new()).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -233,7 +234,7 @@ fn another_device_goes_on_nearly_in_other_chunks() {
 }
 
 /// A session with something in it, kept at `path`.
-fn keep(path: &Path, model: &Path, options: &LoadOptions) -> TextPipeline {
+fn keep(path: &Path, model: &Path, options: &LoadOptions) -> LoadedModel<TextPipeline> {
     let pipeline = open(model, options);
     let mut session = pipeline.session().unwrap();
     answer(&mut session, &text(&pipeline, 1, 20), 4);
@@ -294,7 +295,8 @@ fn what_acts_between_the_layers_must_be_the_same() {
         if let Some(scale) = scale {
             let given = [GivenControlVector { path: fixture("control/a.gguf"), scale }];
             let options = SteeringOptions::default().with_layers(None).with_hint(None);
-            pipeline.add_hook(Arc::new(Steering::open(&pipeline, &given, &options).unwrap()));
+            let steering = steering(&pipeline, &given, &options).unwrap();
+            pipeline.add_hook(Arc::new(steering));
         }
         pipeline
     };
@@ -302,7 +304,7 @@ fn what_acts_between_the_layers_must_be_the_same() {
     let mut session = pipeline.session().unwrap();
     answer(&mut session, &text(&pipeline, 1, 20), 4);
     file_of(&path, &pipeline).save(&mut session, None).unwrap();
-    let load = |pipeline: &TextPipeline| {
+    let load = |pipeline: &LoadedModel<TextPipeline>| {
         let mut session = pipeline.session().unwrap();
         file_of(&path, pipeline).load(&mut session)
     };

@@ -2,14 +2,14 @@
 //! (candle's matmuls and casts would). A binary without the test harness, whose threads would count.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::Arithmetic;
-use menagerie::pipeline::{Request, SamplingOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, Request, SamplingOptions};
+use menagerie::open::open_text;
 use menagerie_conformance::{fixtures, options};
 use std::time::{Duration, Instant};
 
 fn generate(file: &str, threads: usize) {
     let options = options(Arithmetic::Fast).with_threads(threads);
-    let pipeline = TextPipeline::open(fixtures().join(file), &options).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline = open_text(fixtures().join(file), &options).unwrap_or_else(|e| panic!("{e}"));
     let mut session = pipeline.session().unwrap();
     let prompt: Vec<u32> = (5..205).collect();
     let request =

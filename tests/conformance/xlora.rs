@@ -1,9 +1,9 @@
 //! X-LoRA on GGUF bases against PEFT: logits and scalings, of whole prompts, in chunks and token by token.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::pipeline::{
-    Arithmetic, GivenAdapter, LoadOptions, LoadQuantization, LogitsOptions, ScalingLog, TextPipeline, logits,
-};
+use menagerie::engine::{Arithmetic, PipelineHooks, ScalingLog, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{GivenAdapter, LoadOptions, LoadQuantization, LoadedModel, open_text};
 use menagerie::quantize::Policy;
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options};
@@ -27,18 +27,19 @@ fn variants(base: &str) -> Vec<String> {
 }
 
 /// On a GGUF, or on a folder of Hugging Face where `base` ends in `/hf`.
-fn open(base: &str, xlora: &Path, options: &LoadOptions) -> TextPipeline {
+fn open(base: &str, xlora: &Path, options: &LoadOptions) -> LoadedModel<TextPipeline> {
     let folder = fixtures().join("base").join(base);
     let model = if base.ends_with("/hf") { folder } else { folder.join("model-f32.gguf") };
     let adapter = GivenAdapter { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
     let options = options.clone().with_adapters(vec![adapter]);
-    TextPipeline::open(&model, &options).unwrap_or_else(|error| panic!("{}: {error}", xlora.display()))
+    open_text(&model, &options).unwrap_or_else(|error| panic!("{}: {error}", xlora.display()))
 }
 
 /// Logits and scalings of every token.
 fn computed(pipeline: &TextPipeline, tokens: &[u32], how: &LogitsOptions) -> (Vec<Vec<f32>>, Vec<f32>) {
     let log = Arc::new(ScalingLog::new(pipeline.engine().model.scaling_shape().unwrap(), tokens.len()));
-    let logits = logits(pipeline.engine(), vec![Arc::clone(&log) as _], tokens, how);
+    let watched = TextPipeline::clone(pipeline).with_hooks(PipelineHooks::of_layers([Arc::clone(&log) as _]));
+    let logits = logits(&watched, tokens, how);
     let logits = logits.unwrap_or_else(|error| panic!("{error}"));
     (logits.values.chunks_exact(logits.vocabulary).map(<[f32]>::to_vec).collect(), log.values())
 }

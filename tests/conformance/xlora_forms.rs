@@ -2,10 +2,9 @@
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
 use menagerie::adapters::places;
-use menagerie::pipeline::{
-    Arithmetic, GivenAdapter, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, TextPipeline, Wanted,
-    environment,
-};
+use menagerie::engine::{Arithmetic, Scheduler, SchedulerOptions, TextPipeline, Wanted};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, environment, open_text};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use safetensors::tensor::TensorView;
@@ -23,11 +22,11 @@ fn variant(name: &str) -> PathBuf {
     fixtures().join("lora/llama/xlora").join(name)
 }
 
-fn open(xlora: &Path) -> Result<TextPipeline, String> {
+fn open(xlora: &Path) -> Result<LoadedModel<TextPipeline>, String> {
     let model = fixtures().join("base/llama/model-f32.gguf");
     let adapter = GivenAdapter { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
     let options = options(Arithmetic::Fast).with_adapters(vec![adapter]);
-    TextPipeline::open(&model, &options).map_err(|error| error.to_string())
+    open_text(&model, &options).map_err(|error| error.to_string())
 }
 
 fn prompt(name: &str) -> (Reference, Vec<u32>) {
@@ -219,7 +218,7 @@ fn what_is_broken_or_does_not_fit_is_named() {
     });
     let (_, tokens) = prompt("depth1_nosoftmax");
     let error =
-        open(huge.path()).unwrap().logits(&tokens, &LogitsOptions::default()).unwrap_err().to_string();
+        logits(&open(huge.path()).unwrap(), &tokens, &LogitsOptions::default()).unwrap_err().to_string();
     assert!(error.contains("scalings of X-LoRA: the weight of adapter"), "{error}");
 }
 
@@ -260,18 +259,20 @@ fn the_embedding_is_the_first_layer() {
     let (_, tokens) = prompt("depth1_nosoftmax");
     let mixed = open(folder.path()).unwrap_or_else(|error| panic!("{error}"));
     let model = fixtures().join("base/llama/model-f32.gguf");
-    let mut fixed = TextPipeline::open(&model, &options(Arithmetic::Fast)).unwrap();
+    let mut fixed = open_text(&model, &options(Arithmetic::Fast)).unwrap();
     fixed.load_adapter("table", &table).unwrap();
     fixed.load_adapter("linears", &linears).unwrap();
     let bare = rows(&fixed, &tokens, &LogitsOptions::default());
     for how in [LogitsOptions::default(), LogitsOptions::default().with_chunk(7).with_decode_from(9)] {
-        fixed.adapt(Some(fixed.adapter_set(&[("table", 0.7), ("linears", 0.4)]).unwrap()));
+        let set = fixed.adapter_set(&[("table", 0.7), ("linears", 0.4)]).unwrap();
+        fixed.adapt(Some(set));
         let expected = rows(&fixed, &tokens, &how).concat();
         let found = distance(&rows(&mixed, &tokens, &how), &expected);
         assert!(found <= 1e-4, "{found:e}");
         assert!(distance(&bare, &expected) > 0.1);
         // Without the table it is another model.
-        fixed.adapt(Some(fixed.adapter_set(&[("linears", 0.4)]).unwrap()));
+        let set = fixed.adapter_set(&[("linears", 0.4)]).unwrap();
+        fixed.adapt(Some(set));
         assert!(distance(&rows(&fixed, &tokens, &how), &expected) > 1e-2);
     }
 }

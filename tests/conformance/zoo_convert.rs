@@ -3,13 +3,14 @@
 
 use menagerie::assembly::open_model;
 use menagerie::convert::{Conversion, Types};
+use menagerie::engine::{Arithmetic, EmbeddingOptions, Normalization};
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, TensorInfo, Value};
 use menagerie::kernels::Cpu;
 use menagerie::loaders::TokenizerTables;
+use menagerie::measure::LogitsOptions;
 use menagerie::model::{Compute, Pooling};
-use menagerie::pipeline::{
-    Arithmetic, Device, DeviceOptions, EmbeddingOptions, EmbeddingPipeline, KeyOptions, LoadOptions,
-    LogitsOptions, Normalization, ResolvedFile, TextPipeline, environment,
+use menagerie::open::{
+    Device, DeviceOptions, KeyOptions, LoadOptions, ResolvedFile, environment, open_embedding, open_text,
 };
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::suite::zoo::{ENCODERS, Entry, entries, model_file};
@@ -253,10 +254,10 @@ fn rows_of(entry: &Entry, path: &Path) -> Result<Vec<Vec<f32>>, String> {
     let tokens = reference.ids("tokens_prompt");
     let load = options(Arithmetic::Exact);
     if !ENCODERS.contains(&entry.name.as_str()) {
-        let pipeline = TextPipeline::open(path, &load).map_err(|error| error.to_string())?;
+        let pipeline = open_text(path, &load).map_err(|error| error.to_string())?;
         return Ok(rows(&pipeline, &tokens, &LogitsOptions::default()));
     }
-    let pipeline = EmbeddingPipeline::open(path, &load).map_err(|error| error.to_string())?;
+    let pipeline = open_embedding(path, &load).map_err(|error| error.to_string())?;
     let normalization = Normalization::None;
     let embed = |pooling| {
         let found = pipeline.embed(

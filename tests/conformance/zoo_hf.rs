@@ -2,7 +2,7 @@
 //! GGUF is held to, and of the GGUF's logits.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie::pipeline::Arithmetic;
+use menagerie::engine::Arithmetic;
 use menagerie_conformance::options;
 use menagerie_conformance::suite::zoo::{ENCODERS, Entry, Opened, TOLERANCE, entries, model_file};
 use menagerie_conformance::suite::{encoders, hf_folder};

@@ -2,12 +2,11 @@
 
 use menagerie::adapters::AdapterError;
 use menagerie::assembly::PlanError;
+use menagerie::engine::{GenerateError, MissingCapability, SamplingError, StateFileError};
 use menagerie::gguf::{FileType, GgmlType};
+use menagerie::measure::ControlVectorError;
 use menagerie::model::{KvType, ModelError};
-use menagerie::pipeline::{
-    ControlVectorError, GenerateError, LoadError, MemoryEstimate, MissingCapability, SamplingError,
-    StateFileError,
-};
+use menagerie::open::{LoadError, MemoryEstimate};
 use menagerie::quantize::QuantizeError;
 use menagerie::registry::RegistryError;
 use menagerie::stages::{FaultKind, StageFault, StageName, TransportFault};

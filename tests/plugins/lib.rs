@@ -5,7 +5,8 @@ mod beside;
 mod model;
 mod probe;
 
-use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::open::{LoadOptions, LoadedModel, open_text_with};
 use menagerie::registry::{Environment, SpecFolder, SpecFolders};
 use menagerie_plugin_host::{LoadOptions as PluginOptions, Plugin, load, loaded, with_plugins};
 use std::path::Path;
@@ -25,10 +26,10 @@ pub fn open_with(
     path: impl AsRef<Path>,
     environment: &Environment,
     options: &LoadOptions,
-) -> Result<TextPipeline, String> {
+) -> Result<LoadedModel<TextPipeline>, String> {
     let folders = SpecFolders::default().with_folders(SpecFolder::of_process(&options.spec_dirs));
     let environment = environment.with_spec_folders(folders).map_err(|error| error.to_string())?;
-    TextPipeline::open_with(path, &environment, options).map_err(|error| error.to_string())
+    open_text_with(path, &environment, options).map_err(|error| error.to_string())
 }
 
 pub use beside::library_beside;

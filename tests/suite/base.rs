@@ -1,7 +1,9 @@
 //! Nine architectures against HF transformers in float32: prompt, greedy, long input; decode equals prefill; any chunk.
 
 use crate::{Reference, distance, fixtures, rows};
-use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::measure::LogitsOptions;
+use menagerie::open::{LoadOptions, LoadedModel, open_text};
 use std::path::Path;
 
 /// Tests of every base model, `base_models!(options)`.
@@ -54,7 +56,7 @@ fn long_of_gguf(name: &str) -> &'static str {
 /// A base model, opened, and its reference.
 pub struct Opened {
     name: &'static str,
-    pipeline: TextPipeline,
+    pipeline: LoadedModel<TextPipeline>,
     reference: Reference,
     /// Suffix of the long references that are the truth for what was opened.
     long: &'static str,
@@ -70,7 +72,7 @@ impl Opened {
     /// Opens the fixture of this name at another path: its Hugging Face folder, whose truth is HF's throughout.
     pub fn at(name: &'static str, path: &Path, options: &LoadOptions) -> Self {
         let folder = fixtures().join("base").join(name);
-        let pipeline = TextPipeline::open(path, options);
+        let pipeline = open_text(path, options);
         let pipeline = pipeline.unwrap_or_else(|e| panic!("{e}"));
         assert!(pipeline.notices().is_empty(), "{:?}", pipeline.notices());
         let reference = Reference::open(&folder.join("reference.safetensors"));

@@ -1,12 +1,14 @@
 //! An architecture of which only a spec is known: SmolLM3, built in from its TOML file alone.
 
 use crate::{Reference, distance, fixtures, rows};
-use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::measure::LogitsOptions;
+use menagerie::open::{LoadOptions, open_text};
 
 /// SmolLM3 within 1e-4 of its reference: prompt whole, in chunks, and decoded.
 pub fn smollm3(options: &LoadOptions) {
     let model = fixtures().join("dropin/smollm3/model-f32.gguf");
-    let pipeline = TextPipeline::open(&model, options).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline = open_text(&model, options).unwrap_or_else(|e| panic!("{e}"));
     agrees(&pipeline);
 }
 

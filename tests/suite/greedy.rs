@@ -1,8 +1,10 @@
 //! Greedy continuations of a published model, token by token, against llama.cpp's from the same file.
 
 use crate::{fixtures, options};
+use menagerie::engine::{Arithmetic, ChatMessage, RenderOptions, TextPipeline};
 use menagerie::hub::{Hub, HubSettings, ModelReference};
-use menagerie::pipeline::{Arithmetic, ChatMessage, LogitsOptions, RenderOptions, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadedModel, open_text};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -12,9 +14,9 @@ pub fn located(name: &str) -> Option<PathBuf> {
     hub.locate(&ModelReference::parse(name).unwrap()).unwrap()
 }
 
-fn open(name: &str, arithmetic: Arithmetic) -> TextPipeline {
+fn open(name: &str, arithmetic: Arithmetic) -> LoadedModel<TextPipeline> {
     let options = options(arithmetic).with_context(1024).with_threads(None);
-    TextPipeline::open(located(name).unwrap(), &options).unwrap_or_else(|e| panic!("{e}"))
+    open_text(located(name).unwrap(), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn cases(name: &str) -> Vec<Value> {
@@ -58,7 +60,7 @@ pub fn choices(name: &str, arithmetic: Arithmetic, run: &str) -> Vec<Choice> {
         let (wanted, margins) = (ids(&case[run]["tokens"]), case[run]["margins"].as_array().unwrap());
         tokens.extend(&wanted[..wanted.len() - 1]);
         let options = LogitsOptions::default().with_chunk(512).with_decode_from(start);
-        let logits = pipeline.logits(&tokens, &options).unwrap();
+        let logits = logits(&pipeline, &tokens, &options).unwrap();
         for (step, (&id, margin)) in wanted.iter().zip(margins).enumerate() {
             let row = logits.row(start - 1 + step);
             let best = (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap();

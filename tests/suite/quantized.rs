@@ -1,7 +1,8 @@
 //! Quantized files against HF on the dequantized weights: within a tolerance in `exact`, KL below 0.03 in `fast`.
 
 use crate::{Reference, distance, divergence, fixtures, rows};
-use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::measure::LogitsOptions;
+use menagerie::open::{LoadOptions, open_text};
 
 /// Tests of every quantized file, `quantized_files!(tolerance in exact, options in exact, options in fast)`.
 #[macro_export]
@@ -48,7 +49,7 @@ type Compared = (&'static str, Vec<Vec<f32>>, Vec<f32>);
 /// the reference has.
 fn logits(name: &str, options: &LoadOptions) -> [Compared; 2] {
     let folder = fixtures().join("quant");
-    let pipeline = TextPipeline::open(folder.join(format!("{name}.gguf")), options);
+    let pipeline = open_text(folder.join(format!("{name}.gguf")), options);
     let pipeline = pipeline.unwrap_or_else(|e| panic!("{e}"));
     let reference = Reference::open(&folder.join(format!("{name}.reference.safetensors")));
     let mut tokens = reference.ids("tokens_prompt");

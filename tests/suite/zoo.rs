@@ -2,7 +2,9 @@
 //! dropped into a folder.
 
 use crate::{Reference, distance, fixtures, rows};
-use menagerie::pipeline::{KvType, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::{KvType, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, LoadedModel, open_text};
 use std::path::{Path, PathBuf};
 
 /// Four times the largest difference measured over the whole zoo on the CPU (2.4e-5, gemma3's prompt) but for two delta nets with
@@ -94,7 +96,7 @@ pub(super) fn drop_spec(id: &str, into: &Path, change: &dyn Fn(&str) -> String) 
 
 /// A fixture, opened, and its reference.
 pub struct Opened {
-    pipeline: TextPipeline,
+    pipeline: LoadedModel<TextPipeline>,
     reference: Reference,
 }
 
@@ -123,7 +125,7 @@ impl Opened {
         let kv_type = Some(KvType::F32);
         let spec_dirs = vec![specs.path().to_owned()];
         let load = options.with_spec_dirs(spec_dirs).with_allow_shadow(true).with_kv_type(kv_type);
-        let pipeline = TextPipeline::open(path, &load).map_err(|e| e.to_string())?;
+        let pipeline = open_text(path, &load).map_err(|e| e.to_string())?;
         Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
     }
 
@@ -170,7 +172,7 @@ impl Opened {
     /// Whether, and why, the model refuses it.
     pub fn in_parts(&self, chunk: usize, decode_from: Option<usize>) -> Result<(), String> {
         let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-        let logits = self.pipeline.logits(&self.reference.ids("tokens_prompt"), &options);
+        let logits = logits(&self.pipeline, &self.reference.ids("tokens_prompt"), &options);
         logits.map(drop).map_err(|error| error.to_string())
     }
 

@@ -6,10 +6,10 @@ use crate::component::{Around, Described, Handling, Hook, Work};
 use crate::operands;
 use crate::scratch::Frame;
 use crate::watch::{self, Watch};
+use menagerie_engine::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, Relayed};
 use menagerie_model::{
     Effect, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown, Traveling,
 };
-use menagerie_pipeline::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, Relayed};
 use menagerie_plugin::abi::{self, Header, HookCall, OptionDef, Tensor};
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 use crate::building::read_only;
 use crate::instance::{Instance, KeptSlot};
 use crate::scratch::Frame;
+use menagerie_engine::RelayedHead;
 use menagerie_model::{
     InferenceStep, Result, SequenceLayout, SequenceRows, SlotUse, StateId, StateSpec, TransformContext,
 };
-use menagerie_pipeline::RelayedHead;
 use menagerie_plugin::abi::{Sequence, Tensor, dtype};
 use std::borrow::Cow;
 use std::ptr::null_mut;

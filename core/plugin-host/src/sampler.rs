@@ -2,8 +2,8 @@
 
 use crate::alone::{self, Alone, Beside};
 use crate::component::{Described, Sample};
+use menagerie_engine::{Sampler, SamplerKind, SamplerStep};
 use menagerie_model::ModelError;
-use menagerie_pipeline::{Sampler, SamplerKind, SamplerStep};
 use menagerie_plugin::abi::{Header, SampleCall, Tensor};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //! other is found at once. Nothing crosses the border but what is borrowed.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_pipeline::sampling::Chain;
-use menagerie_pipeline::{Sampler, SamplingOptions};
+use menagerie_engine::sampling::Chain;
+use menagerie_engine::{Sampler, SamplingOptions};
 use menagerie_plugin_host::{LoadOptions, load};
 use menagerie_registry::Environment;
 use std::alloc::{GlobalAlloc, Layout, System};

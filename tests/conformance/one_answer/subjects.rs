@@ -1,6 +1,6 @@
 //! What is computed in every way: models, models with adapters, and mixtures.
 
-use menagerie::pipeline::GivenAdapter;
+use menagerie::open::GivenAdapter;
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::fixtures;
 use std::path::{Path, PathBuf};

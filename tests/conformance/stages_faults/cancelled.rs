@@ -3,8 +3,8 @@
 
 use crate::mischief::{Mischief, Place};
 use crate::split::{LONG, Part, Split, TOKENS, computed_part, empty_pool, taken};
+use menagerie::engine::{Engine, GenerateError, Scheduler, Sequence, Wanted};
 use menagerie::model::{ModelError, SequenceId, StatePool};
-use menagerie::pipeline::{Engine, GenerateError, Scheduler, Sequence, Wanted};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

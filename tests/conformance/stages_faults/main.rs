@@ -15,7 +15,7 @@ use split::{CHUNK, LONG, Split, TOKENS, computed, generated};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use menagerie::pipeline::{Engine, Scheduler, Wanted};
+use menagerie::engine::{Engine, Scheduler, Wanted};
 use menagerie::stages::Carriage;
 
 /// A deadline that is waited for, and one that nothing should wait for.

@@ -4,8 +4,9 @@ use crate::mischief::{Mischief, Place};
 use crate::split::{
     LONG, Making, Part, Split, TOKENS, computed_part, empty_pool, errors, generated, prompted, taken,
 };
+use menagerie::engine::{Engine, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
 use menagerie::model::{ModelError, SequenceId, StateId, StatePool};
-use menagerie::pipeline::{Engine, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
+use menagerie::open::stage_fault;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ fn a_fault_is_told_to_the_request_that_has_it() {
     assert!(generated(&split.engine).unwrap() == generated(&split.whole).unwrap(), "the other one");
     let step = scheduler.step(&mut [&mut sequence], None);
     let error = errors(step).remove(0);
-    let fault = error.stage_fault().unwrap_or_else(|| panic!("{error}"));
+    let fault = stage_fault(&error).unwrap_or_else(|| panic!("{error}"));
     assert_eq!((fault.request, fault.position, fault.rows), (1, 3, 3), "{fault}");
     assert!(fault.is_of_links() && error.to_string().contains("request 1, positions 3 to 5"), "{error}");
     // What is asked again is computed again, and right.

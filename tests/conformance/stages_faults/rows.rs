@@ -2,7 +2,8 @@
 
 use crate::mischief::{Mischief, Place};
 use crate::split::{CHUNK, LONG, Part, Split, TOKENS, computed_part, empty_pool, prompted, taken};
-use menagerie::pipeline::{Engine, GenerateError, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
+use menagerie::engine::{Engine, GenerateError, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
+use menagerie::open::stage_fault;
 use menagerie::stages::{Carriage, FaultKind};
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ fn a_row_that_is_no_number_fails_its_sequence_alone() {
                 assert!(one.unwrap() == expected[0], "{carriage:?}, frame {frame}, step {round}");
                 if round == frame {
                     let error = two.unwrap_err();
-                    let fault = error.stage_fault().unwrap_or_else(|| panic!("{error}"));
+                    let fault = stage_fault(&error).unwrap_or_else(|| panic!("{error}"));
                     let (first, rows) = if frame == 0 { (0, 12) } else { (11 + frame as u32, 1) };
                     assert_eq!((fault.kind, fault.stage.index), (FaultKind::NotFinite, 1), "{error}");
                     assert_eq!((fault.position, fault.rows), (first, rows), "{error}");
@@ -93,7 +94,7 @@ fn a_chunk_with_a_row_that_is_no_number_is_named_later_and_what_comes_before_sta
     let split = Split::new(Mischief::NotANumber, Place { link: 1, frame: 1 }, LONG);
     let (mut scheduler, mut sequence) = prompted(&split.engine).unwrap();
     let error = scheduler.feed(&mut sequence, None, &mut |_, _| Ok(())).unwrap_err();
-    let fault = error.stage_fault().unwrap_or_else(|| panic!("{error}"));
+    let fault = stage_fault(&error).unwrap_or_else(|| panic!("{error}"));
     assert_eq!((fault.kind, fault.position, fault.rows), (FaultKind::NotFinite, 3, 3), "{error}");
     let text = error.to_string();
     let words = ["positions 3 to 5: ", "row at position 5", "this chunk was sent before"];

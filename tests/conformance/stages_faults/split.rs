@@ -2,14 +2,15 @@
 
 use crate::mischief::{Faulty, Mischief, Place};
 use menagerie::assembly::{AssembleOptions, Assembly, StagePlan, assemble_stages};
+use menagerie::engine::{
+    Arithmetic, Engine, GenerateError, Scheduler, Sequence, Step, StepOutput, TextPipeline, Wanted,
+};
+use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{
     Compute, InferenceStep, ModelError, RopeRegime, SequenceId, SequenceLayout, SequenceRows, Stage,
     StatePool, StepInput, TransformContext, WeightGuard,
 };
-use menagerie::pipeline::{
-    Arithmetic, Engine, GenerateError, LogitsOptions, Scheduler, Sequence, Step, StepOutput, TextPipeline,
-    Wanted, logits,
-};
+use menagerie::open::{LoadedModel, open_text};
 use menagerie::stages::{
     Carriage, ChainFacts, ChainOptions, Channel, Identity, Shared, StageChain, StageFault, StageName,
     StageReach, StageWorker, WorkerParts, ring,
@@ -66,7 +67,7 @@ impl Split {
 
     pub(crate) fn made(making: Making) -> Result<Self, StageFault> {
         let file = fixtures().join("base/llama/model-f32.gguf");
-        let whole = TextPipeline::open(&file, &options(Arithmetic::Fast)).unwrap();
+        let whole = open_text(&file, &options(Arithmetic::Fast)).unwrap();
         let (stages, names) = stages(&whole);
         let facts = ChainFacts::of(&stages).unwrap();
         let shared = Arc::new(Shared::new(StageReach::SameProcess));
@@ -124,8 +125,8 @@ fn ended(workers: Vec<JoinHandle<()>>) {
     workers.into_iter().for_each(|worker| worker.join().expect("a stage that panicked"));
 }
 
-fn stages(whole: &TextPipeline) -> (Vec<Stage>, Vec<StageName>) {
-    let resolved = whole.resolved().unwrap();
+fn stages(whole: &LoadedModel<TextPipeline>) -> (Vec<Stage>, Vec<StageName>) {
+    let resolved = whole.resolved();
     let components = resolved.environment.components();
     let plan = StagePlan::by_bytes(resolved.config(), &*resolved.tensors, 2).unwrap();
     let compute: &Compute = whole.compute();
@@ -151,7 +152,8 @@ pub(crate) const CHUNK: usize = 3;
 /// The bits of all logits: chunks of three, which are all waited for, then single tokens.
 pub(crate) fn computed(engine: &Arc<Engine>) -> Result<Vec<u32>, String> {
     let how = LogitsOptions::default().with_chunk(CHUNK).with_decode_from(6);
-    let values = logits(engine, Vec::new(), &TOKENS, &how).map_err(|error| error.to_string())?;
+    let pipeline = TextPipeline::new("split", Engine::clone(engine));
+    let values = logits(&pipeline, &TOKENS, &how).map_err(|error| error.to_string())?;
     Ok(values.values.iter().map(|value| value.to_bits()).collect())
 }
 

@@ -2,7 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use gguf_file::{GgmlType, GgufWriter};
-use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, LoadedModel, open_text};
 use menagerie_testkit::{SplitMix64, assert_close};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,10 +105,10 @@ fn write_model(folder: &Path, tensors: &Tensors, keys: &[(&str, f32)]) -> PathBu
     path
 }
 
-fn open(folder: &Path, spec: &str, tensors: &Tensors) -> Result<TextPipeline, String> {
+fn open(folder: &Path, spec: &str, tensors: &Tensors) -> Result<LoadedModel<TextPipeline>, String> {
     std::fs::write(folder.join("outside.toml"), spec).unwrap();
     let path = write_model(folder, tensors, &[]);
-    TextPipeline::open(&path, &options(folder)).map_err(|error| error.to_string())
+    open_text(&path, &options(folder)).map_err(|error| error.to_string())
 }
 
 fn options(folder: &Path) -> LoadOptions {
@@ -174,7 +176,7 @@ fn a_spec_of_foreign_kinds_runs_right_whole_in_chunks_and_decoded() {
         let expected = naive(&tensors, &tokens, activation);
         for (chunk, decode_from) in [(64, None), (5, None), (1, None), (64, Some(6))] {
             let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-            let logits = pipeline.logits(&tokens, &options).unwrap();
+            let logits = logits(&pipeline, &tokens, &options).unwrap();
             assert_close(
                 &format!("chunks of {chunk}, decoded from {decode_from:?}"),
                 &logits.values,
@@ -246,8 +248,8 @@ fn turning(folder: &Path, rope: &str, keys: &[(&str, f32)]) -> Vec<f32> {
     std::fs::write(folder.join("outside.toml"), spec).unwrap();
     let path = write_model(folder, &tensors, keys);
     let tokens: Vec<u32> = (0..17).map(|i| i * 7 % VOCABULARY as u32).collect();
-    let pipeline = TextPipeline::open(&path, &options(folder)).unwrap();
-    pipeline.logits(&tokens, &LogitsOptions::default().with_chunk(5)).unwrap().values
+    let pipeline = open_text(&path, &options(folder)).unwrap();
+    logits(&pipeline, &tokens, &LogitsOptions::default().with_chunk(5)).unwrap().values
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! frees what the other has allocated.
 #![allow(missing_docs, clippy::unwrap_used, unsafe_code)]
 
-use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::Arithmetic;
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, open_text_with};
 use menagerie_all as _;
 use menagerie_plugin_tests::{Model, Probe, with_plugin};
 use menagerie_testkit::assert_close;
@@ -61,9 +63,9 @@ fn a_plugin_and_a_program_with_another_allocator_run_together() {
     let tokens: Vec<u32> = (0..20).collect();
     for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
         let options = LoadOptions::default().with_threads(2).with_arithmetic(arithmetic);
-        let pipeline = TextPipeline::open_with(&path, &environment, &options).unwrap();
+        let pipeline = open_text_with(&path, &environment, &options).unwrap();
         let logits =
-            pipeline.logits(&tokens, &LogitsOptions::default().with_chunk(6).with_decode_from(15)).unwrap();
+            logits(&pipeline, &tokens, &LogitsOptions::default().with_chunk(6).with_decode_from(15)).unwrap();
         let silu = |x: f64| x / (1.0 + (-x).exp());
         assert_close(&format!("{arithmetic:?}"), &logits.values, &model.logits(&tokens, silu), 1e-4);
     }

@@ -1,7 +1,9 @@
 //! What a plugin does wrong ends the request with its name, and hurts nothing else.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, LoadedModel};
 use menagerie_all as _;
 use menagerie_plugin_host::{Plugin, Watch, watch};
 use menagerie_plugin_tests::{Model, Probe, open_with, with_loaded, with_plugin};
@@ -18,7 +20,7 @@ fn plugin(author: &str) -> (&'static Plugin, MutexGuard<'static, ()>) {
 }
 
 /// The model with changes in its spec.
-fn open(author: &str, from: &str, to: &str) -> Result<TextPipeline, String> {
+fn open(author: &str, from: &str, to: &str) -> Result<LoadedModel<TextPipeline>, String> {
     let folder = tempfile::tempdir().unwrap();
     let spec = include_str!("../probe/src/probe-model.toml");
     assert!(spec.contains(from));
@@ -42,20 +44,20 @@ fn open(author: &str, from: &str, to: &str) -> Result<TextPipeline, String> {
 }
 
 /// With a norm that misbehaves in this manner.
-fn misbehaving(author: &str, manner: &str) -> Result<TextPipeline, String> {
+fn misbehaving(author: &str, manner: &str) -> Result<LoadedModel<TextPipeline>, String> {
     let to = format!("kind = \"{author}/parts:misbehaving\"\nhow = \"{manner}\"");
     open(author, "kind  = \"probe/parts:dynamic-tanh\"\nalpha = \"norm_alpha\"", &to)
 }
 
 /// With another mixer.
-fn mixing(author: &str, kind: &str) -> Result<TextPipeline, String> {
+fn mixing(author: &str, kind: &str) -> Result<LoadedModel<TextPipeline>, String> {
     let to = format!("kind = \"{author}/parts:{kind}\"");
     open(author, "kind  = \"probe/parts:decaying-mean\"\ndecay = 0.25", &to)
 }
 
 /// What a step of two tokens, and another one, fail with.
 fn told(pipeline: &TextPipeline, tokens: &[u32]) -> String {
-    let told = pipeline.logits(tokens, &LogitsOptions::default());
+    let told = logits(pipeline, tokens, &LogitsOptions::default());
     told.map(|_| "it went well".to_owned()).unwrap_or_else(|error| format!("{error:#}"))
 }
 
@@ -150,7 +152,7 @@ fn a_mixer_that_panics_in_the_middle_leaves_other_models_alone() {
     let (_, _turn) = plugin("third");
     let poisonous = mixing("third", "poisonous").unwrap();
     let other = open("third", "decay = 0.25", "decay = 0.5").unwrap();
-    let before = other.logits(&[1, 2, 3], &LogitsOptions::default()).unwrap().values;
+    let before = logits(&other, &[1, 2, 3], &LogitsOptions::default()).unwrap().values;
     assert_eq!(told(&poisonous, &[1]), "it went well");
     let error = (0..3).map(|_| told(&poisonous, &[1])).find(|told| told != "it went well").unwrap();
     assert!(
@@ -158,7 +160,7 @@ fn a_mixer_that_panics_in_the_middle_leaves_other_models_alone() {
             && error.contains("the third call panics"),
         "{error}"
     );
-    assert_eq!(other.logits(&[1, 2, 3], &LogitsOptions::default()).unwrap().values, before);
+    assert_eq!(logits(&other, &[1, 2, 3], &LogitsOptions::default()).unwrap().values, before);
 }
 
 /// Work within work runs where it is asked for: nobody waits for threads that are busy with the outer one.

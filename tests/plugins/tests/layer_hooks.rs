@@ -1,11 +1,10 @@
 //! Hooks of plugins between the layers of a model: what they are shown, what takes the place of rows, what is refused.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use menagerie::engine::{Arithmetic, HookKind, Job, NamedHook, Request, SchedulerOptions, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{Effect, InferenceStep, LayerHook, ModelError, Phases, Rows, SequenceRows, Shown};
-use menagerie::pipeline::{
-    Arithmetic, Device, HookKind, Job, LoadOptions, LogitsOptions, NamedHook, Request, SchedulerOptions,
-    TextPipeline,
-};
+use menagerie::open::{Device, LoadOptions, LoadedModel, open_text};
 use menagerie_all as _;
 use menagerie_candle::CandleBackend;
 use menagerie_layer_hooks::NormClamp;
@@ -41,9 +40,9 @@ fn model() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/base/llama/model-f32.gguf")
 }
 
-fn open() -> TextPipeline {
+fn open() -> LoadedModel<TextPipeline> {
     let options = LoadOptions::default().with_threads(2);
-    TextPipeline::open(model(), &options).unwrap()
+    open_text(model(), &options).unwrap()
 }
 
 /// A hook of one of the plugins.
@@ -52,7 +51,7 @@ fn named(hook: &str) -> Result<NamedHook, String> {
 }
 
 /// The model with a plugin's hook.
-fn hooked(hook: &str) -> TextPipeline {
+fn hooked(hook: &str) -> LoadedModel<TextPipeline> {
     let mut pipeline = open();
     named(hook).unwrap().install(&mut pipeline).unwrap();
     pipeline
@@ -68,13 +67,13 @@ fn tokens() -> Vec<u32> {
 
 /// What a step of two tokens fails with.
 fn told(pipeline: &TextPipeline) -> String {
-    let told = pipeline.logits(&[1, 2, 3], &LogitsOptions::default());
+    let told = logits(pipeline, &[1, 2, 3], &LogitsOptions::default());
     told.map(|_| "it went well".to_owned()).unwrap_or_else(|error| error.to_string())
 }
 
 fn bits(pipeline: &TextPipeline, chunk: Option<usize>, decode_from: Option<usize>) -> Vec<u32> {
     let asked = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-    let logits = pipeline.logits(&tokens(), &asked).unwrap();
+    let logits = logits(pipeline, &tokens(), &asked).unwrap();
     logits.values.into_iter().map(f32::to_bits).collect()
 }
 
@@ -131,7 +130,7 @@ impl LayerHook for Twin {
     }
 }
 
-fn with_twin(twin: Twin) -> TextPipeline {
+fn with_twin(twin: Twin) -> LoadedModel<TextPipeline> {
     let mut pipeline = open();
     pipeline.add_hook(Arc::new(twin));
     pipeline
@@ -441,11 +440,11 @@ fn on_another_device_a_hook_makes_the_same_of_rows() {
     examples();
     let device = Device::Given(Arc::new(CandleBackend::open("candle").unwrap()));
     let options = LoadOptions::default().with_device(device).with_arithmetic(Arithmetic::Exact);
-    let mut pipeline = TextPipeline::open(model(), &options).unwrap();
+    let mut pipeline = open_text(model(), &options).unwrap();
     let hook = named("menagerie/layer-hooks:norm-clamp=most=0.2").unwrap();
     hook.install(&mut pipeline).unwrap();
     let logits =
-        |pipeline: &TextPipeline| pipeline.logits(&tokens(), &LogitsOptions::default()).unwrap().values;
+        |pipeline: &TextPipeline| logits(pipeline, &tokens(), &LogitsOptions::default()).unwrap().values;
     let twin = with_twin(Twin {
         layers: 0..layers(),
         phases: Phases::All,

@@ -3,7 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
-use menagerie::pipeline::{LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, open_text_with};
 use menagerie_all as _;
 use menagerie_plugin_tests::{Model, Probe, with_plugin};
 
@@ -24,8 +25,8 @@ fn a_thousand_models_leave_nothing_behind() {
     let path = Model::default().save(folder.path(), "probe-model");
     let options = LoadOptions::default().with_threads(2);
     let one = || {
-        let pipeline = TextPipeline::open_with(&path, &environment, &options).unwrap();
-        pipeline.logits(&[1, 2, 3, 4], &LogitsOptions::default()).unwrap();
+        let pipeline = open_text_with(&path, &environment, &options).unwrap();
+        logits(&pipeline, &[1, 2, 3, 4], &LogitsOptions::default()).unwrap();
     };
     (0..200).for_each(|_| one());
     let (threads, before) = measured();

@@ -1,7 +1,9 @@
 //! Models whose parts are a plugin's: right, in chunks, decoded, on several threads, and shown as what they are.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use menagerie::pipeline::{Arithmetic, Device, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{Device, LoadOptions, LoadedModel};
 use menagerie::registry::{Environment, GGUFArchitecture, Origin};
 use menagerie_all as _;
 use menagerie_candle::CandleBackend;
@@ -45,7 +47,7 @@ fn norms_mixers_and_feed_forwards_of_a_plugin_run_right() {
         let pipeline = open_with(&path, environment(), &options(threads, Arithmetic::Exact)).unwrap();
         for (chunk, decode_from) in [(64, None), (5, None), (1, None), (64, Some(6))] {
             let asked = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-            let logits = pipeline.logits(&tokens(), &asked).unwrap();
+            let logits = logits(&pipeline, &tokens(), &asked).unwrap();
             let what = format!("{threads} threads, chunks of {chunk}, decoded from {decode_from:?}");
             assert_close(&what, &logits.values, &expected, 1e-4);
         }
@@ -65,7 +67,7 @@ fn states_per_token_of_a_plugin_are_stored_and_read() {
     let expected = Model::default().logits_of_means(&tokens(), silu);
     for (chunk, decode_from) in [(64, None), (5, None), (64, Some(6))] {
         let asked = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-        let logits = pipeline.logits(&tokens(), &asked).unwrap();
+        let logits = logits(&pipeline, &tokens(), &asked).unwrap();
         assert_close(&format!("chunks of {chunk}, from {decode_from:?}"), &logits.values, &expected, 1e-4);
     }
 }
@@ -81,11 +83,12 @@ fn adapters_reach_the_linears_of_a_plugin() {
     let mut pipeline = open_with(&path, environment(), &options(1, Arithmetic::Exact)).unwrap();
     pipeline.load_adapter("one", &adapter).unwrap();
     let asked = LogitsOptions::default().with_chunk(7).with_decode_from(12);
-    assert_close("bare", &pipeline.logits(&tokens(), &asked).unwrap().values, &bare, 1e-4);
-    pipeline.adapt(Some(pipeline.adapter_set(&[("one", 1.0)]).unwrap()));
+    assert_close("bare", &logits(&pipeline, &tokens(), &asked).unwrap().values, &bare, 1e-4);
+    let set = pipeline.adapter_set(&[("one", 1.0)]).unwrap();
+    pipeline.adapt(Some(set));
     let adapted = model.logits(&tokens(), silu);
     assert!(adapted.iter().zip(&bare).any(|(one, other)| (one - other).abs() > 0.1));
-    assert_close("adapted", &pipeline.logits(&tokens(), &asked).unwrap().values, &adapted, 1e-4);
+    assert_close("adapted", &logits(&pipeline, &tokens(), &asked).unwrap().values, &adapted, 1e-4);
 }
 
 /// On another backend rows and blocks of states are read back and taken in again.
@@ -97,7 +100,7 @@ fn on_another_device_the_parts_of_a_plugin_compute_the_same() {
     let options = options(1, Arithmetic::Exact).with_device(device).with_threads(None);
     let pipeline = open_with(&path, environment(), &options).unwrap();
     let asked = LogitsOptions::default().with_chunk(5).with_decode_from(11);
-    let logits = pipeline.logits(&tokens(), &asked).unwrap();
+    let logits = logits(&pipeline, &tokens(), &asked).unwrap();
     assert_close("candle", &logits.values, &model.logits(&tokens(), silu), 1e-4);
 }
 
@@ -126,7 +129,7 @@ fn a_plugin_and_its_parts_are_registered_by_its_name() {
 }
 
 /// The model by a spec of a folder, with changes in it.
-fn open(folder: &Path, change: impl Fn(String) -> String) -> Result<TextPipeline, String> {
+fn open(folder: &Path, change: impl Fn(String) -> String) -> Result<LoadedModel<TextPipeline>, String> {
     let spec = include_str!("../probe/src/probe-model.toml").replace("\"probe-model\"", "\"changed\"");
     std::fs::write(folder.join("changed.toml"), change(spec)).unwrap();
     let path = Model::default().save(folder, "changed");
@@ -140,7 +143,7 @@ fn an_activation_and_options_of_a_plugin_are_used() {
     let gated = "kind = \"gated\"\nactivation = { kind = \"probe/parts:mish\", beta = 1.3 }";
     let pipeline = open(folder.path(), |spec| spec.replace("kind = \"probe/parts:gated\"", gated)).unwrap();
     let mish = |x: f64| x * (f64::from(1.3f32) * x).exp().ln_1p().tanh();
-    let logits = pipeline.logits(&tokens(), &LogitsOptions::default()).unwrap();
+    let logits = logits(&pipeline, &tokens(), &LogitsOptions::default()).unwrap();
     assert_close("mish", &logits.values, &Model::default().logits(&tokens(), mish), 1e-4);
 }
 

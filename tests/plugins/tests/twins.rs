@@ -1,7 +1,9 @@
 //! Plugins with the same symbols and short names live side by side; one source runs the same linked in and opened.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use menagerie::pipeline::{Arithmetic, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::engine::Arithmetic;
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, open_text_with};
 use menagerie::registry::Environment;
 use menagerie_all as _;
 use menagerie_plugin::StaticPlugin;
@@ -46,9 +48,9 @@ fn twins_and_the_same_source_linked_in_give_the_same_logits() {
     let logits = ["probe", "first", "other"].map(|author| {
         let path = model.save(folder.path(), &format!("{author}-model"));
         let options = LoadOptions::default().with_threads(2).with_arithmetic(Arithmetic::Fast);
-        let pipeline = TextPipeline::open_with(&path, &installed, &options).unwrap();
+        let pipeline = open_text_with(&path, &installed, &options).unwrap();
         let asked = LogitsOptions::default().with_chunk(7).with_decode_from(15);
-        pipeline.logits(&tokens, &asked).unwrap().values
+        logits(&pipeline, &tokens, &asked).unwrap().values
     });
     assert!(logits[0] == logits[1] && logits[1] == logits[2]);
     assert!(logits[0].iter().any(|logit| logit.abs() > 0.1));

@@ -5,7 +5,8 @@
 //! Without a model it is the tests' small one, whose products take so little that the border shows.
 #![allow(clippy::unwrap_used)]
 
-use menagerie::pipeline::{Arithmetic, BenchOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, TextPipeline};
+use menagerie::measure::{BenchOptions, bench};
 use menagerie_conformance::options;
 use std::path::PathBuf;
 
@@ -49,7 +50,7 @@ fn main() {
         }
     }
     found.iter_mut().flatten().for_each(|times| times.0.sort_by(f64::total_cmp));
-    let calls = 2.0 * pipelines[0].config().unwrap().layers.len() as f64;
+    let calls = 2.0 * pipelines[0].config().layers.len() as f64;
     println!("best (median) of {rounds} rounds, {threads} threads; plugin calls of a step: {calls}");
     for (way, [prefill, step]) in Way::ALL.iter().zip(&found) {
         let border = (step.best() - found[0][1].best()) / calls;
@@ -70,7 +71,7 @@ fn measure(pipeline: &TextPipeline, prompt: usize, decode: usize) -> [f64; 2] {
         .with_generate(decode)
         .with_repetitions(1)
         .with_warm_up(false);
-    let result = pipeline.bench(&options, &mut |_| {}).unwrap();
+    let result = bench(pipeline, &options, &mut |_| {}).unwrap();
     let [prefill, step] = [result.prompt, result.generate].map(|rate| 1e6 / rate.unwrap().median);
     [prefill * prompt as f64, step]
 }

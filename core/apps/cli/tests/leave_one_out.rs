@@ -4,8 +4,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::assembly::{GgufModel, ModelFile};
+use menagerie::engine::KvType;
 use menagerie::gguf::{GgufFile, OpenOptions};
-use menagerie::pipeline::{KvType, LoadOptions, LogitsOptions, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, open_text_with};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::kind::Kinds;
 use menagerie::spec::{ArchSpec, toml_text};
@@ -75,7 +77,7 @@ fn far(model: &Path, architecture: &str, document: &Value) -> Result<f32, String
     let environment = linked.with_spec_folders(folders).map_err(|error| error.to_string())?;
     // The references keep keys and values in f32.
     let options = LoadOptions::default().with_threads(1).with_kv_type(KvType::F32);
-    let pipeline = TextPipeline::open_with(model, &environment, &options).map_err(|e| e.to_string())?;
+    let pipeline = open_text_with(model, &environment, &options).map_err(|e| e.to_string())?;
     let bytes = std::fs::read(model.with_file_name("reference.safetensors")).unwrap();
     let reference = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let ids = |name: &str| -> Vec<u32> {
@@ -90,7 +92,7 @@ fn far(model: &Path, architecture: &str, document: &Value) -> Result<f32, String
     let mut far = 0.0f32;
     for name in ["prompt", "long"] {
         let tokens = ids(&format!("tokens_{name}"));
-        let ours = pipeline.logits(&tokens, &LogitsOptions::default()).map_err(|e| e.to_string())?;
+        let ours = logits(&pipeline, &tokens, &LogitsOptions::default()).map_err(|e| e.to_string())?;
         let rows = if name == "long" { ids("positions_long") } else { (0..tokens.len() as u32).collect() };
         let theirs = reference.tensor(&format!("logits_{name}")).unwrap();
         let theirs = theirs.data().as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value));

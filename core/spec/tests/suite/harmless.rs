@@ -8,7 +8,14 @@ use toml_span::Value;
 /// The sources that read keys outside the architecture prefix, without their tests.
 fn sources() -> String {
     let mut text = String::new();
-    for folder in ["core/loaders/src", "core/pipeline/src", "core/gguf/src", "core/assembly/src"] {
+    for folder in [
+        "core/loaders/src",
+        "core/engine/src",
+        "core/open/src",
+        "core/measure/src",
+        "core/gguf/src",
+        "core/assembly/src",
+    ] {
         gather(&root().join(folder), &mut text);
     }
     for entry in std::fs::read_dir(root().join("specs/tokenizers")).unwrap() {

@@ -1,7 +1,7 @@
 //! State files: as they are, and with right checksums over what was changed.
 
 use crate::Target;
-use menagerie_pipeline::fuzzing::{read_state, sample_state, sealed_state};
+use menagerie_engine::fuzzing::{read_state, sample_state, sealed_state};
 
 pub(super) const TARGET: Target = Target {
     name: "state-file",

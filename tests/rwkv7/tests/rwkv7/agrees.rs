@@ -2,7 +2,9 @@
 
 use crate::eight_bits;
 use crate::way::{self, MODELS, Way, reference};
-use menagerie::pipeline::{Arithmetic, KvType, LoadOptions, LoadQuantization, LogitsOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, KvType, TextPipeline};
+use menagerie::measure::LogitsOptions;
+use menagerie::open::{LoadOptions, LoadQuantization};
 use menagerie::quantize::Policy;
 use menagerie_conformance::{distance, divergence, options, rows};
 

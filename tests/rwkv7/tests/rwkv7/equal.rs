@@ -1,7 +1,8 @@
 //! Whichever way the arithmetic is reached, the bits are the same and the time is nearly so; and it is said whose it is.
 
 use crate::way::{MODELS, Way, reference};
-use menagerie::pipeline::{Arithmetic, BenchOptions, LogitsOptions};
+use menagerie::engine::Arithmetic;
+use menagerie::measure::{BenchOptions, LogitsOptions, bench, logits};
 use menagerie_conformance::options;
 
 #[test]
@@ -13,7 +14,7 @@ fn every_way_gives_the_same_bits() {
         let bits = |way: Way, threads| -> Vec<u32> {
             let pipeline = way.open(name, &options(arithmetic).with_threads(threads));
             let cut = LogitsOptions::default().with_chunk(50).with_decode_from(100);
-            pipeline.logits(tokens, &cut).unwrap().values.iter().map(|value| value.to_bits()).collect()
+            logits(&pipeline, tokens, &cut).unwrap().values.iter().map(|value| value.to_bits()).collect()
         };
         let usual = bits(Way::BuiltIn, 1);
         for (way, threads) in [(Way::Linked, 1), (Way::Library, 1), (Way::Library, 2)] {
@@ -31,12 +32,12 @@ fn the_border_costs_little() {
     for round in 0..30 {
         for turn in 0..3 {
             let at = (round + turn) % 3;
-            let bench = BenchOptions::default()
+            let options = BenchOptions::default()
                 .with_prompt(0)
                 .with_generate(4)
                 .with_repetitions(1)
                 .with_warm_up(false);
-            let rate = pipelines[at].bench(&bench, &mut |_| {}).unwrap().generate.unwrap();
+            let rate = bench(&pipelines[at], &options, &mut |_| {}).unwrap().generate.unwrap();
             best[at] = best[at].min(1e6 / rate.max);
         }
     }
@@ -48,9 +49,9 @@ fn the_border_costs_little() {
 #[test]
 fn it_is_said_whose_the_architecture_is() {
     let pipeline = Way::Linked.open("rwkv7", &options(Arithmetic::Fast));
-    let origin = pipeline.resolved().unwrap().origin.to_string();
+    let origin = pipeline.resolved().origin.to_string();
     assert!(origin.contains("menagerie/rwkv7"), "{origin}");
     let told = Way::Library.open("rwkv7", &options(Arithmetic::Fast));
-    let (resolved, shadowed) = (told.resolved().unwrap(), "menagerie/rwkv7");
+    let (resolved, shadowed) = (told.resolved(), "menagerie/rwkv7");
     assert!(resolved.shadows.as_ref().unwrap().to_string().contains(shadowed), "{:?}", resolved.shadows);
 }

@@ -2,15 +2,15 @@
 
 use crate::way::Way;
 use menagerie::assembly::{AssembleOptions, assemble};
+use menagerie::engine::Arithmetic;
 use menagerie::model::StagePosition;
-use menagerie::pipeline::Arithmetic;
 use menagerie_conformance::options;
 
 #[test]
 fn stages_that_do_not_send_what_layers_hand_on_are_refused() {
     for way in Way::ALL {
         let pipeline = way.open("rwkv7", &options(Arithmetic::Exact));
-        let resolved = pipeline.resolved().unwrap();
+        let resolved = pipeline.resolved();
         let components = resolved.environment.components();
         let whole = AssembleOptions::whole(pipeline.compute(), components);
         let config = &resolved.resolution.config;

@@ -1,14 +1,15 @@
 //! The states of sequences: however a text is cut, beside whatever others it is computed, the bits are the same.
 
 use crate::way::{MODELS, Way, reference};
-use menagerie::pipeline::{
-    Arithmetic, Event, Job, LogitsOptions, Request, SamplingOptions, SchedulerOptions, Session, TextPipeline,
+use menagerie::engine::{
+    Arithmetic, Event, Job, Request, SamplingOptions, SchedulerOptions, Session, TextPipeline,
 };
+use menagerie::measure::{LogitsOptions, logits};
 use menagerie_conformance::options;
 
 fn bits(pipeline: &TextPipeline, tokens: &[u32], chunk: usize, decode_from: usize) -> Vec<u32> {
     let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-    pipeline.logits(tokens, &options).unwrap().values.iter().map(|value| value.to_bits()).collect()
+    logits(pipeline, tokens, &options).unwrap().values.iter().map(|value| value.to_bits()).collect()
 }
 
 #[test]

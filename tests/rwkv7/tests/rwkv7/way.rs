@@ -1,6 +1,7 @@
 //! [`Way`]: how the arithmetic is reached.
 
-use menagerie::pipeline::{LoadOptions, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::open::{LoadOptions, LoadedModel, open_text_with};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie_conformance::{Reference, fixtures, root};
 use menagerie_plugin_host::{LoadOptions as PluginOptions, load, with_linked_plugins};
@@ -32,12 +33,12 @@ impl Way {
     pub(crate) const ALL: [Way; 3] = [Way::BuiltIn, Way::Linked, Way::Library];
 
     /// A fixture, opened.
-    pub(crate) fn open(self, name: &str, options: &LoadOptions) -> TextPipeline {
+    pub(crate) fn open(self, name: &str, options: &LoadOptions) -> LoadedModel<TextPipeline> {
         self.open_at(&model(name), name, options)
     }
 
     /// A file of a fixture's architecture, opened.
-    pub(crate) fn open_at(self, file: &Path, name: &str, options: &LoadOptions) -> TextPipeline {
+    pub(crate) fn open_at(self, file: &Path, name: &str, options: &LoadOptions) -> LoadedModel<TextPipeline> {
         let specs = tempfile::tempdir().unwrap();
         let options = options.clone().with_threads(options.threads.or(Some(2)));
         let mut folders = SpecFolders::default();
@@ -53,7 +54,7 @@ impl Way {
             folders = folders.with_folders(vec![folder]).with_allow_shadow(true);
         }
         let environment = environment().with_spec_folders(folders).unwrap();
-        TextPipeline::open_with(file, &environment, &options)
+        open_text_with(file, &environment, &options)
             .unwrap_or_else(|error| panic!("{self:?}, {name}: {error}"))
     }
 }

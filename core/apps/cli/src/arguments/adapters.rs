@@ -1,7 +1,7 @@
 //! `--lora PATH[=WEIGHT]`.
 
 use crate::arguments::name_or_path::path_and_number;
-use menagerie::pipeline::GivenAdapter;
+use menagerie::open::GivenAdapter;
 use menagerie::spec::AdapterKind;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -5,7 +5,9 @@ use crate::arguments::name_or_path::path_and_number;
 use crate::failure::Failure;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use menagerie::pipeline::{GivenControlVector, NamedHook, Steering, SteeringOptions, TextPipeline};
+use menagerie::engine::{NamedHook, TextPipeline};
+use menagerie::measure::{GivenControlVector, SteeringOptions, steering};
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -50,14 +52,14 @@ impl HookArguments {
     /// Lets what is asked for act in everything that the pipeline begins from now on.
     pub(crate) fn install(
         &self,
-        pipeline: &mut TextPipeline,
+        pipeline: &mut LoadedModel<TextPipeline>,
         installed: &Environment,
     ) -> Result<(), Failure> {
         if !self.control_vector.is_empty() {
             let options = SteeringOptions::default()
                 .with_layers(self.control_vector_layers.clone())
                 .with_hint(self.control_vector_hint.clone());
-            let steering = Steering::open(pipeline, &self.control_vector, &options)?;
+            let steering = steering(pipeline, &self.control_vector, &options)?;
             pipeline.add_hook(Arc::new(steering));
         }
         for hook in &self.hook {

@@ -6,7 +6,7 @@ use crate::interrupt;
 use crate::interrupt::LastActHeld;
 use crate::screen::report;
 use clap::Args;
-use menagerie::pipeline::{Hookable, Metrics};
+use menagerie::engine::{Hookable, Metrics};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

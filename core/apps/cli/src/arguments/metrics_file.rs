@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::output_file::{OutputFile, is_device, may_write};
-use menagerie::pipeline::Metrics;
+use menagerie::engine::Metrics;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};

@@ -14,11 +14,12 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use menagerie::assembly::open_model;
+use menagerie::engine::{Arithmetic, DEFAULT_CONTEXT, EmbeddingPipeline, KvType, TextPipeline};
 use menagerie::gguf::path_text;
-use menagerie::pipeline::{
-    Arithmetic, DEFAULT_CONTEXT, Device, DeviceName, EmbeddingPipeline, GivenAdapter, GivenGate,
-    GivenMixture, HalfPrompts, KvType, LoadOptions, LoadProgress, LoadQuantization, LoadWrapper,
-    ResolvedFile, StageOptions, StageStart, TextPipeline, refuse_stage, serve_stage,
+use menagerie::open::{
+    Device, DeviceName, GivenAdapter, GivenGate, GivenMixture, HalfPrompts, LoadOptions, LoadProgress,
+    LoadQuantization, LoadWrapper, LoadedModel, ResolvedFile, StageOptions, StageStart, open_embedding_with,
+    open_text_with, refuse_stage, serve_stage,
 };
 use menagerie::quantize::{Importance, Policy, QuantizeError};
 use menagerie::registry::Environment;
@@ -239,7 +240,7 @@ impl ModelArguments {
     }
 
     /// Opens the model and prints what every load must say.
-    pub(crate) fn open(&self, installed: &Environment) -> Result<TextPipeline, Failure> {
+    pub(crate) fn open(&self, installed: &Environment) -> Result<LoadedModel<TextPipeline>, Failure> {
         self.open_with_template(installed, &TemplateArguments::default())
     }
 
@@ -248,7 +249,7 @@ impl ModelArguments {
         &self,
         installed: &Environment,
         template: &TemplateArguments,
-    ) -> Result<TextPipeline, Failure> {
+    ) -> Result<LoadedModel<TextPipeline>, Failure> {
         let pipeline = self.open_silently(installed, template)?;
         Ok(said(pipeline))
     }
@@ -257,9 +258,9 @@ impl ModelArguments {
     pub(crate) fn open_beside(
         &self,
         installed: &Environment,
-        vectors: &EmbeddingPipeline,
+        vectors: &LoadedModel<EmbeddingPipeline>,
         template: &TemplateArguments,
-    ) -> Result<TextPipeline, Failure> {
+    ) -> Result<LoadedModel<TextPipeline>, Failure> {
         let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened().clone());
         let pipeline = self.open_changed(installed, template, None, &share)?;
         // What the file says of itself was said when it was opened for vectors.
@@ -273,13 +274,16 @@ impl ModelArguments {
         &self,
         installed: &Environment,
         wrapper: LoadWrapper,
-    ) -> Result<TextPipeline, Failure> {
+    ) -> Result<LoadedModel<TextPipeline>, Failure> {
         let template = TemplateArguments::default();
         Ok(said(self.open_with_wrapper(installed, &template, Some(wrapper))?))
     }
 
     /// Opens the model for vectors of texts and prints what every load must say.
-    pub(crate) fn open_for_vectors(&self, installed: &Environment) -> Result<EmbeddingPipeline, Failure> {
+    pub(crate) fn open_for_vectors(
+        &self,
+        installed: &Environment,
+    ) -> Result<LoadedModel<EmbeddingPipeline>, Failure> {
         if !self.lora.is_empty() {
             return Err(Failure::Usage(
                 "--lora: adapters act on models that make text, not on vectors of texts".to_owned(),
@@ -301,7 +305,7 @@ impl ModelArguments {
             options.context = Some(trained_context(path, &environment, &options)?);
         }
         self.note_threads();
-        let pipeline = EmbeddingPipeline::open_with(path, &environment, &options);
+        let pipeline = open_embedding_with(path, &environment, &options);
         spinner.finish_and_clear();
         let pipeline = pipeline?;
         for notice in pipeline.notices() {
@@ -326,7 +330,7 @@ impl ModelArguments {
         &self,
         installed: &Environment,
         template: &TemplateArguments,
-    ) -> Result<TextPipeline, Failure> {
+    ) -> Result<LoadedModel<TextPipeline>, Failure> {
         self.open_with_wrapper(installed, template, None)
     }
 
@@ -335,7 +339,7 @@ impl ModelArguments {
         installed: &Environment,
         template: &TemplateArguments,
         wrapper: Option<LoadWrapper>,
-    ) -> Result<TextPipeline, Failure> {
+    ) -> Result<LoadedModel<TextPipeline>, Failure> {
         self.open_changed(installed, template, wrapper, &|_| ())
     }
 
@@ -350,7 +354,7 @@ impl ModelArguments {
         installed: &Environment,
         template: &TemplateArguments,
         gate: &GivenGate,
-    ) -> Result<TextPipeline, Failure> {
+    ) -> Result<LoadedModel<TextPipeline>, Failure> {
         self.open_changed(installed, template, None, &|options| {
             if let Some(mixture) = &mut options.mixture {
                 mixture.gate = gate.clone();
@@ -364,7 +368,7 @@ impl ModelArguments {
         template: &TemplateArguments,
         wrapper: Option<LoadWrapper>,
         change: &dyn Fn(&mut LoadOptions),
-    ) -> Result<TextPipeline, Failure> {
+    ) -> Result<LoadedModel<TextPipeline>, Failure> {
         let meant = self.meant(installed)?;
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;
@@ -383,7 +387,7 @@ impl ModelArguments {
         if options.opened.is_none() {
             self.note_threads();
         }
-        let opened = TextPipeline::open_with(path, &environment, &options);
+        let opened = open_text_with(path, &environment, &options);
         spinner.finish_and_clear();
         Ok(opened?)
     }
@@ -394,7 +398,7 @@ fn given_xlora(folder: &Path) -> GivenAdapter {
 }
 
 /// Prints what every load must say.
-fn said(pipeline: TextPipeline) -> TextPipeline {
+fn said(pipeline: LoadedModel<TextPipeline>) -> LoadedModel<TextPipeline> {
     for notice in pipeline.notices() {
         report::note(&notice.to_string());
     }

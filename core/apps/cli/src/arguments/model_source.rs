@@ -4,7 +4,7 @@ use crate::arguments::model_file::locate;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
-use menagerie::pipeline::{Ingredients, KeyOptions, LoadOptions, Locate, is_recipe};
+use menagerie::open::{Ingredients, KeyOptions, LoadOptions, Locate, is_recipe};
 use menagerie::registry::{Environment, FolderKind, RecipeEntry};
 use std::path::PathBuf;
 

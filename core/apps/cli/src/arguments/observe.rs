@@ -4,7 +4,7 @@ use crate::arguments::capture::Capturing;
 use crate::arguments::profile::Profiling;
 use crate::failure::Failure;
 use clap::{ArgAction, Args};
-use menagerie::pipeline::TextPipeline;
+use menagerie::engine::TextPipeline;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

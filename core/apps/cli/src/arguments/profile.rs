@@ -4,11 +4,11 @@ use crate::failure::Failure;
 use crate::output::output_file;
 use crate::output::output_file::OutputFile;
 use crate::screen::{escape, report};
-use menagerie::model::{SpanSum, StageTrace, Trace};
-use menagerie::pipeline::{
+use menagerie::engine::{
     LayerProfile, PhaseProfile, PipelineHooks, PipelineLifecycle, RequestSpans, TextPipeline, trace_lanes,
     write_trace,
 };
+use menagerie::model::{SpanSum, StageTrace, Trace};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

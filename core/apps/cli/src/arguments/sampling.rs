@@ -5,7 +5,7 @@ use crate::nearest::nearest;
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
-use menagerie::pipeline::{Request, Sampler, SamplingOptions};
+use menagerie::engine::{Request, Sampler, SamplingOptions};
 use menagerie::registry::Environment;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl SamplingArguments {
         }
         sampling.check().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Request::default()
-            .with_adapters(menagerie::pipeline::Adapted::AsOpened)
+            .with_adapters(menagerie::engine::AdapterChoice::AsOpened)
             .with_sampling(sampling)
             .with_max_tokens(self.max_tokens.and_then(|count| usize::try_from(count).ok()))
             .with_stop(self.stop.clone())

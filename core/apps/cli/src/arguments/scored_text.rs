@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::prompt;
 use clap::Args;
-use menagerie::pipeline::PerplexityProgress;
+use menagerie::measure::PerplexityProgress;
 use std::path::PathBuf;
 
 /// A text in chunks.

@@ -4,7 +4,7 @@ use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use menagerie::gguf::path_text;
-use menagerie::pipeline::is_recipe;
+use menagerie::open::is_recipe;
 use menagerie::registry::{ArchitectureEntry, Environment, FolderKind, Origin, SpecFolder, SpecFolders};
 use menagerie::spec::{ArchSpec, nearest};
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use menagerie::pipeline::{StageLauncher, StageOptions, StageProbe, StageSplit, StageStart};
+use menagerie::open::{StageLauncher, StageOptions, StageProbe, StageSplit, StageStart};
 use std::ops::Range;
 use std::process::Command;
 use std::sync::Arc;

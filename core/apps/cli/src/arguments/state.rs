@@ -5,7 +5,8 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::progress;
 use clap::Args;
-use menagerie::pipeline::{StateFile, StateFileError, TextPipeline};
+use menagerie::engine::{StateFile, StateFileError, TextPipeline};
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use std::path::PathBuf;
 
@@ -24,7 +25,7 @@ impl StateArgument {
     /// The file, for sessions of `pipeline`; no other process has it until it is dropped.
     pub(crate) fn open(
         &self,
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         installed: &Environment,
     ) -> Result<Option<StateFile>, Failure> {
         let open = |path| StateFile::open(path, pipeline, plugin_names(installed));

@@ -3,7 +3,7 @@
 use crate::output;
 use crate::screen::report;
 use clap::Args;
-use menagerie::pipeline::{GenerateError, TextTokens, Truncation};
+use menagerie::engine::{GenerateError, TextTokens, Truncation};
 
 /// Whether long texts are cut.
 #[derive(Args, Clone, Copy, Debug, Default)]

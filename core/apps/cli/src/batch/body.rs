@@ -1,6 +1,6 @@
 //! [`Body`]: what a line of a batch asks for, field by field: each is honored, or refused by name.
 
-use menagerie::pipeline::{ChatMessage, Request};
+use menagerie::engine::{ChatMessage, Request};
 use serde_json::{Map, Value};
 use std::fmt;
 

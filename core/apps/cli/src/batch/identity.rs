@@ -2,7 +2,8 @@
 
 use crate::arguments::plugins::plugin_names;
 use crate::failure::Failure;
-use menagerie::pipeline::{Cacheable, EmbeddingPipeline};
+use menagerie::engine::{Cacheable, EmbeddingPipeline};
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use serde_json::{Map, Value, json};
 
@@ -22,7 +23,7 @@ pub(crate) fn identity(
 /// # Errors
 /// As [`identity`].
 pub(crate) fn vectors_identity(
-    pipeline: &EmbeddingPipeline,
+    pipeline: &LoadedModel<EmbeddingPipeline>,
     installed: &Environment,
 ) -> Result<Map<String, Value>, Failure> {
     let mut identity = said(json!(pipeline.resolved().fingerprint()?))?;

@@ -7,17 +7,18 @@ use crate::arguments::stages::StageArguments;
 use crate::arguments::template::TemplateArguments;
 use crate::batch::input::{BatchInput, LineKind};
 use crate::failure::Failure;
+use menagerie::engine::{EmbeddingPipeline, TextPipeline};
 use menagerie::model::Pooling;
-use menagerie::pipeline::{EmbeddingPipeline, TextPipeline};
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use menagerie::spec::config::HeadKind;
 
 /// What the lines of a batch ask of a model.
 pub(crate) struct BatchModels {
     /// What continues texts, or why nothing does.
-    pub(crate) text: Result<TextPipeline, String>,
+    pub(crate) text: Result<LoadedModel<TextPipeline>, String>,
     /// What makes vectors, or why nothing does.
-    pub(crate) vectors: Result<EmbeddingPipeline, String>,
+    pub(crate) vectors: Result<LoadedModel<EmbeddingPipeline>, String>,
 }
 
 /// What acts in texts alone, and how rows become a vector.
@@ -72,7 +73,7 @@ impl Given<'_> {
         Ok(self.stages.options()?.map(|_| usage("stages are of")))
     }
 
-    fn text(&self, model: &ModelArguments) -> Result<TextPipeline, Failure> {
+    fn text(&self, model: &ModelArguments) -> Result<LoadedModel<TextPipeline>, Failure> {
         let mut pipeline = model.staged(self.stages)?.open_with_template(self.installed, self.template)?;
         self.hooks.install(&mut pipeline, self.installed)?;
         Ok(pipeline)
@@ -80,7 +81,7 @@ impl Given<'_> {
 }
 
 /// Why a model does not continue texts.
-fn no_text(pipeline: &EmbeddingPipeline) -> Option<String> {
+fn no_text(pipeline: &LoadedModel<EmbeddingPipeline>) -> Option<String> {
     let output = &pipeline.resolved().config().output;
     if output.classifier.is_some() {
         return Some("the model is a reranker: its head gives scores and cannot continue a text".to_owned());
@@ -90,7 +91,7 @@ fn no_text(pipeline: &EmbeddingPipeline) -> Option<String> {
 }
 
 /// Why a model does not make vectors.
-fn no_vectors(pipeline: &EmbeddingPipeline, asked: Option<PoolingArgument>) -> Option<String> {
+fn no_vectors(pipeline: &LoadedModel<EmbeddingPipeline>, asked: Option<PoolingArgument>) -> Option<String> {
     let model = &pipeline.engine().model;
     let pooling = asked.map_or(model.pooling, PoolingArgument::pooling);
     if asked.is_none() && model.classifier.is_some() {

@@ -1,7 +1,7 @@
 //! [`BatchRequests`]: from a line of a batch to tasks of a queue.
 
 use crate::batch::body::{Body, LineFault, messages_of};
-use menagerie::pipeline::{
+use menagerie::engine::{
     ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, Request, Task, TextPipeline,
 };
 use serde_json::{Map, Value};

@@ -4,7 +4,7 @@ use crate::batch::body::LineFault;
 use crate::batch::input::LinePlace;
 use crate::batch::request::Shape;
 use crate::chat::printer::Shown;
-use menagerie::pipeline::{GenerateError, Outcome, StopReason};
+use menagerie::engine::{GenerateError, Outcome, StopReason};
 use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 

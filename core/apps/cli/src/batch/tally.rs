@@ -1,7 +1,7 @@
 //! [`BatchTally`]: what a run of a batch has done, for people and programs.
 
 use crate::output;
-use menagerie::pipeline::SchedulerCounts;
+use menagerie::engine::SchedulerCounts;
 use serde_json::{Value, json};
 use std::time::Instant;
 

@@ -7,7 +7,7 @@ use crate::batch::request::opened;
 use crate::batch::result::{fault_line, fault_of, line};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use menagerie::pipeline::{EmbeddingOptions, EmbeddingPipeline, GenerateError, TextTokens, Truncation};
+use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, TextTokens, Truncation};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 

@@ -11,7 +11,8 @@ use crate::chat::printer::Shown;
 use crate::failure::Failure;
 use crate::screen::progress;
 use indicatif::ProgressBar;
-use menagerie::pipeline::{Ended, Event, GenerateError, Queue, StopReason, Ticket};
+use menagerie::engine::{Ended, Event, GenerateError, Queue, StopReason, Ticket};
+use menagerie::open::stage_fault;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -182,6 +183,6 @@ impl<'a> BatchWork<'a> {
 
 /// The fault of a stage, or of a link to it, that ended tasks which may succeed another time.
 fn link_fault(ended: &[Ended]) -> Option<String> {
-    let faults = ended.iter().filter_map(|(_, result)| result.as_ref().err()?.stage_fault());
+    let faults = ended.iter().filter_map(|(_, result)| stage_fault(result.as_ref().err()?));
     faults.filter(|fault| fault.is_of_links()).map(ToString::to_string).next()
 }

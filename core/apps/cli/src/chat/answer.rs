@@ -3,7 +3,8 @@
 use crate::arguments::template::{TemplateArguments, advice, note_without_effect};
 use crate::failure::Failure;
 use crate::screen::report;
-use menagerie::pipeline::{self, ChatCapable, ChatMessage, RenderedPrompt, TextPipeline};
+use menagerie::engine::{self, ChatCapable, ChatMessage, RenderedPrompt, TextPipeline};
+use menagerie::open::LoadedModel;
 use std::sync::Arc;
 
 /// A prompt as a model takes it.
@@ -24,7 +25,7 @@ impl Prompt {
     }
 }
 
-impl<'a> From<&'a Prompt> for pipeline::Prompt<'a> {
+impl<'a> From<&'a Prompt> for engine::Prompt<'a> {
     fn from(prompt: &'a Prompt) -> Self {
         match prompt {
             Prompt::Plain(tokens) => tokens.into(),
@@ -38,7 +39,7 @@ impl<'a> From<&'a Prompt> for pipeline::Prompt<'a> {
 /// # Errors
 /// There is a template, and it cannot be used.
 pub(crate) fn chat_format<'a>(
-    pipeline: &'a TextPipeline,
+    pipeline: &'a LoadedModel<TextPipeline>,
     template: &TemplateArguments,
 ) -> Result<Option<&'a Arc<dyn ChatCapable>>, Failure> {
     pipeline.tokenizer()?;
@@ -50,16 +51,15 @@ pub(crate) fn chat_format<'a>(
 }
 
 /// Whether the file or its spec has a template, usable or not.
-pub(crate) fn has_template(pipeline: &TextPipeline) -> bool {
-    pipeline.resolved().is_some_and(|resolved| {
-        let stated = resolved.file.template_source("default");
-        !matches!(stated, Ok(None)) || resolved.config().chat_fallback.is_some()
-    })
+pub(crate) fn has_template(pipeline: &LoadedModel<TextPipeline>) -> bool {
+    let resolved = pipeline.resolved();
+    let stated = resolved.file.template_source("default");
+    !matches!(stated, Ok(None)) || resolved.config().chat_fallback.is_some()
 }
 
 /// A user's message in the chat template, or plain text where there is none or it is not wanted.
 pub(crate) fn prompt(
-    pipeline: &TextPipeline,
+    pipeline: &LoadedModel<TextPipeline>,
     text: &str,
     raw: bool,
     system: Option<&str>,

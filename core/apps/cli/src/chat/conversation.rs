@@ -12,7 +12,8 @@ use crate::screen::echo::EchoOff;
 use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::ValueEnum;
-use menagerie::pipeline::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline};
+use menagerie::engine::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline};
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use std::io::Write;
 use std::path::Path;
@@ -35,7 +36,7 @@ pub(crate) struct ConversationArguments<'a> {
 
 /// A conversation with its options.
 pub(crate) struct Conversation<'a> {
-    pipeline: &'a TextPipeline,
+    pipeline: &'a LoadedModel<TextPipeline>,
     installed: &'a Environment,
     chat: ChatSession,
     sampling: SamplingArguments,
@@ -52,7 +53,7 @@ pub(crate) struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     /// An empty conversation as the arguments say, or the one that their state file holds.
     pub(crate) fn begin(
-        pipeline: &'a TextPipeline,
+        pipeline: &'a LoadedModel<TextPipeline>,
         arguments: ConversationArguments<'a>,
     ) -> Result<Self, Failure> {
         let cancel = interrupt::flag()?;
@@ -149,7 +150,7 @@ impl<'a> Conversation<'a> {
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
         let streams = Streams::of_process(&mut out, &mut remarks);
         let mut printer = Printer::new(streams, self.display, Arc::clone(&self.cancel));
-        let mut sink = |event: menagerie::pipeline::Event| printer.event(event);
+        let mut sink = |event: menagerie::engine::Event| printer.event(event);
         let outcome = match message {
             Some(message) => self.chat.send(message, &self.request, &mut sink),
             None => self.chat.regenerate(&self.request, &mut sink),

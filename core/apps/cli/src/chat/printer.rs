@@ -8,7 +8,7 @@ use crate::screen::progress::PromptBar;
 use crate::screen::style::{Stream, paint};
 use crate::screen::{report, style};
 use anstyle::Style;
-use menagerie::pipeline::{Event, Outcome, StopReason, TokenLogprob};
+use menagerie::engine::{Event, Outcome, StopReason, TokenLogprob};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

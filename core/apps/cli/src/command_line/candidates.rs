@@ -8,7 +8,7 @@ use crate::listing::recipe_listing::is_form;
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::CompleteEnv;
-use menagerie::pipeline::{is_recipe, tokenizer_tables};
+use menagerie::open::{is_recipe, tokenizer_tables};
 use menagerie::registry::Environment;
 use std::ffi::OsStr;
 

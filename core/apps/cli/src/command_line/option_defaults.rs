@@ -4,7 +4,7 @@ use crate::config_file::{ConfigFile, Setting};
 use crate::failure::Failure;
 use crate::nearest;
 use clap::{Arg, ArgAction, Command};
-use menagerie::pipeline::SamplingOptions;
+use menagerie::engine::SamplingOptions;
 
 /// Not defaults of options: these variables are lists of folders, which are added to those of the options.
 const LISTS: [&str; 2] = ["spec_dir", "plugin_dir"];

@@ -23,10 +23,11 @@ use crate::output::output_file::{is_device, may_write};
 use crate::screen::report;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::pipeline::{
+use menagerie::engine::{
     Batch, EmbeddingOptions, Hookable, Normalization, Request, SchedulerCounts, SchedulerOptions,
     TextPipeline,
 };
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -188,7 +189,7 @@ impl BatchCommand {
 
     fn requests<'a>(
         &self,
-        pipeline: &'a TextPipeline,
+        pipeline: &'a LoadedModel<TextPipeline>,
         defaults: Request,
     ) -> Result<BatchRequests<'a>, Failure> {
         let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
@@ -207,7 +208,7 @@ impl BatchCommand {
     }
 
     /// How the sequences are laid out.
-    fn room(&self, pipeline: &TextPipeline) -> Result<SchedulerOptions, Failure> {
+    fn room(&self, pipeline: &LoadedModel<TextPipeline>) -> Result<SchedulerOptions, Failure> {
         let engine = pipeline.engine();
         let parallel = self.parallel as usize;
         let step_tokens = self.step_tokens.map_or(engine.chunk, |tokens| tokens as usize);
@@ -266,7 +267,7 @@ impl BatchCommand {
 
     fn made_text(
         &self,
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         defaults: &Request,
         installed: &Environment,
     ) -> Result<Map<String, Value>, Failure> {

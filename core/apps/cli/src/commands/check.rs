@@ -16,7 +16,8 @@ use crate::screen::report;
 use crate::screen::report::Finding;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::pipeline::{ResolvedFile, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::open::{LoadedModel, ResolvedFile};
 use menagerie::registry::{Environment, Origin};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -111,7 +112,7 @@ impl CheckCommand {
         };
         found.architecture = Some(pipeline.architecture().to_owned());
         found.notes = pipeline.notices().iter().map(ToString::to_string).collect();
-        found.notes.extend(pipeline.resolved().map(unused).unwrap_or_default());
+        found.notes.extend(unused(pipeline.resolved()));
         self.text_found(&pipeline, &mut found);
         if let Some(file) = &self.reference {
             // Nothing is lost by ending at once.
@@ -130,7 +131,7 @@ impl CheckCommand {
     }
 
     /// What it cannot read or write is a fault; a base model without a chat template is a note.
-    fn text_found(&self, pipeline: &TextPipeline, found: &mut Found) {
+    fn text_found(&self, pipeline: &LoadedModel<TextPipeline>, found: &mut Found) {
         let fault = |message: String| Finding { message, ..Finding::default() };
         if let Err(missing) = pipeline.tokenizer().map(drop) {
             found.tokenizer = Some(missing.to_string());

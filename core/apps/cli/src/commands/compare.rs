@@ -11,9 +11,11 @@ use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use clap::Args;
 use indicatif::ProgressBar;
-use menagerie::pipeline::{
-    Against, BenchOptions, PerplexityOptions, PerplexityResult, Rate, TextChunks, TextPipeline,
+use menagerie::engine::TextPipeline;
+use menagerie::measure::{
+    Against, BenchOptions, PerplexityOptions, PerplexityResult, Rate, TextChunks, bench, perplexity,
 };
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use serde_json::{Value, json};
 use std::time::Instant;
@@ -48,7 +50,7 @@ pub(crate) struct CompareCommand {
 /// A model that was opened, and what that took.
 struct Opened {
     name: String,
-    pipeline: TextPipeline,
+    pipeline: LoadedModel<TextPipeline>,
     seconds: f64,
 }
 
@@ -125,7 +127,7 @@ impl CompareCommand {
     ) -> Result<PerplexityResult, Failure> {
         let threads = self.model.load_options().threads;
         let options = PerplexityOptions::default().with_threads(threads).with_cancel(interrupt::flag()?);
-        let made = opened.pipeline.perplexity(chunks, against, &options, &mut |at| {
+        let made = perplexity(&opened.pipeline, chunks, against, &options, &mut |at| {
             progress::say(bar, &format!("{}: {}", opened.name, scored_text::message(&at)));
         });
         Ok(made?)
@@ -148,12 +150,12 @@ impl CompareCommand {
             .with_cancel(interrupt::flag()?);
         let measured = self.prompt + self.generate > 0;
         let speed = measured.then(|| {
-            pipeline.bench(&options, &mut |_| {
+            bench(pipeline, &options, &mut |_| {
                 progress::say(bar, &format!("{}: measuring the speed", opened.name))
             })
         });
         let speed = speed.transpose()?;
-        let entries = pipeline.resolved().map(|resolved| resolved.tensors.entries()).unwrap_or_default();
+        let entries = pipeline.resolved().tensors.entries();
         Ok(Side {
             name: opened.name.clone(),
             bytes: entries.iter().map(|tensor| tensor.bytes).sum(),

@@ -8,7 +8,7 @@ use crate::output;
 use clap::Args;
 use menagerie::gguf::path_text;
 use menagerie::kernels::{Cpu, Isa};
-use menagerie::pipeline::{DeviceLine, devices};
+use menagerie::open::{DeviceLine, devices};
 use menagerie::registry::{Environment, RegistryError};
 use serde_json::{Value, json};
 #[cfg(feature = "hub")]
@@ -71,8 +71,8 @@ impl DoctorCommand {
             "threads": cpu.pool().threads(),
             "caches": { "level_1_data": cpu.caches().l1d, "level_2": cpu.caches().l2 },
             "devices": devices().into_iter().map(device_line).collect::<Vec<_>>(),
-            "memory_free": menagerie::pipeline::available_memory(),
-            "memory_total": menagerie::pipeline::total_memory(),
+            "memory_free": menagerie::open::available_memory(),
+            "memory_total": menagerie::open::total_memory(),
             "config_file": ConfigFile::location().as_deref().map(path_text),
             "architectures": environment.architectures().len() - faulty.len(),
             "faulty_specs": faulty,

@@ -9,7 +9,8 @@ use crate::output::output_file;
 use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::pipeline::{Against, ImportanceCollector, LoadWrapper, PerplexityOptions, TextChunks};
+use menagerie::measure::{Against, ImportanceCollector, PerplexityOptions, TextChunks, perplexity};
+use menagerie::open::LoadWrapper;
 use menagerie::quantize::Importance;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -56,7 +57,7 @@ impl Runnable for ImatrixCommand {
             .with_threads(self.model.load_options().threads)
             .with_cancel(interrupt::flag()?);
         let bar = progress::spinner("measuring");
-        let made = pipeline.perplexity(&chunks, Against::Nothing, &options, &mut |at| {
+        let made = perplexity(&pipeline, &chunks, Against::Nothing, &options, &mut |at| {
             bar.set_message(scored_text::message(&at));
         });
         bar.finish_and_clear();

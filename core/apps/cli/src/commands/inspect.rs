@@ -10,7 +10,7 @@ use crate::inspect::contents::{Inspected, Key, Tensor};
 use crate::output;
 use crate::screen::report;
 use clap::Args;
-use menagerie::pipeline::is_recipe;
+use menagerie::open::is_recipe;
 use menagerie::registry::Environment;
 use menagerie::spec::{glob_matches, nearest};
 use serde_json::json;

@@ -10,8 +10,9 @@ use crate::output::output_file::{OutputFile, may_write};
 use crate::screen::report;
 use crate::{interrupt, output};
 use clap::{ArgAction, Args};
+use menagerie::engine::{GenerateError, ScalingLog, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits_by_step};
 use menagerie::model::LayerHook;
-use menagerie::pipeline::{GenerateError, LogitsOptions, ScalingLog, TextPipeline, logits_by_step};
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{BufWriter, Write};
@@ -113,10 +114,10 @@ impl LogitsCommand {
         let shape = pipeline.engine().model.scaling_shape();
         out.write_all(&head(tokens, vocabulary, shape)).map_err(about)?;
         let log = shape.map(|shape| Arc::new(ScalingLog::new(shape, tokens.len())));
-        let mut hooks = pipeline.hooks().clone();
-        log.iter().for_each(|log| hooks.layers.push(Arc::clone(log) as Arc<dyn LayerHook>));
+        let mut watched = pipeline.clone();
+        log.iter().for_each(|log| watched.add_hook(Arc::clone(log) as Arc<dyn LayerHook>));
         let (mut failed, mut row) = (None, 0);
-        let computed = logits_by_step(pipeline.engine(), hooks, tokens, options, &mut |rows| {
+        let computed = logits_by_step(&watched, tokens, options, &mut |rows| {
             let stop = if cancel.load(Ordering::SeqCst) { Err(Failure::Interrupted) } else { Ok(()) };
             let written = stop.and_then(|()| self.check(rows, row, vocabulary)).and_then(|()| {
                 rows.iter().try_for_each(|value| out.write_all(&value.to_le_bytes())).map_err(about)

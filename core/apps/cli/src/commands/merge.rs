@@ -11,9 +11,10 @@ use crate::{interrupt, output};
 use clap::Args;
 use menagerie::assembly::HfModel;
 use menagerie::convert::Types;
+use menagerie::engine::TextPipeline;
 use menagerie::gguf::GgufFile;
 use menagerie::model::{Adapter, AdapterSet};
-use menagerie::pipeline::{Merge, TextPipeline};
+use menagerie::open::{LoadedModel, Merge};
 use menagerie::registry::Environment;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -98,11 +99,11 @@ impl MergeCommand {
     /// A folder as a GGUF file, its matrices in the type that most of the folder's have.
     fn convert(
         &self,
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         merge: &Merge,
         installed: &Environment,
     ) -> Result<(), Failure> {
-        let Some(resolved) = pipeline.resolved() else { return Ok(()) };
+        let resolved = pipeline.resolved();
         let environment = self.model.specs.environment(installed)?;
         let compute = &pipeline.engine().compute;
         let tensors = merge.merged_tensors();

@@ -10,8 +10,8 @@ use crate::output::output_file::OutputFile;
 use crate::screen::progress;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::pipeline::{
-    Against, BaseReader, Divergence, Estimate, PerplexityOptions, PerplexityResult, TextChunks,
+use menagerie::measure::{
+    Against, BaseReader, Divergence, Estimate, PerplexityOptions, PerplexityResult, TextChunks, perplexity,
 };
 use serde_json::{Value, json};
 use std::io::BufWriter;
@@ -89,7 +89,7 @@ impl Runnable for PerplexityCommand {
             .with_threads(self.model.load_options().threads)
             .with_cancel(interrupt::flag()?);
         let bar = progress::spinner("scoring");
-        let made = pipeline.perplexity(&chunks, against, &options, &mut |at| {
+        let made = perplexity(&pipeline, &chunks, against, &options, &mut |at| {
             bar.set_message(scored_text::message(&at));
         });
         bar.finish_and_clear();

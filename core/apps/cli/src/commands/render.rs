@@ -10,8 +10,9 @@ use crate::output;
 use crate::screen::report;
 use clap::Args;
 use menagerie::assembly::open_model;
+use menagerie::engine;
 use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOptions};
-use menagerie::pipeline::{self, GivenTemplate, KeyOptions, LoadOptions, ResolvedFile, tokenizer_tables};
+use menagerie::open::{GivenTemplate, KeyOptions, LoadOptions, ResolvedFile, tokenizer_tables};
 use menagerie::registry::{Environment, GGUFArchitecture};
 use serde_json::Value;
 
@@ -52,7 +53,7 @@ impl Runnable for RenderCommand {
             return Err(no_content(index));
         }
         let given = self.template.render_options()?;
-        let options = |given: &pipeline::RenderOptions| {
+        let options = |given: &engine::RenderOptions| {
             RenderOptions::default()
                 .with_add_generation_prompt(!self.no_generation_prompt)
                 .with_tools(given.tools.clone())

@@ -7,7 +7,7 @@ use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::{interrupt, output, prompt};
 use clap::Args;
-use menagerie::pipeline::DocumentScores;
+use menagerie::engine::DocumentScores;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::path::PathBuf;

@@ -18,9 +18,10 @@ use crate::screen::echo::EchoOff;
 use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::Args;
-use menagerie::pipeline::{
+use menagerie::engine::{
     Event, Outcome, Request, Session, StateFile, StateFileError, StopReason, TextPipeline,
 };
+use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -102,7 +103,7 @@ impl Runnable for RunCommand {
 impl RunCommand {
     fn answer(
         &self,
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         prompt: &str,
         observing: Observing,
         installed: &Environment,
@@ -141,7 +142,7 @@ impl RunCommand {
 
     fn streamed(
         &self,
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         asked: Asked,
         cancel: Arc<AtomicBool>,
     ) -> Result<(Outcome, Result<(), Failure>), Failure> {
@@ -157,7 +158,7 @@ impl RunCommand {
 
     fn as_json(
         &self,
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         asked: Asked,
     ) -> Result<(Outcome, Result<(), Failure>), Failure> {
         let mut tokens = Vec::new();
@@ -189,7 +190,7 @@ impl RunCommand {
         }
     }
 
-    fn report(&self, pipeline: &TextPipeline, outcome: &Outcome, tokens: Vec<Value>) -> Value {
+    fn report(&self, pipeline: &LoadedModel<TextPipeline>, outcome: &Outcome, tokens: Vec<Value>) -> Value {
         let statistics = &outcome.statistics;
         let stop = match &outcome.reason {
             StopReason::EndOfGeneration(id) => json!({ "reason": "end", "token": id }),

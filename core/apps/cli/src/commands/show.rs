@@ -13,10 +13,9 @@ use crate::output;
 use crate::output::bytes as readable_bytes;
 use clap::Args;
 use menagerie::assembly::{Assembly, open_model};
+use menagerie::engine::{Arithmetic, KvType};
 use menagerie::model::Compute;
-use menagerie::pipeline::{
-    Arithmetic, Device, DeviceOptions, KeyOptions, KvType, ResolvedFile, tokenizer_tables,
-};
+use menagerie::open::{Device, DeviceOptions, KeyOptions, ResolvedFile, tokenizer_tables};
 use menagerie::registry::{ArchitectureEntry, Environment, RecipeEntry};
 use menagerie::spec::{KeyValue, Provenance, layer_ranges};
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use crate::{output, prompt};
 use clap::Args;
 use menagerie::assembly::HfModel;
 use menagerie::loaders::{GgufLoader, HfTexts, LoadError, Special, Tokenizer, TokenizerOptions};
-use menagerie::pipeline::tokenizer_tables;
+use menagerie::open::tokenizer_tables;
 use menagerie::registry::{Environment, GGUFArchitecture};
 use serde::Serialize;
 use std::path::PathBuf;

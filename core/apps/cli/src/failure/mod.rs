@@ -3,7 +3,8 @@
 mod template_fault;
 
 use crate::screen::report;
-use menagerie::pipeline::{GenerateError, LoadError};
+use menagerie::engine::GenerateError;
+use menagerie::open::LoadError;
 use menagerie::quantize::QuantizeError;
 use menagerie::synth::SynthError;
 use std::error::Error;

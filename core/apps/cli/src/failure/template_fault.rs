@@ -1,7 +1,7 @@
 //! Faults of a chat template that was given as a file, with their place in it.
 
+use menagerie::engine::{GenerateError, TextError};
 use menagerie::loaders::TemplateError;
-use menagerie::pipeline::{GenerateError, TextError};
 use std::error::Error;
 
 /// The fault of a template with file, line and column, if the error is one and the file can be read.

@@ -1,7 +1,7 @@
 //! Which parts of a model are a plugin's, and whose.
 
 use crate::arguments::plugins::plugins;
-use menagerie::pipeline::ResolvedFile;
+use menagerie::open::ResolvedFile;
 use menagerie::plugin_host::Plugin;
 use menagerie::registry::Environment;
 use menagerie::spec::layer_ranges;

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::listing::model_summary::Lines;
 use crate::output;
 use crate::output::fitted_table::{FittedTable, shortened};
-use menagerie::pipeline::{GivenGate, GivenMixture, Ingredients};
+use menagerie::open::{GivenGate, GivenMixture, Ingredients};
 use menagerie::registry::{Environment, Origin, RecipeEntry};
 use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
 use serde_json::{Value, json};

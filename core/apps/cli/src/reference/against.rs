@@ -7,7 +7,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::reference::comparison;
 use crate::reference::comparison::Compared;
-use menagerie::pipeline::{ResolvedFile, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::open::{LoadedModel, ResolvedFile, open_text_with};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::{layer_ranges, toml_text};
 use serde_json::json;
@@ -41,13 +42,13 @@ struct Otherwise {
 impl Against {
     /// Opens the file of `pipeline` once more, under another spec; without tokens some are made up.
     pub(crate) fn of(
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         arguments: &ModelArguments,
         other: &NameOrPath,
         tokens: Vec<u32>,
         installed: &Environment,
     ) -> Result<Self, Failure> {
-        let resolved = pipeline.resolved().ok_or_else(|| Failure::about(other, "the model has no spec"))?;
+        let resolved = pipeline.resolved();
         let name = resolved.file.architecture().map_err(Failure::from)?.to_owned();
         let spec = spec_needed(other, &arguments.specs, installed)?.spec()?;
         // The same under the name that the file has.
@@ -59,13 +60,12 @@ impl Against {
         let folders = vec![SpecFolder { path, kind: FolderKind::File }];
         let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(true);
         let environment = installed.with_spec_folders(folders)?;
-        let second =
-            TextPipeline::open_with(&arguments.locate(installed)?, &environment, &arguments.load_options())?;
+        let second = open_text_with(&arguments.locate(installed)?, &environment, &arguments.load_options())?;
         let vocabulary = u32::try_from(pipeline.vocabulary()).unwrap_or(u32::MAX).max(1);
         let made_up = || (0..TOKENS).map(|at| (at * 37 + 11) % vocabulary).collect();
         let tokens = if tokens.is_empty() { made_up() } else { tokens };
         let logits = comparison::between(pipeline, &second, &tokens)?;
-        let values = second.resolved().map(|theirs| otherwise(resolved, theirs)).unwrap_or_default();
+        let values = otherwise(resolved, second.resolved());
         Ok(Self { spec: other.to_string(), values, logits })
     }
 

@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use crate::reference::layer_values::{LayerValues, PLACES};
 use crate::reference::reference_file::{Pair, ReferenceFile};
-use menagerie::pipeline::{LogitsOptions, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::measure::{LogitsOptions, logits};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -84,7 +85,7 @@ pub(crate) fn with_reference(
         let decode_from = (pair.decode_from > 0).then_some(pair.decode_from);
         let wanted = reference.layers(pair);
         hook.listen(!wanted.is_empty());
-        let ours = pipeline.logits(&pair.tokens, &LogitsOptions::default().with_decode_from(decode_from))?;
+        let ours = logits(pipeline, &pair.tokens, &LogitsOptions::default().with_decode_from(decode_from))?;
         let width = ours.vocabulary;
         let rows: Vec<f32> = pair.rows.iter().flat_map(|&row| ours.row(row)).copied().collect();
         if let Some(name) = &pair.logits {
@@ -165,7 +166,7 @@ pub(crate) fn between(
     tokens: &[u32],
 ) -> Result<Compared, Failure> {
     let options = LogitsOptions::default();
-    let (ours, theirs) = (first.logits(tokens, &options)?, second.logits(tokens, &options)?);
+    let (ours, theirs) = (logits(first, tokens, &options)?, logits(second, tokens, &options)?);
     Ok(compare("logits", ours.vocabulary, &ours.values, &theirs.values, 0.0))
 }
 

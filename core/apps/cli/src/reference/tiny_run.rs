@@ -2,9 +2,9 @@
 
 use crate::arguments::spec_reference::SpecMeant;
 use crate::failure::Failure;
-use menagerie::pipeline::{
-    EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, LoadOptions, LogitsOptions, TextPipeline,
-};
+use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, TextPipeline};
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::open::{LoadOptions, LoadedModel, open_embedding_with, open_text_with};
 use menagerie::spec::KeyValue;
 use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
 use std::collections::BTreeMap;
@@ -60,10 +60,10 @@ pub(crate) fn tiny_run(
     let tokens: Vec<u32> = (0..TOKENS).map(|at| (at * 37 + 11) % 150).collect();
     let encoder = spec.document().pointer("/output/head").is_some_and(|head| head == "none");
     let run = match encoder {
-        true => EmbeddingPipeline::open_with(&file, &meant.environment, &options)
+        true => open_embedding_with(&file, &meant.environment, &options)
             .map_err(Failure::from)
             .and_then(|pipeline| encoded(&pipeline, &tokens)),
-        false => TextPipeline::open_with(&file, &meant.environment, &options)
+        false => open_text_with(&file, &meant.environment, &options)
             .map_err(Failure::from)
             .and_then(|pipeline| generated(&pipeline, &tokens)),
     };
@@ -98,14 +98,14 @@ fn write(
     }
 }
 
-fn generated(pipeline: &TextPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
+fn generated(pipeline: &LoadedModel<TextPipeline>, tokens: &[u32]) -> Result<TinyRun, Failure> {
     let ways = [(None, None), (Some(7), None), (None, Some(5)), (None, None)];
     let mut given = Vec::new();
     let names = ["at once", "in chunks of 7", "one at a time from token 5 on", "a second time"];
     let mut failed = Vec::new();
     for ((chunk, decode_from), name) in ways.into_iter().zip(names) {
         let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-        match pipeline.logits(tokens, &options) {
+        match logits(pipeline, tokens, &options) {
             Ok(logits) => given.push((name, logits.values)),
             // Tokens that see later ones are computed in one step.
             Err(GenerateError::Chunked { .. } | GenerateError::LooksAhead) => {}
@@ -115,13 +115,13 @@ fn generated(pipeline: &TextPipeline, tokens: &[u32]) -> Result<TinyRun, Failure
             }
         }
     }
-    let (layers, width) =
-        pipeline.config().map_or((0, 0), |config| (config.layers.len(), config.embedding_length));
+    let config = pipeline.config();
+    let (layers, width) = (config.layers.len(), config.embedding_length);
     let cached = given.len() == ways.len();
     Ok(judged(TinyRun { layers, width, cached, difference: 0.0, faults: failed }, &given))
 }
 
-fn encoded(pipeline: &EmbeddingPipeline, tokens: &[u32]) -> Result<TinyRun, Failure> {
+fn encoded(pipeline: &LoadedModel<EmbeddingPipeline>, tokens: &[u32]) -> Result<TinyRun, Failure> {
     let (mut given, mut failed) = (Vec::new(), Vec::new());
     let ways = [("alone", &[tokens][..]), ("beside another text", &[&tokens[..9], tokens])];
     for (name, texts) in ways {

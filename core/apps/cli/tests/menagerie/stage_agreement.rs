@@ -2,7 +2,10 @@
 #![cfg(target_os = "linux")]
 
 use super::fixture;
-use menagerie::pipeline::{LoadOptions, StageLauncher, StageOptions, StageProbe, StageStart, TextPipeline};
+use menagerie::engine::TextPipeline;
+use menagerie::open::{
+    LoadOptions, LoadedModel, StageLauncher, StageOptions, StageProbe, StageStart, open_text,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -33,7 +36,7 @@ pub(super) fn opened(
     home: &Path,
     model: &Path,
     command: impl Fn() -> Command + Send + Sync + 'static,
-) -> Result<TextPipeline, String> {
+) -> Result<LoadedModel<TextPipeline>, String> {
     let home = home.to_owned();
     let launcher = move |start: &StageStart| {
         let mut command = command();
@@ -44,7 +47,7 @@ pub(super) fn opened(
     let stages = StageOptions::count(2).with_probe(StageProbe::Never);
     let stages = stages.in_processes(StageLauncher(Arc::new(launcher)));
     let options = LoadOptions::default().with_stages(stages).with_threads(1);
-    let opened = TextPipeline::open(model, &options);
+    let opened = open_text(model, &options);
     opened.map_err(|error| error.to_string())
 }
 
@@ -86,7 +89,7 @@ fn stages_of_another_model_are_refused_by_name_and_nothing_is_left() {
     let model = fixture("base/llama/model-f32.gguf").to_str().unwrap().to_owned();
     let phi2 = fixture("base/phi2/model-f32.gguf").to_str().unwrap().to_owned();
     let adapter = fixture("lora/llama/adapters/a0").to_str().unwrap().to_owned();
-    let refused = |words: &[&str], what: Result<TextPipeline, String>| {
+    let refused = |words: &[&str], what: Result<LoadedModel<TextPipeline>, String>| {
         let error = what.err().unwrap_or_else(|| panic!("opened, instead of {words:?}"));
         assert!(words.iter().all(|word| error.contains(word)), "{error}\ninstead of {words:?}");
     };

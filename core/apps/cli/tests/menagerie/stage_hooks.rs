@@ -2,11 +2,10 @@
 #![cfg(target_os = "linux")]
 
 use super::fixture;
+use ::menagerie::engine::{Capture, CaptureOptions, PipelineHooks, TextPipeline};
+use ::menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
 use ::menagerie::model::{HookRecipe, LayerHook, Traveling};
-use ::menagerie::pipeline::{
-    Capture, CaptureOptions, GivenControlVector, LoadOptions, LogitsOptions, PipelineHooks, StageLauncher,
-    StageOptions, StageStart, Steering, SteeringOptions, TextPipeline,
-};
+use ::menagerie::open::{LoadOptions, LoadedModel, StageLauncher, StageOptions, StageStart, open_text};
 use menagerie_all as _;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -24,7 +23,7 @@ fn model() -> PathBuf {
 }
 
 /// The model in two processes whose environment has `mark`, or in one piece.
-fn opened(mark: Option<&'static str>, more: &'static [&'static str]) -> TextPipeline {
+fn opened(mark: Option<&'static str>, more: &'static [&'static str]) -> LoadedModel<TextPipeline> {
     let launch = move |mark: &'static str| {
         StageLauncher(Arc::new(move |start: &StageStart| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
@@ -39,7 +38,7 @@ fn opened(mark: Option<&'static str>, more: &'static [&'static str]) -> TextPipe
         .with_threads(1)
         .with_mmap(!more.contains(&"--no-mmap"))
         .with_stages(mark.map(|mark| StageOptions::count(2).in_processes(launch(mark))));
-    TextPipeline::open(model(), &load).unwrap_or_else(|error| panic!("{error}"))
+    open_text(model(), &load).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Processes whose environment has a mark.
@@ -54,7 +53,7 @@ fn marked(mark: &str) -> Vec<u32> {
 }
 
 fn bits(pipeline: &TextPipeline) -> Result<Vec<u32>, String> {
-    let made = pipeline.logits(&TOKENS, &in_fours()).map_err(|error| error.to_string())?;
+    let made = logits(pipeline, &TOKENS, &in_fours()).map_err(|error| error.to_string())?;
     Ok(made.values.iter().map(|value| value.to_bits()).collect())
 }
 
@@ -102,9 +101,9 @@ fn hooks_that_cannot_be_copied_are_refused_by_name() {
 #[test]
 fn hooks_come_and_go() {
     let folder = tempfile::tempdir().unwrap();
-    let steered = |pipeline: &mut TextPipeline, name: &str, scale| {
+    let steered = |pipeline: &mut LoadedModel<TextPipeline>, name: &str, scale| {
         let given = GivenControlVector { path: fixture("control").join(name), scale };
-        let steering = Steering::open(pipeline, &[given], &SteeringOptions::default()).unwrap();
+        let steering = steering(pipeline, &[given], &SteeringOptions::default()).unwrap();
         *pipeline.hooks_mut() = PipelineHooks::default();
         pipeline.add_hook(Arc::new(steering));
         let capture = Arc::new(Capture::new(folder.path(), CaptureOptions::default(), 3).unwrap());

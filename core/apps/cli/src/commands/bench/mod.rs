@@ -19,9 +19,11 @@ use crate::{interrupt, output};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use menagerie::assembly::TensorEntry;
+use menagerie::engine::TextPipeline;
 use menagerie::gguf::GgmlType;
 use menagerie::kernels::Cpu;
-use menagerie::pipeline::{BenchOptions, BenchProgress, Rate, ResolvedFile, TextPipeline, TogetherOptions};
+use menagerie::measure::{BenchOptions, BenchProgress, Rate, TogetherOptions, bench};
+use menagerie::open::{LoadedModel, ResolvedFile};
 use menagerie::registry::Part;
 use menagerie::spec::config::MoeConfig;
 use menagerie_kernels_check::rates::{int8_rate, read_rate};
@@ -139,7 +141,7 @@ impl Runnable for BenchCommand {
 
 impl BenchCommand {
     /// Measures, and prints it.
-    fn measured(&self, model: &ModelArguments, pipeline: &TextPipeline) -> Result<(), Failure> {
+    fn measured(&self, model: &ModelArguments, pipeline: &LoadedModel<TextPipeline>) -> Result<(), Failure> {
         if !self.sequences.is_empty() {
             return sequences::measure(&self.model, pipeline, &self.together(), self.form());
         }
@@ -179,7 +181,11 @@ impl BenchCommand {
         self.sequences.iter().map(options).collect()
     }
 
-    fn measure(&self, pipeline: &TextPipeline, bar: &ProgressBar) -> Result<Vec<Measured>, Failure> {
+    fn measure(
+        &self,
+        pipeline: &LoadedModel<TextPipeline>,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Measured>, Failure> {
         let of =
             |kind, counts: &[usize]| counts.iter().map(move |&tokens| (kind, tokens)).collect::<Vec<_>>();
         let wanted = [of("pp", &self.prompt), of("tg", &self.generate)].concat();
@@ -191,7 +197,7 @@ impl BenchCommand {
                 .with_depth(self.depth)
                 .with_repetitions(self.repetitions as usize)
                 .with_warm_up(true);
-            let result = pipeline.bench(&options, &mut |stage| {
+            let result = bench(pipeline, &options, &mut |stage| {
                 bar.set_message(match stage {
                     BenchProgress::WarmUp => "warming up".to_owned(),
                     BenchProgress::Prompt(count) => format!("prompt of {tokens}: {count}"),
@@ -207,16 +213,17 @@ impl BenchCommand {
 
     fn report(
         &self,
-        pipeline: &TextPipeline,
+        pipeline: &LoadedModel<TextPipeline>,
         cpu: &Cpu,
         measured: &[Measured],
         limits: &Limits,
     ) -> Result<Value, Failure> {
-        let cost = pipeline.resolved().map(cost);
+        let resolved = pipeline.resolved();
+        let cost = cost(resolved);
         let device = pipeline.compute().backend.name();
         let share = |one: &Measured| {
             // The limits are the processor's.
-            let cost = cost.as_ref().filter(|_| device == "cpu")?;
+            let cost = (device == "cpu").then_some(&cost)?;
             Some(match one.kind {
                 "pp" => one.rate.median * cost.macs / limits.int8,
                 _ => one.rate.median * cost.bytes / limits.read,
@@ -248,18 +255,16 @@ impl BenchCommand {
             "tg": tokens("tg"),
             "pp_tokens_per_second": first("pp").map(|one| &one.rate),
             "tg_tokens_per_second": first("tg").map(|one| &one.rate),
-            "weight_bytes_per_token": cost.as_ref().map(|cost| cost.bytes),
-            "macs_per_token": cost.as_ref().map(|cost| cost.macs),
+            "weight_bytes_per_token": cost.bytes,
+            "macs_per_token": cost.macs,
             "probes": { "read_bytes_per_second": limits.read, "int8_macs_per_second": limits.int8 },
             "pp_share_of_int8_rate": first("pp").and_then(share),
             "tg_share_of_read_rate": first("tg").and_then(share),
         });
-        if let Some(resolved) = pipeline.resolved() {
-            let entries = stored(resolved);
-            report["file_bytes"] = resolved.file.bytes().into();
-            report["parameters"] = entries.iter().map(|t| t.dims.iter().product::<u64>()).sum::<u64>().into();
-            report["type"] = largest_type(entries).into();
-        }
+        let entries = stored(resolved);
+        report["file_bytes"] = resolved.file.bytes().into();
+        report["parameters"] = entries.iter().map(|t| t.dims.iter().product::<u64>()).sum::<u64>().into();
+        report["type"] = largest_type(entries).into();
         if self.kernels {
             report["kernel_rates"] = kernel_rates::measure(cpu)?;
         }
@@ -268,7 +273,7 @@ impl BenchCommand {
 }
 
 /// Names and weights of the adapters that were measured with.
-fn adapters(pipeline: &TextPipeline) -> Vec<Value> {
+fn adapters(pipeline: &LoadedModel<TextPipeline>) -> Vec<Value> {
     let set = pipeline.engine().adapters.iter();
     let adapters = set.flat_map(|set| set.adapters());
     adapters.map(|(adapter, weight)| json!({ "name": adapter.name(), "weight": weight })).collect()
@@ -292,12 +297,12 @@ fn largest_type(entries: &[TensorEntry]) -> String {
 const PASSES: usize = 5;
 
 /// The read rate over the largest mapped tensors, and the int8 rate.
-fn probe(cpu: &Cpu, pipeline: &TextPipeline) -> Result<Limits, Failure> {
+fn probe(cpu: &Cpu, pipeline: &LoadedModel<TextPipeline>) -> Result<Limits, Failure> {
     let mut int8: f64 = 0.0;
     for _ in 0..PASSES {
         int8 = int8.max(int8_rate(cpu)?);
     }
-    let Some(resolved) = pipeline.resolved() else { return Ok(Limits { read: f64::NAN, int8 }) };
+    let resolved = pipeline.resolved();
     // What a backend reads in place: a float type that must be decoded first is no measure of the memory.
     let readable = |(_, tensor): &(usize, &TensorEntry)| GgmlType::from_name(&tensor.kind).is_some();
     let mut tensors: Vec<(usize, &TensorEntry)> =

@@ -6,7 +6,9 @@ use crate::commands::bench::form::{Form, mean_of};
 use crate::failure::Failure;
 use crate::output;
 use crate::screen::progress;
-use menagerie::pipeline::{Rate, TextPipeline, TogetherOptions, TogetherResult};
+use menagerie::engine::TextPipeline;
+use menagerie::measure::{Rate, TogetherOptions, TogetherResult, bench_together};
+use menagerie::open::LoadedModel;
 use serde_json::{Value, json};
 
 /// Measures each of `wanted` and prints the measurements.
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 /// What the pipeline returns.
 pub(super) fn measure(
     model: &ModelArguments,
-    pipeline: &TextPipeline,
+    pipeline: &LoadedModel<TextPipeline>,
     wanted: &[TogetherOptions],
     form: Form,
 ) -> Result<(), Failure> {
@@ -23,7 +25,7 @@ pub(super) fn measure(
     let mut results = Vec::new();
     for options in wanted {
         bar.set_message(output::counted(options.sequences, "sequence"));
-        results.push((*options, pipeline.bench_together(options)?));
+        results.push((*options, bench_together(pipeline, options)?));
     }
     bar.finish_and_clear();
     match form {
@@ -36,7 +38,7 @@ pub(super) fn measure(
 /// What was measured, and what came out.
 type Measurement = (TogetherOptions, TogetherResult);
 
-fn report(model: &ModelArguments, pipeline: &TextPipeline, results: &[Measurement]) -> Value {
+fn report(model: &ModelArguments, pipeline: &LoadedModel<TextPipeline>, results: &[Measurement]) -> Value {
     let test = |(options, result): &Measurement| {
         json!({
             "sequences": options.sequences, "prompt": options.prompt, "generate": options.generate,
@@ -57,7 +59,7 @@ fn report(model: &ModelArguments, pipeline: &TextPipeline, results: &[Measuremen
 /// A row per measurement: means, as the other formats for programs have them.
 fn delimited(
     model: &ModelArguments,
-    pipeline: &TextPipeline,
+    pipeline: &LoadedModel<TextPipeline>,
     results: &[Measurement],
     how: Delimited,
 ) -> String {

@@ -6,9 +6,8 @@ use crate::output::output_file;
 use crate::screen::progress;
 use crate::{interrupt, output, prompt};
 use clap::{Args, ValueEnum};
-use menagerie::pipeline::{
-    ChatMessage, DirectionMethod, PromptPair, RenderOptions, TextPipeline, make_control_vector,
-};
+use menagerie::engine::{ChatMessage, RenderOptions, TextPipeline};
+use menagerie::measure::{DirectionMethod, PromptPair, make_control_vector};
 use menagerie::registry::Environment;
 use std::path::{Path, PathBuf};
 

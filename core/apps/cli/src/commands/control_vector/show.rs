@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use menagerie::pipeline::ControlVector;
+use menagerie::measure::ControlVector;
 use serde_json::json;
 use std::path::PathBuf;
 

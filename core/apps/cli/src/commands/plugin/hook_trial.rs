@@ -3,7 +3,9 @@
 use super::cases::Cases;
 use super::trial::{Trial, case, compared, grid, open, said, tokens};
 use crate::failure::Failure;
-use menagerie::pipeline::{LogitsOptions, NamedHook, TextPipeline};
+use menagerie::engine::{NamedHook, TextPipeline};
+use menagerie::measure::LogitsOptions;
+use menagerie::open::LoadedModel;
 use menagerie::plugin_host::{Plugin, PluginComponent};
 use menagerie::registry::Environment;
 use menagerie::spec::kind::Family;
@@ -44,7 +46,7 @@ pub(super) fn hooked(
 
 /// Runs a model with the hook in every way; where it only looks, the logits are those without it, bit for bit.
 fn run(
-    mut pipeline: TextPipeline,
+    mut pipeline: LoadedModel<TextPipeline>,
     hook: &NamedHook,
     trial: &mut Trial,
     tokens: &[u32],
@@ -59,7 +61,7 @@ fn run(
 }
 
 fn logits(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<u32>, String> {
-    let computed = pipeline.logits(tokens, &LogitsOptions::default());
+    let computed = menagerie::measure::logits(pipeline, tokens, &LogitsOptions::default());
     let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect();
     computed.map(|logits| bits(logits.values)).map_err(|error| error.to_string())
 }

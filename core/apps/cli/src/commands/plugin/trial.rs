@@ -2,11 +2,12 @@
 
 use super::cases::Cases;
 use crate::failure::Failure;
-use menagerie::model::KvType;
-use menagerie::pipeline::{
-    Arithmetic, GenerateError, LoadOptions, LogitsOptions, Scheduler, SchedulerOptions, StepOutput,
-    TextPipeline, Wanted,
+use menagerie::engine::{
+    Arithmetic, GenerateError, Scheduler, SchedulerOptions, StepOutput, TextPipeline, Wanted,
 };
+use menagerie::measure::{LogitsOptions, logits};
+use menagerie::model::KvType;
+use menagerie::open::{LoadOptions, LoadedModel, open_text_with};
 use menagerie::plugin_host::Plugin;
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::KeyValue;
@@ -156,7 +157,7 @@ pub(super) fn open(
     (width, layers, seed): (i64, i64, u64),
     scale: &str,
     installed: &Environment,
-) -> Result<TextPipeline, Failure> {
+) -> Result<LoadedModel<TextPipeline>, Failure> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join(format!("{ID}.toml"));
     std::fs::write(&path, spec(kind, options, scale))?;
@@ -190,7 +191,7 @@ pub(super) fn open(
         .with_kv_type(KvType::F32)
         .with_arithmetic(Arithmetic::Exact)
         .with_mmap(false);
-    TextPipeline::open_with(&file, &environment, &options).map_err(|error| named(&error.to_string(), &file))
+    open_text_with(&file, &environment, &options).map_err(|error| named(&error.to_string(), &file))
 }
 
 fn named(error: &str, file: &Path) -> Failure {
@@ -239,7 +240,7 @@ pub(super) fn said(failure: Failure) -> String {
 fn ways<'w>(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<Way<'w>>, String> {
     let logits = |chunk, decode_from| {
         let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
-        pipeline.logits(tokens, &options).map(|logits| logits.values)
+        logits(pipeline, tokens, &options).map(|logits| logits.values)
     };
     let mut ways = vec![("at once", logits(None, None).map_err(|error| error.to_string())?)];
     ways.push(("a second time", logits(None, None).map_err(|error| error.to_string())?));

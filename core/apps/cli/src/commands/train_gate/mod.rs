@@ -12,9 +12,10 @@ use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use clap::Args;
 use indicatif::ProgressBar;
-use menagerie::pipeline::{
-    ChatMessage, GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
-    GivenMixture, TextPipeline, available_memory,
+use menagerie::engine::{ChatMessage, TextPipeline};
+use menagerie::open::{
+    GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate, GivenMixture,
+    available_memory,
 };
 use menagerie::registry::Environment;
 use serde_json::json;

@@ -1,0 +1,107 @@
+//! [`EmbeddingPipeline`]: a model that makes vectors of texts, with what belongs to it.
+
+use crate::capability::{Hookable, MissingCapability, Tokenizing};
+use crate::embed::{
+    DocumentScores, EmbeddingEngine, EmbeddingOptions, Normalization, TextTokens, Truncation, Typed,
+};
+use crate::error::{GenerateError, TextError};
+use crate::hooks::{PipelineLifecycle, RequestKind};
+use std::sync::Arc;
+
+/// A model that makes vectors of texts.
+pub struct EmbeddingPipeline {
+    name: String,
+    engine: EmbeddingEngine,
+    tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+}
+
+impl EmbeddingPipeline {
+    /// Puts the parts together: the model's name, the encoder, and text to tokens, or why not.
+    pub fn new(
+        name: String,
+        engine: EmbeddingEngine,
+        tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+    ) -> Self {
+        Self { name, engine, tokenizer }
+    }
+
+    /// The model's name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The encoder and how it computes.
+    pub fn engine(&self) -> &EmbeddingEngine {
+        &self.engine
+    }
+
+    /// Text to tokens.
+    ///
+    /// # Errors
+    /// The file has no tokenizer.
+    pub fn tokenizer(&self) -> Result<&Arc<dyn Tokenizing>, MissingCapability> {
+        self.tokenizer.as_ref().map_err(Clone::clone)
+    }
+
+    /// A vector `[D]` for each token sequence, or why there is none; see [`EmbeddingEngine::embed`].
+    pub fn embed(
+        &self,
+        sequences: &[&[u32]],
+        options: &EmbeddingOptions,
+    ) -> Vec<Result<Vec<f32>, GenerateError>> {
+        self.engine.embed(sequences, options)
+    }
+
+    /// The tokens of a text for [`Self::embed`], with what the file puts around it.
+    ///
+    /// # Errors
+    /// The file has no tokenizer, the text cannot be split, or [`GenerateError::EmptyText`].
+    pub fn tokens(&self, text: &str, truncation: Truncation) -> Result<TextTokens, GenerateError> {
+        if text.is_empty() {
+            return Err(GenerateError::EmptyText);
+        }
+        let tokenizer = self.tokenizer()?;
+        let (tokens, cut) = match truncation {
+            Truncation::Refuse => (tokenizer.encode_prompt(text)?, 0),
+            Truncation::End => tokenizer.encode_prompt_within(text, self.engine.context)?,
+        };
+        Ok(TextTokens { tokens, cut })
+    }
+
+    /// The scores `[labels]` of each document for a query, as a reranker gives them: both are tokenized as text from
+    /// outside and joined as the model was trained (`[CLS] query [SEP] document [SEP]`).
+    ///
+    /// # Errors
+    /// The file has no classifier or no tokenizer, a text is empty; the errors of single documents stand in their places.
+    pub fn rerank(
+        &self,
+        query: &str,
+        documents: &[&str],
+        truncation: Truncation,
+    ) -> Result<Vec<Result<DocumentScores, GenerateError>>, GenerateError> {
+        if self.engine.model.classifier.is_none() {
+            return Err(MissingCapability::Classifier { model: self.name.clone() }.into());
+        }
+        let tokenizer = self.tokenizer()?;
+        if query.is_empty() || documents.iter().any(|document| document.is_empty()) {
+            return Err(GenerateError::EmptyText);
+        }
+        let pair = |document: &&str| match truncation {
+            Truncation::Refuse => Ok((tokenizer.encode_pair(query, document)?, 0)),
+            Truncation::End => tokenizer.encode_pair_within(query, document, self.engine.context),
+        };
+        let pairs = documents.iter().map(pair).collect::<Result<Vec<_>, TextError>>()?;
+        let texts: Vec<Typed> =
+            pairs.iter().map(|((tokens, second), _)| Typed { tokens, second: Some(*second) }).collect();
+        let options = EmbeddingOptions { pooling: None, normalization: Normalization::None };
+        let scores = self.engine.embed_typed(&texts, &options, RequestKind::Reranking);
+        let scored = scores.into_iter().zip(&pairs);
+        Ok(scored.map(|(scores, (_, cut))| Ok(DocumentScores { scores: scores?, cut: *cut })).collect())
+    }
+}
+
+impl Hookable for EmbeddingPipeline {
+    fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>) {
+        self.engine.lifecycles.push(lifecycle);
+    }
+}

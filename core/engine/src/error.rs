@@ -1,0 +1,164 @@
+//! [`GenerateError`]: why a generation ended without a result; [`TextError`] of tokenizers and templates.
+
+use crate::capability::MissingCapability;
+use crate::sampling::SamplingError;
+use menagerie_model::{KvType, ModelError};
+
+/// An error of a tokenizer or chat template, with its causes.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct TextError(pub Box<dyn std::error::Error + Send + Sync>);
+
+impl TextError {
+    /// Wraps an error of the loaders, or a message.
+    pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+}
+
+/// Why a generation ended without a result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// Nothing to continue.
+    #[error("the prompt is empty: there is no token to continue from; give at least one")]
+    EmptyPrompt,
+    /// The prompt does not fit.
+    #[error(
+        "the prompt has {tokens} tokens but the context holds {context}: shorten it by {}, or open the model with a \
+         larger context (-c {})",
+        .tokens - .context,
+        .tokens.div_ceil(256).saturating_mul(256)
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Tokens the context holds.
+        context: usize,
+    },
+    /// The prompt has more tokens than the model has learned positions.
+    #[error(
+        "the text has {tokens} tokens, and the model has learned positions for {positions}: no larger context helps; \
+         shorten it by {}, or split it",
+        .tokens.saturating_sub(*.positions)
+    )]
+    PastPositions {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Learned positions of the model.
+        positions: usize,
+    },
+    /// A text without a character, of which there is nothing to compute.
+    #[error(
+        "the text is empty: there is nothing to make a vector or a score of; give a text, or leave it out"
+    )]
+    EmptyText,
+    /// A token that the model does not have.
+    #[error(
+        "token id {id} (number {index} of the prompt, counted from 0) is past the vocabulary of {vocabulary} tokens: \
+         the prompt was made for another model, or the ids are wrong"
+    )]
+    TokenOutOfRange {
+        /// The id.
+        id: u32,
+        /// Its place in the prompt, from 0.
+        index: usize,
+        /// Tokens of the vocabulary.
+        vocabulary: usize,
+    },
+    /// The options do not fit together.
+    #[error("{0}")]
+    Options(String),
+    /// The caller asked to stop before there was a result.
+    #[error("cancelled")]
+    Cancelled,
+    /// The model cannot do what was asked.
+    #[error(transparent)]
+    Missing(#[from] MissingCapability),
+    /// A sampling option or a row of logits is not usable.
+    #[error(transparent)]
+    Sampling(#[from] SamplingError),
+    /// A tokenizer or chat template refused.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// A number is none: the result would be wrong.
+    #[error(
+        "after position {position} number {column} is {value}: nothing computed from it is usable; {}",
+        not_finite_advice(*.kv_type)
+    )]
+    NotFinite {
+        /// Position of the token, from 0.
+        position: usize,
+        /// Column of the row: the token id, for logits.
+        column: usize,
+        /// NaN or an infinity.
+        value: f32,
+        /// How keys and values are stored.
+        kv_type: KvType,
+    },
+    /// A model that needs a prompt in one step would get it in chunks.
+    #[error(
+        "the prompt has {tokens} tokens, but a step has at most {chunk}: layers of this model see later tokens, or \
+         choose an expert for a whole prompt, so that it cannot be computed in chunks; allow larger steps (--chunk {tokens}), \
+         shorten it, or let a mixture choose by token"
+    )]
+    Chunked {
+        /// Tokens of the prompt.
+        tokens: usize,
+        /// Most rows of a step.
+        chunk: usize,
+    },
+    /// A model that sees later tokens was asked to continue.
+    #[error("layers of this model see later tokens: it cannot continue a text; use it for embeddings")]
+    LooksAhead,
+    /// A step failed that the sequence shared with others.
+    #[error("the step this sequence shared with others failed: {0}")]
+    Together(String),
+    /// A step gave something else than what is taken from it.
+    #[error("a step gave {found} where {wanted} are wanted (a defect: please report it)")]
+    Output {
+        /// What is taken.
+        wanted: &'static str,
+        /// What there is.
+        found: &'static str,
+    },
+    /// The forward failed.
+    #[error(transparent)]
+    Model(ModelError),
+}
+
+impl GenerateError {
+    /// Why so many tokens do not fit: a larger context helps where the model has positions for it.
+    pub(crate) fn too_long(tokens: usize, context: usize, learned_positions: Option<usize>) -> Self {
+        match learned_positions {
+            Some(positions) if positions <= context => Self::PastPositions { tokens, positions },
+            _ => Self::PromptTooLong { tokens, context },
+        }
+    }
+}
+
+impl From<ModelError> for GenerateError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Cancelled => Self::Cancelled,
+            other => Self::Model(other),
+        }
+    }
+}
+
+/// What to do where a number is none.
+fn not_finite_advice(kv_type: KvType) -> &'static str {
+    match kv_type {
+        KvType::F16 => {
+            "keys or values past 65504 overflow an f16 cache: try --kv-type f32; if that does not help, try --exact and check \
+             the file's checksum"
+        }
+        KvType::Q8_0 => {
+            "keys or values past 8.3 million overflow a q8_0 cache: try --kv-type f32; if that does not help, try --exact and \
+             check the file's checksum"
+        }
+        KvType::F32 => {
+            "the weights may be damaged: check the file's checksum, and try --exact (quantized activations may overflow)"
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! [`ReasoningSplitter`]: tells a model's reasoning from its answer.
+//!
+//! A reasoning block counts only before the answer: an opening tag in the middle of an answer is text. White space
+//! next to the tags is dropped.
+
+use crate::stopping::overlap;
+
+/// The tags around a reasoning block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReasoningTags {
+    /// Opening tag.
+    pub open: String,
+    /// Closing tag.
+    pub close: String,
+}
+
+impl ReasoningTags {
+    /// The pair whose opening tag is the last thing in a rendered prompt: the model then begins inside the block.
+    pub fn left_open<'t>(tags: &'t [Self], prompt: &str) -> Option<&'t Self> {
+        tags.iter().find(|tags| prompt.trim_end().ends_with(&tags.open))
+    }
+}
+
+/// A piece of an answer or of the reasoning before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// What the model answers.
+    Answer(String),
+    /// What it thought before.
+    Reasoning(String),
+}
+
+/// Where the splitter is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Only white space so far (since the beginning, or since a block ended).
+    Before,
+    /// In the block of this pair; whether text was released yet.
+    Inside(usize, bool),
+    /// In the answer; nothing is looked for any more.
+    Answer,
+}
+
+/// Splits text that arrives in pieces; text that may be part of a tag is held back.
+#[derive(Clone, Debug)]
+pub struct ReasoningSplitter {
+    tags: Vec<ReasoningTags>,
+    place: Place,
+    held: String,
+    after_block: bool,
+}
+
+impl ReasoningSplitter {
+    /// Text that is an answer from the beginning to the end.
+    pub fn off() -> Self {
+        Self { tags: Vec::new(), place: Place::Answer, held: String::new(), after_block: false }
+    }
+
+    /// Looks for blocks of these tags; `open`: the prompt already opened a block of this pair.
+    pub fn new(tags: &[ReasoningTags], open: Option<&ReasoningTags>) -> Self {
+        let inside = open.and_then(|open| tags.iter().position(|tags| tags == open));
+        let place = inside.map_or(Place::Before, |index| Place::Inside(index, false));
+        Self { tags: tags.to_vec(), place, held: String::new(), after_block: false }
+    }
+
+    /// Whether a text is one of the tags.
+    pub fn is_tag(&self, text: &str) -> bool {
+        self.tags.iter().any(|tags| tags.open == text || tags.close == text)
+    }
+
+    /// Adds text; what is decided comes back.
+    pub fn push(&mut self, text: &str) -> Vec<Segment> {
+        self.held.push_str(text);
+        let mut segments = Vec::new();
+        while self.advance(&mut segments) {}
+        segments
+    }
+
+    /// What is still held, once no more will come.
+    pub fn finish(&mut self) -> Vec<Segment> {
+        let held = std::mem::take(&mut self.held);
+        match self.place {
+            Place::Inside(..) => segment(Segment::Reasoning(held.trim_end().to_owned())),
+            Place::Before if self.after_block => segment(Segment::Answer(held.trim_start().to_owned())),
+            Place::Before | Place::Answer => segment(Segment::Answer(held)),
+        }
+    }
+
+    /// One step; `true` if there may be another.
+    fn advance(&mut self, segments: &mut Vec<Segment>) -> bool {
+        match self.place.clone() {
+            Place::Answer => {
+                segments.extend(segment(Segment::Answer(std::mem::take(&mut self.held))));
+                false
+            }
+            Place::Before => self.look_for_block(),
+            Place::Inside(index, shown) => self.read_block(index, shown, segments),
+        }
+    }
+
+    fn look_for_block(&mut self) -> bool {
+        let text = self.held.trim_start();
+        if let Some(index) = self.tags.iter().position(|tags| text.starts_with(&tags.open)) {
+            self.held = text[self.tags[index].open.len()..].to_owned();
+            self.place = Place::Inside(index, false);
+            return true;
+        }
+        if text.is_empty() || self.tags.iter().any(|tags| tags.open.starts_with(text)) {
+            return false;
+        }
+        if self.after_block {
+            self.held = text.to_owned();
+        }
+        self.place = Place::Answer;
+        true
+    }
+
+    fn read_block(&mut self, index: usize, shown: bool, segments: &mut Vec<Segment>) -> bool {
+        if !shown {
+            self.held = self.held.trim_start().to_owned();
+        }
+        let close = &self.tags[index].close;
+        if let Some(at) = self.held.find(close.as_str()) {
+            let rest = self.held.split_off(at + close.len());
+            segments.extend(segment(Segment::Reasoning(self.held[..at].trim_end().to_owned())));
+            self.held = rest;
+            self.place = Place::Before;
+            self.after_block = true;
+            return true;
+        }
+        // White space at the end may be what stands before the closing tag.
+        let without_tag = self.held.len() - overlap(&self.held, close);
+        let keep_from = self.held[..without_tag].trim_end().len();
+        let rest = self.held.split_off(keep_from);
+        let released = std::mem::replace(&mut self.held, rest);
+        self.place = Place::Inside(index, shown || !released.is_empty());
+        segments.extend(segment(Segment::Reasoning(released)));
+        false
+    }
+}
+
+/// The segment, unless it is empty.
+fn segment(segment: Segment) -> Vec<Segment> {
+    match &segment {
+        Segment::Answer(text) | Segment::Reasoning(text) if text.is_empty() => Vec::new(),
+        _ => vec![segment],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(open: &str, close: &str) -> ReasoningTags {
+        ReasoningTags { open: open.to_owned(), close: close.to_owned() }
+    }
+
+    /// Answer and reasoning of a text that arrives in pieces of `size` characters.
+    fn split(text: &str, size: usize, open: bool) -> (String, String) {
+        let tags = [("<think>", "</think>"), ("[THINK]", "[/THINK]")].map(|(open, close)| pair(open, close));
+        let mut splitter = ReasoningSplitter::new(&tags, open.then_some(&tags[0]));
+        let characters: Vec<char> = text.chars().collect();
+        let mut segments = Vec::new();
+        for piece in characters.chunks(size) {
+            segments.extend(splitter.push(&piece.iter().collect::<String>()));
+        }
+        segments.extend(splitter.finish());
+        let (mut answer, mut reasoning) = (String::new(), String::new());
+        for segment in segments {
+            match segment {
+                Segment::Answer(text) => answer.push_str(&text),
+                Segment::Reasoning(text) => reasoning.push_str(&text),
+            }
+        }
+        (answer, reasoning)
+    }
+
+    #[test]
+    fn blocks_are_told_apart_however_the_text_arrives() {
+        let cases = [
+            ("<think>\nhm, so\n</think>\n\nYes.", "Yes.", "hm, so"),
+            ("\n<think>a < b </ c</think>d", "d", "a < b </ c"),
+            ("[THINK]x[/THINK]y", "y", "x"),
+            ("<think>one</think> <think>two</think> three", "three", "onetwo"),
+            ("<think></think>\n\nYes.", "Yes.", ""),
+            ("Use <think>tags</think>.", "Use <think>tags</think>.", ""),
+            (" <thin ice", " <thin ice", ""),
+            ("<think>never closed ", "", "never closed"),
+            ("  plain", "  plain", ""),
+            ("<thi", "<thi", ""),
+        ];
+        for (text, answer, reasoning) in cases {
+            for size in 1..=text.len() {
+                assert_eq!(
+                    split(text, size, false),
+                    (answer.to_owned(), reasoning.to_owned()),
+                    "{text:?} by {size}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_the_prompt_opened_is_read_to_its_end() {
+        for size in 1..10 {
+            assert_eq!(split("hm\n</think>\nYes", size, true), ("Yes".to_owned(), "hm".to_owned()));
+        }
+    }
+
+    #[test]
+    fn off_changes_nothing() {
+        let mut splitter = ReasoningSplitter::off();
+        let text = "<think>x</think>";
+        assert_eq!(splitter.push(text), [Segment::Answer(text.to_owned())]);
+        assert_eq!(splitter.finish(), []);
+    }
+
+    #[test]
+    fn a_prompt_may_end_inside_a_block() {
+        let tags = [pair("<think>", "</think>")];
+        assert!(ReasoningTags::left_open(&tags, "<|assistant|><think>\n").is_some());
+        assert!(ReasoningTags::left_open(&tags, "<think></think>").is_none());
+    }
+}

@@ -1,0 +1,127 @@
+//! [`Request`]: what is asked of a generation, and the [`Event`]s and [`Outcome`] it gives.
+
+use crate::adapter_choice::AdapterChoice;
+use crate::sampling::SamplingOptions;
+use crate::setters::setters;
+use crate::stats::Statistics;
+use crate::stopping::StopReason;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What is asked of a generation.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Request {
+    /// How tokens are chosen.
+    pub sampling: SamplingOptions,
+    /// Most tokens to generate; absent = until the context is full.
+    pub max_tokens: Option<usize>,
+    /// Strings that end the generation and are not part of the text.
+    pub stop: Vec<String>,
+    /// Forbids tokens that end the generation.
+    pub ignore_eos: bool,
+    /// Log probabilities with every token: this many alternatives (0 = the token's own only).
+    pub logprobs: Option<usize>,
+    /// Which adapters act; a sequence that had others begins anew.
+    pub adapters: AdapterChoice,
+    /// Set from outside, another thread say, to stop; looked at between chunks and layers. What receives the events stops
+    /// without it: see [`crate::Session::generate`].
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+setters! { Request:
+    with_sampling(sampling: SamplingOptions),
+    with_max_tokens(max_tokens: impl Into<Option<usize>>),
+    with_stop(stop: Vec<String>),
+    with_ignore_eos(ignore_eos: bool),
+    with_logprobs(logprobs: impl Into<Option<usize>>),
+    with_adapters(adapters: AdapterChoice),
+    with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
+}
+
+impl Request {
+    /// Greedy, at most `max_tokens` tokens.
+    pub fn greedy(max_tokens: usize) -> Self {
+        Self { sampling: SamplingOptions::greedy(), max_tokens: Some(max_tokens), ..Self::default() }
+    }
+}
+
+/// A token that could have been taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLogprob {
+    /// Token id.
+    pub id: u32,
+    /// Its text; empty without a tokenizer.
+    pub piece: String,
+    /// Natural logarithm of its probability, before the sampling chain.
+    pub logprob: f32,
+}
+
+/// What happens during a generation, in order.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A chunk of the prompt is done.
+    Prefill {
+        /// Tokens of the prompt in the cache now.
+        done: usize,
+        /// Tokens of the prompt.
+        total: usize,
+        /// Of these, tokens that were there before.
+        cached: usize,
+    },
+    /// A token was taken.
+    Token {
+        /// Its id.
+        id: u32,
+        /// Its text by itself; use [`Event::Text`] for what to show.
+        piece: String,
+        /// Its log probability, if asked for.
+        logprob: Option<f32>,
+        /// The most likely tokens, if asked for, best first.
+        top: Vec<TokenLogprob>,
+    },
+    /// Text of the answer: whole characters that do not belong to a stop string.
+    Text(String),
+    /// Text of the model's reasoning.
+    Reasoning(String),
+    /// Something people should know.
+    Notice(String),
+    /// The end.
+    Done {
+        /// Why.
+        reason: StopReason,
+    },
+}
+
+/// What a generation gave.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// Why it ended.
+    pub reason: StopReason,
+    /// Tokens generated, without the one that ended the generation.
+    pub tokens: Vec<u32>,
+    /// The answer.
+    pub text: String,
+    /// The reasoning before it.
+    pub reasoning: String,
+    /// Seed of the random draws, to repeat the generation.
+    pub seed: u64,
+    /// Counts and times.
+    pub statistics: Statistics,
+}
+
+impl Outcome {
+    /// An outcome of no tokens, to be filled in: for tests of what shows outcomes.
+    pub fn new(reason: StopReason) -> Self {
+        Self {
+            reason,
+            tokens: Vec::new(),
+            text: String::new(),
+            reasoning: String::new(),
+            seed: 0,
+            statistics: Statistics::default(),
+        }
+    }
+}

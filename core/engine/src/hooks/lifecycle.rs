@@ -1,0 +1,247 @@
+//! [`PipelineLifecycle`]: what is told of every request: that it begins, that it is initialized, that it ends.
+
+use crate::error::GenerateError;
+use crate::generate::Outcome;
+use crate::scheduler::SchedulerCounts;
+use menagerie_model::AdapterSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Number of a request, from 1 in every process; none is given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(u64);
+
+impl RequestId {
+    fn next() -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// The number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RequestKind {
+    /// An answer.
+    Text,
+    /// Logits of tokens.
+    Logits,
+    /// How well tokens are expected.
+    Perplexity,
+    /// How long it takes.
+    Bench,
+    /// What happens between the layers: control vectors and gates are made of it.
+    Activations,
+    /// A vector.
+    Embedding,
+    /// How well a document answers a query.
+    Reranking,
+}
+
+impl RequestKind {
+    /// As traces name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Logits => "logits",
+            Self::Perplexity => "perplexity",
+            Self::Bench => "bench",
+            Self::Activations => "activations",
+            Self::Embedding => "embedding",
+            Self::Reranking => "reranking",
+        }
+    }
+}
+
+/// A request whose sequence has its prompt.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RequestStart<'a> {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Of them, how many are held from before and are not computed.
+    pub cached_tokens: usize,
+    /// The adapters that act.
+    pub adapters: Option<&'a Arc<AdapterSet>>,
+}
+
+impl<'a> RequestStart<'a> {
+    /// A prompt of so many tokens, of which so many are held from before, and the adapters that act.
+    pub fn new(prompt_tokens: usize, cached_tokens: usize, adapters: Option<&'a Arc<AdapterSet>>) -> Self {
+        Self { prompt_tokens, cached_tokens, adapters }
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum RequestEnd<'a> {
+    /// With an answer; a cancelled one is one.
+    Finished(&'a Outcome),
+    /// With what it asked for, which is no answer.
+    Computed {
+        /// Tokens that were computed, or held already.
+        tokens: usize,
+    },
+    /// With an error; of what is no answer, cancellation is one.
+    Failed(&'a GenerateError),
+    /// Whoever ran it let it go, or panicked.
+    Abandoned,
+}
+
+/// A step of a scheduler, of whichever requests.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct StepReport {
+    /// Bytes of state that hold tokens now.
+    pub state_bytes: usize,
+    /// Pages that hold tokens now, those of kept sequences included.
+    pub pages_used: usize,
+    /// Pages that are free.
+    pub pages_free: usize,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// Told of every request of a pipeline, whatever it asks for. `begins` and `ends` come once each, whatever happens in between; `initialized`
+/// once between them, unless the request is refused before its sequence has its prompt. Called on the thread that runs the
+/// request: what takes long holds it up.
+pub trait PipelineLifecycle: Send + Sync {
+    /// A request begins; nothing of it has been looked at.
+    fn begins(&self, request: RequestId, kind: RequestKind) {
+        let _ = (request, kind);
+    }
+
+    /// Its sequence has its prompt; the first step comes next.
+    fn initialized(&self, request: RequestId, start: &RequestStart) {
+        let _ = (request, start);
+    }
+
+    /// A token of its answer was taken, so long after the one before it (none before the first).
+    fn token(&self, request: RequestId, since: Option<Duration>) {
+        let _ = (request, since);
+    }
+
+    /// A step was computed, in which rows of several requests may have been.
+    fn stepped(&self, report: &StepReport) {
+        let _ = report;
+    }
+
+    /// What a scheduler did since it told of it last: after each of its steps, and once more when it is dropped. All calls
+    /// together count everything that it did, also between steps.
+    fn counted(&self, done: &SchedulerCounts) {
+        let _ = done;
+    }
+
+    /// It has ended.
+    fn ends(&self, request: RequestId, end: &RequestEnd) {
+        let _ = (request, end);
+    }
+}
+
+/// A request that has begun and whose sequence does not have its prompt yet. It is initialized once, since that makes a
+/// [`Life`] of it.
+pub struct Begun(Told);
+
+/// A request whose sequence has its prompt, and that has not ended.
+pub struct Life {
+    told: Told,
+    /// When the newest token was taken.
+    newest: Option<Instant>,
+}
+
+/// Who wants to know of a request. Dropped, it has been abandoned.
+struct Told {
+    request: RequestId,
+    told: Vec<Arc<dyn PipelineLifecycle>>,
+    span: tracing::Span,
+}
+
+impl Begun {
+    /// A request begins.
+    pub fn new(told: &[Arc<dyn PipelineLifecycle>], kind: RequestKind) -> Self {
+        let request = RequestId::next();
+        let span = tracing::debug_span!("request", id = request.0, kind = kind.name());
+        told.iter().for_each(|one| one.begins(request, kind));
+        Self(Told { request, told: told.to_vec(), span })
+    }
+
+    /// It has its prompt.
+    pub fn initialized(self, start: &RequestStart) -> Life {
+        let Self(told) = self;
+        let RequestStart { prompt_tokens, cached_tokens, .. } = *start;
+        tracing::debug!(parent: &told.span, prompt_tokens, cached_tokens, "initialized");
+        told.told.iter().for_each(|one| one.initialized(told.request, start));
+        Life { told, newest: None }
+    }
+
+    /// It cannot be done.
+    pub fn refused(self, error: &GenerateError) {
+        self.0.failed(error);
+    }
+}
+
+impl Life {
+    /// A token of its answer was taken.
+    pub fn token(&mut self) {
+        if self.told.told.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let since = self.newest.replace(now).map(|before| now - before);
+        self.told.told.iter().for_each(|one| one.token(self.told.request, since));
+    }
+
+    /// It ends with an answer, or without.
+    pub fn answered(mut self, result: &Result<Outcome, GenerateError>) {
+        match result {
+            Ok(outcome) => {
+                let generated_tokens = outcome.statistics.generated_tokens;
+                tracing::debug!(parent: &self.told.span, generated_tokens, reason = %outcome.reason, "finished");
+                self.told.end(&RequestEnd::Finished(outcome));
+            }
+            Err(error) => self.failed(error),
+        }
+    }
+
+    /// It ends with what it asked for, which is no answer.
+    pub fn computed(mut self, tokens: usize) {
+        tracing::debug!(parent: &self.told.span, tokens, "computed");
+        self.told.end(&RequestEnd::Computed { tokens });
+    }
+
+    /// It ends without.
+    pub fn failed(self, error: &GenerateError) {
+        self.told.failed(error);
+    }
+}
+
+impl Told {
+    fn failed(mut self, error: &GenerateError) {
+        tracing::debug!(parent: &self.span, %error, "failed");
+        self.end(&RequestEnd::Failed(error));
+    }
+
+    fn end(&mut self, end: &RequestEnd) {
+        std::mem::take(&mut self.told).iter().for_each(|one| one.ends(self.request, end));
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.end(&RequestEnd::Abandoned);
+    }
+}

@@ -1,0 +1,60 @@
+//! [`PipelineHooks`]: everything that is called while a pipeline works.
+
+mod capture;
+mod copies;
+mod lifecycle;
+mod named;
+mod profile;
+mod relay;
+mod scalings;
+mod steering;
+
+pub use capture::{Capture, CaptureOptions, Captured};
+pub use copies::{HookPlace, copied_hook};
+pub use lifecycle::{
+    Begun, Life, PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport,
+};
+pub use named::{HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook};
+pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};
+pub(crate) use relay::Relay;
+pub use relay::{RelayOptions, Relayed, RelayedHead, RelayedSequence};
+pub use scalings::ScalingLog;
+pub use steering::Steering;
+
+use crate::scheduler::SchedulerCounts;
+use menagerie_model::{Hooks, LayerHook, Trace};
+use std::sync::Arc;
+
+/// What is called while a pipeline works: around layers, and at the beginning and end of requests.
+#[derive(Clone, Default)]
+pub struct PipelineHooks {
+    /// Called around layers, in order.
+    pub layers: Hooks,
+    /// Told of requests, in order.
+    pub lifecycles: Vec<Arc<dyn PipelineLifecycle>>,
+    /// Where times are noted; absent = nowhere.
+    pub trace: Option<Arc<Trace>>,
+}
+
+impl PipelineHooks {
+    /// Tells of a step.
+    pub(crate) fn stepped(&self, report: &StepReport) {
+        self.lifecycles.iter().for_each(|one| one.stepped(report));
+    }
+
+    /// Tells of what a scheduler did.
+    pub(crate) fn counted(&self, done: &SchedulerCounts) {
+        self.lifecycles.iter().for_each(|one| one.counted(done));
+    }
+
+    /// Hooks of layers alone.
+    pub fn of_layers(hooks: impl IntoIterator<Item = Arc<dyn LayerHook>>) -> Self {
+        Self { layers: hooks.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl From<Vec<Arc<dyn LayerHook>>> for PipelineHooks {
+    fn from(hooks: Vec<Arc<dyn LayerHook>>) -> Self {
+        Self::of_layers(hooks)
+    }
+}

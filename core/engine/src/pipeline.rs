@@ -1,0 +1,185 @@
+//! [`TextPipeline`]: a language model with what belongs to it: tokenizer, chat format, hooks, sampling defaults.
+
+use crate::batch::Batch;
+use crate::capability::{ChatCapable, Hookable, MissingCapability, Tokenizing};
+use crate::engine::Engine;
+use crate::error::GenerateError;
+use crate::generate::{ChatSession, Session};
+use crate::hooks::{PipelineHooks, PipelineLifecycle};
+use crate::sampling::SamplingOptions;
+use crate::scheduler::{Scheduler, SchedulerOptions};
+use menagerie_model::{AdapterSet, Compute, KvType, LayerHook, StageTrace, Trace};
+use std::sync::Arc;
+
+/// A language model that generates text.
+///
+/// Whether it also reads and writes text and holds conversations depends on the file: [`Self::tokenizer`] and
+/// [`Self::chat_format`] give the capability, or say why it is missing.
+#[derive(Clone)]
+pub struct TextPipeline {
+    name: String,
+    engine: Arc<Engine>,
+    hooks: PipelineHooks,
+    tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+    chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
+    sampling: SamplingOptions,
+}
+
+impl TextPipeline {
+    /// A model of this name that takes and gives token ids.
+    pub fn new(name: impl Into<String>, engine: Engine) -> Self {
+        let name = name.into();
+        let reason = "it was put together without one".to_owned();
+        let missing = MissingCapability::Tokenizer { model: name.clone(), reason };
+        Self {
+            name,
+            engine: Arc::new(engine),
+            hooks: PipelineHooks::default(),
+            tokenizer: Err(missing.clone()),
+            chat_format: Err(missing),
+            sampling: SamplingOptions::default(),
+        }
+    }
+
+    /// The same with text to tokens and messages to prompts, or why there is none.
+    #[must_use]
+    pub fn with_text(
+        self,
+        tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+        chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
+    ) -> Self {
+        Self { tokenizer, chat_format, ..self }
+    }
+
+    /// The same with these sampling defaults.
+    #[must_use]
+    pub fn with_sampling_defaults(self, sampling: SamplingOptions) -> Self {
+        Self { sampling, ..self }
+    }
+
+    /// The same with these hooks.
+    #[must_use]
+    pub fn with_hooks(self, hooks: PipelineHooks) -> Self {
+        Self { hooks, ..self }
+    }
+
+    /// Model, kernels and cache type.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Device, kernels and arithmetic.
+    pub fn compute(&self) -> &Compute {
+        &self.engine.compute
+    }
+
+    /// How keys and values are stored.
+    pub fn kv_type(&self) -> KvType {
+        self.engine.kv_type
+    }
+
+    /// Columns of the logits.
+    pub fn vocabulary(&self) -> usize {
+        self.engine.vocabulary()
+    }
+
+    /// llama.cpp's sampling defaults, or what the file recommends instead (`general.sampling.*`).
+    pub fn sampling_defaults(&self) -> SamplingOptions {
+        self.sampling.clone()
+    }
+
+    /// Text to tokens and back.
+    ///
+    /// # Errors
+    /// The file has no tokenizer.
+    pub fn tokenizer(&self) -> Result<&Arc<dyn Tokenizing>, MissingCapability> {
+        self.tokenizer.as_ref().map_err(Clone::clone)
+    }
+
+    /// Messages to prompts.
+    ///
+    /// # Errors
+    /// The file has no chat template (or no tokenizer).
+    pub fn chat_format(&self) -> Result<&Arc<dyn ChatCapable>, MissingCapability> {
+        self.chat_format.as_ref().map_err(Clone::clone)
+    }
+
+    /// The model's name, for people.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Most tokens of a sequence, prompt and answer together.
+    pub fn context(&self) -> usize {
+        self.engine.context
+    }
+
+    /// The adapters of sessions, batches, logits and measurements begun from now on; absent = the bare model.
+    pub fn adapt(&mut self, adapters: Option<Arc<AdapterSet>>) {
+        self.engine = Arc::new(Engine { adapters, ..(*self.engine).clone() });
+    }
+
+    /// Adds a hook to sessions and batches begun from now on.
+    pub fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
+        self.hooks.layers.push(hook);
+    }
+
+    /// What is called while sessions and batches begun from now on work, to be changed.
+    pub fn hooks_mut(&mut self) -> &mut PipelineHooks {
+        &mut self.hooks
+    }
+
+    /// What is called while sessions and batches begun from now on work.
+    pub fn hooks(&self) -> &PipelineHooks {
+        &self.hooks
+    }
+
+    /// Waits until every step that was begun is done, and lets hooks have what their copies in processes of stages kept.
+    ///
+    /// # Errors
+    /// A step that failed meanwhile, a stage that is gone; what a hook returns.
+    pub fn settle(&self) -> Result<(), GenerateError> {
+        Ok(self.engine.model.settle(&self.hooks.layers)?)
+    }
+
+    /// What each stage of the model noted for a trace; none where the model is not split, and the trace has all of it.
+    ///
+    /// # Errors
+    /// A step that failed meanwhile, a stage that is gone.
+    pub fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, GenerateError> {
+        Ok(self.engine.model.stage_traces(trace)?)
+    }
+
+    /// A sequence of its own; sessions share the model without a lock.
+    ///
+    /// # Errors
+    /// The state cannot be allocated.
+    pub fn session(&self) -> Result<Session, GenerateError> {
+        let scheduler = Scheduler::for_one(Arc::clone(&self.engine), self.hooks.clone())?;
+        Session::new(scheduler, self.tokenizer.as_ref().ok().cloned())
+    }
+
+    /// Several sequences that share steps and one pool of state.
+    ///
+    /// # Errors
+    /// The state cannot be allocated.
+    pub fn batch(&self, options: SchedulerOptions) -> Result<Batch, GenerateError> {
+        let scheduler = Scheduler::new(Arc::clone(&self.engine), self.hooks.clone(), options)?;
+        Ok(Batch::new(scheduler, self.tokenizer.as_ref().ok().cloned()))
+    }
+
+    /// An empty conversation.
+    ///
+    /// # Errors
+    /// No chat format, or the state cannot be allocated.
+    pub fn chat(&self) -> Result<ChatSession, GenerateError> {
+        let format = Arc::clone(self.chat_format()?);
+        Ok(ChatSession::new(self.session()?, format))
+    }
+}
+
+impl Hookable for TextPipeline {
+    fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>) {
+        self.hooks.lifecycles.push(lifecycle);
+    }
+}

@@ -1,0 +1,152 @@
+//! [`Reading`]: a sequence that is computed and not answered: for its logits, for what hooks see of it, for the time it takes.
+
+use crate::error::GenerateError;
+use crate::hooks::{Begun, Life, RequestKind, RequestStart};
+use crate::output::StepOutput;
+use crate::scheduler::Scheduler;
+use crate::sequence::{Sequence, Wanted};
+use std::sync::atomic::AtomicBool;
+
+/// A sequence that is computed and not answered. Each prompt of it is a request, which ends with [`Self::end`], or with the
+/// first error.
+pub struct Reading<'a> {
+    scheduler: Scheduler,
+    sequence: Sequence,
+    kind: RequestKind,
+    cancel: Option<&'a AtomicBool>,
+    /// The request under way.
+    life: Option<Life>,
+}
+
+impl<'a> Reading<'a> {
+    /// An empty sequence of `scheduler`, for requests of this kind.
+    ///
+    /// # Errors
+    /// The scheduler has no place for a sequence.
+    pub fn new(
+        mut scheduler: Scheduler,
+        kind: RequestKind,
+        cancel: Option<&'a AtomicBool>,
+    ) -> Result<Self, GenerateError> {
+        let sequence = scheduler.create()?;
+        Ok(Self { scheduler, sequence, kind, cancel, life: None })
+    }
+
+    /// Begins a request: the sequence is to be `prompt`.
+    ///
+    /// # Errors
+    /// As [`Scheduler::begin`]; the request is then over.
+    pub fn begin(&mut self, prompt: &[u32], wanted: Wanted) -> Result<(), GenerateError> {
+        let begun = Begun::new(&self.scheduler.hooks().lifecycles, self.kind);
+        match self.scheduler.begin(&mut self.sequence, prompt, wanted) {
+            Ok(()) => self.initialized(begun),
+            Err(error) => {
+                begun.refused(&error);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole request: all of a prompt is computed, for hooks to see it.
+    ///
+    /// # Errors
+    /// As [`Self::begin`] and [`Self::feed`].
+    pub fn watch(&mut self, prompt: &[u32]) -> Result<(), GenerateError> {
+        // A prefix that is held would not be seen again.
+        self.scheduler.reset(&mut self.sequence)?;
+        self.begin(prompt, Wanted::Last)?;
+        self.feed(&mut |output| output.last_logits().map(drop))?;
+        self.end();
+        Ok(())
+    }
+
+    /// Begins a request that goes on from what the sequence holds.
+    pub fn go_on(&mut self) {
+        self.initialized(Begun::new(&self.scheduler.hooks().lifecycles, self.kind));
+    }
+
+    fn initialized(&mut self, begun: Begun) {
+        let held = self.sequence.tokens().len();
+        let prompt_tokens = held + self.sequence.pending();
+        let adapters = self.sequence.adapters();
+        self.life = Some(begun.initialized(&RequestStart { prompt_tokens, cached_tokens: held, adapters }));
+    }
+
+    /// Makes the sequence hold `tokens`, and nothing else, before a request that is about what follows.
+    ///
+    /// # Errors
+    /// As [`Self::begin`] and [`Self::feed`].
+    pub fn hold(&mut self, tokens: &[u32]) -> Result<(), GenerateError> {
+        self.scheduler.reset(&mut self.sequence)?;
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        self.scheduler.begin(&mut self.sequence, tokens, Wanted::Last)?;
+        self.feed(&mut |output| output.last_logits().map(drop))
+    }
+
+    /// Adds a token to be fed.
+    ///
+    /// # Errors
+    /// As [`Scheduler::push`].
+    pub fn push(&mut self, token: u32) -> Result<(), GenerateError> {
+        let result = self.scheduler.push(&mut self.sequence, token).map(drop);
+        self.noted(result)
+    }
+
+    /// Notes that a token was fed that stands for one of an answer.
+    pub fn token(&mut self) {
+        if let Some(life) = &mut self.life {
+            life.token();
+        }
+    }
+
+    /// Whether there is something to be fed.
+    pub fn is_pending(&self) -> bool {
+        self.sequence.pending() > 0
+    }
+
+    /// One step; `take` is shown what it gave.
+    ///
+    /// # Errors
+    /// What the step or `take` returns.
+    pub fn step(
+        &mut self,
+        take: &mut dyn FnMut(StepOutput) -> Result<(), GenerateError>,
+    ) -> Result<(), GenerateError> {
+        let step = self.scheduler.step(&mut [&mut self.sequence], self.cancel);
+        self.noted(step.only(take))
+    }
+
+    /// Steps until nothing is to be fed.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn feed(
+        &mut self,
+        take: &mut dyn FnMut(StepOutput) -> Result<(), GenerateError>,
+    ) -> Result<(), GenerateError> {
+        while self.is_pending() {
+            self.step(take)?;
+        }
+        Ok(())
+    }
+
+    /// The request has what it asked for.
+    pub fn end(&mut self) {
+        if let Some(life) = self.life.take() {
+            life.computed(self.sequence.tokens().len());
+        }
+    }
+
+    /// Ends the request with an error.
+    fn noted(&mut self, result: Result<(), GenerateError>) -> Result<(), GenerateError> {
+        if let Err(error) = &result
+            && let Some(life) = self.life.take()
+        {
+            life.failed(error);
+        }
+        result
+    }
+}

@@ -1,0 +1,101 @@
+//! Kept state is not used with other adapters or in another rope regime. Two guards see to each, one where a beginning is looked
+//! for and one where a sequence begins: each is tested alone, by a sequence that has passed the other.
+
+use super::*;
+use crate::engine::Engine;
+use crate::scheduler::SchedulerOptions;
+use crate::sequence::Wanted;
+use menagerie_model::KvType;
+use menagerie_testkit::FakeModel;
+
+/// Tokens up to which prompts are in the short regime.
+const LIMIT: usize = 210;
+
+/// A scheduler that keeps a sequence of 200 tokens, computed without adapters in the short regime.
+fn keeping() -> Scheduler {
+    let model = FakeModel::new(50, |history| (history.len() % 50) as u32).with_limit(LIMIT);
+    let engine = Engine {
+        model: Arc::new(model),
+        compute: FakeModel::compute(),
+        kv_type: KvType::F32,
+        context: 512,
+        learned_positions: None,
+        chunk: 64,
+        guard: None,
+        adapters: None,
+    };
+    let room = SchedulerOptions {
+        sequences: 2,
+        prefixes: 2,
+        capacity_tokens: 1024,
+        step_tokens: 64,
+        aside_bytes: 0,
+    };
+    let mut scheduler = Scheduler::new(Arc::new(engine), Vec::new(), room).unwrap();
+    let mut sequence = scheduler.create().unwrap();
+    scheduler.begin(&mut sequence, &prompt(200), Wanted::Last).unwrap();
+    scheduler.feed(&mut sequence, None, &mut |_, _| Ok(())).unwrap();
+    assert_eq!((sequence.held, sequence.regime), (200, RopeRegime::Short));
+    scheduler.retire(sequence).unwrap();
+    scheduler
+}
+
+/// So many tokens, that begin like all others of these.
+fn prompt(len: usize) -> Vec<u32> {
+    (0..len as u32).map(|at| at * 7 % 50).collect()
+}
+
+/// Adapters that are not those of the kept sequence, which has none.
+fn others() -> AdapterChoice {
+    let set = AdapterSet::new(Vec::new(), &*FakeModel::compute().backend).unwrap();
+    AdapterChoice::Set(Arc::new(set))
+}
+
+/// Where a prompt of so many tokens finds a beginning.
+fn source(scheduler: &Scheduler, len: usize, adapters: &AdapterChoice) -> Source {
+    let prompt = prompt(len);
+    scheduler.source(&scheduler.beginning(&prompt, adapters), std::iter::empty()).unwrap()
+}
+
+/// A sequence that has what is kept, whoever it was kept for.
+fn taken(scheduler: &mut Scheduler) -> Sequence {
+    let sequence = scheduler.create_from(Source::Kept(0, 200), std::iter::empty()).unwrap();
+    assert_eq!(sequence.held, 200);
+    sequence
+}
+
+#[test]
+fn kept_state_is_not_found_with_other_adapters() {
+    let scheduler = keeping();
+    assert_eq!(source(&scheduler, 205, &AdapterChoice::Bare), Source::Kept(0, 200));
+    assert_eq!(source(&scheduler, 205, &others()), Source::Nothing);
+}
+
+#[test]
+fn kept_state_is_forgotten_when_other_adapters_are_chosen() {
+    let mut scheduler = keeping();
+    let mut sequence = taken(&mut scheduler);
+    scheduler.adapt(&mut sequence, &AdapterChoice::Bare).unwrap();
+    assert_eq!(sequence.held, 200, "the same adapters keep it");
+    scheduler.adapt(&mut sequence, &others()).unwrap();
+    assert_eq!((sequence.held, sequence.tokens.len()), (0, 0));
+    assert!(sequence.adapters.is_some());
+}
+
+#[test]
+fn kept_state_is_not_found_in_another_rope_regime() {
+    let scheduler = keeping();
+    assert_eq!(source(&scheduler, LIMIT, &AdapterChoice::Bare), Source::Kept(0, 200));
+    assert_eq!(source(&scheduler, LIMIT + 1, &AdapterChoice::Bare), Source::Nothing);
+}
+
+#[test]
+fn kept_state_is_forgotten_when_a_prompt_begins_in_another_rope_regime() {
+    let mut scheduler = keeping();
+    let mut sequence = taken(&mut scheduler);
+    scheduler.begin(&mut sequence, &prompt(LIMIT), Wanted::Last).unwrap();
+    assert_eq!(sequence.held, 200, "the same regime keeps it");
+    let mut sequence = taken(&mut scheduler);
+    scheduler.begin(&mut sequence, &prompt(LIMIT + 1), Wanted::Last).unwrap();
+    assert_eq!((sequence.held, sequence.regime), (0, RopeRegime::Long));
+}

@@ -1,0 +1,217 @@
+//! [`StateIdentity`]: everything that a state depends on beside its tokens.
+
+use crate::engine::Engine;
+use serde::{Deserialize, Serialize};
+
+/// The order in which the engine adds numbers up; another one gives other bits. It rises whenever a kernel's results change.
+const ORDER: u32 = 1;
+
+/// Everything that a state depends on beside its tokens: where any of it differs, going on would give another text than the
+/// one that an uninterrupted run gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateIdentity {
+    /// Program, order of arithmetic and byte order.
+    engine: String,
+    /// Id of the spec.
+    architecture: String,
+    /// Hash of the resolved model: spec, keys of the file, `--set`, and the types of the tensors.
+    config: String,
+    /// Hash of the model's files: of large ones their header and samples of every tensor.
+    weights: String,
+    /// Hash of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
+    beside: Option<String>,
+    /// The adapters that act, in order.
+    adapters: Vec<AdapterIdentity>,
+    /// How keys and values are stored.
+    kv_type: String,
+    /// Where it is computed.
+    device: String,
+    /// In which arithmetic.
+    arithmetic: String,
+    /// What hooks do to the stream: control vectors.
+    effects: Vec<String>,
+    /// The plugins that were loaded, by name and checksum.
+    plugins: Vec<String>,
+}
+
+/// An adapter that acts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterIdentity {
+    /// Its name, for messages.
+    pub name: String,
+    /// Hash of its files.
+    pub files: String,
+    /// What its output is multiplied by.
+    pub weight: f32,
+}
+
+/// What tells the model of a file, with what it was opened with beside the file, from others: hashes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelFingerprint {
+    /// Id of the spec.
+    pub architecture: String,
+    /// Of the resolved model: spec, keys of the file, `--set`, and the types of the tensors.
+    pub config: String,
+    /// Of the model's files: of large ones their header and samples of every tensor.
+    pub weights: String,
+    /// Of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
+    pub beside: Option<String>,
+}
+
+impl StateIdentity {
+    /// Of what `engine` computes with a model of this fingerprint, in `arithmetic` as people call it, with the adapters that
+    /// act, in order.
+    pub fn new(
+        engine: &Engine,
+        model: ModelFingerprint,
+        arithmetic: impl Into<String>,
+        adapters: Vec<AdapterIdentity>,
+    ) -> Self {
+        let ModelFingerprint { architecture, config, weights, beside } = model;
+        let byte_order = if cfg!(target_endian = "big") { ", big-endian" } else { "" };
+        Self {
+            engine: format!("menagerie {}, order {ORDER}{byte_order}", env!("CARGO_PKG_VERSION")),
+            architecture,
+            config,
+            weights,
+            beside,
+            adapters,
+            kv_type: engine.kv_type.name().to_owned(),
+            device: engine.compute.backend.name(),
+            arithmetic: arithmetic.into(),
+            effects: Vec::new(),
+            plugins: Vec::new(),
+        }
+    }
+
+    /// The same with what hooks do to the stream.
+    #[must_use]
+    pub fn with_effects(self, effects: Vec<String>) -> Self {
+        Self { effects, ..self }
+    }
+
+    /// The same with these plugins loaded.
+    pub fn with_plugins(self, plugins: Vec<String>) -> Self {
+        Self { plugins, ..self }
+    }
+
+    /// What differs, as a list for people: how it was, and how it is `now`.
+    pub(super) fn differences(&self, now: &Self) -> Vec<String> {
+        let Self {
+            engine,
+            architecture,
+            config,
+            weights,
+            beside,
+            adapters,
+            kv_type,
+            device,
+            arithmetic,
+            effects,
+            plugins,
+        } = self;
+        let mut found = Vec::new();
+        let mut said = |what: &str, was: &str, is: &str| {
+            if was != is {
+                found.push(format!("{what} was {was} and is {is}"));
+            }
+        };
+        said("the program", engine, &now.engine);
+        said("the architecture", architecture, &now.architecture);
+        said("the cache type", kv_type, &now.kv_type);
+        said("the device", device, &now.device);
+        said("the arithmetic", arithmetic, &now.arithmetic);
+        said("what hooks do", &joined(effects), &joined(&now.effects));
+        said("the list of plugins", &joined(plugins), &joined(&now.plugins));
+        said("the set of adapters", &listed(adapters), &listed(&now.adapters));
+        let mut other = |what: &str, differs: bool| {
+            if differs {
+                found.push(what.to_owned());
+            }
+        };
+        let names =
+            |of: &[AdapterIdentity]| -> Vec<String> { of.iter().map(|one| one.files.clone()).collect() };
+        let same_list = listed(adapters) == listed(&now.adapters);
+        other("an adapter's file is another", same_list && names(adapters) != names(&now.adapters));
+        other("the model's weights are others", *weights != now.weights);
+        other(
+            "the model's numbers are others (its spec, its keys, --set or --quant)",
+            *weights == now.weights && *config != now.config,
+        );
+        other(
+            "the files that change the model (X-LoRA, a mixture, an importance matrix) are others",
+            *beside != now.beside,
+        );
+        found
+    }
+}
+
+fn listed(adapters: &[AdapterIdentity]) -> String {
+    let one = |adapter: &AdapterIdentity| match adapter.weight {
+        1.0 => adapter.name.clone(),
+        weight => format!("{}={weight}", adapter.name),
+    };
+    joined(&adapters.iter().map(one).collect::<Vec<_>>())
+}
+
+fn joined(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(" + ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> StateIdentity {
+        StateIdentity {
+            engine: "menagerie 0.1.0, order 1".to_owned(),
+            architecture: "llama".to_owned(),
+            config: "c".to_owned(),
+            weights: "w".to_owned(),
+            beside: None,
+            adapters: vec![AdapterIdentity { name: "a".to_owned(), files: "f".to_owned(), weight: 0.5 }],
+            kv_type: "f16".to_owned(),
+            device: "cpu".to_owned(),
+            arithmetic: "fast".to_owned(),
+            effects: Vec::new(),
+            plugins: Vec::new(),
+        }
+    }
+
+    /// A change, and what is said of it.
+    type Case = (fn(&mut StateIdentity), &'static str);
+
+    #[test]
+    fn each_difference_is_said_by_name() {
+        let was = identity();
+        assert!(was.differences(&identity()).is_empty());
+        let changes: [Case; 12] = [
+            (
+                |one| one.engine = "menagerie 0.2.0, order 2".to_owned(),
+                "the program was menagerie 0.1.0, order 1 and is",
+            ),
+            (|one| one.architecture = "qwen2".to_owned(), "the architecture was llama and is qwen2"),
+            (|one| one.config = "d".to_owned(), "--set or --quant"),
+            (|one| one.weights = "x".to_owned(), "the model's weights are others"),
+            (|one| one.beside = Some("b".to_owned()), "X-LoRA, a mixture"),
+            (|one| one.adapters.clear(), "the set of adapters was a=0.5 and is none"),
+            (|one| one.adapters[0].files = "g".to_owned(), "an adapter's file is another"),
+            (|one| one.kv_type = "q8_0".to_owned(), "the cache type was f16 and is q8_0"),
+            (|one| one.device = "cuda".to_owned(), "the device was cpu and is cuda"),
+            (|one| one.arithmetic = "exact".to_owned(), "the arithmetic was fast and is exact"),
+            (
+                |one| one.plugins.push("a/b 1.0 ab12".to_owned()),
+                "the list of plugins was none and is a/b 1.0 ab12",
+            ),
+            (|one| one.effects.push("happy=2".to_owned()), "what hooks do was none and is happy=2"),
+        ];
+        for (change, words) in changes {
+            let mut now = identity();
+            change(&mut now);
+            let found = was.differences(&now);
+            assert!(found.len() == 1 && found[0].contains(words), "{found:?} instead of {words}");
+        }
+    }
+}

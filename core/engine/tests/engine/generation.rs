@@ -1,0 +1,232 @@
+//! Whole generations: stops, text, log probabilities, statistics, cancellation.
+
+use crate::byte_text::{END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
+use crate::fixture::{engine, session};
+use menagerie_engine::{
+    Event, GenerateError, Outcome, RenderedPrompt, Request, SamplingOptions, Scheduler, Session, StopReason,
+};
+use menagerie_testkit::FakeModel;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const PROMPT: [u32; 3] = [1, 2, 3];
+
+fn saying(answer: &[u32]) -> Arc<FakeModel> {
+    Arc::new(FakeModel::saying(VOCABULARY, PROMPT.len(), answer))
+}
+
+/// Generates greedily; the outcome, and each released text.
+fn run(answer: &[u32], request: Request) -> (Outcome, Vec<String>) {
+    let mut texts = Vec::new();
+    let outcome = session(&saying(answer), 64)
+        .generate(&PROMPT, &request, |event| {
+            if let Event::Text(text) = event {
+                texts.push(text);
+            }
+        })
+        .unwrap();
+    (outcome, texts)
+}
+
+fn with_end(text: &str, end: u32) -> Vec<u32> {
+    let mut answer = ids(text);
+    answer.push(end);
+    answer
+}
+
+#[test]
+fn every_end_token_ends() {
+    for end in [END, END_OF_TURN] {
+        let (outcome, texts) = run(&with_end("Hi!", end), Request::greedy(20));
+        assert_eq!(outcome.reason, StopReason::EndOfGeneration(end));
+        assert_eq!((outcome.text.as_str(), outcome.tokens), ("Hi!", ids("Hi!")));
+        assert_eq!(texts, ["H", "i", "!"]);
+    }
+}
+
+#[test]
+fn ignored_end_tokens_are_never_taken() {
+    // The second best token after END is END_OF_TURN, after that THINK: all end tokens are forbidden.
+    let (outcome, _) = run(&with_end("a", END), Request::greedy(4).with_ignore_eos(true));
+    assert_eq!(outcome.reason, StopReason::MaxTokens);
+    assert!(!outcome.tokens.contains(&END) && !outcome.tokens.contains(&END_OF_TURN));
+}
+
+#[test]
+fn a_stop_string_over_tokens_ends_and_is_not_shown() {
+    let request = Request::greedy(30).with_stop(vec!["\n\nUser".to_owned()]);
+    let (outcome, texts) = run(&ids("one\n\ntwo\n\nUser: x"), request);
+    assert_eq!(outcome.reason, StopReason::StopString("\n\nUser".to_owned()));
+    assert_eq!(outcome.text, "one\n\ntwo");
+    assert_eq!(texts.concat(), "one\n\ntwo");
+    assert!(texts.contains(&"\n\nt".to_owned()), "what was held back comes at once: {texts:?}");
+}
+
+#[test]
+fn text_held_for_a_stop_string_comes_at_the_end() {
+    let request = Request::greedy(30).with_stop(vec!["STOP".to_owned()]);
+    let (outcome, _) = run(&with_end("a ST", END), request);
+    assert_eq!(outcome.text, "a ST");
+}
+
+#[test]
+fn characters_of_several_tokens_come_whole() {
+    let (outcome, texts) = run(&with_end("é日", END), Request::greedy(30));
+    assert_eq!((outcome.text.as_str(), texts), ("é日", vec!["é".to_owned(), "日".to_owned()]));
+    // Cut inside a character: what is there is shown as a replacement character.
+    let (outcome, _) = run(&ids("a日"), Request::greedy(2));
+    assert_eq!((outcome.reason, outcome.text.as_str()), (StopReason::MaxTokens, "a\u{fffd}"));
+}
+
+#[test]
+fn the_most_tokens_and_the_context_end() {
+    assert_eq!(run(&ids("abcdef"), Request::greedy(3)).0.text, "abc");
+    let none = run(&ids("abcdef"), Request::greedy(0)).0;
+    assert_eq!((none.reason, none.tokens.len()), (StopReason::MaxTokens, 0));
+    let request = Request::default().with_sampling(SamplingOptions::greedy());
+    let outcome = session(&saying(&ids("abcdefgh")), 6).generate(&PROMPT, &request, |_| {}).unwrap();
+    // Three more fit, and the last one need not be fed.
+    assert_eq!((outcome.reason, outcome.text.as_str()), (StopReason::ContextFull, "abcd"));
+}
+
+#[test]
+fn log_probabilities_are_those_before_the_chain() {
+    let request = Request::greedy(1)
+        .with_logprobs(2)
+        .with_sampling(SamplingOptions::greedy().with_logit_bias(vec![(b'z'.into(), 100.0)]));
+    let request = request.with_max_tokens(1);
+    let mut seen = Vec::new();
+    session(&saying(&ids("a")), 64)
+        .generate(&PROMPT, &request, |event| {
+            if let Event::Token { id, piece, logprob, top } = event {
+                seen.push((id, piece, logprob.unwrap(), top));
+            }
+        })
+        .unwrap();
+    let (id, piece, logprob, top) = &seen[0];
+    // Logits: 5 for "a", 1 for "b", 0 for the 260 others, "z" among them.
+    let normalizer = (5f64.exp() + 1f64.exp() + 260.0).ln();
+    assert_eq!((*id, piece.as_str()), (u32::from(b'z'), "z"));
+    assert!((f64::from(*logprob) + normalizer).abs() < 1e-5);
+    assert_eq!((top[0].piece.as_str(), top[1].piece.as_str(), top.len()), ("a", "b", 2));
+    assert!((f64::from(top[0].logprob) - (5.0 - normalizer)).abs() < 1e-5);
+}
+
+#[test]
+fn a_seed_is_reported_and_repeats() {
+    let request = |seed| {
+        Request::default()
+            .with_sampling(
+                SamplingOptions::default()
+                    .with_temperature(5.0)
+                    .with_top_k(0)
+                    .with_top_p(1.0)
+                    .with_min_p(0.0)
+                    .with_seed(seed),
+            )
+            .with_max_tokens(20)
+            .with_ignore_eos(true)
+    };
+    let tokens = |seed| session(&saying(&[]), 64).generate(&PROMPT, &request(seed), |_| {}).unwrap();
+    let first = tokens(None);
+    assert_eq!(tokens(Some(first.seed)).tokens, first.tokens);
+    assert_ne!(tokens(Some(first.seed + 1)).tokens, first.tokens);
+}
+
+#[test]
+fn cancelling_is_an_outcome_with_what_came() {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let request = Request::greedy(20).with_cancel(Arc::clone(&cancel));
+    let outcome = session(&saying(&ids("abcdef")), 64)
+        .generate(&PROMPT, &request, |event| {
+            if event == Event::Text("c".to_owned()) {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        })
+        .unwrap();
+    assert_eq!((outcome.reason, outcome.text.as_str()), (StopReason::Cancelled, "abc"));
+    // Before the prompt.
+    let outcome = session(&saying(&ids("abc")), 64).generate(&PROMPT, &request, |_| {}).unwrap();
+    assert_eq!((outcome.reason, outcome.tokens.len()), (StopReason::Cancelled, 0));
+}
+
+#[test]
+fn statistics_count_prompt_cache_and_answer() {
+    let model = saying(&with_end("abc", END));
+    let mut session = session(&model, 64);
+    let first = session.generate(&PROMPT, &Request::greedy(20), |_| {}).unwrap().statistics;
+    assert_eq!(
+        (first.prompt_tokens, first.cached_tokens, first.generated_tokens, first.reprefills),
+        (3, 0, 4, 0)
+    );
+    assert!(first.time_to_first_token.is_some());
+    let second = session.generate(&PROMPT, &Request::greedy(20), |_| {}).unwrap();
+    assert_eq!((second.statistics.cached_tokens, second.text.as_str()), (3, "abc"));
+}
+
+#[test]
+fn crossing_the_rope_limit_is_said_and_counted() {
+    let model = Arc::new(FakeModel::saying(VOCABULARY, PROMPT.len(), &with_end("abcdef", END)).with_limit(5));
+    let mut notices = Vec::new();
+    let outcome = session(&model, 64)
+        .generate(&PROMPT, &Request::greedy(20), |event| {
+            if let Event::Notice(text) = event {
+                notices.push(text);
+            }
+        })
+        .unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.statistics.reprefills), ("abcdef", 1));
+    assert!(notices[0].contains("6 tokens"), "{notices:?}");
+}
+
+#[test]
+fn reasoning_comes_apart_also_where_its_tags_are_control_tokens() {
+    let mut answer = vec![THINK];
+    answer.extend(ids("hm"));
+    answer.push(THOUGHT);
+    answer.extend(ids("\nYes"));
+    answer.push(END);
+    let prompt = RenderedPrompt {
+        tokens: PROMPT.to_vec(),
+        reasoning_tags: vec![thinking()],
+        ..RenderedPrompt::default()
+    };
+    let outcome = session(&saying(&answer), 64).generate(&prompt, &Request::greedy(30), |_| {}).unwrap();
+    assert_eq!((outcome.reasoning.as_str(), outcome.text.as_str()), ("hm", "Yes"));
+    // Plain continuation leaves text alone.
+    assert_eq!(run(&with_end("<think>x", END), Request::greedy(20)).0.text, "<think>x");
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused() {
+    let model = saying(&ids("a"));
+    let scheduler = Scheduler::for_one(engine(&model, 64, 16), Vec::new()).unwrap();
+    let mut tokens_only = Session::new(scheduler, None).unwrap();
+    let stop = Request::greedy(1).with_stop(vec!["x".to_owned()]);
+    assert!(matches!(tokens_only.generate(&PROMPT, &stop, |_| {}), Err(GenerateError::Missing(_))));
+    assert_eq!(tokens_only.generate(&PROMPT, &Request::greedy(1), |_| {}).unwrap().tokens, ids("a"));
+    let bias = SamplingOptions::greedy().with_logit_bias(vec![(9999, 1.0)]);
+    let error =
+        session(&model, 64).generate(&PROMPT, &Request::greedy(1).with_sampling(bias), |_| {}).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "logit bias for token 9999, but the vocabulary has 262 tokens: their ids begin at 0"
+    );
+}
+
+#[test]
+fn sessions_share_a_model() {
+    let model = Arc::new(FakeModel::new(VOCABULARY, |history| history.iter().sum::<u32>() % 200));
+    let engine = engine(&model, 64, 16);
+    let run = |first: u32| {
+        let scheduler = Scheduler::for_one(Arc::clone(&engine), Vec::new()).unwrap();
+        let mut session = Session::new(scheduler, None).unwrap();
+        session.generate(&[first], &Request::greedy(20), |_| {}).unwrap().tokens
+    };
+    let alone: Vec<Vec<u32>> = (1..5).map(run).collect();
+    let together = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..5).map(|first| scope.spawn(move || run(first))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(alone, together);
+}

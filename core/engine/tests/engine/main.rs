@@ -1,0 +1,17 @@
+//! The engine against a scripted model: what is fed, what is sampled, what is shown.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod answering_again;
+mod batch;
+mod byte_text;
+mod chat;
+mod drawing;
+mod embedding;
+mod encoder;
+mod events;
+mod fixture;
+mod generation;
+mod queue;
+mod queue_random;
+mod rewinding;
+mod sequence;

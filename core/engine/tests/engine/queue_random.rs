@@ -1,0 +1,138 @@
+//! Ten thousand random operations on a queue whose pool is too small, beside answers computed without any state.
+
+use crate::fixture::{engine, mixing};
+use menagerie_engine::{Batch, GenerateError, Request, Scheduler, StopReason, Task, Ticket};
+use menagerie_random::SplitMix64;
+use menagerie_testkit::FakeModel;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const CONTEXT: usize = 96;
+const PLACES: usize = 6;
+const PREFIXES: usize = 3;
+/// Not enough for two sequences of the context's length.
+const CAPACITY: usize = 160;
+const STEP: usize = 20;
+
+/// What a model that sees the last `window` tokens says, from the script alone.
+fn answer(prompt: &[u32], tokens: usize, window: usize) -> Vec<u32> {
+    let mut history = prompt.to_vec();
+    let room = (CONTEXT + 1).saturating_sub(prompt.len());
+    for _ in 0..tokens.min(room) {
+        let from = history.len().saturating_sub(window);
+        history.push(mixing(&history[from..]));
+    }
+    history.split_off(prompt.len())
+}
+
+/// A prompt that often begins as earlier ones did.
+fn prompt(random: &mut SplitMix64, earlier: &[Vec<u32>]) -> Vec<u32> {
+    let mut prompt = match random.below(3) {
+        0 => Vec::new(),
+        _ if earlier.is_empty() => Vec::new(),
+        _ => {
+            let known = &earlier[earlier.len() - 1 - random.below(earlier.len().min(8))];
+            known[..random.below(known.len() + 1)].to_vec()
+        }
+    };
+    let more = 1 + random.below(50);
+    prompt.extend((0..more).map(|_| random.below(50) as u32));
+    prompt.truncate(CONTEXT - 1);
+    prompt
+}
+
+/// `aside`: bytes of memory for what gave way.
+fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
+    let model = Arc::new(model);
+    let engine = engine(&model, CONTEXT, 16);
+    let room = engine.pool_options(PLACES + PREFIXES, CAPACITY).with_page_len(8);
+    let scheduler = Scheduler::with_pool(engine, Vec::new(), room, STEP)
+        .unwrap()
+        .with_prefixes(PREFIXES)
+        .with_aside(aside);
+    let mut batch = Batch::new(scheduler, None);
+    let mut random = SplitMix64::new(seed);
+    let mut queue = batch.queue();
+    let (mut earlier, mut open) = (Vec::new(), BTreeMap::<Ticket, (Vec<u32>, usize)>::new());
+    let (mut answered, mut cancelled) = (0, 0);
+    for operation in 0..10_000 {
+        match random.below(8) {
+            0 | 1 if queue.waiting() < 12 => {
+                let prompt = prompt(&mut random, &earlier);
+                let tokens = 1 + random.below(60);
+                let task = Task::new(prompt.clone(), Request::greedy(tokens));
+                let ticket = queue.submit(task.with_priority(random.below(3) as i32));
+                earlier.push(prompt.clone());
+                open.insert(ticket, (prompt, tokens));
+            }
+            2 if random.below(8) == 0 => {
+                let tickets: Vec<Ticket> = open.keys().copied().collect();
+                if !tickets.is_empty() {
+                    queue.cancel(tickets[random.below(tickets.len())]);
+                }
+            }
+            _ => {
+                for (ticket, result) in queue.step(|_, _| {}) {
+                    let (prompt, tokens) = open.remove(&ticket).unwrap();
+                    let expected = answer(&prompt, tokens, window);
+                    match result {
+                        Ok(outcome) if outcome.reason == StopReason::Cancelled => {
+                            assert!(expected.starts_with(&outcome.tokens), "operation {operation}");
+                            cancelled += 1;
+                        }
+                        Ok(outcome) => {
+                            assert_eq!(outcome.tokens, expected, "operation {operation}: {prompt:?}");
+                            answered += 1;
+                        }
+                        Err(GenerateError::Cancelled) => cancelled += 1,
+                        Err(error) => panic!("operation {operation}: {error}"),
+                    }
+                }
+                model.take_seen();
+            }
+        }
+    }
+    let mut steps = 0;
+    while !queue.is_idle() {
+        answered += queue.step(|_, _| {}).into_iter().filter(|(_, result)| result.is_ok()).count();
+        steps += 1;
+        assert!(steps < 10_000, "somebody waits for ever");
+    }
+    let counts = *queue.scheduler().counts();
+    drop(queue);
+    assert!(answered > 200 && cancelled > 20, "{answered} answered, {cancelled} cancelled");
+    if window > CONTEXT {
+        assert!(counts.preemptions > 20, "{counts:?}");
+        assert_eq!(counts.set_aside > 20, aside > 0, "{counts:?}");
+        // There is never memory for all of them.
+        assert!(counts.set_aside < counts.preemptions && counts.preempted_tokens > 0, "{counts:?}");
+    }
+    assert!(counts.shared > 200 && counts.evictions > 100, "{counts:?}");
+    batch.scheduler_mut().forget().unwrap();
+    assert_eq!(batch.scheduler().state_bytes(), 0, "no page is lost");
+}
+
+#[test]
+fn ten_thousand_operations_of_a_queue_are_what_the_script_says() {
+    for seed in [0x9e37_79b9_7f4a_7c15, 0x1234_5678_9abc_def1] {
+        run(FakeModel::new(50, mixing), usize::MAX, seed, 0);
+    }
+}
+
+#[test]
+fn ten_thousand_operations_with_states_set_aside_are_too() {
+    for seed in [0x9e37_79b9_7f4a_7c15, 0x1234_5678_9abc_def1] {
+        run(FakeModel::new(50, mixing), usize::MAX, seed, 300);
+        run(FakeModel::new(50, mixing).recurrent(), usize::MAX, seed, 300);
+    }
+}
+
+#[test]
+fn ten_thousand_operations_with_a_recurrent_state_are_too() {
+    run(FakeModel::new(50, mixing).recurrent(), usize::MAX, 0x9e37_79b9_7f4a_7c15, 0);
+}
+
+#[test]
+fn ten_thousand_operations_with_a_window_are_too() {
+    run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15, 300);
+}

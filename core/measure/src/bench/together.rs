@@ -1,0 +1,162 @@
+//! [`bench_together()`]: speed of several sequences that share steps, comparable with llama-batched-bench.
+
+use crate::bench::Rate;
+use menagerie_engine::{
+    Begun, GenerateError, Life, RequestKind, RequestStart, Scheduler, SchedulerOptions, Sequence,
+    TextPipeline, Wanted, sampling::Generator, setters,
+};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is measured of several sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TogetherOptions {
+    /// Sequences at once.
+    pub sequences: usize,
+    /// Tokens of each prompt, 1 or more; no two prompts begin alike.
+    pub prompt: usize,
+    /// Tokens generated in each sequence.
+    pub generate: usize,
+    /// Measurements.
+    pub repetitions: usize,
+}
+
+impl Default for TogetherOptions {
+    /// Four sequences of 512 tokens that generate 128 each, measured five times.
+    fn default() -> Self {
+        Self { sequences: 4, prompt: 512, generate: 128, repetitions: 5 }
+    }
+}
+
+setters! { TogetherOptions:
+    with_sequences(sequences: usize),
+    with_prompt(prompt: usize),
+    with_generate(generate: usize),
+    with_repetitions(repetitions: usize),
+}
+
+/// Tokens per second of all sequences together.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[non_exhaustive]
+pub struct TogetherResult {
+    /// Sequences at once.
+    pub sequences: usize,
+    /// Of the prompts (llama-batched-bench's `S_PP`).
+    pub prompt: Option<Rate>,
+    /// Of what is generated (`S_TG`).
+    pub generate: Option<Rate>,
+    /// Of both (`S`).
+    pub total: Option<Rate>,
+}
+
+/// Measures as llama-batched-bench does: random tokens, all prompts, then a token of each sequence in every step, without
+/// sampling; after one unmeasured run.
+///
+/// # Errors
+/// A context too small for a sequence, nothing to measure, or what the model returns.
+pub fn bench_together(
+    pipeline: &TextPipeline,
+    options: &TogetherOptions,
+) -> Result<TogetherResult, GenerateError> {
+    let engine = pipeline.engine();
+    let TogetherOptions { sequences, prompt, generate, repetitions } = *options;
+    let needed = prompt.saturating_add(generate);
+    if needed > engine.context {
+        return Err(engine.too_long(needed));
+    }
+    if sequences == 0 || prompt == 0 || repetitions == 0 {
+        let reason = "sequences, tokens of a prompt and repetitions are 1 or more";
+        return Err(GenerateError::Options(reason.to_owned()));
+    }
+    let (capacity_tokens, step_tokens) = (needed.saturating_mul(sequences), engine.chunk.max(sequences));
+    let room = SchedulerOptions::default()
+        .with_sequences(sequences)
+        .with_prefixes(0)
+        .with_capacity_tokens(capacity_tokens)
+        .with_step_tokens(step_tokens);
+    let mut run = Run::new(Scheduler::new(Arc::clone(engine), pipeline.hooks().clone(), room)?, sequences)?;
+    run.measure(prompt.min(16), generate.min(2))?;
+    let (mut prompts, mut generated, mut total) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..repetitions {
+        let [reading, saying] = run.measure(prompt, generate)?;
+        prompts.push((sequences * prompt) as f64 / reading);
+        if generate > 0 {
+            generated.push((sequences * generate) as f64 / saying);
+        }
+        total.push((sequences * needed) as f64 / (reading + saying));
+    }
+    let (prompt, generate) = (Rate::of(prompts), Rate::of(generated));
+    Ok(TogetherResult { sequences, prompt, generate, total: Rate::of(total) })
+}
+
+/// Sequences of one scheduler, each a request.
+struct Run {
+    scheduler: Scheduler,
+    sequences: Vec<Sequence>,
+    lives: Vec<Life>,
+    random: Generator,
+    vocabulary: u32,
+}
+
+impl Run {
+    fn new(mut scheduler: Scheduler, count: usize) -> Result<Self, GenerateError> {
+        let sequences = (0..count).map(|_| scheduler.create()).collect::<Result<_, _>>()?;
+        let vocabulary = scheduler.engine().model.vocabulary() as u32;
+        Ok(Self { scheduler, sequences, lives: Vec::new(), random: Generator::new(1), vocabulary })
+    }
+
+    /// Seconds for the prompts and for what follows them.
+    fn measure(&mut self, prompt: usize, generate: usize) -> Result<[f64; 2], GenerateError> {
+        let measured = self.measured(prompt, generate);
+        for life in self.lives.drain(..) {
+            match &measured {
+                Ok(_) => life.computed(prompt + generate),
+                Err(error) => life.failed(error),
+            }
+        }
+        measured
+    }
+
+    fn measured(&mut self, prompt: usize, generate: usize) -> Result<[f64; 2], GenerateError> {
+        for index in 0..self.sequences.len() {
+            let tokens: Vec<u32> = (0..prompt).map(|_| self.random.below(self.vocabulary)).collect();
+            let begun = Begun::new(&self.scheduler.hooks().lifecycles, RequestKind::Bench);
+            let sequence = &mut self.sequences[index];
+            self.scheduler.reset(sequence)?;
+            if let Err(error) = self.scheduler.begin(sequence, &tokens, Wanted::Last) {
+                begun.refused(&error);
+                return Err(error);
+            }
+            let (cached_tokens, adapters) = (sequence.cached(), sequence.adapters());
+            let start = RequestStart::new(prompt, cached_tokens, adapters);
+            self.lives.push(begun.initialized(&start));
+        }
+        let started = Instant::now();
+        self.steps()?;
+        let reading = started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        for _ in 0..generate {
+            for sequence in &mut self.sequences {
+                self.scheduler.push(sequence, self.random.below(self.vocabulary))?;
+            }
+            self.steps()?;
+            self.lives.iter_mut().for_each(Life::token);
+        }
+        Ok([reading, started.elapsed().as_secs_f64()])
+    }
+
+    /// Steps until every sequence has what it was given.
+    fn steps(&mut self) -> Result<(), GenerateError> {
+        while self.sequences.iter().any(|sequence| sequence.pending() > 0) {
+            let mut all: Vec<&mut Sequence> = self.sequences.iter_mut().collect();
+            let mut stepped = Ok(());
+            self.scheduler.step(&mut all, None).each(&mut |_, output| {
+                let taken = output.and_then(|output| output.last_logits().map(drop));
+                stepped = std::mem::replace(&mut stepped, Ok(())).and(taken);
+            });
+            stepped?;
+        }
+        Ok(())
+    }
+}

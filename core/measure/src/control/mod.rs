@@ -1,0 +1,13 @@
+//! Control vectors: directions that are added to the stream after some layers, read, applied and made.
+
+mod directions;
+mod error;
+mod making;
+mod steering;
+mod vector;
+
+pub use directions::DirectionMethod;
+pub use error::ControlVectorError;
+pub use making::{PromptPair, make_control_vector};
+pub use steering::{GivenControlVector, SteeringOptions, steering};
+pub use vector::ControlVector;

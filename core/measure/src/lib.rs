@@ -1,0 +1,25 @@
+//! What is measured of an open model: logits, perplexity and divergence, speed, importance, and control vectors.
+//!
+//! Each measurement is a function of a `TextPipeline`: [`logits()`], [`perplexity()`], [`bench()`], [`bench_together()`],
+//! [`make_control_vector`]. [`ImportanceCollector`] wraps the linears of a model while it is opened.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod control;
+mod importance;
+mod logits;
+mod perplexity;
+
+pub use bench::{
+    BenchOptions, BenchProgress, BenchResult, Rate, TogetherOptions, TogetherResult, bench, bench_together,
+};
+pub use control::{
+    ControlVector, ControlVectorError, DirectionMethod, GivenControlVector, PromptPair, SteeringOptions,
+    make_control_vector, steering,
+};
+pub use importance::ImportanceCollector;
+pub use logits::{Logits, LogitsOptions, logits, logits_by_step};
+pub use perplexity::{
+    Against, BaseReader, BaseText, BaseWriter, Divergence, Estimate, PerplexityOptions, PerplexityProgress,
+    PerplexityResult, TextChunks, encode_row, perplexity,
+};

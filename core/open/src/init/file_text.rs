@@ -1,0 +1,285 @@
+//! Tokenizer and chat template of a file as capabilities: [`FileTokenizer`], [`TemplateFormat`].
+
+use crate::init::fingerprint::in_hex;
+use menagerie_engine::{
+    ChatCapable, ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt, TextError, TextStream, Tokenizing,
+};
+use menagerie_loaders::{
+    ChatTemplate, ReasoningPair, Segment, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer,
+    TokenizerTables,
+};
+use sha2::{Digest, Sha256};
+
+/// The tokenizer of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct FileTokenizer {
+    pub(crate) tokenizer: Tokenizer,
+    /// How a reranker's two texts stand in one prompt, `{query}` and `{document}` in their places (the file's template
+    /// `rerank`); absent = one after the other.
+    pub(crate) pair: Option<String>,
+}
+
+impl FileTokenizer {
+    /// The template with the texts in it; only its own text can name special tokens.
+    fn in_template(&self, template: &str, first: &str, second: &str) -> Result<Vec<u32>, TextError> {
+        let mut segments = Vec::new();
+        for (at, part) in template.split("{query}").enumerate() {
+            if at > 0 {
+                segments.push(Segment::untrusted(first));
+            }
+            for (at, part) in part.split("{document}").enumerate() {
+                if at > 0 {
+                    segments.push(Segment::untrusted(second));
+                }
+                segments.push(Segment::trusted(part));
+            }
+        }
+        self.tokenizer.encode_segments(&segments).map_err(TextError::new)
+    }
+
+    /// The template with as much of the second text as leaves at most `most` tokens, and how many tokens were left out.
+    fn in_template_within(
+        &self,
+        template: &str,
+        (first, second): (&str, &str),
+        most: usize,
+    ) -> Result<(Vec<u32>, usize), TextError> {
+        let whole = self.in_template(template, first, second)?;
+        if whole.len() <= most {
+            return Ok((whole, 0));
+        }
+        let ends: Vec<usize> = second.char_indices().map(|(at, _)| at).collect();
+        // Characters of the second text: so many fit, or none do; one more than fits does not.
+        let (mut fits, mut too_many) = (0, ends.len());
+        let mut kept = self.in_template(template, first, "")?;
+        while fits + 1 < too_many {
+            let middle = fits.midpoint(too_many);
+            let ids = self.in_template(template, first, &second[..ends[middle]])?;
+            if ids.len() <= most {
+                (fits, kept) = (middle, ids);
+            } else {
+                too_many = middle;
+            }
+        }
+        let cut = whole.len().saturating_sub(kept.len());
+        Ok((kept, cut))
+    }
+}
+
+/// Lengths of two texts that together leave out `cut` tokens: those of the longer one, then of both.
+fn longest_first(lengths: [usize; 2], cut: usize) -> [usize; 2] {
+    let [first, second] = lengths;
+    let room = (first + second).saturating_sub(cut);
+    let (short, long) = (first.min(second), first.max(second));
+    let (short, long) = match room.checked_sub(short) {
+        Some(rest) if rest >= short => (short, rest.min(long)),
+        _ => (room / 2, room - room / 2),
+    };
+    if first > second { [long, short] } else { [short, long] }
+}
+
+/// The text of one answer, token by token.
+struct FileStream(TextDecoder);
+
+impl TextStream for FileStream {
+    fn push(&mut self, id: u32) -> Result<String, TextError> {
+        self.0.push(id).map_err(TextError::new)
+    }
+
+    fn finish(&mut self) -> String {
+        self.0.flush()
+    }
+}
+
+impl Tokenizing for FileTokenizer {
+    fn vocabulary(&self) -> usize {
+        self.tokenizer.vocab_size()
+    }
+
+    fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        Ok(self.tokenizer.frame(self.encode(text)?))
+    }
+
+    fn encode_prompt_within(&self, text: &str, most: usize) -> Result<(Vec<u32>, usize), TextError> {
+        let mut ids = self.encode(text)?;
+        let whole = self.tokenizer.frame(ids.clone());
+        let cut = whole.len().saturating_sub(most).min(ids.len());
+        if cut == 0 {
+            return Ok((whole, 0));
+        }
+        ids.truncate(ids.len() - cut);
+        Ok((self.tokenizer.frame(ids), cut))
+    }
+
+    fn beginning(&self) -> Option<u32> {
+        self.tokenizer.bos().filter(|_| self.tokenizer.adds_bos())
+    }
+
+    fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError> {
+        if let Some(template) = &self.pair {
+            let ids = self.in_template(template, first, second)?;
+            let end = ids.len();
+            return Ok((ids, end));
+        }
+        let (first, second) = (self.encode(first)?, self.encode(second)?);
+        Ok(self.tokenizer.frame_pair(first, &second))
+    }
+
+    fn encode_pair_within(
+        &self,
+        first: &str,
+        second: &str,
+        most: usize,
+    ) -> Result<((Vec<u32>, usize), usize), TextError> {
+        if let Some(template) = &self.pair {
+            let (ids, cut) = self.in_template_within(template, (first, second), most)?;
+            let end = ids.len();
+            return Ok(((ids, end), cut));
+        }
+        let (mut first, mut second) = (self.encode(first)?, self.encode(second)?);
+        let whole = self.tokenizer.frame_pair(first.clone(), &second);
+        let cut = whole.0.len().saturating_sub(most).min(first.len() + second.len());
+        if cut == 0 {
+            return Ok((whole, 0));
+        }
+        let [one, two] = longest_first([first.len(), second.len()], cut);
+        first.truncate(one);
+        second.truncate(two);
+        Ok((self.tokenizer.frame_pair(first, &second), cut))
+    }
+
+    fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        self.tokenizer.encode(text, Special::Plain).map_err(TextError::new)
+    }
+
+    fn piece(&self, id: u32) -> String {
+        self.tokenizer.token_piece(id).unwrap_or_default()
+    }
+
+    fn control_text(&self, id: u32) -> Option<String> {
+        let control = matches!(self.tokenizer.token_kind(id).ok()?, TokenKind::Control | TokenKind::Unknown);
+        control.then(|| self.tokenizer.token_text(id).ok().map(str::to_owned))?
+    }
+
+    fn end_of_generation(&self) -> &[u32] {
+        self.tokenizer.end_of_generation()
+    }
+
+    fn stream(&self) -> Box<dyn TextStream + Send + '_> {
+        Box::new(FileStream(TextDecoder::new(&self.tokenizer, TextDecoderOptions::default())))
+    }
+}
+
+/// The pairs of reasoning tags of which a template contains either tag, and those that are looked for in every model.
+fn reasoning_tags(tables: &TokenizerTables, template: &str) -> Vec<ReasoningTags> {
+    let wanted = |pair: &&ReasoningPair| {
+        pair.always || template.contains(&pair.open) || template.contains(&pair.close)
+    };
+    let tags = |pair: &ReasoningPair| ReasoningTags { open: pair.open.clone(), close: pair.close.clone() };
+    tables.reasoning().filter(wanted).map(tags).collect()
+}
+
+/// A chat template with the tokenizer it is for.
+#[derive(Debug)]
+pub(crate) struct TemplateFormat {
+    template: ChatTemplate,
+    tokenizer: Tokenizer,
+    tags: Vec<ReasoningTags>,
+}
+
+impl TemplateFormat {
+    /// A template whose prompts `tokenizer` encodes.
+    pub(crate) fn new(template: ChatTemplate, tokenizer: Tokenizer) -> Self {
+        let tags = reasoning_tags(tokenizer.tables(), template.source());
+        Self { template, tokenizer, tags }
+    }
+
+    /// The tokens of a rendered prompt: the beginning token once, no end token (the answer goes on).
+    fn frame(&self, tokens: Vec<u32>) -> Vec<u32> {
+        let length = tokens.len();
+        let mut framed = self.tokenizer.frame(tokens);
+        if self.tokenizer.adds_eos()
+            && framed.len() > length
+            && framed.last().copied() == self.tokenizer.eos()
+        {
+            framed.pop();
+        }
+        framed
+    }
+}
+
+impl ChatCapable for TemplateFormat {
+    fn render_prompt(
+        &self,
+        messages: &[ChatMessage],
+        options: &RenderOptions,
+    ) -> Result<RenderedPrompt, TextError> {
+        let messages: Result<Vec<serde_json::Value>, _> = messages.iter().map(serde_json::to_value).collect();
+        let rendering = menagerie_loaders::RenderOptions::default()
+            .with_tools(options.tools.clone())
+            .with_add_generation_prompt(options.generation_prompt)
+            .with_extra(options.arguments.clone());
+        let messages = messages.map_err(TextError::new)?;
+        let guarded = self.tokenizer.guarded_texts();
+        let segments =
+            self.template.render_segments(&messages, &rendering, &guarded).map_err(TextError::new)?;
+        let tokens = self.tokenizer.encode_segments(&segments).map_err(TextError::new)?;
+        let text: String = segments.iter().map(|segment| segment.text.as_str()).collect();
+        let open = segments.last().filter(|last| last.trusted && options.generation_prompt);
+        let reasoning_open = open.and_then(|last| ReasoningTags::left_open(&self.tags, &last.text)).cloned();
+        Ok(RenderedPrompt {
+            tokens: self.frame(tokens),
+            text,
+            reasoning_tags: self.tags.clone(),
+            reasoning_open,
+        })
+    }
+
+    /// The SHA-256 of the template's text, and the tokens that it writes as `bos_token` and `eos_token`.
+    fn identity(&self) -> String {
+        let hash = in_hex(Sha256::new_with_prefix(self.template.source()));
+        let id = |token: Option<u32>| token.map_or("none".to_owned(), |id| id.to_string());
+        format!("sha256:{hash} bos {} eos {}", id(self.tokenizer.bos()), id(self.tokenizer.eos()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_declare_their_tags() {
+        let mut tables = TokenizerTables::clone(&TokenizerTables::built_in().unwrap());
+        tables.add("mine.toml", "[[reasoning]]\nopen = '<hm>'\nclose = '</hm>'", false).unwrap();
+        let opens = |template| {
+            let tags = reasoning_tags(&tables, template);
+            tags.into_iter().map(|tags| tags.open).collect::<Vec<_>>()
+        };
+        assert_eq!(opens("plain"), ["<think>"]);
+        assert_eq!(opens("{{ '[THINK]' }}"), ["<think>", "[THINK]"]);
+        assert_eq!(opens("ends with </hm>"), ["<think>", "<hm>"]);
+    }
+
+    /// Against the definition: one token at a time leaves the longer text, the second one where both are equally long.
+    #[test]
+    fn the_longer_text_is_cut_first() {
+        for first in 0..12usize {
+            for second in 0..12usize {
+                for cut in 0..=first + second {
+                    let [mut one, mut two] = [first, second];
+                    for _ in 0..cut {
+                        if one > two { one -= 1 } else { two -= 1 }
+                    }
+                    let found = longest_first([first, second], cut);
+                    let sum = |lengths: [usize; 2]| lengths[0] + lengths[1];
+                    assert_eq!(sum(found), sum([one, two]), "{first} {second} {cut}");
+                    // Which of two equally long ones loses its last token first is not said by the definition.
+                    assert!(
+                        found[0].abs_diff(one) <= 1 && found[0] <= first && found[1] <= second,
+                        "{found:?}"
+                    );
+                }
+            }
+        }
+    }
+}

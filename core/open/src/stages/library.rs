@@ -1,0 +1,30 @@
+//! [`ProcessLibrary`]: adapters and copies of hooks of a stage in a process of its own.
+
+use menagerie_engine::{HookPlace, copied_hook};
+use menagerie_model::{Adapter, HookRecipe, LayerHook, ScalingLayers};
+use menagerie_stages::StageLibrary;
+use std::sync::Arc;
+
+/// The adapters that a stage's model was opened with, by name, and hooks made from their recipes.
+pub(crate) struct ProcessLibrary {
+    pub(crate) adapters: Vec<Arc<Adapter>>,
+    /// By site the layer that an X-LoRA's weights have for it.
+    pub(crate) scaling_layers: Option<ScalingLayers>,
+    pub(crate) place: HookPlace,
+}
+
+impl StageLibrary for ProcessLibrary {
+    fn adapter(&self, _number: u32, name: &str) -> Option<Arc<Adapter>> {
+        self.adapters.iter().find(|adapter| adapter.name() == name).cloned()
+    }
+
+    fn scaling_layers(&self) -> Option<ScalingLayers> {
+        self.scaling_layers.clone()
+    }
+
+    fn hook(&self, number: u32, recipe: Option<HookRecipe>) -> Result<Arc<dyn LayerHook>, String> {
+        let recipe =
+            recipe.ok_or_else(|| format!("hook {number} came without what a copy of it is made from"))?;
+        copied_hook(&recipe, &self.place)
+    }
+}
