@@ -9,9 +9,9 @@ use crate::options::{AssembleOptions, Purpose};
 use crate::place::Place;
 use crate::source::WeightSource;
 use menagerie_model::{
-    Beside, BlockStack, Branch, DynBlock, EmbeddingModel, Entry, Executor, FeedForward, FirstStage, Holds,
-    LastStage, MiddleStage, ModelShape, Norm, PreNorm, SequenceMixer, SlotDeclarations, Stage, StageBody,
-    StagePosition, TransformerBlock, WholeModel,
+    BlockStack, Branch, BranchPart, DynBlock, EmbeddingModel, Entry, Executor, FeedForward, FirstStage,
+    Holds, LastStage, MiddleStage, ModelShape, Norm, ParallelFeedForward, PreNorm, SequenceMixer,
+    SlotDeclarations, Stage, StageBody, StagePosition, TransformerBlock, WholeModel,
 };
 use menagerie_registry::{Build, Part, where_given};
 use menagerie_spec::ModelConfig;
@@ -256,21 +256,24 @@ impl Assembler<'_> {
             let part = self.wrapped_feed_forward(config, layer);
             self.branch(feed_forward_branch, part, layer)
         }));
-        let beside = where_given(beside.as_ref().map(|config| self.beside(config, layer)));
+        let beside = where_given(beside.as_ref().map(|config| self.parallel(config, layer)));
         let last = where_given(last.as_ref().map(|config| {
             let part = self.feed_forward(config, layer);
             self.branch(last_branch, part, layer)
         }));
         let [embedding_scale, scale] = [embedding_scale, output_scale]
             .map(|role| where_given(role.as_ref().map(|role| self.number(role, layer))));
-        let mixer = where_given(mixer)?;
-        let mut block = TransformerBlock::new(mixer, feed_forward?).with_pre(shared_pre(config));
-        if let Some(beside) = beside? {
-            block = block.with_beside(beside);
-        }
-        if let Some(last) = last? {
-            block = block.with_last(last);
-        }
+        let mixer = where_given(mixer)?.map(|branch| branch.map(BranchPart::Mixer));
+        let (feed_forward, beside, last) = (feed_forward?, beside?, last?);
+        let feed_forward = feed_forward.map(|branch| {
+            branch.map(|first| match beside {
+                Some(second) => BranchPart::Parallel(first, second),
+                None => BranchPart::FeedForward(first),
+            })
+        });
+        let last = last.map(|branch| branch.map(BranchPart::FeedForward));
+        let branches = mixer.into_iter().chain(feed_forward).chain(last).collect();
+        let mut block = TransformerBlock::of(branches).with_pre(shared_pre(config));
         if let Some(scale) = embedding_scale? {
             block = block.with_embedding(scale);
         }
@@ -311,16 +314,16 @@ impl Assembler<'_> {
         }
     }
 
-    fn beside(
+    fn parallel(
         &mut self,
         config: &BesideConfig,
         layer: usize,
-    ) -> Option<Beside<Box<dyn Norm>, Box<dyn FeedForward>>> {
+    ) -> Option<ParallelFeedForward<Box<dyn Norm>, Box<dyn FeedForward>>> {
         let BesideConfig { part, reads, pre, post, first_post, factor } = config;
         let part = self.feed_forward(part, layer);
         let [pre, post, first_post] =
             [pre, post, first_post].map(|site| self.site_norm(site.as_ref(), Some(layer)));
-        Some(Beside {
+        Some(ParallelFeedForward {
             part: part?,
             reads: *reads,
             pre: pre?,

@@ -53,10 +53,6 @@ impl Linear for Doubling<Box<dyn Linear>> {
         let factors = self.factors((0..x.rows().rows()).map(|row| x.origin(row)), context);
         context.compute.backend.scale_rows(self.inner.forward(x, context)?, &factors)
     }
-
-    fn plain(&self) -> Option<Product<'_>> {
-        None
-    }
 }
 
 impl ExpertLinear for Doubling<Box<dyn ExpertLinear>> {

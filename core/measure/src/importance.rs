@@ -107,10 +107,6 @@ impl Linear for Measured<dyn Linear> {
         self.add(0, values.chunks_exact(self.in_features().max(1)))?;
         self.inner.forward(x, context)
     }
-
-    fn plain(&self) -> Option<Product<'_>> {
-        None
-    }
 }
 
 impl ExpertLinear for Measured<dyn ExpertLinear> {

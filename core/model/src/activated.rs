@@ -15,6 +15,30 @@ pub struct Activated<'a> {
     prepared: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
+/// The rows of the step that the rows of a product came from.
+#[derive(Clone, Copy, Debug)]
+pub struct RowOrigins<'a> {
+    rows: usize,
+    origin: Option<&'a [u32]>,
+}
+
+impl RowOrigins<'_> {
+    /// As many rows, in the order of the step.
+    pub fn of_step(rows: usize) -> Self {
+        Self { rows, origin: None }
+    }
+
+    /// Rows of the product.
+    pub(crate) fn rows(self) -> usize {
+        self.rows
+    }
+
+    /// Row of the step that row `index` came from.
+    pub(crate) fn origin(self, index: usize) -> usize {
+        self.origin.and_then(|origin| origin.get(index)).map_or(index, |row| *row as usize)
+    }
+}
+
 impl<'a> Activated<'a> {
     /// Rows of the step, in its order.
     pub fn new(rows: &'a Rows) -> Self {
@@ -43,7 +67,12 @@ impl<'a> Activated<'a> {
 
     /// Row of the step that row `index` came from.
     pub fn origin(&self, index: usize) -> usize {
-        self.origin.and_then(|origin| origin.get(index)).map_or(index, |row| *row as usize)
+        self.origins().origin(index)
+    }
+
+    /// The rows of the step that its rows came from.
+    pub fn origins(&self) -> RowOrigins<'a> {
+        RowOrigins { rows: self.rows.rows(), origin: self.origin }
     }
 
     /// What a backend keeps beside the rows (their quantized forms), made when first asked for.

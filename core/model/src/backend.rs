@@ -1,14 +1,15 @@
 //! [`Backend`]: where a forward computes; one method per operation.
 
 use crate::activated::Activated;
-use crate::adapter::LowRank;
 use crate::attention_biases::AttentionBiases;
-use crate::experts::{ExpertPlan, Packing};
+use crate::expert_plan::{ExpertPlan, Packing};
 use crate::layout::SequenceLayout;
+use crate::low_rank::LowRank;
 use crate::param::Param;
 use crate::recurrence::{LinearAttentionInputs, SelectiveScanInputs};
 use crate::rows::Rows;
-use crate::state::{SequenceId, StateBacking, StateId, StatePlan, StatePool};
+use crate::sequence_id::SequenceId;
+use crate::state::{StateId, StateMemory, StatePool};
 use crate::weight::Weight;
 use crate::{ModelError, Result};
 use gguf_file::GgmlType;
@@ -84,7 +85,7 @@ pub struct Rotation<'a> {
 /// # Errors
 /// Of all methods: [`crate::ModelError::Shape`] for operands that do not fit, [`crate::ModelError::Backend`] for what the
 /// device reports; only other errors are named at a method.
-pub trait Backend: Send + Sync {
+pub trait Backend: StateMemory + Send + Sync {
     /// `cpu`, `candle`, `cuda:0` ...: as `--device` names it.
     fn name(&self) -> String;
 
@@ -239,7 +240,7 @@ pub trait Backend: Send + Sync {
                 &activated
             }
         };
-        let [rows] = crate::linear::exactly(self.products(&[*product], x, arithmetic)?)?;
+        let [rows] = exactly(self.products(&[*product], x, arithmetic)?)?;
         let values = self.read(&rows)?;
         if values.len() != y.len() {
             let [expected, found] = [values.len(), y.len()].map(|len| format!("{len} values"));
@@ -406,12 +407,6 @@ pub trait Backend: Send + Sync {
     }
 
     // State.
-
-    /// Memory for the states of a pool; what nobody has written to should cost nothing where the device can do that.
-    ///
-    /// # Errors
-    /// The device has no room, or cannot keep a state as the plan says.
-    fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>>;
 }
 
 /// Operations that not every backend has; asked for when a component is assembled.
@@ -439,4 +434,10 @@ pub struct StateStep<'a> {
     pub layout: &'a SequenceLayout,
     /// The states of the sequences.
     pub states: &'a mut StatePool,
+}
+
+/// As many products as were requested.
+pub(crate) fn exactly<const N: usize>(made: Vec<Rows>) -> Result<[Rows; N]> {
+    <[Rows; N]>::try_from(made)
+        .map_err(|found| ModelError::Layout(format!("{} products where {N} were asked for", found.len())))
 }

@@ -1,4 +1,4 @@
-//! [`TransformerBlock`]: two branches on the residual stream.
+//! [`TransformerBlock`]: branches on the residual stream.
 
 use crate::context::TransformContext;
 use crate::hook::Checkpoint;
@@ -46,6 +46,12 @@ impl<N, P> Branch<N, P> {
     pub fn new(pre: Option<N>, part: P) -> Self {
         Self { pre, part, post: None, after: None, again: None, reads: BranchInput::Stream, scale: 1.0 }
     }
+
+    /// The same branch around another part.
+    pub fn map<Q>(self, part: impl FnOnce(P) -> Q) -> Branch<N, Q> {
+        let Self { pre, part: own, post, after, again, reads, scale } = self;
+        Branch { pre, part: part(own), post, after, again, reads, scale }
+    }
 }
 
 /// A norm of a block, as [`Part::Norm`] of a trace.
@@ -72,13 +78,15 @@ impl<N: Norm, P> Branch<N, P> {
         &self,
         mut branch: Rows,
         stream: &Rows,
-        checkpoint: Checkpoint,
+        place: Option<Checkpoint>,
         context: &TransformContext,
     ) -> Result<Rows> {
         if let Some(norm) = &self.post {
             branch = normed(norm, &branch, context)?;
         }
-        context.checkpoint(checkpoint, &branch)?;
+        if let Some(place) = place {
+            context.checkpoint(place, &branch)?;
+        }
         let backend = &context.compute.backend;
         if self.scale != 1.0 {
             branch = backend.scale(branch, self.scale)?;
@@ -139,8 +147,8 @@ impl Entry {
 
 /// A second feed-forward in a branch: `f = first_post(f); g = post(part(pre(reads))); f = factor * (f + g)`.
 ///
-/// Experts beside a dense feed-forward (Grok 2; Gemma 4; Arctic, whose experts read the block's input).
-pub struct Beside<N, P> {
+/// Experts and a dense feed-forward in parallel (Grok 2; Gemma 4; Arctic, whose experts read the block's input).
+pub struct ParallelFeedForward<N, P> {
     /// The second feed-forward.
     pub part: P,
     /// What it reads.
@@ -155,15 +163,20 @@ pub struct Beside<N, P> {
     pub factor: f32,
 }
 
-/// What a feed-forward of a block can read.
+/// Rows that the part of a branch can read.
 #[derive(Clone, Copy)]
 struct Inputs<'a> {
+    /// The input of the part, normed.
     branch: &'a Rows,
+    /// The same before the norm.
+    read: &'a Rows,
+    /// The residual stream as it stands.
     stream: &'a Rows,
+    /// The input of the block.
     block: &'a Rows,
 }
 
-impl<N: Norm, F: FeedForward> Beside<N, F> {
+impl<N: Norm, F: FeedForward> ParallelFeedForward<N, F> {
     /// The output of the first feed-forward with that of the second added.
     fn add(&self, mut first: Rows, inputs: Inputs, context: &mut TransformContext) -> Result<Rows> {
         if let Some(norm) = &self.first_post {
@@ -189,17 +202,58 @@ impl<N: Norm, F: FeedForward> Beside<N, F> {
     }
 }
 
-/// A mixer branch and a feed-forward branch, of which a block may lack either; perhaps a second feed-forward beside the
-/// first, a third branch after it, and a number that multiplies what the block gives.
+/// The part of a branch.
+pub enum BranchPart<N, A, F> {
+    /// A sequence mixer.
+    Mixer(A),
+    /// A feed-forward.
+    FeedForward(F),
+    /// Two feed-forwards, whose outputs are added.
+    Parallel(F, ParallelFeedForward<N, F>),
+}
+
+impl<N: Norm, A: SequenceMixer, F: FeedForward> BranchPart<N, A, F> {
+    fn forward(&self, inputs: Inputs, context: &mut TransformContext) -> Result<Rows> {
+        let raw = Raw { stream: inputs.read, block: inputs.block };
+        let (first, second) = match self {
+            Self::Mixer(mixer) => {
+                return context.timed(Part::Mixer, |context| mixer.forward(inputs.branch, context));
+            }
+            Self::FeedForward(first) => (first, None),
+            Self::Parallel(first, second) => (first, Some(second)),
+        };
+        let out = context.timed(Part::FeedForward, |context| first.forward(inputs.branch, raw, context))?;
+        match second {
+            Some(second) => second.add(out, inputs, context),
+            None => Ok(out),
+        }
+    }
+
+    fn is_mixer(&self) -> bool {
+        matches!(self, Self::Mixer(_))
+    }
+
+    fn looks_ahead(&self) -> bool {
+        matches!(self, Self::Mixer(mixer) if mixer.looks_ahead())
+    }
+
+    fn takes_whole_prompts(&self) -> bool {
+        match self {
+            Self::Mixer(_) => false,
+            Self::FeedForward(first) => first.takes_whole_prompts(),
+            Self::Parallel(first, second) => first.takes_whole_prompts() || second.part.takes_whole_prompts(),
+        }
+    }
+}
+
+/// Branches on the residual stream, run one after the other, and operations on the result of the block.
 ///
-/// Generic, so that a model written by hand names its types:
-/// `TransformerBlock<RmsNorm, CausalAttention, GatedFeedForward>`; [`DynBlock`] is the one assembled from data.
+/// Most blocks have two, a mixer and a feed-forward ([`Self::new`]). The type is generic, so that a model written by hand
+/// names its parts: `TransformerBlock<RmsNorm, CausalAttention, GatedFeedForward>`; [`DynBlock`] is the one assembled from
+/// data.
 pub struct TransformerBlock<N, A, F> {
-    mixer: Option<Branch<N, A>>,
-    feed_forward: Option<Branch<N, F>>,
+    branches: Vec<Branch<N, BranchPart<N, A, F>>>,
     pre: PreNorm,
-    beside: Option<Beside<N, F>>,
-    last: Option<Branch<N, F>>,
     embedding_scale: Option<f32>,
     output_scale: f32,
     output_norm: Option<N>,
@@ -210,31 +264,17 @@ pub struct TransformerBlock<N, A, F> {
 pub type DynBlock = TransformerBlock<Box<dyn Norm>, Box<dyn SequenceMixer>, Box<dyn FeedForward>>;
 
 impl<N: Norm, A: SequenceMixer, F: FeedForward> TransformerBlock<N, A, F> {
-    /// A block of these branches, run in this order.
+    /// A block of a mixer branch and a feed-forward branch, either of which may be missing.
     pub fn new(mixer: Option<Branch<N, A>>, feed_forward: Option<Branch<N, F>>) -> Self {
-        Self {
-            mixer,
-            feed_forward,
-            pre: PreNorm::Own,
-            beside: None,
-            last: None,
-            embedding_scale: None,
-            output_scale: 1.0,
-            output_norm: None,
-            entry: None,
-        }
+        let mixer = mixer.map(|branch| branch.map(BranchPart::Mixer));
+        let feed_forward = feed_forward.map(|branch| branch.map(BranchPart::FeedForward));
+        Self::of(mixer.into_iter().chain(feed_forward).collect())
     }
 
-    /// Adds a second feed-forward to the first one's output.
-    pub fn with_beside(mut self, beside: Beside<N, F>) -> Self {
-        self.beside = Some(beside);
-        self
-    }
-
-    /// Adds a third branch, after the feed-forward.
-    pub fn with_last(mut self, last: Branch<N, F>) -> Self {
-        self.last = Some(last);
-        self
+    /// A block of these branches, run in this order.
+    pub fn of(branches: Vec<Branch<N, BranchPart<N, A, F>>>) -> Self {
+        let (embedding_scale, output_norm, entry) = (None, None, None);
+        Self { branches, pre: PreNorm::Own, embedding_scale, output_scale: 1.0, output_norm, entry }
     }
 
     /// Adds the embedded rows times `scale` to what the block gives.
@@ -318,41 +358,22 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
         if let Some(entry) = &self.entry {
             hidden = entry.begin(hidden, context)?;
         }
-        let (mut mixed, mut shared) = (None, None);
-        if let Some(branch) = &self.mixer {
-            let normed = branch.enter(&hidden, context)?;
-            let input = normed.as_ref().unwrap_or(&hidden);
-            let out = context.timed(Part::Mixer, |context| branch.part.forward(input, context))?;
-            mixed = Some(branch.leave(out, &hidden, Checkpoint::AttnOut, context)?);
-            shared = normed.filter(|_| self.pre == PreNorm::Shared);
-        }
-        let mut stream = mixed;
-        if let Some(branch) = &self.feed_forward {
+        let (mut stream, mut shared): (Option<Rows>, Option<Rows>) = (None, None);
+        let mut places = [Checkpoint::FfnOut, Checkpoint::LastOut].into_iter();
+        for branch in &self.branches {
             let now = stream.as_ref().unwrap_or(&hidden);
             let read = branch.read(now, &hidden);
-            let normed = match shared {
+            let normed = match shared.take() {
                 Some(normed) => Some(normed),
                 None => branch.enter(read, context)?,
             };
-            let input = normed.as_ref().unwrap_or(read);
-            let raw = Raw { stream: read, block: &hidden };
-            let inputs = Inputs { branch: input, stream: now, block: &hidden };
-            let mut out =
-                context.timed(Part::FeedForward, |context| branch.part.forward(input, raw, context))?;
-            if let Some(beside) = &self.beside {
-                out = beside.add(out, inputs, context)?;
-            }
-            drop(normed);
-            stream = Some(branch.leave(out, now, Checkpoint::FfnOut, context)?);
-        }
-        if let Some(branch) = &self.last {
-            let now = stream.as_ref().unwrap_or(&hidden);
-            let read = branch.read(now, &hidden);
-            let normed = branch.enter(read, context)?;
-            let raw = Raw { stream: read, block: &hidden };
-            let input = normed.as_ref().unwrap_or(read);
-            let out = context.timed(Part::FeedForward, |context| branch.part.forward(input, raw, context))?;
-            stream = Some(branch.leave(out, now, Checkpoint::LastOut, context)?);
+            let inputs =
+                Inputs { branch: normed.as_ref().unwrap_or(read), read, stream: now, block: &hidden };
+            let out = branch.part.forward(inputs, context)?;
+            let mixer = branch.part.is_mixer();
+            shared = normed.filter(|_| mixer && self.pre == PreNorm::Shared);
+            let place = if mixer { Some(Checkpoint::AttnOut) } else { places.next() };
+            stream = Some(branch.leave(out, now, place, context)?);
         }
         self.finish(stream.unwrap_or(hidden), context)
     }
@@ -362,11 +383,11 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
     }
 
     fn takes_whole_prompts(&self) -> bool {
-        self.feed_forward.as_ref().is_some_and(|branch| branch.part.takes_whole_prompts())
+        self.branches.iter().any(|branch| branch.part.takes_whole_prompts())
     }
 
     fn looks_ahead(&self) -> bool {
-        self.mixer.as_ref().is_some_and(|branch| branch.part.looks_ahead())
+        self.branches.iter().any(|branch| branch.part.looks_ahead())
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`TransformContext`]: everything a forward needs beyond weights.
 
-use crate::adapter::AdapterSet;
+use crate::adapter_set::AdapterSet;
 use crate::backend::{Product, StateStep};
 use crate::compute::Compute;
 use crate::failure::SequenceFailure;
@@ -10,6 +10,7 @@ use crate::layout::{SequenceLayout, SequenceRows};
 use crate::param::Param;
 use crate::rope_tables::RopeTables;
 use crate::rows::Rows;
+use crate::scalings::Scalings;
 use crate::slots::Slots;
 use crate::state::StatePool;
 use crate::step::InferenceStep;
@@ -34,25 +35,6 @@ impl<'a> StepInput<'a> {
             Self::Tokens(ids) => Some(ids),
             Self::Embeddings(_) => None,
         }
-    }
-}
-
-/// Weights of adapters for every row, layer and adapter of a step, `[T, layers, adapters]` (X-LoRA).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scalings {
-    /// Layers, as adapters number them.
-    pub layers: usize,
-    /// Adapters.
-    pub adapters: usize,
-    /// The weights.
-    pub values: Vec<f32>,
-}
-
-impl Scalings {
-    /// Weights of all adapters for a row of the step in a layer; none past the last row or layer.
-    pub fn at(&self, row: usize, layer: usize) -> Option<&[f32]> {
-        let start = (row * self.layers + layer) * self.adapters;
-        self.values.get(start..start + self.adapters).filter(|_| layer < self.layers)
     }
 }
 

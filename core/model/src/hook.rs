@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::compute::Compute;
-use crate::context::Scalings;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
+use crate::scalings::Scalings;
 use crate::step::InferenceStep;
 use crate::traveling::Traveling;
 use std::ops::Range;

@@ -6,10 +6,11 @@
 //! them. A hook that was added for some layers or phases is called for those only: of a step of several sequences it is shown
 //! the rows of those whose [`crate::InferenceStep`] matches, and what it gives in their place goes where they were.
 
-use crate::context::{Scalings, TransformContext};
+use crate::context::TransformContext;
 use crate::hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
+use crate::scalings::Scalings;
 use crate::{ModelError, Result};
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! Activations are `[T, D]`: every token of every sequence of a step, one after the other. There is no batch
 //! dimension and no padding; a prompt, a chunk, a decode step and a mix of them are the same call.
 
-use crate::state::SequenceId;
+use crate::sequence_id::SequenceId;
 use crate::step::{InferenceStep, RopeRegime};
 use crate::{ModelError, Result};
 use std::collections::HashSet;

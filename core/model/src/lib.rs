@@ -27,6 +27,7 @@
 
 mod activated;
 mod adapter;
+mod adapter_set;
 mod attention_biases;
 mod backend;
 mod block;
@@ -37,6 +38,7 @@ mod context;
 mod element_wise;
 mod error;
 mod executor;
+mod expert_plan;
 mod experts;
 mod failure;
 mod guard;
@@ -44,48 +46,58 @@ mod hook;
 mod hooks;
 mod layout;
 mod linear;
+mod low_rank;
 mod param;
 mod pooling;
 mod recurrence;
 mod rope_tables;
 mod router;
 mod rows;
+mod scalings;
+mod sequence_id;
 mod slots;
 mod stack;
 mod stage;
 mod state;
 mod step;
 mod table;
+mod terms;
 mod trace;
 mod traits;
 mod traveling;
 mod weight;
 mod wrapper;
 
-pub use activated::Activated;
+pub use activated::{Activated, RowOrigins};
 pub use adapter::{
-    AdaptedFeedForward, Adapter, AdapterSet, AdapterSite, AdapterSites, Adaption, BetweenLinears,
-    KeptScalings, LinearPart, LowRank, LowRankTerm, Magnitude, RawScalings, ScalingLayers, ScalingSpread,
-    SitePart, SiteShape, TablePart, Whole, XLoraClassifier, XLoraMixing, XLoraModel,
+    AdaptedFeedForward, AdapterSite, AdapterSites, BetweenLinears, KeptScalings, RawScalings, ScalingSpread,
+    SiteShape, XLoraClassifier, XLoraMixing, XLoraModel,
+};
+pub use adapter_set::{
+    Adapter, AdapterSet, LinearPart, Magnitude, ScalingLayers, SitePart, TablePart, Whole,
 };
 pub use attention_biases::AttentionBiases;
 pub use backend::{
     AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
 };
-pub use block::{Beside, Branch, DynBlock, Entry, Holds, Layer, PreNorm, TransformerBlock};
+pub use block::{
+    Branch, BranchPart, DynBlock, Entry, Holds, Layer, ParallelFeedForward, PreNorm, TransformerBlock,
+};
 pub use classifier::Classifier;
 pub use compute::Compute;
-pub use context::{Scalings, StepInput, TransformContext};
+pub use context::{StepInput, TransformContext};
 pub use element_wise::{ActivationForm, ElementWise, GateForm};
 pub use error::ModelError;
 pub use executor::{Executor, NormedExecutor, StageTrace};
-pub use experts::{DenseExperts, ExpertLinear, ExpertPlan, Packing, experts_many};
+pub use expert_plan::{ExpertPlan, Packing};
+pub use experts::{DenseExperts, ExpertLinear, experts_many};
 pub use failure::SequenceFailure;
 pub use guard::WeightGuard;
 pub use hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
 pub use hooks::Hooks;
 pub use layout::{Positions, SequenceLayout, SequenceRows};
 pub use linear::{DenseLinear, Linear, linear_many};
+pub use low_rank::LowRank;
 pub use menagerie_formulas::{
     Activation, Arithmetic, AttentionShape, BranchInput, ClassifierActivation, ClassifierScores, Gating,
     GroupScore, KeySharing, KvType, LinearAttentionShape, Mask, ParallelInput, Pooling, RopePairs,
@@ -95,6 +107,8 @@ pub use param::{Param, WeightShape};
 pub use recurrence::{LinearAttentionInputs, LogDecay, SelectiveScanInputs};
 pub use router::{GroupSelection, RouterRule, Routing, route};
 pub use rows::Rows;
+pub use scalings::Scalings;
+pub use sequence_id::SequenceId;
 pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
 pub use stack::BlockStack;
 pub use stage::{
@@ -102,11 +116,12 @@ pub use stage::{
     StagePosition, StepGoal, WholeModel,
 };
 pub use state::{
-    KeptBlock, Pages, PlacedPages, Placement, PoolOptions, Run, SequenceId, Snapshot, StateBacking,
-    StateDeclarations, StateId, StatePlan, StatePool, StateRoom, StateSpec, StateTables,
+    KeptBlock, Pages, PlacedPages, Placement, PoolOptions, Run, Snapshot, StateBacking, StateDeclarations,
+    StateId, StateMemory, StatePlan, StatePool, StateRoom, StateSpec, StateTables,
 };
 pub use step::{InferenceStep, RopeRegime};
 pub use table::{StoredTable, Table};
+pub use terms::{AfterProduct, Terms};
 pub use trace::{Part, PartSum, Span, SpanBegun, SpanOf, SpanSum, Trace};
 pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
 pub use traveling::{HookRecipe, Traveling};

@@ -1,11 +1,11 @@
 //! [`Linear`]: everything that multiplies; [`DenseLinear`] is the plain one.
 
-use crate::activated::Activated;
-use crate::adapter::{Adaption, adapted_products};
-use crate::backend::Product;
+use crate::activated::{Activated, RowOrigins};
+use crate::backend::{Product, exactly};
 use crate::context::TransformContext;
 use crate::param::{Param, WeightShape};
 use crate::rows::Rows;
+use crate::terms::{Terms, sums};
 use crate::{ModelError, Result};
 
 /// A matrix product with an optional bias; what LoRA, X-LoRA and quantization wrap.
@@ -22,28 +22,10 @@ pub trait Linear: Send + Sync {
     /// A shape that does not fit.
     fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows>;
 
-    /// The stored weight, if [`Linear::forward`] is its product followed by [`Linear::adapt`]: lets a caller run several
-    /// products over the same rows at once.
-    fn plain(&self) -> Option<Product<'_>>;
-
-    /// What [`Linear::adapt`] does in this step, so that a caller that has several products over the same rows can do it to
-    /// all at once; by default nobody knows.
-    fn adaption<'a>(&'a self, _x: &Activated, _context: &'a TransformContext) -> Adaption<'a> {
-        Adaption::Other
-    }
-
-    /// The stored weight, if [`Linear::forward`] is its product and nothing else in this step: lets a caller have the product
-    /// written where it wants it.
-    fn alone(&self, _context: &TransformContext) -> Option<Product<'_>> {
+    /// The sum that [`Linear::forward`] computes for these rows in this step, so that a caller can compute several linears
+    /// over the same rows together. `None` (the default): only `forward` computes it.
+    fn terms<'a>(&'a self, _rows: RowOrigins, _context: &'a TransformContext) -> Option<Terms<'a>> {
         None
-    }
-
-    /// What comes after the product of [`Linear::plain`], `[T, out]` to `[T, out]`: what adapters add. Nothing by default.
-    ///
-    /// # Errors
-    /// A shape that does not fit.
-    fn adapt(&self, product: Rows, _x: &Activated, _context: &TransformContext) -> Result<Rows> {
-        Ok(product)
     }
 }
 
@@ -128,17 +110,13 @@ impl Linear for DenseLinear {
         }
     }
 
-    fn plain(&self) -> Option<Product<'_>> {
+    fn terms<'a>(&'a self, _rows: RowOrigins, _context: &'a TransformContext) -> Option<Terms<'a>> {
         let product = Product { weight: &self.weight, bias: self.bias.as_ref() };
-        self.scale.is_none().then_some(product)
-    }
-
-    fn alone(&self, _context: &TransformContext) -> Option<Product<'_>> {
-        self.plain()
+        self.scale.is_none().then(|| Terms::product(product))
     }
 }
 
-/// Several linears over the same rows: the products of stored weights at once, others one by one.
+/// Several linears over the same rows: together if all of them have [`Terms`], otherwise one by one.
 ///
 /// # Errors
 /// What a linear returns.
@@ -147,15 +125,9 @@ pub fn linear_many<const N: usize>(
     x: &Activated,
     context: &TransformContext,
 ) -> Result<[Rows; N]> {
-    let plain: Vec<Product> = linears.iter().filter_map(|linear| linear.plain()).collect();
-    if plain.len() == N {
-        return exactly(adapted_products(&linears, plain, x, context)?);
+    let terms: Vec<Terms> = linears.iter().filter_map(|linear| linear.terms(x.origins(), context)).collect();
+    if terms.len() == N {
+        return exactly(sums(&terms, x, context)?);
     }
     exactly(linears.iter().map(|linear| linear.forward(x, context)).collect::<Result<Vec<_>>>()?)
-}
-
-/// As many products as were asked for.
-pub(crate) fn exactly<const N: usize>(made: Vec<Rows>) -> Result<[Rows; N]> {
-    <[Rows; N]>::try_from(made)
-        .map_err(|found| ModelError::Layout(format!("{} products where {N} were asked for", found.len())))
 }

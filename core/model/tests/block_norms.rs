@@ -2,9 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::{
-    Arithmetic, Beside, Branch, BranchInput, Compute, FeedForward, InferenceStep, KvType, Layer, Norm,
-    ParallelInput, Part, PoolOptions, Raw, Result, RopeRegime, Rows, SequenceLayout, SequenceMixer,
-    SequenceRows, StatePool, StepInput, Trace, TransformContext, TransformerBlock,
+    Arithmetic, Branch, BranchInput, BranchPart, Compute, FeedForward, InferenceStep, KvType, Layer, Norm,
+    ParallelFeedForward, ParallelInput, Part, PoolOptions, Raw, Result, RopeRegime, Rows, SequenceLayout,
+    SequenceMixer, SequenceRows, StatePool, StepInput, Trace, TransformContext, TransformerBlock,
 };
 use menagerie_testkit::cpu_backend;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,7 +77,7 @@ fn traced(block: &dyn Layer) -> Trace {
 #[test]
 fn every_norm_of_a_block_is_counted_and_is_no_part_of_a_feed_forward() {
     let norm = SlowNorm(AtomicU64::new(0));
-    let beside = Beside {
+    let second = ParallelFeedForward {
         part: Same,
         reads: ParallelInput::Stream,
         pre: Some(&norm),
@@ -86,10 +86,12 @@ fn every_norm_of_a_block_is_counted_and_is_no_part_of_a_feed_forward() {
         factor: 0.5,
     };
     // Of the block's three branches four each, three of the second feed-forward, and one on the output.
-    let block = TransformerBlock::new(Some(branch(&norm)), Some(branch(&norm)))
-        .with_beside(beside)
-        .with_last(branch(&norm))
-        .with_output_norm(&norm);
+    let branches = vec![
+        branch(&norm).map(BranchPart::Mixer),
+        branch(&norm).map(|first| BranchPart::Parallel(first, second)),
+        branch(&norm).map(BranchPart::FeedForward),
+    ];
+    let block = TransformerBlock::of(branches).with_output_norm(&norm);
     let trace = traced(&block);
     let sum = |part| trace.sum(part, Some(0), true);
     assert_eq!(norm.0.load(Ordering::Relaxed), 16);

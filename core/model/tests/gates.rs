@@ -204,7 +204,6 @@ fn a_scale_multiplies_the_product_and_not_the_bias() {
     let [weight, ..] = weights();
     let bias: Vec<f32> = (0..D).map(|i| i as f32).collect();
     let scaled = dense(&weight, Some(&bias)).with_scale(0.25);
-    assert!(scaled.plain().is_none());
     let found =
         in_a_step(StateDeclarations::default(), |x, context| scaled.forward(&Activated::new(x), context));
     let expected: Vec<f32> =

@@ -4,8 +4,8 @@
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
     Activated, Arithmetic, BlockStack, Branch, Checkpoint, DenseLinear, Effect, FeedForward, Hooks,
-    LayerHook, Linear, ModelError, Norm, Param, Product, Raw, Result, Rows, SequenceMixer, Shown,
-    StateDeclarations, StateId, StateSpec, TransformContext, Weight, WeightShape,
+    LayerHook, Linear, ModelError, Norm, Param, Raw, Result, Rows, SequenceMixer, Shown, StateDeclarations,
+    StateId, StateSpec, TransformContext, Weight, WeightShape,
 };
 use menagerie_testkit::session::Feed;
 use menagerie_testkit::{
@@ -151,10 +151,6 @@ impl Linear for Adapted {
     fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
         let base = self.base.forward(x, context)?;
         context.compute.backend.add(base, &self.delta.forward(x, context)?)
-    }
-
-    fn plain(&self) -> Option<Product<'_>> {
-        None
     }
 }
 

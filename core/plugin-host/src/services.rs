@@ -2,7 +2,7 @@
 
 use crate::calling::{Calling, Step, here};
 use crate::instance::KeptState;
-use menagerie_model::{Activated, HostOperand, ModelError, Result, Rows, StateSpec};
+use menagerie_model::{Activated, HostOperand, ModelError, Result, RowOrigins, Rows, StateSpec, Terms};
 use menagerie_plugin::abi::{ERROR, OK, Status, Tensor, device, dtype};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -148,7 +148,9 @@ impl Calling<'_, '_> {
                 && input.activated.rows().rows() == x.rows
                 && input.activated.rows().cols() == x.cols
         });
-        if let Some(product) = kept.linear.alone(context).filter(|_| apart(x, y)) {
+        let origins = own.map_or(RowOrigins::of_step(x.rows), |input| input.activated.origins());
+        let product = kept.linear.terms(origins, context).and_then(Terms::alone);
+        if let Some(product) = product.filter(|_| apart(x, y)) {
             let compute = context.compute;
             // SAFETY: as many elements as `given` has found; the plugin lends them, `x` to be read and `y` to be written.
             let (values, y) = unsafe {

@@ -4,8 +4,8 @@ use crate::operations::operations;
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
     Gating, LinearAttentionInputs, LinearAttentionShape, Operation, Packing, Param, Product, Result,
-    RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, StateBacking, StateId, StatePlan, StateStep,
-    Weight,
+    RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, StateBacking, StateId, StateMemory,
+    StatePlan, StateStep, Weight,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -112,13 +112,15 @@ impl Backend for CountingBackend {
         self.inner.parallel(tasks, job)
     }
 
-    fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
-        self.inner.state_backing(plan)
-    }
-
     counted! {
         fn vector(name: &str, values: Vec<f32>) -> Param;
     }
 
     operations!(counted);
+}
+
+impl StateMemory for CountingBackend {
+    fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
+        self.inner.state_backing(plan)
+    }
 }

@@ -5,7 +5,7 @@ use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
     Gating, LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Pages, Param,
     Product, Result, RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, StateBacking, StateId,
-    StatePlan, StateRoom, StateStep, Weight,
+    StateMemory, StatePlan, StateRoom, StateStep, Weight,
 };
 use std::borrow::Cow;
 
@@ -179,9 +179,11 @@ impl Backend for FakeBackend {
         Ok(())
     }
 
+    operations!(refused);
+}
+
+impl StateMemory for FakeBackend {
     fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
         Ok(Box::new(FakeStates::new(plan)))
     }
-
-    operations!(refused);
 }

@@ -13,7 +13,7 @@ use gguf_file::GgmlType;
 use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
     Gating, ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, RouterApply, Rows,
-    StateBacking, StateId, StatePlan, StateStep, Weight,
+    StateBacking, StateId, StateMemory, StatePlan, StateStep, Weight,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -357,7 +357,9 @@ impl Backend for CandleBackend {
     fn gated(&self, gate: Rows, up: &Rows, gating: Gating) -> Result<Rows> {
         self.zip(&gate, up, |gate, up| pointwise::gated(gate, up, gating))
     }
+}
 
+impl StateMemory for CandleBackend {
     fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
         Ok(Box::new(CandleStates::new(self, plan)?))
     }

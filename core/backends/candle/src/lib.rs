@@ -30,6 +30,7 @@ mod pointwise;
 mod products;
 mod reencode;
 mod rope;
+mod rows;
 mod short_conv;
 mod states;
 mod taken;

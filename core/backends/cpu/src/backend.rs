@@ -11,7 +11,7 @@ use menagerie_model::{
     Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
     Gating, HostOperand, LinearAttentionInputs, LinearAttentionShape, LowRankSum, ModelError, Operation,
     Packing, Param, Product, Result, RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, SequenceId,
-    StateBacking, StateId, StatePlan, StatePool, StateStep, Weight, WeightShape,
+    StateBacking, StateId, StateMemory, StatePlan, StatePool, StateStep, Weight, WeightShape,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -420,7 +420,9 @@ impl Backend for CpuBackend {
         kernels::gated(&self.cpu, gating, gate, up, out.values_mut()).map_err(failed)?;
         Ok(out.into_rows(rows, cols))
     }
+}
 
+impl StateMemory for CpuBackend {
     fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>> {
         Ok(Box::new(CpuStates::new(plan)?))
     }

@@ -5,7 +5,7 @@
 
 use menagerie_cpu::CpuBackend;
 use menagerie_kernels::{Cpu, keep_large_buffers};
-use menagerie_model::{Backend, KvType, StatePlan, StateRoom, StateSpec};
+use menagerie_model::{KvType, StateMemory, StatePlan, StateRoom, StateSpec};
 
 const STATES: usize = 64;
 const BYTES: usize = 4 << 20;

@@ -1,9 +1,10 @@
 //! [`Chosen`]: the rows of a product that an adapter set acts on.
 
-use super::set::AdapterSet;
 use crate::Result;
+use crate::adapter_set::AdapterSet;
 use crate::context::TransformContext;
 use crate::rows::Rows;
+use crate::terms::Factors;
 
 /// Rows of a product whose sequences have one adapter set.
 #[derive(Debug)]
@@ -12,15 +13,6 @@ pub(super) enum Chosen {
     All,
     /// These, in order.
     Some(Vec<u32>),
-}
-
-/// What multiplies the rank's rows of one adapter.
-#[derive(Debug)]
-pub(super) enum Factors {
-    /// One number.
-    One(f32),
-    /// One for each row.
-    Each(Vec<f32>),
 }
 
 impl Chosen {
@@ -61,7 +53,7 @@ impl Chosen {
     }
 
     /// Their numbers, where they are not all.
-    pub(super) fn picked(&self) -> Option<&[u32]> {
+    pub(super) fn picked(self) -> Option<Vec<u32>> {
         match self {
             Self::All => None,
             Self::Some(rows) => Some(rows),
@@ -85,29 +77,18 @@ impl Chosen {
     }
 }
 
-impl Factors {
-    /// Of member `member` of a set at a site; `constant` is weight times scaling, `origins` the step's rows.
-    pub(super) fn of(
-        set: &AdapterSet,
-        (member, site): (usize, usize),
-        constant: f32,
-        origins: impl Iterator<Item = usize>,
-        context: &TransformContext,
-    ) -> Self {
-        let Some((scalings, layer)) = context.scalings.zip(set.scaling_layer(site)) else {
-            return Self::One(constant);
-        };
-        // A row past the scalings has none: nothing is added to it.
-        let of = |row: usize| scalings.at(row, layer).and_then(|all| all.get(member)).copied().unwrap_or(0.0);
-        Self::Each(origins.map(|row| of(row) * constant).collect())
-    }
-
-    /// The rank's rows, multiplied.
-    pub(super) fn multiply(&self, rows: Rows, context: &TransformContext) -> Result<Rows> {
-        match self {
-            Self::One(1.0) => Ok(rows),
-            Self::One(factor) => context.compute.backend.scale(rows, *factor),
-            Self::Each(factors) => context.compute.backend.scale_rows(rows, factors),
-        }
-    }
+/// The factors of member `member` of a set at a site; `constant` is weight times scaling, `origins` the step's rows.
+pub(super) fn factors(
+    set: &AdapterSet,
+    (member, site): (usize, usize),
+    constant: f32,
+    origins: impl Iterator<Item = usize>,
+    context: &TransformContext,
+) -> Factors {
+    let Some((scalings, layer)) = context.scalings.zip(set.scaling_layer(site)) else {
+        return Factors::One(constant);
+    };
+    // A row past the scalings has none: nothing is added to it.
+    let of = |row: usize| scalings.at(row, layer).and_then(|all| all.get(member)).copied().unwrap_or(0.0);
+    Factors::Each(origins.map(|row| of(row) * constant).collect())
 }

@@ -1,15 +1,17 @@
 //! [`AdaptedExperts`]: a stack of experts that adapter sets add to.
 
-use super::chosen::{Chosen, Factors};
-use super::low_rank::LowRank;
+use super::chosen::{Chosen, factors};
 use crate::Result;
 use crate::activated::Activated;
 use crate::backend::Product;
+use crate::backend::exactly;
 use crate::context::TransformContext;
-use crate::experts::{ExpertLinear, ExpertPlan, Packing};
-use crate::linear::exactly;
+use crate::expert_plan::{ExpertPlan, Packing};
+use crate::experts::ExpertLinear;
+use crate::low_rank::LowRank;
 use crate::param::WeightShape;
 use crate::rows::Rows;
+use crate::terms::Factors;
 
 /// A stack and its number.
 pub(super) struct AdaptedExperts {
@@ -74,7 +76,7 @@ impl ExpertLinear for AdaptedExperts {
                 let Some(low_rank) = member.adapter.experts(self.site) else { continue };
                 let constant = member.weight * low_rank.scaling;
                 let origins = (0..plan.packed_rows()).map(origin);
-                let factors = Factors::of(set, (at, self.site), constant, origins, context);
+                let factors = factors(set, (at, self.site), constant, origins, context);
                 y = add(y, low_rank, x, packed, only(factors, &chosen, plan.packed_rows()), context)?;
             }
         }

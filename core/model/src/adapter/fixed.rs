@@ -1,7 +1,7 @@
 //! [`AdaptedFeedForward`]: a feed-forward on which one adapter set always acts.
 
-use super::set::AdapterSet;
 use crate::Result;
+use crate::adapter_set::AdapterSet;
 use crate::context::TransformContext;
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Raw};

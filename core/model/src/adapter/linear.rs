@@ -1,15 +1,15 @@
 //! [`AdaptedLinear`]: a linear that adapter sets add to.
 
-use super::adaption::{Adaption, LowRankTerm, adapted_products};
-use super::chosen::{Chosen, Factors};
-use super::part::{LinearPart, Whole};
-use super::set::{AdapterSet, Member};
+use super::chosen::{Chosen, factors};
 use crate::Result;
-use crate::activated::Activated;
-use crate::backend::Product;
+use crate::activated::{Activated, RowOrigins};
+use crate::adapter_set::{AdapterSet, Member};
+use crate::adapter_set::{LinearPart, Whole};
+use crate::backend::{Product, exactly};
 use crate::context::TransformContext;
-use crate::linear::{Linear, exactly};
+use crate::linear::Linear;
 use crate::rows::Rows;
+use crate::terms::{AfterProduct, LowRankTerm, Terms, sums};
 
 /// A linear and its number.
 pub(super) struct AdaptedLinear {
@@ -17,9 +17,40 @@ pub(super) struct AdaptedLinear {
     site: usize,
 }
 
+/// What adapters add to a product in one step.
+enum Added<'a> {
+    /// Low-rank products.
+    LowRank(Vec<LowRankTerm<'a>>),
+    /// Something else too: biases, magnitudes, whole weights.
+    Other,
+}
+
 impl AdaptedLinear {
     pub(super) fn new(inner: Box<dyn Linear>, site: usize) -> Self {
         Self { inner, site }
+    }
+
+    /// What the adapters of the step add to the product of these rows.
+    fn added<'a>(&'a self, rows: RowOrigins, context: &'a TransformContext) -> Added<'a> {
+        let count = rows.rows();
+        let mut terms = Vec::new();
+        for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
+            for (at, member) in set.members().iter().enumerate() {
+                let Some(part) = member.adapter.linear(self.site) else { continue };
+                let LinearPart { low_rank: Some(pair), bias: None, magnitude: None, whole: None } = part
+                else {
+                    return Added::Other;
+                };
+                let Some(chosen) = Chosen::of(index, count, |row| rows.origin(row), context) else {
+                    continue;
+                };
+                let origins = chosen.rows(count).map(|row| rows.origin(row));
+                let constant = member.weight * pair.scaling;
+                let factors = factors(set, (at, self.site), constant, origins, context);
+                terms.push(LowRankTerm { pair, factors, rows: chosen.picked() });
+            }
+        }
+        Added::LowRank(terms)
     }
 
     /// The product of rows of one set, with what its adapters add.
@@ -60,7 +91,7 @@ impl AdaptedLinear {
                 Some((low_rank, rank)) => {
                     let origins = chosen.rows(x.rows().rows()).map(|row| x.origin(row));
                     let constant = member.weight * low_rank.scaling;
-                    let factors = Factors::of(set, (index, self.site), constant, origins, context);
+                    let factors = factors(set, (index, self.site), constant, origins, context);
                     let rank = factors.multiply(rank, context)?;
                     let up = Product { weight: &low_rank.b, bias: part.bias.as_ref() };
                     let made = compute.backend.products(&[up], &Activated::new(&rank), compute.arithmetic)?;
@@ -133,45 +164,32 @@ impl Linear for AdaptedLinear {
     }
 
     fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
-        match self.inner.plain().filter(|_| !context.adapters.is_empty()) {
-            Some(plain) => {
-                let [rows] = exactly(adapted_products(&[self], vec![plain], x, context)?)?;
+        if context.adapters.is_empty() {
+            return self.inner.forward(x, context);
+        }
+        match self.terms(x.origins(), context) {
+            Some(terms) => {
+                let [rows] = exactly(sums(&[terms], x, context)?)?;
                 Ok(rows)
             }
-            None => self.adapt(self.inner.forward(x, context)?, x, context),
+            None => self.apply(self.inner.forward(x, context)?, x, context),
         }
     }
 
-    fn plain(&self) -> Option<Product<'_>> {
-        self.inner.plain()
-    }
-
-    fn adaption<'a>(&'a self, x: &Activated, context: &'a TransformContext) -> Adaption<'a> {
-        let rows = x.rows().rows();
-        let mut terms = Vec::new();
-        for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
-            for (at, member) in set.members().iter().enumerate() {
-                let Some(part) = member.adapter.linear(self.site) else { continue };
-                let LinearPart { low_rank: Some(pair), bias: None, magnitude: None, whole: None } = part
-                else {
-                    return Adaption::Other;
-                };
-                let Some(chosen) = Chosen::of(index, rows, |row| x.origin(row), context) else { continue };
-                let origins = chosen.rows(rows).map(|row| x.origin(row));
-                let constant = member.weight * pair.scaling;
-                let factors = Factors::of(set, (at, self.site), constant, origins, context);
-                terms.push(LowRankTerm { pair, factors, chosen });
-            }
+    fn terms<'a>(&'a self, rows: RowOrigins, context: &'a TransformContext) -> Option<Terms<'a>> {
+        let inner = self.inner.terms(rows, context)?;
+        match self.added(rows, context) {
+            Added::LowRank(terms) if terms.is_empty() => Some(inner),
+            // What follows the product of the inner linear must stay before what is added here.
+            _ if inner.has_after() => None,
+            Added::LowRank(terms) => Some(inner.with_low_rank(terms)),
+            Added::Other => Some(inner.with_after(self)),
         }
-        if terms.is_empty() { Adaption::Nothing } else { Adaption::LowRank(terms) }
     }
+}
 
-    fn alone(&self, context: &TransformContext) -> Option<Product<'_>> {
-        let none_acts = !context.adapters.iter().any(|set| set.acts_at(self.site));
-        self.inner.alone(context).filter(|_| none_acts)
-    }
-
-    fn adapt(&self, product: Rows, x: &Activated, context: &TransformContext) -> Result<Rows> {
+impl AfterProduct for AdaptedLinear {
+    fn apply(&self, product: Rows, x: &Activated, context: &TransformContext) -> Result<Rows> {
         let mut y = product;
         for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
             if let Some(chosen) = Chosen::of(index, x.rows().rows(), |row| x.origin(row), context) {

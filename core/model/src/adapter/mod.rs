@@ -9,28 +9,17 @@
 //! each row (Liu et al., 2024), several at once one after the other as PEFT does; X-LoRA's weights per row, layer and
 //! adapter ([`crate::Scalings`]) multiply `A x`, which is the same as multiplying `x` (Buehler and Buehler, 2024).
 
-mod adaption;
 mod chosen;
 mod experts;
 mod fixed;
 mod linear;
-mod low_rank;
-mod magnitude;
-mod part;
-mod set;
 mod sites;
 mod table;
 mod xlora;
 mod xlora_classifier;
 mod xlora_mixing;
 
-pub(crate) use adaption::adapted_products;
-pub use adaption::{Adaption, LowRankTerm};
 pub use fixed::AdaptedFeedForward;
-pub use low_rank::LowRank;
-pub use magnitude::Magnitude;
-pub use part::{Adapter, LinearPart, SitePart, TablePart, Whole};
-pub use set::{AdapterSet, ScalingLayers};
 pub use sites::{AdapterSite, AdapterSites, SiteShape};
 pub use xlora::XLoraModel;
 pub use xlora_classifier::{BetweenLinears, XLoraClassifier};

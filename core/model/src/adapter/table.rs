@@ -1,15 +1,16 @@
 //! [`AdaptedTable`]: a table of tokens that adapter sets add to.
 
-use super::chosen::{Chosen, Factors};
-use super::low_rank::LowRank;
-use super::part::TablePart;
+use super::chosen::{Chosen, factors};
 use crate::Result;
 use crate::activated::Activated;
+use crate::adapter_set::TablePart;
 use crate::backend::Product;
+use crate::backend::exactly;
 use crate::context::TransformContext;
-use crate::linear::exactly;
+use crate::low_rank::LowRank;
 use crate::rows::Rows;
 use crate::table::Table;
+use crate::terms::Factors;
 
 /// A table and its number.
 pub(super) struct AdaptedTable {
@@ -59,7 +60,7 @@ impl Table for AdaptedTable {
                     Some(TablePart::LowRank(low_rank)) => {
                         let constant = member.weight * low_rank.scaling;
                         let origins = chosen.rows(ids.len());
-                        let factors = Factors::of(set, (at, self.site), constant, origins, context);
+                        let factors = factors(set, (at, self.site), constant, origins, context);
                         low_rank_rows(low_rank, &factors, &own, context)?
                     }
                     Some(TablePart::Whole(table)) => {

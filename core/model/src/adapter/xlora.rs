@@ -1,15 +1,16 @@
 //! [`XLoraModel`]: a model whose adapters are weighted for every row and layer by a classifier over its own hidden rows.
 
-use super::set::AdapterSet;
 use super::xlora_classifier::XLoraClassifier;
 use super::xlora_mixing::XLoraMixing;
+use crate::adapter_set::AdapterSet;
 use crate::compute::Compute;
-use crate::context::{Scalings, TransformContext};
+use crate::context::TransformContext;
 use crate::executor::{Executor, NormedExecutor, StageTrace};
 use crate::failure::SequenceFailure;
 use crate::hooks::Hooks;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
+use crate::scalings::Scalings;
 use crate::stage::ModelShape;
 use crate::state::{PoolOptions, StatePool, StateSpec};
 use crate::trace::Trace;

@@ -1,6 +1,6 @@
 //! [`XLoraMixing`]: from what the classifier gives to the weights of adapters (Buehler and Buehler, 2024).
 
-use crate::context::Scalings;
+use crate::scalings::Scalings;
 use crate::{ModelError, Result};
 use std::borrow::Cow;
 use std::ops::Range;

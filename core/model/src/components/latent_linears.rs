@@ -2,7 +2,8 @@
 
 use crate::activated::Activated;
 use crate::context::TransformContext;
-use crate::experts::{ExpertLinear, ExpertPlan, Packing};
+use crate::expert_plan::{ExpertPlan, Packing};
+use crate::experts::ExpertLinear;
 use crate::linear::Linear;
 use crate::param::WeightShape;
 use crate::router::Routing;

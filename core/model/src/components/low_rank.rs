@@ -2,7 +2,6 @@
 
 use crate::Result;
 use crate::activated::Activated;
-use crate::backend::Product;
 use crate::context::TransformContext;
 use crate::linear::Linear;
 use crate::rows::Rows;
@@ -27,9 +26,5 @@ impl Linear for LowRankLinear {
     fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
         let rank = self.down.forward(x, context)?;
         self.up.forward(&Activated::new(&rank), context)
-    }
-
-    fn plain(&self) -> Option<Product<'_>> {
-        None
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::activated::Activated;
 use crate::context::TransformContext;
-use crate::experts::ExpertPlan;
+use crate::expert_plan::ExpertPlan;
 use crate::linear::{DenseLinear, Linear};
 use crate::router::{Routing, softmax};
 use crate::rows::Rows;

@@ -3,7 +3,8 @@
 use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::element_wise::{ActivationForm, GateForm};
-use crate::experts::{ExpertLinear, ExpertPlan, Packing, experts_many};
+use crate::expert_plan::{ExpertPlan, Packing};
+use crate::experts::{ExpertLinear, experts_many};
 use crate::linear::Linear;
 use crate::router::{RouterRule, Routing, route};
 use crate::rows::Rows;

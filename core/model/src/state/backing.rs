@@ -69,6 +69,15 @@ impl fmt::Debug for KeptBlock {
     }
 }
 
+/// A device that has memory for states; every backend is one.
+pub trait StateMemory {
+    /// Memory for the states of a pool. Memory that was never written to should cost nothing where the device supports that.
+    ///
+    /// # Errors
+    /// The device has no room, or cannot store a state as the plan requires.
+    fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>>;
+}
+
 /// Memory for the states of a pool: pages of token rows, and blocks per sequence. It knows no sequences: the pool's
 /// tables say which pages and blocks are whose. The backend that made it downcasts it to its own type in its operations.
 pub trait StateBacking: Any + Send + Sync {

@@ -19,8 +19,7 @@ pub use snapshot::Snapshot;
 pub use tables::StateTables;
 
 use super::plan::Layout;
-use super::{PoolOptions, SequenceId, StateBacking, StatePlan, StateSpec};
-use crate::backend::Backend;
+use super::{PoolOptions, SequenceId, StateBacking, StateMemory, StatePlan, StateSpec};
 use crate::{ModelError, Result};
 use sequence::{Mark, Sequence};
 use std::any::Any;
@@ -40,13 +39,13 @@ pub struct StatePool {
 }
 
 impl StatePool {
-    /// A pool for these states (`specs[i]` has id `i`), where `backend` computes.
+    /// A pool for these states (`specs[i]` has id `i`) in the memory of a device.
     ///
     /// # Errors
     /// [`ModelError::State`] names a state that cannot be stored as asked, or a room that cannot be addressed; what the
     /// backend reports when it has no room.
-    pub fn new(backend: &dyn Backend, specs: Vec<StateSpec>, options: PoolOptions) -> Result<Self> {
-        Self::with_backing(specs, options, |plan| backend.state_backing(plan))
+    pub fn new(memory: &dyn StateMemory, specs: Vec<StateSpec>, options: PoolOptions) -> Result<Self> {
+        Self::with_backing(specs, options, |plan| memory.state_backing(plan))
     }
 
     /// A pool over memory that `make` gives.

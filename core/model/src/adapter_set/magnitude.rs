@@ -19,18 +19,18 @@ pub struct Magnitude {
 
 /// What DoRA does to rows of products under one weight of its adapter.
 #[derive(Clone, Debug)]
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     /// `m / |W + w s B A|`, `[out]`: multiplies the low-rank product.
-    pub(super) factor: Param,
+    pub(crate) factor: Param,
     /// That less one: multiplies the model's own product.
-    pub(super) more: Param,
+    pub(crate) more: Param,
     /// What takes the bias out of it again, `[out]`.
-    pub(super) bias: Option<Param>,
+    pub(crate) bias: Option<Param>,
 }
 
 impl Magnitude {
     /// The stretch where its adapter has this weight.
-    pub(super) fn stretch(&self, weight: f32, backend: &dyn Backend) -> Result<Stretch> {
+    pub(crate) fn stretch(&self, weight: f32, backend: &dyn Backend) -> Result<Stretch> {
         let weight = f64::from(weight);
         let factors: Vec<f64> = self
             .lengths

@@ -1,7 +1,7 @@
 //! [`Adapter`]: what an adapter adds at each site of one model.
 
-use super::low_rank::LowRank;
 use super::magnitude::Magnitude;
+use crate::low_rank::LowRank;
 use crate::param::Param;
 
 /// An adapter as a model takes it: by number of the site what it does there. Immutable.
@@ -76,21 +76,21 @@ impl Adapter {
         &self.parts
     }
 
-    pub(super) fn linear(&self, site: usize) -> Option<&LinearPart> {
+    pub(crate) fn linear(&self, site: usize) -> Option<&LinearPart> {
         match self.part(site) {
             Some(SitePart::Linear(part)) => Some(part),
             _ => None,
         }
     }
 
-    pub(super) fn experts(&self, site: usize) -> Option<&LowRank> {
+    pub(crate) fn experts(&self, site: usize) -> Option<&LowRank> {
         match self.part(site) {
             Some(SitePart::Experts(part)) => Some(part),
             _ => None,
         }
     }
 
-    pub(super) fn table(&self, site: usize) -> Option<&TablePart> {
+    pub(crate) fn table(&self, site: usize) -> Option<&TablePart> {
         match self.part(site) {
             Some(SitePart::Table(part)) => Some(part),
             _ => None,

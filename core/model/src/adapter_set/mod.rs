@@ -1,9 +1,14 @@
 //! [`AdapterSet`]: adapters that act together, with their weights.
 
-use super::magnitude::Stretch;
-use super::part::Adapter;
+mod magnitude;
+mod part;
+
+pub use magnitude::Magnitude;
+pub use part::{Adapter, LinearPart, SitePart, TablePart, Whole};
+
 use crate::backend::Backend;
 use crate::{ModelError, Result};
+use magnitude::Stretch;
 use std::sync::Arc;
 
 /// By number of the site the layer that [`crate::Scalings`] have for it, where they have one.
@@ -20,16 +25,16 @@ pub struct AdapterSet {
 
 /// An adapter of a set.
 #[derive(Debug)]
-pub(super) struct Member {
-    pub(super) adapter: Arc<Adapter>,
+pub(crate) struct Member {
+    pub(crate) adapter: Arc<Adapter>,
     /// Multiplies what the adapter adds.
-    pub(super) weight: f32,
+    pub(crate) weight: f32,
     /// By site: DoRA's stretch under that weight.
     stretches: Vec<Option<Stretch>>,
 }
 
 impl Member {
-    pub(super) fn stretch(&self, site: usize) -> Option<&Stretch> {
+    pub(crate) fn stretch(&self, site: usize) -> Option<&Stretch> {
         self.stretches.get(site)?.as_ref()
     }
 }
@@ -100,22 +105,22 @@ impl AdapterSet {
         self.members.iter().map(|member| (&member.adapter, member.weight))
     }
 
-    pub(super) fn members(&self) -> &[Member] {
+    pub(crate) fn members(&self) -> &[Member] {
         &self.members
     }
 
     /// Whether anything happens at a site.
-    pub(super) fn acts_at(&self, site: usize) -> bool {
+    pub(crate) fn acts_at(&self, site: usize) -> bool {
         self.acts.get(site).copied().unwrap_or(false)
     }
 
     /// The layer of the step's scalings that a site has; none where the set is not multiplied by them.
-    pub(super) fn scaling_layer(&self, site: usize) -> Option<usize> {
+    pub(crate) fn scaling_layer(&self, site: usize) -> Option<usize> {
         self.scaling_layers.as_ref()?.get(site).copied().flatten()
     }
 }
 
-fn unscalable(part: &super::part::LinearPart) -> Option<&'static str> {
+fn unscalable(part: &LinearPart) -> Option<&'static str> {
     match (&part.magnitude, &part.whole, &part.bias) {
         (Some(_), ..) => Some("DoRA magnitudes"),
         (_, Some(_), _) => Some("whole weights (modules_to_save)"),
@@ -126,7 +131,6 @@ fn unscalable(part: &super::part::LinearPart) -> Option<&'static str> {
 
 /// A weight that one adapter brings whole is no other's to change.
 fn check_site(members: &[(Arc<Adapter>, f32)], site: usize) -> Result<()> {
-    use super::part::{SitePart, TablePart};
     let whole = |adapter: &Adapter| match adapter.part(site) {
         Some(SitePart::Linear(part)) => part.whole.as_ref().map(|whole| whole.weight.name().to_owned()),
         Some(SitePart::Table(TablePart::Whole(table))) => Some(table.name().to_owned()),
@@ -146,7 +150,7 @@ fn check_site(members: &[(Arc<Adapter>, f32)], site: usize) -> Result<()> {
 
 /// Trained biases take the place of the model's: they are no sum, and DoRA would have to know them.
 fn check_biases(members: &[(Arc<Adapter>, f32)]) -> Result<()> {
-    let has = |adapter: &Adapter, what: fn(&super::part::LinearPart) -> bool| {
+    let has = |adapter: &Adapter, what: fn(&LinearPart) -> bool| {
         (0..adapter.parts().len()).filter_map(|site| adapter.linear(site)).any(what)
     };
     for (index, (adapter, _)) in members.iter().enumerate() {

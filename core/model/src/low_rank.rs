@@ -47,7 +47,7 @@ impl LowRank {
 }
 
 /// Refuses a matrix of another shape.
-pub(super) fn expect(matrix: &Param, wanted: WeightShape) -> Result<()> {
+fn expect(matrix: &Param, wanted: WeightShape) -> Result<()> {
     let found = matrix.shape();
     if found == wanted {
         return Ok(());
