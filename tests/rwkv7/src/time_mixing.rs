@@ -107,7 +107,7 @@ struct LowRank {
 impl LowRank {
     fn new(parts: &mut dyn Parts, down: &str, up: &str) -> Option<Self> {
         let (down, up) = (parts.linear(down), parts.linear(up));
-        Ok(Self { down: down?, up: up? })
+        Some(Self { down: down?, up: up? })
     }
 
     fn forward(&self, x: &Rows, between: Option<fn(&mut [f32])>, context: &TransformContext) -> Result<Rows> {
