@@ -8,7 +8,7 @@ use menagerie::engine::{
 };
 use menagerie::measure::{GivenControlVector, SteeringOptions, steering};
 use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
-use menagerie::spec::{AdapterKind, KeyValue};
+use menagerie::spec::{AdapterKind, MetadataValue};
 use menagerie_conformance::{fixtures, on_candle, options, rewrite};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -268,7 +268,7 @@ fn what_was_computed_otherwise_is_refused_by_name() {
         (
             usual
                 .clone()
-                .with_set([("rope.freq_base".to_owned(), KeyValue::Number(777.0))].into_iter().collect()),
+                .with_set([("rope.freq_base".to_owned(), MetadataValue::Number(777.0))].into_iter().collect()),
             &["the model's numbers are others"],
         ),
         (usual.clone().with_context(16), &["23 tokens", "room for 16", "-c 256"]),

@@ -43,10 +43,10 @@ fn tolerance(name: &str) -> f32 {
     if name == "phi3" { 3e-4 } else { 1e-4 }
 }
 
-/// Suffix of the long references that are the truth for the GGUF, where implementations disagree.
+/// Suffix of the long references that decide for the GGUF, where implementations disagree.
 fn long_of_gguf(name: &str) -> &'static str {
     match name {
-        // The converter does not write the window: for the GGUF the truth is the model without it. (phi3's key
+        // The converter does not write the window: for the GGUF the model without it decides. (phi3's key
         // attention.sliding_window is in the file and HF applies it; llama.cpp ignores it.)
         "starcoder2" => "_nosw",
         _ => "",
@@ -58,7 +58,7 @@ pub struct Opened {
     name: &'static str,
     pipeline: LoadedModel<TextPipeline>,
     reference: Reference,
-    /// Suffix of the long references that are the truth for what was opened.
+    /// Suffix of the long references that decide for the opened model.
     long: &'static str,
 }
 
@@ -69,7 +69,7 @@ impl Opened {
         Self { long: long_of_gguf(name), ..Self::at(name, &path, options) }
     }
 
-    /// Opens the fixture of this name at another path: its Hugging Face folder, whose truth is HF's throughout.
+    /// Opens the fixture of this name at another path: its Hugging Face folder, for which HF decides throughout.
     pub fn at(name: &'static str, path: &Path, options: &LoadOptions) -> Self {
         let folder = fixtures().join("base").join(name);
         let pipeline = open_text(path, options);

@@ -8,7 +8,7 @@ use menagerie_loaders::{
     TokenizerOptions,
 };
 use menagerie_model::{ModelError, WeightGuard};
-use menagerie_spec::{ArchSpec, KeySource, KeyValue, SourceFormat};
+use menagerie_spec::{ArchSpec, KeySource, MetadataValue, SourceFormat};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl ModelFile for GgufModel {
 struct GgufKeys(CanonicalKeys);
 
 impl KeySource for GgufKeys {
-    fn get(&self, canonical_key: &str) -> Option<KeyValue> {
+    fn get(&self, canonical_key: &str) -> Option<MetadataValue> {
         self.0.get(canonical_key).map(key_value)
     }
 
@@ -112,16 +112,17 @@ impl KeySource for GgufKeys {
     }
 }
 
-fn key_value(value: Value) -> KeyValue {
+fn key_value(value: Value) -> MetadataValue {
     match value {
-        Value::Bool(flag) => KeyValue::Bool(flag),
-        Value::String(text) => KeyValue::Text(text.to_owned()),
-        Value::Array(array) => KeyValue::List(array.values().map(key_value).collect()),
-        Value::F32(number) => KeyValue::Number(f64::from(number)),
-        Value::F64(number) => KeyValue::Number(number),
+        Value::Bool(flag) => MetadataValue::Bool(flag),
+        Value::String(text) => MetadataValue::Text(text.to_owned()),
+        Value::Array(array) => MetadataValue::List(array.values().map(key_value).collect()),
+        Value::F32(number) => MetadataValue::Number(f64::from(number)),
+        Value::F64(number) => MetadataValue::Number(number),
         // An integer past i64 is kept as a number.
-        integer => integer
-            .as_i64()
-            .map_or_else(|| KeyValue::Number(integer.as_f64().unwrap_or(f64::NAN)), KeyValue::Integer),
+        integer => integer.as_i64().map_or_else(
+            || MetadataValue::Number(integer.as_f64().unwrap_or(f64::NAN)),
+            MetadataValue::Integer,
+        ),
     }
 }

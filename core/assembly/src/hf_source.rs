@@ -19,7 +19,7 @@ use gguf_file::path_text;
 use menagerie_loaders::Shards;
 use menagerie_model::{Backend, ModelError, Weight, WeightShape};
 use menagerie_registry::Part;
-use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfMap, HfOrigin, KeySource, KeyValue, RoleSource};
+use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfMap, HfOrigin, KeySource, MetadataValue, RoleSource};
 pub(crate) use numbers::set_numbers;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -215,12 +215,12 @@ impl HfTensors {
 
 /// How many heads and key-value heads there are and how wide they are, in one block or in all.
 fn groups(keys: &HfKeys) -> Vec<layout::Groups> {
-    let count = |value: &KeyValue| match value {
-        KeyValue::Integer(count) => usize::try_from(*count).ok(),
+    let count = |value: &MetadataValue| match value {
+        MetadataValue::Integer(count) => usize::try_from(*count).ok(),
         _ => None,
     };
     let lists = |key: &str| match keys.get(key) {
-        Some(KeyValue::List(values)) => values.iter().map(count).collect(),
+        Some(MetadataValue::List(values)) => values.iter().map(count).collect(),
         Some(value) => vec![count(&value)],
         None => Vec::new(),
     };

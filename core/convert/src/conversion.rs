@@ -13,7 +13,7 @@ use menagerie_quantize::{Importance, ModelFacts};
 use menagerie_registry::Part;
 use menagerie_spec::config::{AttentionConfig, LatentAttentionConfig, RopeConfig};
 use menagerie_spec::{
-    ArchSpec, KeySource, KeyValue, Provenance, Resolution, ResolveInput, RoleSource, SourceFormat,
+    ArchSpec, KeySource, MetadataValue, Resolution, ResolveInput, ResolvedValue, RoleSource, SourceFormat,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -120,11 +120,11 @@ impl<'a> Conversion<'a> {
 
     /// What the file calls the architecture: what the spec writes, a name of its own or a spec that it extends, or the first
     /// of its names.
-    fn architecture(&self, written: Option<KeyValue>) -> Result<String, ConvertError> {
+    fn architecture(&self, written: Option<MetadataValue>) -> Result<String, ConvertError> {
         let names = self.spec.gguf_names();
         match written {
             None => Ok(names.first().map_or(self.spec.id(), String::as_str).to_owned()),
-            Some(KeyValue::Text(name)) if names.contains(&name) || self.spec.extends().contains(&name) => Ok(name),
+            Some(MetadataValue::Text(name)) if names.contains(&name) || self.spec.extends().contains(&name) => Ok(name),
             Some(other) => Err(self.lost(format!(
                 "`{ARCHITECTURE}` of [hf.write] is {other}, which is no name of spec {} or of one that it extends",
                 self.spec.id()
@@ -133,13 +133,13 @@ impl<'a> Conversion<'a> {
     }
 
     /// The canonical keys that are written: all but what a tensor says instead.
-    fn own_keys(&self) -> Result<BTreeMap<String, KeyValue>, ConvertError> {
+    fn own_keys(&self) -> Result<BTreeMap<String, MetadataValue>, ConvertError> {
         let keys = self.keys.keys().into_iter();
-        let mut own: BTreeMap<String, KeyValue> =
+        let mut own: BTreeMap<String, MetadataValue> =
             keys.filter_map(|key| Some((key.clone(), self.keys.get(&key)?))).collect();
         own.extend(self.keys.for_files().map_err(|what| self.lost(what))?);
         let named = own.get("rope.scaling.type").cloned();
-        if let Some(KeyValue::Text(name)) = named
+        if let Some(MetadataValue::Text(name)) = named
             && UNNAMED.contains(&name.as_str())
         {
             own.remove("rope.scaling.type");
@@ -152,7 +152,7 @@ impl<'a> Conversion<'a> {
 
     /// The factors of a scaling that a file has a tensor for.
     fn factors(&self) -> Option<Vec<f32>> {
-        let Some(KeyValue::Text(name)) = self.keys.get("rope.scaling.type") else { return None };
+        let Some(MetadataValue::Text(name)) = self.keys.get("rope.scaling.type") else { return None };
         match name.as_str() {
             LLAMA3 => self.ropes().find_map(|rope| llama3_factors(rope, self.keys)),
             PROPORTIONAL => self.ropes().find_map(proportional_factors),
@@ -169,10 +169,10 @@ impl<'a> Conversion<'a> {
     /// folders.
     fn written(
         &self,
-        own: &mut BTreeMap<String, KeyValue>,
+        own: &mut BTreeMap<String, MetadataValue>,
         factors: bool,
     ) -> Result<Resolution, ConvertError> {
-        let keys: BTreeMap<String, KeyValue> =
+        let keys: BTreeMap<String, MetadataValue> =
             own.iter().map(|(key, value)| (key.clone(), keys::read_back(key, value))).collect();
         let roles = Roles { claims: self.claims, factors };
         let mut input = ResolveInput::new(SourceFormat::Gguf, self.folder, self.spec.id(), &keys, &roles);
@@ -185,10 +185,10 @@ impl<'a> Conversion<'a> {
     /// Compares what the spec means for the file with what it means for the folder.
     fn differences(&self, written: &Resolution, factors: bool) -> Result<Differences, ConvertError> {
         let mut differences = Differences::default();
-        let said = |entry: &Provenance| (entry.layers.clone(), entry.path.clone());
+        let said = |entry: &ResolvedValue| (entry.layers.clone(), entry.path.clone());
         let theirs: BTreeMap<(BTreeSet<usize>, String), &str> =
-            written.provenance.iter().map(|entry| (said(entry), entry.value.as_str())).collect();
-        for entry in &self.resolution.provenance {
+            written.values.iter().map(|entry| (said(entry), entry.value.as_str())).collect();
+        for entry in &self.resolution.values {
             let value = theirs.get(&said(entry)).copied();
             if value == Some(entry.value.as_str()) {
                 continue;
@@ -217,7 +217,7 @@ impl<'a> Conversion<'a> {
     }
 
     /// Whether a value is of latent attention, whose rows are nowhere put in another order.
-    fn is_latent(&self, entry: &Provenance) -> bool {
+    fn is_latent(&self, entry: &ResolvedValue) -> bool {
         let layers = self.resolution.config.layers.iter().filter(|layer| entry.layers.contains(&layer.index));
         layers
             .filter_map(|layer| layer.mixer.as_ref())

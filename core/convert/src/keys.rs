@@ -1,7 +1,7 @@
 //! Canonical keys as the metadata of a GGUF file.
 
 use gguf_file::{OwnedArray, OwnedValue};
-use menagerie_spec::KeyValue;
+use menagerie_spec::MetadataValue;
 
 /// Ends of canonical keys whose values are real numbers, whole or not (gguf-py/gguf/gguf_writer.py, `add_float32`).
 const REAL: [&str; 22] = [
@@ -34,44 +34,44 @@ const REAL_WHOLE: [&str; 3] =
     ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "kda.gate_lower_bound"];
 
 /// The value as it is written, or what it is that no value of a file can be.
-pub(crate) fn written(key: &str, value: &KeyValue) -> Result<OwnedValue, String> {
+pub(crate) fn written(key: &str, value: &MetadataValue) -> Result<OwnedValue, String> {
     let real = REAL_WHOLE.contains(&key) || REAL.iter().any(|end| key.ends_with(end));
     Ok(match value {
         // A count that a formula gave.
-        KeyValue::Number(number)
+        MetadataValue::Number(number)
             if !real && number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number) =>
         {
             OwnedValue::U32(*number as u32)
         }
-        KeyValue::Number(number) => OwnedValue::F32(*number as f32),
-        KeyValue::Integer(whole) if real => OwnedValue::F32(*whole as f32),
-        KeyValue::Integer(whole) => match (u32::try_from(*whole), i32::try_from(*whole)) {
+        MetadataValue::Number(number) => OwnedValue::F32(*number as f32),
+        MetadataValue::Integer(whole) if real => OwnedValue::F32(*whole as f32),
+        MetadataValue::Integer(whole) => match (u32::try_from(*whole), i32::try_from(*whole)) {
             (Ok(whole), _) => OwnedValue::U32(whole),
             (_, Ok(whole)) => OwnedValue::I32(whole),
             _ => OwnedValue::I64(*whole),
         },
-        KeyValue::Bool(flag) => OwnedValue::Bool(*flag),
-        KeyValue::Text(text) => OwnedValue::String(text.clone()),
-        KeyValue::List(values) => OwnedValue::Array(list(values, real)?),
+        MetadataValue::Bool(flag) => OwnedValue::Bool(*flag),
+        MetadataValue::Text(text) => OwnedValue::String(text.clone()),
+        MetadataValue::List(values) => OwnedValue::Array(list(values, real)?),
     })
 }
 
-fn list(values: &[KeyValue], real: bool) -> Result<OwnedArray, String> {
-    let whole = |value: &KeyValue| match value {
-        KeyValue::Integer(whole) => i32::try_from(*whole).ok(),
+fn list(values: &[MetadataValue], real: bool) -> Result<OwnedArray, String> {
+    let whole = |value: &MetadataValue| match value {
+        MetadataValue::Integer(whole) => i32::try_from(*whole).ok(),
         _ => None,
     };
-    let number = |value: &KeyValue| match value {
-        KeyValue::Integer(whole) => Some(*whole as f32),
-        KeyValue::Number(number) => Some(*number as f32),
+    let number = |value: &MetadataValue| match value {
+        MetadataValue::Integer(whole) => Some(*whole as f32),
+        MetadataValue::Number(number) => Some(*number as f32),
         _ => None,
     };
-    let flag = |value: &KeyValue| match value {
-        KeyValue::Bool(flag) => Some(*flag),
+    let flag = |value: &MetadataValue| match value {
+        MetadataValue::Bool(flag) => Some(*flag),
         _ => None,
     };
-    let text = |value: &KeyValue| match value {
-        KeyValue::Text(text) => Some(text.clone()),
+    let text = |value: &MetadataValue| match value {
+        MetadataValue::Text(text) => Some(text.clone()),
         _ => None,
     };
     let wholes: Option<Vec<i32>> = values.iter().map(whole).collect();
@@ -89,13 +89,13 @@ fn list(values: &[KeyValue], real: bool) -> Result<OwnedArray, String> {
 }
 
 /// The value as a file gives it back, for the spec to be resolved against.
-pub(crate) fn read_back(key: &str, value: &KeyValue) -> KeyValue {
+pub(crate) fn read_back(key: &str, value: &MetadataValue) -> MetadataValue {
     match (written(key, value), value) {
-        (Ok(OwnedValue::F32(number)), _) => KeyValue::Number(f64::from(number)),
-        (Ok(OwnedValue::Array(OwnedArray::F32(numbers))), _) => {
-            KeyValue::List(numbers.into_iter().map(|number| KeyValue::Number(f64::from(number))).collect())
-        }
-        (Ok(OwnedValue::U32(whole)), _) => KeyValue::Integer(i64::from(whole)),
+        (Ok(OwnedValue::F32(number)), _) => MetadataValue::Number(f64::from(number)),
+        (Ok(OwnedValue::Array(OwnedArray::F32(numbers))), _) => MetadataValue::List(
+            numbers.into_iter().map(|number| MetadataValue::Number(f64::from(number))).collect(),
+        ),
+        (Ok(OwnedValue::U32(whole)), _) => MetadataValue::Integer(i64::from(whole)),
         _ => value.clone(),
     }
 }
@@ -106,20 +106,20 @@ mod tests {
 
     #[test]
     fn values_have_the_types_that_readers_expect() {
-        let written = |key: &str, value: KeyValue| written(key, &value).unwrap();
-        assert_eq!(written("rope.freq_base", KeyValue::Integer(10_000)), OwnedValue::F32(10_000.0));
+        let written = |key: &str, value: MetadataValue| written(key, &value).unwrap();
+        assert_eq!(written("rope.freq_base", MetadataValue::Integer(10_000)), OwnedValue::F32(10_000.0));
         assert_eq!(
-            written("attention.layer_norm_rms_epsilon", KeyValue::Number(1e-5)),
+            written("attention.layer_norm_rms_epsilon", MetadataValue::Number(1e-5)),
             OwnedValue::F32(1e-5)
         );
-        assert_eq!(written("rope.scaling.factor", KeyValue::Integer(8)), OwnedValue::F32(8.0));
-        assert_eq!(written("block_count", KeyValue::Integer(3)), OwnedValue::U32(3));
-        assert_eq!(written("rope.dimension_count", KeyValue::Number(8.0)), OwnedValue::U32(8));
-        assert_eq!(written("rope.freq_base", KeyValue::Number(8.0)), OwnedValue::F32(8.0));
-        assert_eq!(written("rope.dimension_count", KeyValue::Integer(16)), OwnedValue::U32(16));
-        let list = KeyValue::List(vec![KeyValue::Integer(4), KeyValue::Integer(2)]);
+        assert_eq!(written("rope.scaling.factor", MetadataValue::Integer(8)), OwnedValue::F32(8.0));
+        assert_eq!(written("block_count", MetadataValue::Integer(3)), OwnedValue::U32(3));
+        assert_eq!(written("rope.dimension_count", MetadataValue::Number(8.0)), OwnedValue::U32(8));
+        assert_eq!(written("rope.freq_base", MetadataValue::Number(8.0)), OwnedValue::F32(8.0));
+        assert_eq!(written("rope.dimension_count", MetadataValue::Integer(16)), OwnedValue::U32(16));
+        let list = MetadataValue::List(vec![MetadataValue::Integer(4), MetadataValue::Integer(2)]);
         assert_eq!(written("attention.head_count_kv", list), OwnedValue::Array(OwnedArray::I32(vec![4, 2])));
-        let mixed = KeyValue::List(vec![KeyValue::Integer(4), KeyValue::Text("a".to_owned())]);
+        let mixed = MetadataValue::List(vec![MetadataValue::Integer(4), MetadataValue::Text("a".to_owned())]);
         assert!(super::written("x", &mixed).is_err());
     }
 }

@@ -5,7 +5,7 @@ use gguf_file::{FileType, GgmlType};
 use menagerie_assembly::WeightSource;
 use menagerie_quantize::Policy;
 use menagerie_spec::config::{RopeConfig, RopeScaling};
-use menagerie_spec::{KeySource, KeyValue};
+use menagerie_spec::{KeySource, MetadataValue};
 use std::collections::BTreeMap;
 
 /// Which types the matrices of a file get.
@@ -67,8 +67,8 @@ impl OutType {
 /// What each frequency is divided by in Llama 3.1's scaling (transformers, `_compute_llama3_parameters`).
 pub(crate) fn llama3_factors(rope: &RopeConfig, keys: &dyn KeySource) -> Option<Vec<f32>> {
     let number = |key: &str| match keys.get(key)? {
-        KeyValue::Number(number) => Some(number),
-        KeyValue::Integer(whole) => Some(whole as f64),
+        MetadataValue::Number(number) => Some(number),
+        MetadataValue::Integer(whole) => Some(whole as f64),
         _ => None,
     };
     let factor = number("rope.scaling.factor")?;

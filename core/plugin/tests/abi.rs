@@ -95,7 +95,7 @@ extern "C" fn added() -> u32 {
 #[test]
 fn a_struct_of_an_older_version_has_nothing_in_the_fields_that_were_added() {
     let older = Older { header: Header::of::<Older>(), number: 7 };
-    // SAFETY: its header tells the truth.
+    // SAFETY: its header is correct.
     let read = unsafe { copied((&raw const older).cast::<Newer>()) }.unwrap();
     assert_eq!((read.number, read.last, read.added.is_none()), (7, 0, true));
     assert_eq!(read.header.struct_size as usize, size_of::<Older>());
@@ -114,7 +114,7 @@ fn a_struct_of_an_older_version_has_nothing_in_the_fields_that_were_added() {
 #[test]
 fn a_struct_of_a_newer_version_is_read_as_far_as_this_one_knows() {
     let newer = Newer { header: Header::of::<Newer>(), number: 7, added: Some(added), last: 9 };
-    // SAFETY: its header tells the truth.
+    // SAFETY: its header is correct.
     let (copied, checked) = unsafe {
         let pointer = (&raw const newer).cast::<Older>();
         (copied(pointer).unwrap(), checked(pointer).unwrap())
@@ -129,7 +129,7 @@ fn structs_that_cannot_be_read_say_why() {
     let null = unsafe { copied(std::ptr::null::<abi::Call>()) }.err().unwrap();
     assert_eq!(null.to_string(), "the other side of the plugin border gave no Call");
     let mut header = Header { struct_size: 8, abi_major: ABI_MAJOR, abi_minor: 0 };
-    // SAFETY: its header tells the truth.
+    // SAFETY: its header is correct.
     let short = unsafe { copied((&raw const header).cast::<Older>()) }.err().unwrap();
     assert_eq!(
         short.to_string(),

@@ -3,7 +3,7 @@
 //! `cargo run -p menagerie-spec --example resolve`
 
 use menagerie_spec::kind::Kinds;
-use menagerie_spec::{ArchSpec, KeyValue, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecSource};
+use menagerie_spec::{ArchSpec, MetadataValue, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecSource};
 use std::collections::BTreeMap;
 
 const SPEC: &str = r#"
@@ -41,12 +41,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let spec = ArchSpec::parse(&source, &NoLookup, &Kinds::built_in())?;
     let mut keys = BTreeMap::new();
     for (key, value) in [("block_count", 2), ("embedding_length", 64), ("attention.head_count", 4)] {
-        keys.insert(key.to_string(), KeyValue::Integer(value));
+        keys.insert(key.to_string(), MetadataValue::Integer(value));
     }
     let mut input = ResolveInput::new(SourceFormat::Gguf, "tiny.gguf", "tiny", &keys, &Everything);
-    input.overrides.insert("rope.freq_base".into(), KeyValue::Number(500_000.0));
+    input.overrides.insert("rope.freq_base".into(), MetadataValue::Number(500_000.0));
     let resolution = spec.resolve_report(&input)?;
-    for entry in &resolution.provenance {
+    for entry in &resolution.values {
         println!("{:40} {:12} {}", entry.path, entry.value, entry.origin);
     }
     let layer = &resolution.config.layers[0];

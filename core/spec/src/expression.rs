@@ -325,7 +325,10 @@ impl Reader {
             return self.call(name, into);
         }
         if name == "in" || matches!(name, "True" | "False" | "none" | "None") {
-            return Err(format!("`{}`: `{name}` may not be used; truths are `true` and `false`", into.text));
+            return Err(format!(
+                "`{}`: `{name}` may not be used; the booleans are `true` and `false`",
+                into.text
+            ));
         }
         if WORDS.contains(&name) {
             return Ok(());

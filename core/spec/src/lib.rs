@@ -52,8 +52,8 @@ pub mod config {
 
 pub use files::hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace, RowTimes, unwrapped, wrapping_classes};
 pub use language::config::ModelConfig;
-pub use language::report::{KeyCoverage, Provenance, Resolution, ValueOrigin};
-pub use language::spec::{ArchSpec, HfClass, HfMap, HfTensor, HfTimes, HfValue, Layout, Truth};
+pub use language::report::{KeyCoverage, Resolution, ResolvedValue, ValueOrigin};
+pub use language::spec::{ArchSpec, HfClass, HfMap, HfTensor, HfTimes, HfValue, Layout, Provenance};
 pub use language::{harmless, kind};
 pub use out::described::{KindDescription, OptionDescription, TensorDescription};
 pub use out::{
@@ -65,8 +65,8 @@ pub use recipe::{
     AdapterKind, MixtureChoice, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert, RecipeMixture,
 };
 pub use text::source::{
-    KeySource, KeyValue, NameUse, NamedKey, NoLookup, ResolveInput, RoleSource, SourceFormat, SpecLookup,
-    SpecSource,
+    KeySource, MetadataValue, NameUse, NamedKey, NoLookup, ResolveInput, RoleSource, SourceFormat,
+    SpecLookup, SpecSource,
 };
 pub use text::{
     fault::{Fault, SpecFaults, layer_ranges},

@@ -6,7 +6,7 @@ pub use mixture::{MixtureChoice, RecipeExpert, RecipeMixture};
 
 use crate::text::fault::SpecFaults;
 use crate::text::nearest::nearest_help;
-use crate::text::source::{KeyValue, SpecSource};
+use crate::text::source::{MetadataValue, SpecSource};
 use crate::text::tree::{self, Entry, Item, Node, Place, Table};
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct Recipe {
     /// What its feed-forwards become.
     pub mixture: Option<RecipeMixture>,
     /// Canonical keys, laid over those of the base's files.
-    pub set: BTreeMap<String, KeyValue>,
+    pub set: BTreeMap<String, MetadataValue>,
     /// The chat template: a name of the tables of chats, or a file beside the recipe.
     pub chat_template: Option<String>,
 }
@@ -254,7 +254,7 @@ impl Reader {
     }
 
     /// Keys with dots, quoted or as tables in tables.
-    fn set(&mut self, node: &Node) -> BTreeMap<String, KeyValue> {
+    fn set(&mut self, node: &Node) -> BTreeMap<String, MetadataValue> {
         let mut values = BTreeMap::new();
         match node.table() {
             Some(table) => table.entries.iter().for_each(|entry| self.key(entry, "", &mut values)),
@@ -266,7 +266,7 @@ impl Reader {
         values
     }
 
-    fn key(&mut self, entry: &Entry, above: &str, values: &mut BTreeMap<String, KeyValue>) {
+    fn key(&mut self, entry: &Entry, above: &str, values: &mut BTreeMap<String, MetadataValue>) {
         let key = if above.is_empty() { entry.key.clone() } else { format!("{above}.{}", entry.key) };
         if let Some(table) = entry.node.table() {
             table.entries.iter().for_each(|inner| self.key(inner, &key, values));
@@ -281,7 +281,7 @@ impl Reader {
                 self.faults.push(fault);
             }
             None => {
-                let message = "a list of numbers, truths or texts is wanted; there is a table in it";
+                let message = "expected a list of numbers, booleans or strings; it holds a table";
                 self.faults.push(entry.node.place.fault(format!("set.{key}"), message));
             }
         }
@@ -331,13 +331,13 @@ impl Reader {
     }
 }
 
-fn key_value(node: &Node) -> Option<KeyValue> {
+fn key_value(node: &Node) -> Option<MetadataValue> {
     Some(match &node.item {
-        Item::Text(text) => KeyValue::Text(text.clone()),
-        Item::Integer(value) => KeyValue::Integer(*value),
-        Item::Real(value) => KeyValue::Number(*value),
-        Item::Truth(value) => KeyValue::Bool(*value),
-        Item::List(nodes) => KeyValue::List(nodes.iter().map(key_value).collect::<Option<_>>()?),
+        Item::Text(text) => MetadataValue::Text(text.clone()),
+        Item::Integer(value) => MetadataValue::Integer(*value),
+        Item::Real(value) => MetadataValue::Number(*value),
+        Item::Bool(value) => MetadataValue::Bool(*value),
+        Item::List(nodes) => MetadataValue::List(nodes.iter().map(key_value).collect::<Option<_>>()?),
         Item::Table(_) => return None,
     })
 }
@@ -381,10 +381,11 @@ mod tests {
             weight,
         };
         assert_eq!(recipe.adapters, [adapter("adapters/a", 0.5), adapter("org/b", 1.0)]);
-        let texts = KeyValue::List(vec![KeyValue::Text("a".into()), KeyValue::Text("b".into())]);
+        let texts =
+            MetadataValue::List(vec![MetadataValue::Text("a".into()), MetadataValue::Text("b".into())]);
         let set = [
-            ("attention.sliding_window", KeyValue::Integer(4096)),
-            ("rope.scaling.truncate", KeyValue::Bool(false)),
+            ("attention.sliding_window", MetadataValue::Integer(4096)),
+            ("rope.scaling.truncate", MetadataValue::Bool(false)),
             ("layer_types", texts),
         ];
         assert_eq!(recipe.set, set.map(|(key, value)| (key.to_owned(), value)).into());

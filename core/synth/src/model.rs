@@ -7,7 +7,7 @@ use crate::policy::choose;
 use gguf_file::{GgmlType, GgufWriter, OwnedArray};
 use menagerie_quantize::Policy;
 use menagerie_random::SplitMix64;
-use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat};
+use menagerie_spec::{ArchSpec, MetadataValue, ResolveInput, RoleSource, SourceFormat};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub struct Synthesis<'a> {
     /// The architecture.
     pub spec: &'a ArchSpec,
     /// Canonical keys; the sizes among them shape the tensors.
-    pub keys: BTreeMap<String, KeyValue>,
+    pub keys: BTreeMap<String, MetadataValue>,
     /// Whether the embedding makes the logits too.
     pub tied: bool,
     /// The types of the tensors: [`crate::policy`].
@@ -43,9 +43,9 @@ impl RoleSource for Roles {
     }
 }
 
-fn size(keys: &BTreeMap<String, KeyValue>, key: &str) -> Option<u64> {
+fn size(keys: &BTreeMap<String, MetadataValue>, key: &str) -> Option<u64> {
     match keys.get(key)? {
-        KeyValue::Integer(value) => u64::try_from(*value).ok(),
+        MetadataValue::Integer(value) => u64::try_from(*value).ok(),
         _ => None,
     }
 }
@@ -99,40 +99,40 @@ fn metadata(synthesis: &Synthesis<'_>, architecture: &str) -> Result<GgufWriter,
     for (key, value) in &synthesis.keys {
         let key = format!("{architecture}.{key}");
         match value {
-            KeyValue::Integer(value) => match u32::try_from(*value) {
+            MetadataValue::Integer(value) => match u32::try_from(*value) {
                 Ok(value) => writer.metadata(&key, value)?,
                 Err(_) => writer.metadata(&key, *value)?,
             },
-            KeyValue::Number(value) => writer.metadata(&key, *value as f32)?,
-            KeyValue::Bool(value) => writer.metadata(&key, *value)?,
-            KeyValue::Text(value) => writer.metadata(&key, value.as_str())?,
-            KeyValue::List(values) => writer.metadata(&key, list(&key, values)?)?,
+            MetadataValue::Number(value) => writer.metadata(&key, *value as f32)?,
+            MetadataValue::Bool(value) => writer.metadata(&key, *value)?,
+            MetadataValue::Text(value) => writer.metadata(&key, value.as_str())?,
+            MetadataValue::List(values) => writer.metadata(&key, list(&key, values)?)?,
         };
     }
     writer.metadata("tokenizer.ggml.model", "no_vocab")?;
     Ok(writer)
 }
 
-/// A list of whole numbers, of numbers or of truths, one per layer.
-fn list(key: &str, values: &[KeyValue]) -> Result<OwnedArray, SynthError> {
-    let whole = |value: &KeyValue| match value {
-        KeyValue::Integer(value) => i32::try_from(*value).ok(),
+/// A list of whole numbers, of numbers or of booleans, one per layer.
+fn list(key: &str, values: &[MetadataValue]) -> Result<OwnedArray, SynthError> {
+    let whole = |value: &MetadataValue| match value {
+        MetadataValue::Integer(value) => i32::try_from(*value).ok(),
         _ => None,
     };
-    let truth = |value: &KeyValue| match value {
-        KeyValue::Bool(value) => Some(*value),
+    let boolean = |value: &MetadataValue| match value {
+        MetadataValue::Bool(value) => Some(*value),
         _ => None,
     };
-    let number = |value: &KeyValue| match value {
-        KeyValue::Integer(value) => Some(*value as f32),
-        KeyValue::Number(value) => Some(*value as f32),
+    let number = |value: &MetadataValue| match value {
+        MetadataValue::Integer(value) => Some(*value as f32),
+        MetadataValue::Number(value) => Some(*value as f32),
         _ => None,
     };
-    let all = |values: &[KeyValue]| values.iter().map(whole).collect::<Option<_>>().map(OwnedArray::I32);
+    let all = |values: &[MetadataValue]| values.iter().map(whole).collect::<Option<_>>().map(OwnedArray::I32);
     all(values)
-        .or_else(|| values.iter().map(truth).collect::<Option<_>>().map(OwnedArray::Bool))
+        .or_else(|| values.iter().map(boolean).collect::<Option<_>>().map(OwnedArray::Bool))
         .or_else(|| values.iter().map(number).collect::<Option<_>>().map(OwnedArray::F32))
-        .ok_or_else(|| SynthError::Unsupported(format!("{key}: a list holds numbers, or truths")))
+        .ok_or_else(|| SynthError::Unsupported(format!("{key}: a list holds numbers or booleans")))
 }
 
 fn bytes(tensor: &Planned, kind: GgmlType) -> u64 {

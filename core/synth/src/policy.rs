@@ -5,7 +5,7 @@ use crate::error::SynthError;
 use crate::plan::Planned;
 use gguf_file::GgmlType;
 use menagerie_quantize::{ModelFacts, Policy, PolicyTensor};
-use menagerie_spec::{ArchSpec, KeyValue};
+use menagerie_spec::{ArchSpec, MetadataValue};
 use std::collections::BTreeMap;
 
 /// The file types that random models can have: those whose types random blocks can be made of.
@@ -29,7 +29,7 @@ pub fn policy(name: &str) -> Result<Policy, SynthError> {
 pub(crate) fn choose(
     policy: &Policy,
     spec: &ArchSpec,
-    keys: &BTreeMap<String, KeyValue>,
+    keys: &BTreeMap<String, MetadataValue>,
     planned: &[Planned],
 ) -> Result<Vec<(String, GgmlType)>, SynthError> {
     let tensor = |planned: &Planned| PolicyTensor {
@@ -38,7 +38,7 @@ pub(crate) fn choose(
         kind: GgmlType::F32,
     };
     let tensors: Vec<PolicyTensor> = planned.iter().map(tensor).collect();
-    let facts = ModelFacts::of(|key| keys.get(key).and_then(KeyValue::first_count));
+    let facts = ModelFacts::of(|key| keys.get(key).and_then(MetadataValue::first_count));
     let choices = policy.choose(&tensors, &facts)?;
     let chosen = tensors.into_iter().zip(choices).zip(planned).map(|((tensor, choice), planned)| {
         let kind = if planned.is_full { GgmlType::F32 } else { choice.kind };

@@ -1,44 +1,44 @@
 //! [`tiny_keys`]: keys of a model so small that it is made and run in a moment, from a spec alone.
 
-use menagerie_spec::{ArchSpec, KeyValue, glob_matches};
+use menagerie_spec::{ArchSpec, MetadataValue, glob_matches};
 use std::collections::BTreeMap;
 
 /// What a key is in a tiny model; the first glob that matches counts. Windows, contexts and ranks are small enough that a
 /// few dozen tokens pass them.
-const SIZES: [(&str, KeyValue); 33] = [
-    ("block_count", KeyValue::Integer(4)),
-    ("embedding_length", KeyValue::Integer(64)),
-    ("attention.head_count", KeyValue::Integer(4)),
-    ("attention.head_count_kv", KeyValue::Integer(2)),
-    ("attention.kv_lora_rank", KeyValue::Integer(32)),
-    ("attention.key_length_mla", KeyValue::Integer(24)),
-    ("attention.value_length_mla", KeyValue::Integer(16)),
-    ("attention.key_length", KeyValue::Integer(16)),
-    ("attention.value_length", KeyValue::Integer(16)),
-    ("context_length", KeyValue::Integer(128)),
-    ("vocab_size", KeyValue::Integer(160)),
-    ("feed_forward_length", KeyValue::Integer(96)),
-    ("expert_count", KeyValue::Integer(4)),
-    ("expert_used_count", KeyValue::Integer(2)),
-    ("expert_shared_count", KeyValue::Integer(1)),
-    ("expert_group_count", KeyValue::Integer(1)),
-    ("expert_group_used_count", KeyValue::Integer(1)),
-    ("leading_dense_block_count", KeyValue::Integer(0)),
-    ("nextn_predict_layers", KeyValue::Integer(0)),
-    ("token_type_count", KeyValue::Integer(2)),
-    ("*feed_forward_length", KeyValue::Integer(32)),
-    ("rope.dimension_count", KeyValue::Integer(8)),
-    ("*freq_base*", KeyValue::Number(10000.0)),
-    ("*epsilon", KeyValue::Number(1e-5)),
-    ("*sliding_window", KeyValue::Integer(16)),
-    ("*conv_kernel", KeyValue::Integer(4)),
-    ("*l_cache", KeyValue::Integer(3)),
-    ("*inner_size", KeyValue::Integer(128)),
-    ("*state_size", KeyValue::Integer(16)),
-    ("*lora_rank", KeyValue::Integer(16)),
-    ("*head*size", KeyValue::Integer(16)),
-    ("*count", KeyValue::Integer(2)),
-    ("*length*", KeyValue::Integer(32)),
+const SIZES: [(&str, MetadataValue); 33] = [
+    ("block_count", MetadataValue::Integer(4)),
+    ("embedding_length", MetadataValue::Integer(64)),
+    ("attention.head_count", MetadataValue::Integer(4)),
+    ("attention.head_count_kv", MetadataValue::Integer(2)),
+    ("attention.kv_lora_rank", MetadataValue::Integer(32)),
+    ("attention.key_length_mla", MetadataValue::Integer(24)),
+    ("attention.value_length_mla", MetadataValue::Integer(16)),
+    ("attention.key_length", MetadataValue::Integer(16)),
+    ("attention.value_length", MetadataValue::Integer(16)),
+    ("context_length", MetadataValue::Integer(128)),
+    ("vocab_size", MetadataValue::Integer(160)),
+    ("feed_forward_length", MetadataValue::Integer(96)),
+    ("expert_count", MetadataValue::Integer(4)),
+    ("expert_used_count", MetadataValue::Integer(2)),
+    ("expert_shared_count", MetadataValue::Integer(1)),
+    ("expert_group_count", MetadataValue::Integer(1)),
+    ("expert_group_used_count", MetadataValue::Integer(1)),
+    ("leading_dense_block_count", MetadataValue::Integer(0)),
+    ("nextn_predict_layers", MetadataValue::Integer(0)),
+    ("token_type_count", MetadataValue::Integer(2)),
+    ("*feed_forward_length", MetadataValue::Integer(32)),
+    ("rope.dimension_count", MetadataValue::Integer(8)),
+    ("*freq_base*", MetadataValue::Number(10000.0)),
+    ("*epsilon", MetadataValue::Number(1e-5)),
+    ("*sliding_window", MetadataValue::Integer(16)),
+    ("*conv_kernel", MetadataValue::Integer(4)),
+    ("*l_cache", MetadataValue::Integer(3)),
+    ("*inner_size", MetadataValue::Integer(128)),
+    ("*state_size", MetadataValue::Integer(16)),
+    ("*lora_rank", MetadataValue::Integer(16)),
+    ("*head*size", MetadataValue::Integer(16)),
+    ("*count", MetadataValue::Integer(2)),
+    ("*length*", MetadataValue::Integer(32)),
 ];
 
 /// Keys that every model has, and those of experts.
@@ -53,13 +53,16 @@ const ALWAYS: [&str; 7] = [
 ];
 
 /// What a key may be in a tiny model; 1 where nothing better is known.
-pub fn tiny_value(key: &str) -> KeyValue {
+pub fn tiny_value(key: &str) -> MetadataValue {
     let known = SIZES.iter().find(|(glob, _)| glob_matches(glob, key));
-    known.map_or(KeyValue::Number(1.0), |(_, value)| value.clone())
+    known.map_or(MetadataValue::Number(1.0), |(_, value)| value.clone())
 }
 
 /// Every key that a tiny model of a spec needs, as far as its text says; those of `given` as they are.
-pub fn tiny_keys(spec: &ArchSpec, given: &BTreeMap<String, KeyValue>) -> BTreeMap<String, KeyValue> {
+pub fn tiny_keys(
+    spec: &ArchSpec,
+    given: &BTreeMap<String, MetadataValue>,
+) -> BTreeMap<String, MetadataValue> {
     let mut wanted: Vec<&str> = ALWAYS.to_vec();
     // Counts of a default that the core computes are left to it.
     const COMPUTED: [&str; 4] =
@@ -68,7 +71,7 @@ pub fn tiny_keys(spec: &ArchSpec, given: &BTreeMap<String, KeyValue>) -> BTreeMa
     if wanted.contains(&"expert_used_count") {
         wanted.extend(["expert_count", "expert_feed_forward_length"]);
     }
-    let mut keys: BTreeMap<String, KeyValue> =
+    let mut keys: BTreeMap<String, MetadataValue> =
         wanted.into_iter().map(|key| (key.to_owned(), tiny_value(key))).collect();
     keys.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
     keys

@@ -5,7 +5,9 @@
 use gguf_file::{GgufFile, OpenOptions, Value};
 use menagerie_spec::config::{BiasRule, ModelConfig, NormSite};
 use menagerie_spec::kind::{Kinds, Scope, Sizes, Stored, WantedRole};
-use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource};
+use menagerie_spec::{
+    ArchSpec, MetadataValue, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource,
+};
 use menagerie_synth::{Synthesis, plan, policy, write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -28,17 +30,17 @@ impl SpecLookup for Specs {
 /// A fixture: its spec, keys and tensors.
 struct Fixture {
     spec: ArchSpec,
-    keys: BTreeMap<String, KeyValue>,
+    keys: BTreeMap<String, MetadataValue>,
     tensors: BTreeMap<String, Vec<u64>>,
 }
 
-fn key_value(value: &Value<'_>) -> Option<KeyValue> {
+fn key_value(value: &Value<'_>) -> Option<MetadataValue> {
     Some(match value {
-        Value::U32(value) => KeyValue::Integer((*value).into()),
-        Value::I32(value) => KeyValue::Integer((*value).into()),
-        Value::F32(value) => KeyValue::Number((*value).into()),
-        Value::Bool(value) => KeyValue::Bool(*value),
-        Value::String(value) => KeyValue::Text((*value).to_owned()),
+        Value::U32(value) => MetadataValue::Integer((*value).into()),
+        Value::I32(value) => MetadataValue::Integer((*value).into()),
+        Value::F32(value) => MetadataValue::Number((*value).into()),
+        Value::Bool(value) => MetadataValue::Bool(*value),
+        Value::String(value) => MetadataValue::Text((*value).to_owned()),
         _ => return None,
     })
 }
@@ -174,7 +176,7 @@ fn a_made_up_model_has_the_tensors_of_the_file_whose_keys_it_has() {
         let fixture = fixture(name);
         let mut keys = fixture.keys.clone();
         let vocabulary = fixture.tensors["token_embd.weight"][1];
-        keys.insert("vocab_size".into(), KeyValue::Integer(vocabulary as i64));
+        keys.insert("vocab_size".into(), MetadataValue::Integer(vocabulary as i64));
         let tied = !fixture.tensors.contains_key("output.weight");
         let policy = policy("f32").unwrap();
         let synthesis = Synthesis { spec: &fixture.spec, keys, tied, policy: &policy, seed: 1 };
@@ -199,7 +201,7 @@ fn a_size_that_is_missing_is_named_with_its_key() {
         ("expert_count", "`expert_count`: routed experts"),
     ] {
         let mut keys = fixture.keys.clone();
-        keys.insert("vocab_size".into(), KeyValue::Integer(64));
+        keys.insert("vocab_size".into(), MetadataValue::Integer(64));
         keys.remove(missing);
         let synthesis = Synthesis { spec: &fixture.spec, keys, tied: true, policy: &policy, seed: 1 };
         let path = std::env::temp_dir().join(format!("menagerie-never-{}.gguf", std::process::id()));
@@ -220,7 +222,7 @@ fn a_row_is_stored_as_a_vector_and_a_bias_for_the_selection_by_its_own_name() {
     let source = SpecSource { name: "shared.toml".into(), text };
     let mut fixture = fixture("qwen3moe");
     fixture.spec = ArchSpec::parse(&source, &Specs, &Kinds::built_in()).unwrap();
-    fixture.keys.insert("vocab_size".into(), KeyValue::Integer(64));
+    fixture.keys.insert("vocab_size".into(), MetadataValue::Integer(64));
     let config = fixture.config();
     let planned = plan(&config, true).unwrap();
     let dims = |role: &str| {

@@ -27,7 +27,7 @@ schema = 1
 [architecture]
 id = "outside"
 
-[truth]
+[provenance]
 reference = "paper"
 source    = "this test"
 covers    = "this test"

@@ -135,7 +135,7 @@ struct Keys<'a> {
 impl Keys<'_> {
     fn config(&self, folder: &Path, layout: XLoraLayout) -> Result<XLoraConfig, AdapterError> {
         self.check_known()?;
-        if layout == XLoraLayout::Peft && self.truth("use_trainable_adapters", false)? {
+        if layout == XLoraLayout::Peft && self.boolean("use_trainable_adapters", false)? {
             return Err(self.error(
                 "use_trainable_adapters",
                 "the adapters were trained on with the classifier, and the copies that PEFT saves of them lose layers; \
@@ -148,7 +148,7 @@ impl Keys<'_> {
         }
         let (between, bias) = match layout {
             XLoraLayout::Peft => (BetweenLinears::Relu, Some(true)),
-            XLoraLayout::Published => (self.between()?, self.optional_truth("use_bias")?),
+            XLoraLayout::Published => (self.between()?, self.optional_boolean("use_bias")?),
         };
         Ok(XLoraConfig {
             file: self.file.to_owned(),
@@ -165,7 +165,7 @@ impl Keys<'_> {
     }
 
     fn between(&self) -> Result<BetweenLinears, AdapterError> {
-        Ok(match self.truth("enable_relu_and_dropout", true)? {
+        Ok(match self.boolean("enable_relu_and_dropout", true)? {
             true => BetweenLinears::Relu,
             false => BetweenLinears::Nothing,
         })
@@ -177,16 +177,16 @@ impl Keys<'_> {
             return Err(self.error("softmax_temperature", "it divides, and must be above 0"));
         }
         let mixing = XLoraMixing {
-            spread: match self.truth("layerwise_scalings", false)? {
+            spread: match self.boolean("layerwise_scalings", false)? {
                 true => ScalingSpread::PerLayer,
                 false => ScalingSpread::SameInAll,
             },
-            raw: match self.truth("enable_softmax", true)? {
+            raw: match self.boolean("enable_softmax", true)? {
                 true => RawScalings::Softmax { temperature },
                 false => RawScalings::AsTheyAre,
             },
             top_k: self.count("top_k_lora")?,
-            kept: match self.truth("enable_softmax_topk", false)? {
+            kept: match self.boolean("enable_softmax_topk", false)? {
                 true => KeptScalings::Softmax,
                 false => KeptScalings::AsTheyAre,
             },
@@ -265,13 +265,13 @@ impl Keys<'_> {
         self.keys.get(key).filter(|value| !value.is_null())
     }
 
-    fn optional_truth(&self, key: &str) -> Result<Option<bool>, AdapterError> {
+    fn optional_boolean(&self, key: &str) -> Result<Option<bool>, AdapterError> {
         let wanted = || self.error(key, "true or false is wanted");
         self.get(key).map(|value| value.as_bool().ok_or_else(wanted)).transpose()
     }
 
-    fn truth(&self, key: &str, absent: bool) -> Result<bool, AdapterError> {
-        Ok(self.optional_truth(key)?.unwrap_or(absent))
+    fn boolean(&self, key: &str, absent: bool) -> Result<bool, AdapterError> {
+        Ok(self.optional_boolean(key)?.unwrap_or(absent))
     }
 
     fn count(&self, key: &str) -> Result<Option<usize>, AdapterError> {

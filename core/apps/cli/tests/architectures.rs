@@ -40,7 +40,7 @@ impl Row {
         let spec =
             std::fs::read_to_string(root().join(format!("plugins/{plugin}/{}.toml", self.id))).unwrap();
         let source = toml_span::parse(&spec).unwrap();
-        let source = source.pointer("/truth/source").unwrap().as_str().unwrap().to_owned();
+        let source = source.pointer("/provenance/source").unwrap().as_str().unwrap().to_owned();
         format!("in the plugin `plugins/{plugin}`: proved by {fixture}, against {}", reference(&source))
     }
 }
@@ -106,12 +106,12 @@ fn every_architecture_of_llama_cpp_is_proved_or_lacks_something() {
                 cpp += row.lines;
                 python += row.python;
                 specs.insert(spec.id().to_owned());
-                let truth = spec.truth().expect("a built-in spec says what decides");
-                by_llama_cpp += usize::from(truth.source.starts_with("llama.cpp"));
+                let by = spec.provenance().expect("a built-in spec has [provenance]");
+                by_llama_cpp += usize::from(by.source.starts_with("llama.cpp"));
                 let runs = fixtures.split(", ").any(runs_from_hf);
                 hf += usize::from(runs);
                 let hf = if runs { "; also from its Hugging Face folder" } else { "" };
-                format!("proved by {fixtures}, against {}{hf}", reference(&truth.source))
+                format!("proved by {fixtures}, against {}{hf}", reference(&by.source))
             }
             (Some(spec), None) => format!("spec `{}`; no fixture has this name", spec.id()),
             (None, _) if row.plugin.is_some() => {

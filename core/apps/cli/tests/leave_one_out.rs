@@ -226,11 +226,11 @@ fn judge(known: &Known, name: &str, id: &str) -> (Verdict, String, Draft) {
     let folder =
         std::fs::read_dir(fixtures().join("zoo").join(name)).unwrap().map(|entry| entry.unwrap().path());
     let model = folder.into_iter().find(|path| path.extension().is_some_and(|e| e == "gguf")).unwrap();
-    let truth = known.environment.architecture(id).unwrap().spec().clone().unwrap();
+    let written = known.environment.architecture(id).unwrap().spec().clone().unwrap();
     let evidence = known.evidence(&model);
     let (architecture, draft) = (&evidence.architecture, known.draft(&evidence, id));
     // Of the hidden spec only what it says of this file: an answer about experts is none where there are no experts.
-    let theirs = collapsed(&truth.document(), &evidence, &known.kinds);
+    let theirs = collapsed(&written.document(), &evidence, &known.kinds);
     let as_it_comes = far(&model, architecture, &draft.document);
     if as_it_comes.as_ref().is_ok_and(|far| *far <= TOLERANCE) {
         return (Verdict::Right, String::new(), draft);

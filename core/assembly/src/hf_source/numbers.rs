@@ -3,7 +3,7 @@
 use super::counted_on;
 use super::floats::floats;
 use menagerie_loaders::Shards;
-use menagerie_spec::{ArchSpec, HfClass, HfKeys, KeySource, KeyValue};
+use menagerie_spec::{ArchSpec, HfClass, HfKeys, KeySource, MetadataValue};
 use std::collections::HashMap;
 
 /// Sets the keys of `spec` whose values are tensors of `shards`; one that the folder does not have stays unset.
@@ -28,7 +28,7 @@ pub(crate) fn set_numbers(
         let of = |layer| index.get(spec.hf_number_name(from, layer).as_str()).copied();
         if !from.starts_with('.') {
             if let Some(at) = of(0) {
-                keys.set_number(key, KeyValue::Number(number(shards, at)?), from);
+                keys.set_number(key, MetadataValue::Number(number(shards, at)?), from);
             }
             continue;
         }
@@ -40,11 +40,11 @@ pub(crate) fn set_numbers(
                 spec.hf_number_name(from, found.len())
             ));
         }
-        let values: Result<Vec<KeyValue>, String> =
-            found.into_iter().map(|at| number(shards, at).map(KeyValue::Number)).collect();
+        let values: Result<Vec<MetadataValue>, String> =
+            found.into_iter().map(|at| number(shards, at).map(MetadataValue::Number)).collect();
         let values = values?;
         if !values.is_empty() {
-            keys.set_number(key, KeyValue::List(values), &spec.hf_number_name(from, 0));
+            keys.set_number(key, MetadataValue::List(values), &spec.hf_number_name(from, 0));
         }
     }
     Ok(())

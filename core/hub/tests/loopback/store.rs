@@ -73,7 +73,7 @@ fn removing_takes_blob_snapshot_and_reference() {
     assert!(place.hub().installed().unwrap().is_empty());
 }
 
-/// Truth 1: a link that leads out of the cache takes nothing along.
+/// A link that leads out of the cache takes nothing along.
 #[test]
 fn removing_deletes_nothing_outside_the_cache() {
     let place = Place::hello();
@@ -157,7 +157,7 @@ fn removing_a_package_goes_through_no_linked_folder() {
     assert_eq!(tree(&elsewhere).len(), 2);
 }
 
-/// Truth 1: two snapshots share a blob; removing from one leaves the other whole.
+/// Two snapshots share a blob; removing from one leaves the other whole.
 #[test]
 fn removing_keeps_a_blob_that_another_snapshot_uses() {
     let place = Place::hello();

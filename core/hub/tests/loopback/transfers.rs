@@ -126,7 +126,7 @@ fn a_damaged_copy_is_fetched_again() {
     }
 }
 
-/// Truth 11: an ETag that is git's SHA-1 is compared; one that is no checksum is said to be none.
+/// An ETag that is git's SHA-1 is compared; one that is no checksum is said to be none.
 #[test]
 fn what_is_no_sha256_is_compared_or_said_not_to_be() {
     let git = "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0"; // printf hello | git hash-object --stdin

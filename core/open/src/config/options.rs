@@ -7,7 +7,7 @@ use crate::stages::StageOptions;
 use menagerie_engine::{DEFAULT_CHUNK, setters};
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, KvType, LinearWrapper};
-use menagerie_spec::{AdapterKind, ArchSpec, KeyValue};
+use menagerie_spec::{AdapterKind, ArchSpec, MetadataValue};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub struct LoadOptions {
     /// Metadata keys accepted although nothing understands them.
     pub accept_unread: Vec<String>,
     /// Canonical keys set by hand (`--set`, recipes), laid over the file's.
-    pub set: BTreeMap<String, KeyValue>,
+    pub set: BTreeMap<String, MetadataValue>,
     /// Adapters put around the model's linears.
     pub adapters: Vec<GivenAdapter>,
     /// What the model's feed-forwards become.
@@ -73,7 +73,7 @@ setters! { LoadOptions:
     with_spec_dirs(spec_dirs: Vec<PathBuf>),
     with_allow_shadow(allow_shadow: bool),
     with_accept_unread(accept_unread: Vec<String>),
-    with_set(set: BTreeMap<String, KeyValue>),
+    with_set(set: BTreeMap<String, MetadataValue>),
     with_adapters(adapters: Vec<GivenAdapter>),
     with_mixture(mixture: impl Into<Option<GivenMixture>>),
     with_recipes(recipes: Vec<String>),
@@ -125,12 +125,12 @@ pub struct KeyOptions {
     /// Keys accepted although nothing understands them.
     pub accept_unread: Vec<String>,
     /// Canonical keys laid over the file's.
-    pub set: BTreeMap<String, KeyValue>,
+    pub set: BTreeMap<String, MetadataValue>,
 }
 
 setters! { KeyOptions:
     with_accept_unread(accept_unread: Vec<String>),
-    with_set(set: BTreeMap<String, KeyValue>),
+    with_set(set: BTreeMap<String, MetadataValue>),
 }
 
 impl LoadOptions {

@@ -5,8 +5,8 @@ use crate::init::{LoadError, tokenizer_tables};
 use crate::mixture::{GivenExpert, GivenGate, GivenMixture};
 use menagerie_registry::{Environment, FolderKind, Origin, RecipeEntry};
 use menagerie_spec::{
-    AdapterKind, KeyValue, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert, RecipeMixture,
-    nearest,
+    AdapterKind, MetadataValue, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert,
+    RecipeMixture, nearest,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub struct Ingredients {
     /// What the model's feed-forwards become; one recipe alone may say it.
     pub mixture: Option<GivenMixture>,
     /// Canonical keys set by the recipes; outer ones win.
-    pub set: BTreeMap<String, KeyValue>,
+    pub set: BTreeMap<String, MetadataValue>,
     /// The chat template of the outermost recipe that has one: what it says, and the folder of the recipe.
     chat_template: Option<(String, PathBuf)>,
 }

@@ -70,7 +70,7 @@ impl std::error::Error for Unreadable {}
 /// [`copied`] reads these.
 ///
 /// # Safety
-/// Null, or a struct that lives for `'a` and whose header tells the truth.
+/// Null, or a struct that lives for `'a` and whose header is correct.
 pub unsafe fn checked<'a, T: Growing>(pointer: *const T) -> Result<&'a T, Unreadable> {
     // SAFETY: the caller's promise.
     unsafe { header(pointer, size_of::<T>())? };
@@ -84,7 +84,7 @@ pub unsafe fn checked<'a, T: Growing>(pointer: *const T) -> Result<&'a T, Unread
 /// [`Unreadable`].
 ///
 /// # Safety
-/// Null, or a struct whose header tells the truth.
+/// Null, or a struct whose header is correct.
 pub unsafe fn copied<T: Growing>(pointer: *const T) -> Result<T, Unreadable> {
     // SAFETY: the caller's promise.
     let size = unsafe { header(pointer, T::FIRST_SIZE)? } as usize;

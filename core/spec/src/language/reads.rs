@@ -129,7 +129,7 @@ fn written_keys(field: &Field, value: &Written, listed: &[&str], into: &mut Read
         }
         Written::Cases(cases) => cases.cases.iter().for_each(|case| table_keys(&case.table, into)),
         Written::Site(site) => table_keys(&site.norm, into),
-        Written::Number(_) | Written::Truth(_) | Written::Role(_) | Written::NotBuiltIn => {}
+        Written::Number(_) | Written::Bool(_) | Written::Role(_) | Written::NotBuiltIn => {}
     }
 }
 

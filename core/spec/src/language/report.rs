@@ -11,7 +11,7 @@ pub struct Resolution {
     /// What became of each metadata key.
     pub coverage: KeyCoverage,
     /// Where each resolved value came from.
-    pub provenance: Vec<Provenance>,
+    pub values: Vec<ResolvedValue>,
     /// Things to print at each load: overridden keys, keys accepted unread.
     pub warnings: Vec<String>,
 }
@@ -19,23 +19,23 @@ pub struct Resolution {
 impl Resolution {
     /// Facts that only logits can guard and that this file does not state: activations, renormalization, pairing,
     /// offsets, where norms sit, periods of layers. Only those of parts that the model has, each value once.
-    pub fn from_spec_only(&self) -> Vec<Provenance> {
-        let mut facts: Vec<Provenance> = Vec::new();
-        let guarded = self.provenance.iter().filter(|entry| entry.guarded && entry.origin.is_spec());
+    pub fn from_spec_only(&self) -> Vec<ResolvedValue> {
+        let mut facts: Vec<ResolvedValue> = Vec::new();
+        let guarded = self.values.iter().filter(|entry| entry.guarded && entry.origin.is_spec());
         for entry in guarded {
             let layers: BTreeSet<usize> =
                 entry.layers.iter().copied().filter(|layer| self.has_part(&entry.path, *layer)).collect();
             if layers.is_empty() && !entry.layers.is_empty() {
                 continue;
             }
-            let same = |known: &&mut Provenance| {
+            let same = |known: &&mut ResolvedValue| {
                 known.path == entry.path && known.value == entry.value && known.origin == entry.origin
             };
             match facts.iter_mut().find(same) {
                 // What holds in the whole model holds in its layers too.
                 Some(known) if known.layers.is_empty() || layers.is_empty() => known.layers.clear(),
                 Some(known) => known.layers.extend(layers),
-                None => facts.push(Provenance { layers, ..entry.clone() }),
+                None => facts.push(ResolvedValue { layers, ..entry.clone() }),
             }
         }
         facts
@@ -75,7 +75,7 @@ pub struct KeyCoverage {
 
 /// Where one resolved value came from.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Provenance {
+pub struct ResolvedValue {
     /// Layers it holds in; empty for a value of the whole model.
     pub layers: BTreeSet<usize>,
     /// Dotted path in the spec, e.g. `mixer.rope.base`.

@@ -34,8 +34,8 @@ pub(crate) static SPEC: Table = Table {
             "What it is called; never inherited.",
         ),
         Field::new(
-            "truth",
-            FieldType::Table(&TRUTH),
+            "provenance",
+            FieldType::Table(&PROVENANCE),
             Absent,
             "Which implementation decides; never inherited; required in built-in specs.",
         ),
@@ -132,8 +132,8 @@ names! {
     }
 }
 
-pub(crate) static TRUTH: Table = Table {
-    title: "Truth",
+pub(crate) static PROVENANCE: Table = Table {
+    title: "Provenance",
     doc: "Which implementation decides; never inherited.",
     fields: &[
         Field::new("reference", <Reference as Value>::TYPE, Required, "Which reference decides."),
@@ -262,7 +262,7 @@ pub(crate) static SITE: Table = Table {
     doc: "A place where a norm is applied: a role, a list of roles of which the first that exists counts, or this table.",
     fields: &[
         Field::new("role", FieldType::Roles, Required, "Role of the weight, or a list of roles."),
-        Field::new("when", FieldType::Truth, Absent, "Where it does not hold, there is no norm."),
+        Field::new("when", FieldType::Bool, Absent, "Where it does not hold, there is no norm."),
         Field::new("norm", <NormHere as Value>::TYPE, Absent, "What this norm has otherwise than `[norm]`."),
     ],
 };

@@ -21,7 +21,7 @@ pub struct ArchSpec {
     pub(crate) extends: Vec<String>,
     pub(crate) warnings: Vec<Fault>,
     pub(crate) architecture: Architecture,
-    pub(crate) truth: Option<Truth>,
+    pub(crate) provenance: Option<Provenance>,
     pub(crate) hf: HfMap,
     pub(crate) body: Body,
     pub(crate) kinds: Kinds,
@@ -60,9 +60,9 @@ pub struct HfClass {
     pub wrapped: bool,
 }
 
-/// `[truth]`: which implementation decides, and what was held against it.
+/// `[provenance]`: which implementation decides, and what was held against it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Truth {
+pub struct Provenance {
     /// `hf`, `llama.cpp` or `paper`.
     pub reference: String,
     /// Version and class, file or title.
@@ -193,8 +193,8 @@ impl ArchSpec {
     }
 
     /// Which implementation decides; absent only in dropped-in specs.
-    pub fn truth(&self) -> Option<&Truth> {
-        self.truth.as_ref()
+    pub fn provenance(&self) -> Option<&Provenance> {
+        self.provenance.as_ref()
     }
 
     /// Name of the source it was read from.
@@ -237,7 +237,7 @@ impl ArchSpec {
         own.map(|entry| entry.key.as_str()).collect()
     }
 
-    /// The notes of `[truth]` that concern a file: those that name no key, or one that the file has.
+    /// The notes of `[provenance]` that concern a file: those that name no key, or one that the file has.
     pub fn notes_about(&self, has: &dyn Fn(&str) -> bool) -> Vec<&str> {
         let is_key = |word: &&str| self.reads.has(word) || self.ignored_key(word).is_some();
         let concerns = |note: &&str| {
@@ -245,7 +245,7 @@ impl ArchSpec {
             let mut named = words.map(|word| word.trim_matches('.')).filter(is_key).peekable();
             named.peek().is_none() || named.any(has)
         };
-        let notes = self.truth.iter().flat_map(|truth| &truth.notes).map(String::as_str);
+        let notes = self.provenance.iter().flat_map(|provenance| &provenance.notes).map(String::as_str);
         notes.filter(concerns).collect()
     }
 

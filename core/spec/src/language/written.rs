@@ -20,16 +20,16 @@ pub(crate) enum Scalar {
     Expression(Arc<Expression>),
 }
 
-/// A truth or the expression that gives it.
+/// A boolean or the expression that returns it.
 #[derive(Clone, Debug)]
 pub(crate) enum Condition {
     Literal(bool),
     Expression(Arc<Expression>),
 }
 
-/// A truth, with where it was written.
+/// A condition, with the place where it is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Truth {
+pub(crate) struct When {
     pub(crate) place: Place,
     pub(crate) path: String,
     pub(crate) value: Condition,
@@ -46,7 +46,7 @@ pub(crate) enum Choice {
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
     Number(BySource<Scalar>),
-    Truth(Condition),
+    Bool(Condition),
     Name(Choice),
     /// A name by its index, and its numbers.
     NumberedName(usize, Arc<WrittenTable>),
@@ -104,7 +104,7 @@ pub(crate) struct Cases {
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
-    pub(crate) when: Option<Truth>,
+    pub(crate) when: Option<When>,
     pub(crate) table: Arc<WrittenTable>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Case {
 pub(crate) struct Site {
     /// The first that exists is taken.
     pub(crate) roles: Vec<Role>,
-    pub(crate) when: Option<Truth>,
+    pub(crate) when: Option<When>,
     pub(crate) norm: Arc<WrittenTable>,
 }
 

@@ -127,7 +127,7 @@ pub(crate) fn value_text(ty: &FieldType) -> String {
     match ty {
         FieldType::Count => "count".into(),
         FieldType::Real => "number".into(),
-        FieldType::Truth => "truth".into(),
+        FieldType::Bool => "boolean".into(),
         FieldType::Name(list) => names(list),
         FieldType::NameOrKind(list, family) => format!("{} | {} of a component", names(list), family.name()),
         FieldType::Names(list) => format!("list of {}", names(list)),

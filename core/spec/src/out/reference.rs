@@ -13,7 +13,7 @@ const HEAD: &str = "\
 # Reference of the spec language
 
 Generated from the tables of the kinds (`menagerie_spec::reference_page`) and kept equal by a test; the concepts are in
-[README.md](README.md). A *number*, *count* or *truth* may be written as an expression. **Bold** options must be written;
+[README.md](README.md). A *number*, *count* or *boolean* may be written as an expression. **Bold** options must be written;
 those marked *logits* show in nothing but the logits when they are wrong.
 ";
 
@@ -105,7 +105,7 @@ impl Page {
         match ty {
             FieldType::Count => "count".into(),
             FieldType::Real => "number".into(),
-            FieldType::Truth => "truth".into(),
+            FieldType::Bool => "boolean".into(),
             FieldType::Name(list) => self.names(list),
             FieldType::NameOrKind(list, family) => {
                 format!("{}, or {} of a component", self.names(list), family.name())

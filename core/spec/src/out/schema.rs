@@ -37,7 +37,7 @@ fn any_of(forms: impl IntoIterator<Item = Value>) -> Value {
 }
 
 /// Sections that are never inherited: their required fields are required of one file.
-const OWN: [&str; 4] = ["Architecture", "Truth", "HfTensor", "HfConfigTensor"];
+const OWN: [&str; 4] = ["Architecture", "Provenance", "HfTensor", "HfConfigTensor"];
 
 /// A table of any keys whose values are all of one form.
 fn map_of(value: Value) -> Value {
@@ -77,7 +77,7 @@ impl Schema<'_> {
         let shared = [
             ("expression", expression),
             ("number", any_of([number, per_source])),
-            ("truth", any_of([json!({ "type": "boolean" }), named("expression")])),
+            ("boolean", any_of([json!({ "type": "boolean" }), named("expression")])),
             (
                 "role",
                 json!({ "type": "string", "description": "A GGUF tensor name without `blk.N.` and suffix." }),
@@ -137,7 +137,7 @@ impl Schema<'_> {
     fn form(&mut self, ty: &'static FieldType) -> Value {
         match ty {
             FieldType::Count | FieldType::Real => named("number"),
-            FieldType::Truth => named("truth"),
+            FieldType::Bool => named("boolean"),
             FieldType::Name(list) => self.name(list),
             FieldType::NameOrKind(list, family) => {
                 let forms = [self.name(list), component_name(), self.component(*family)];
@@ -188,7 +188,7 @@ impl Schema<'_> {
         if !self.definitions.contains_key(title) {
             // Held free, so that definitions stand in the order in which they are met.
             self.definitions.insert(title.into(), Value::Null);
-            let when = json!({ "$ref": "#/$defs/truth", "description": "The layers that have it." });
+            let when = json!({ "$ref": "#/$defs/boolean", "description": "The layers that have it." });
             let more: &[(&str, Value)] = if with_when { &[("when", when)] } else { &[] };
             let mut object = self.object(table, more);
             if OWN.contains(&title) {
@@ -281,7 +281,7 @@ impl Schema<'_> {
         for kind in kinds {
             let title = format!("{}-{}", family.name(), kind.name);
             let named_kind = json!({ "const": kind.name, "description": plain(kind.doc) });
-            let when = json!({ "$ref": "#/$defs/truth", "description": "The layers that have this case." });
+            let when = json!({ "$ref": "#/$defs/boolean", "description": "The layers that have this case." });
             let more: &[(&str, Value)] = if family == Family::Norm {
                 &[("kind", named_kind)]
             } else {

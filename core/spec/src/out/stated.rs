@@ -53,8 +53,18 @@ impl ArchSpec {
     /// left out.
     pub fn options(&self) -> Vec<StatedOption> {
         let mut walk = Walk { kinds: &self.kinds, found: Vec::new() };
-        const LEFT_OUT: [&str; 10] =
-            ["schema", "extends", "unset", "architecture", "truth", "let", "check", "gguf", "hf", "adapter"];
+        const LEFT_OUT: [&str; 10] = [
+            "schema",
+            "extends",
+            "unset",
+            "architecture",
+            "provenance",
+            "let",
+            "check",
+            "gguf",
+            "hf",
+            "adapter",
+        ];
         for field in SPEC.fields.iter().filter(|field| !LEFT_OUT.contains(&field.name)) {
             let node = self.document.table().and_then(|table| table.get(field.name));
             walk.field(field, node, "");
@@ -74,7 +84,7 @@ fn json(node: &Node) -> Value {
         Item::Text(text) => text.as_str().into(),
         Item::Integer(number) => (*number).into(),
         Item::Real(number) => (*number).into(),
-        Item::Truth(truth) => (*truth).into(),
+        Item::Bool(value) => (*value).into(),
         Item::List(nodes) => nodes.iter().map(json).collect(),
         Item::Table(table) => {
             table.entries.iter().map(|entry| (entry.key.clone(), json(&entry.node))).collect()
@@ -182,7 +192,7 @@ impl Walk<'_> {
         self.found.push(StatedOption {
             path: below(path, "when"),
             value: Some(value(condition)),
-            accepts: "truth".to_owned(),
+            accepts: "boolean".to_owned(),
             default: String::new(),
             meaning: "The layers that have it.".to_owned(),
             guarded: true,

@@ -3,7 +3,7 @@
 use super::decoder::{At, Decoder, join};
 use super::table::field_at;
 use crate::kind::{Family, Field, FieldType, Kind, Table as Definition};
-use crate::language::written::{Case, Cases, Truth, Written, WrittenTable};
+use crate::language::written::{Case, Cases, When, Written, WrittenTable};
 use crate::text::nearest::nearest_help;
 use crate::text::tree::Table;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Decoder<'_> {
         if are_cases(table) && !table.entries.iter().any(|entry| own(&entry.key)) {
             return self.named_cases(at, table, |decoder, at| decoder.table(at, definition, &["when"]));
         }
-        let when = table.get("when").and_then(|node| self.truth(&at.inner(node, "when")));
+        let when = table.get("when").and_then(|node| self.when(&at.inner(node, "when")));
         let table = self.table(at, definition, &["when"])?;
         Some(one_case(at, when, table))
     }
@@ -81,7 +81,7 @@ impl Decoder<'_> {
         for entry in &table.entries {
             let at = at.inner(&entry.node, &entry.key);
             let when = match entry.node.table().and_then(|table| table.get("when")) {
-                Some(node) => self.truth(&at.inner(node, "when")),
+                Some(node) => self.when(&at.inner(node, "when")),
                 None => self.reject(&at, "a named case needs `when`"),
             };
             if let Some(table) = read(self, &at) {
@@ -143,7 +143,7 @@ impl Decoder<'_> {
     }
 }
 
-fn one_case(at: &At<'_>, when: Option<Truth>, table: Arc<WrittenTable>) -> Cases {
+fn one_case(at: &At<'_>, when: Option<When>, table: Arc<WrittenTable>) -> Cases {
     let cases = vec![Case { name: String::new(), when, table }];
     Cases { place: at.node.place.clone(), path: at.path.clone(), named: false, cases }
 }

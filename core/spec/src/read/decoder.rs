@@ -2,9 +2,9 @@
 
 use crate::expression::{Expression, Scope};
 use crate::kind::{Kinds, NameList, Table as Definition};
-use crate::language::resolving::{as_count, as_number, as_truth};
+use crate::language::resolving::{as_bool, as_count, as_number};
 use crate::language::roles::{ROLES, bare};
-use crate::language::written::{BySource, Choice, Condition, Scalar, Truth, Written, WrittenTable};
+use crate::language::written::{BySource, Choice, Condition, Scalar, When, Written, WrittenTable};
 use crate::text::fault::SpecFaults;
 use crate::text::nearest::nearest_help;
 use crate::text::tree::{Item, Node, Place, Table};
@@ -14,6 +14,9 @@ use std::sync::Arc;
 
 /// Most faults of a spec that are told; a file that is none can have as many as it has lines.
 const TOLD: usize = 100;
+
+/// Tables of a spec that had another name: old, new.
+const RENAMED: [(&str, &str); 1] = [("truth", "provenance")];
 
 /// The common norm, as far as it is known when sites are read.
 #[derive(Clone, Debug)]
@@ -131,6 +134,10 @@ impl<'k> Decoder<'k> {
                 continue;
             }
             self.fault(&entry.key_place, &join(&at.path, &entry.key), || {
+                let renamed = RENAMED.iter().find(|(old, _)| at.path.is_empty() && *old == entry.key);
+                if let Some((old, new)) = renamed {
+                    return format!("`[{old}]` is called `[{new}]` now; rename the table");
+                }
                 let help = nearest_help(&entry.key, allowed.iter().copied());
                 let list = if allowed.is_empty() { "nothing".into() } else { allowed.join(", ") };
                 format!("unknown{help}; allowed here: {list}")
@@ -247,13 +254,13 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// A truth place.
+    /// A boolean or an expression.
     pub(crate) fn condition(&mut self, at: &At<'_>) -> Option<Condition> {
         match &at.node.item {
-            Item::Truth(value) => Some(Condition::Literal(*value)),
+            Item::Bool(value) => Some(Condition::Literal(*value)),
             Item::Text(text) => {
                 let expression = self.expression(at, text)?;
-                self.constant(at, &expression, as_truth)?;
+                self.constant(at, &expression, as_bool)?;
                 Some(Condition::Expression(expression))
             }
             _ => self.wanted(at, "true, false or an expression in quotes"),
@@ -261,9 +268,9 @@ impl<'k> Decoder<'k> {
     }
 
     /// A `when`.
-    pub(crate) fn truth(&mut self, at: &At<'_>) -> Option<Truth> {
+    pub(crate) fn when(&mut self, at: &At<'_>) -> Option<When> {
         let value = self.condition(at)?;
-        Some(Truth { place: at.node.place.clone(), path: at.path.clone(), value })
+        Some(When { place: at.node.place.clone(), path: at.path.clone(), value })
     }
 
     /// A name place: a name, a name per source, or a choice.

@@ -71,7 +71,7 @@ fn load_one(
     let mut base = load_one(&found, lookup, chain, warnings, faults)?;
     if let Item::Table(base) = &mut base.item {
         base.remove("architecture");
-        base.remove("truth");
+        base.remove("provenance");
         if let Some(unset) = unset {
             remove_paths(base, &unset.node, faults);
         }

@@ -59,7 +59,7 @@ fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged
     let root = decoder.open(At { node: &merged.document, path: String::new() }, &SPEC)?;
     own_roles(decoder, root.table);
     let architecture = sections::architecture(decoder, &root);
-    let truth = root.get("truth").and_then(|at| sections::truth(decoder, at));
+    let provenance = root.get("provenance").and_then(|at| sections::provenance(decoder, at));
     let hf = root.get("hf").map(|at| hf::hf(decoder, at)).unwrap_or_default();
     let body = body(decoder, &root)?;
     let lets = lets::check(decoder, &body);
@@ -70,7 +70,7 @@ fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged
         extends: merged.extends.clone(),
         warnings: merged.warnings.clone(),
         architecture: architecture?,
-        truth,
+        provenance,
         hf,
         body,
         kinds: decoder.kinds.clone(),

@@ -34,7 +34,7 @@ impl Decoder<'_> {
                     Some(node) => self.roles(&at.inner(node, "role")),
                     None => self.reject(&At { path: join(&at.path, "role"), ..at.clone() }, "missing"),
                 };
-                let when = table.get("when").and_then(|node| self.truth(&at.inner(node, "when")));
+                let when = table.get("when").and_then(|node| self.when(&at.inner(node, "when")));
                 Some(Site { norm: self.norm_here(at)?, roles: roles?, when })
             }
             _ => self.wanted(at, "a role, a list of roles or a table"),

@@ -4,7 +4,7 @@ use super::decoder::{At, Decoder, Fields, join};
 use crate::kind::Named;
 use crate::language::roles::bare;
 use crate::language::sections::{self, Reference};
-use crate::language::spec::{Architecture, HfClass, Truth};
+use crate::language::spec::{Architecture, HfClass, Provenance};
 use crate::language::written::{Check, Gguf};
 use crate::text::tree::Item;
 
@@ -56,15 +56,15 @@ fn hf_class(decoder: &mut Decoder<'_>, at: At<'_>, name: &str) -> Option<HfClass
     Some(class)
 }
 
-/// `[truth]`.
-pub(super) fn truth(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Truth> {
-    let fields = decoder.open(at, &sections::TRUTH)?;
+/// `[provenance]`.
+pub(super) fn provenance(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Provenance> {
+    let fields = decoder.open(at, &sections::PROVENANCE)?;
     let reference = fields.need(decoder, "reference").and_then(|at| decoder.plain_name(&at, Reference::LIST));
     let source = fields.need(decoder, "source").and_then(|at| decoder.text(at));
     let covers = fields.get("covers").and_then(|at| decoder.text(at)).unwrap_or_default();
     let notes = fields.get("notes").map(|at| decoder.texts(at)).unwrap_or_default();
     let reference = Reference::LIST.names[reference?].name.to_string();
-    Some(Truth { reference, source: source?, covers, notes })
+    Some(Provenance { reference, source: source?, covers, notes })
 }
 
 /// `[check]`: expressions that must hold, and what it means when they do not.

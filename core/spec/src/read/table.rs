@@ -81,7 +81,7 @@ impl Decoder<'_> {
         match &field.ty {
             FieldType::Count => self.count(at).map(Written::Number),
             FieldType::Real => self.number(at).map(Written::Number),
-            FieldType::Truth => self.condition(at).map(Written::Truth),
+            FieldType::Bool => self.condition(at).map(Written::Bool),
             FieldType::NameOrKind(_, family) if self.names_kind(at, field) => {
                 self.component_or_name(at, *family).map(Written::Cases)
             }

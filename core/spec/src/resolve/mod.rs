@@ -41,7 +41,7 @@ fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, Spec
     let resolution = config.ok().map(|config| Resolution {
         config,
         coverage,
-        provenance: resolver.provenance,
+        values: resolver.resolved,
         warnings: resolver.warnings,
     });
     resolver.faults.check(resolution)

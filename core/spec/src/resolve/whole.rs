@@ -7,11 +7,11 @@ use crate::expression::Expression;
 use crate::kind::{Cap, Noted, Optional, Positive};
 use crate::kinds::rope;
 use crate::language::reads::HINTS;
-use crate::language::resolving::{Resolver, Resolving, as_truth};
+use crate::language::resolving::{Resolver, Resolving, as_bool};
 use crate::language::sections::{
     ClassifierOptions, DenseOptions, EmbeddingOptions, OutputOptions, PerLayerOptions,
 };
-use crate::text::source::KeyValue;
+use crate::text::source::MetadataValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,12 +86,12 @@ impl Resolver<'_> {
     /// What `pooling_type` says (llama.h, `llama_pooling_type`; 4 is a classifier's, which decoders have on the last row).
     fn stated_pooling(&self) -> Pooling {
         let named = |key: &str| match self.values.facts.consult(key) {
-            Some(KeyValue::Integer(1)) => Some(Pooling::Mean),
-            Some(KeyValue::Integer(2)) => Some(Pooling::Cls),
-            Some(KeyValue::Integer(3)) => Some(Pooling::Last),
+            Some(MetadataValue::Integer(1)) => Some(Pooling::Mean),
+            Some(MetadataValue::Integer(2)) => Some(Pooling::Cls),
+            Some(MetadataValue::Integer(3)) => Some(Pooling::Last),
             _ => None,
         };
-        let ranks = matches!(self.values.facts.consult("pooling_type"), Some(KeyValue::Integer(4)));
+        let ranks = matches!(self.values.facts.consult("pooling_type"), Some(MetadataValue::Integer(4)));
         let classifier = ranks.then(|| named("classifier.pooling_type").unwrap_or(Pooling::Last));
         named("pooling_type").or(classifier).unwrap_or(Pooling::None)
     }
@@ -116,7 +116,7 @@ impl Resolver<'_> {
                 if varies { (0..layers).map(Some).collect() } else { vec![None] };
             for at in places {
                 let held =
-                    self.values.value(&check.expression, at).and_then(|v| as_truth(&v, &check.expression));
+                    self.values.value(&check.expression, at).and_then(|v| as_bool(&v, &check.expression));
                 match held {
                     Ok(true) => {}
                     Ok(false) => {
@@ -147,8 +147,8 @@ impl Resolver<'_> {
     /// Size hints that the file states as one number.
     pub(super) fn hints(&self) -> BTreeMap<String, f64> {
         let number = |key: &str| match self.values.facts.consult(key)? {
-            KeyValue::Number(value) => Some(*value),
-            KeyValue::Integer(value) => Some(*value as f64),
+            MetadataValue::Number(value) => Some(*value),
+            MetadataValue::Integer(value) => Some(*value as f64),
             _ => None,
         };
         let cases = self.spec.body.components().into_iter().flat_map(|cases| &cases.cases);

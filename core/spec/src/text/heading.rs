@@ -1,6 +1,6 @@
 //! [`Heading`]: what a spec's text says of itself, without reading the rest of it.
 
-/// What `[architecture]` and `[truth]` of a text say, for listings; the rest of the text may have any fault.
+/// What `[architecture]` and `[provenance]` of a text say, for listings; the rest of the text may have any fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Heading {
     /// Id of the spec.
@@ -14,7 +14,7 @@ pub struct Heading {
     /// The spec it is laid over.
     pub extends: Option<String>,
     /// Which reference decides, and its version and class or file.
-    pub truth: Option<(String, String)>,
+    pub provenance: Option<(String, String)>,
 }
 
 impl Heading {
@@ -22,7 +22,7 @@ impl Heading {
     /// [`ArchSpec::parse`](crate::ArchSpec::parse) then says more.
     pub fn of(text: &str) -> Option<Self> {
         let top: Vec<&str> = text.lines().take_while(|line| !line.starts_with('[')).collect();
-        let wanted = [table(text, "[architecture]")?, table(text, "[truth]").unwrap_or_default()];
+        let wanted = [table(text, "[architecture]")?, table(text, "[provenance]").unwrap_or_default()];
         let joined = [top.join("\n"), wanted.join("\n")].join("\n");
         let document = toml_span::parse(&joined).ok()?;
         let said = |path: &str| document.pointer(path).and_then(|value| value.as_str()).map(str::to_owned);
@@ -42,9 +42,9 @@ impl Heading {
                 .as_array()
                 .and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect()),
         };
-        let truth = said("/truth/reference").zip(said("/truth/source"));
+        let provenance = said("/provenance/reference").zip(said("/provenance/source"));
         let summary = said("/architecture/summary").unwrap_or_default();
-        Some(Self { id, gguf, hf, summary, extends: said("/extends"), truth })
+        Some(Self { id, gguf, hf, summary, extends: said("/extends"), provenance })
     }
 }
 
@@ -66,12 +66,12 @@ mod tests {
     #[test]
     fn the_two_tables_alone_are_read() {
         let text = "schema = 1\nextends = \"c\"\n\n[architecture]\nid = \"a\" # b\nsummary = 'x'\nhf = [\n  \"B\",\n]\n\
-                    [truth]\nreference = \"hf\"\nsource = \"s\"\n[mixer]\nno toml";
+                    [provenance]\nreference = \"hf\"\nsource = \"s\"\n[mixer]\nno toml";
         let heading = Heading::of(text).unwrap();
         assert_eq!((&*heading.id, &*heading.summary), ("a", "x"));
         assert_eq!(heading.gguf, ["a"]);
         assert_eq!(heading.extends.as_deref(), Some("c"));
-        assert_eq!(heading.truth, Some(("hf".to_owned(), "s".to_owned())));
+        assert_eq!(heading.provenance, Some(("hf".to_owned(), "s".to_owned())));
         let names = |text| Heading::of(text).map(|heading| heading.gguf.join(" "));
         assert_eq!(names("[architecture]\nid = 'a'\ngguf = ['b', 'c']\n").as_deref(), Some("b c"));
         assert_eq!(names("architecture = { id = 'a' }"), None);

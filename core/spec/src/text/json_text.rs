@@ -19,7 +19,7 @@ pub fn toml_text(document: &Value) -> String {
 pub fn toml_value(value: &Value) -> String {
     match value {
         Value::Null => "nan".to_owned(),
-        Value::Bool(truth) => truth.to_string(),
+        Value::Bool(value) => value.to_string(),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
             (None, Some(real)) => format!("{real:?}"),
             _ => number.to_string(),

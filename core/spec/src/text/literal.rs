@@ -7,7 +7,7 @@ pub enum Literal {
     Integer(i64),
     /// A float.
     Number(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A string.
     Text(String),

@@ -50,25 +50,25 @@ impl SpecLookup for BTreeMap<String, SpecSource> {
 /// Value of a canonical key.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
-pub enum KeyValue {
+pub enum MetadataValue {
     /// A float; an f32 of a GGUF is widened exactly.
     Number(f64),
     /// Any integer type.
     Integer(i64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// A string.
     Text(String),
     /// An array.
-    List(Vec<KeyValue>),
+    List(Vec<MetadataValue>),
 }
 
-impl KeyValue {
+impl MetadataValue {
     /// A count, of a list the first; nothing where it is none.
     pub fn first_count(&self) -> Option<usize> {
         match self {
-            KeyValue::Integer(value) => usize::try_from(*value).ok(),
-            KeyValue::List(values) => values.first()?.first_count(),
+            MetadataValue::Integer(value) => usize::try_from(*value).ok(),
+            MetadataValue::List(values) => values.first()?.first_count(),
             _ => None,
         }
     }
@@ -78,7 +78,7 @@ impl KeyValue {
 pub trait KeySource {
     /// Value of a canonical key: a GGUF key without its architecture prefix, e.g. `attention.head_count`; where there is
     /// none, of the key of that name without a prefix (`xielu.beta`).
-    fn get(&self, canonical_key: &str) -> Option<KeyValue>;
+    fn get(&self, canonical_key: &str) -> Option<MetadataValue>;
 
     /// Every canonical key there is.
     fn keys(&self) -> Vec<String>;
@@ -108,7 +108,7 @@ pub trait KeySource {
     ///
     /// # Errors
     /// What is wrong with one, in words.
-    fn for_files(&self) -> Result<BTreeMap<String, KeyValue>, String> {
+    fn for_files(&self) -> Result<BTreeMap<String, MetadataValue>, String> {
         Ok(BTreeMap::new())
     }
 
@@ -138,8 +138,8 @@ pub enum NameUse {
     Unknown(String),
 }
 
-impl KeySource for BTreeMap<String, KeyValue> {
-    fn get(&self, canonical_key: &str) -> Option<KeyValue> {
+impl KeySource for BTreeMap<String, MetadataValue> {
+    fn get(&self, canonical_key: &str) -> Option<MetadataValue> {
         BTreeMap::get(self, canonical_key).cloned()
     }
 
@@ -191,7 +191,7 @@ pub struct ResolveInput<'a> {
     /// Its tensors.
     pub roles: &'a dyn RoleSource,
     /// Canonical keys set by hand (`--set key=value`, recipes); they win over the file's.
-    pub overrides: BTreeMap<String, KeyValue>,
+    pub overrides: BTreeMap<String, MetadataValue>,
     /// Keys the user accepts unread, canonical or with their prefix (`--accept-unread KEY`).
     pub accept_unread: Vec<String>,
 }
@@ -217,14 +217,14 @@ impl<'a> ResolveInput<'a> {
     }
 }
 
-impl std::fmt::Display for KeyValue {
+impl std::fmt::Display for MetadataValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            KeyValue::Number(value) => write!(f, "{value}"),
-            KeyValue::Integer(value) => write!(f, "{value}"),
-            KeyValue::Bool(value) => write!(f, "{value}"),
-            KeyValue::Text(value) => write!(f, "\"{value}\""),
-            KeyValue::List(values) => {
+            MetadataValue::Number(value) => write!(f, "{value}"),
+            MetadataValue::Integer(value) => write!(f, "{value}"),
+            MetadataValue::Bool(value) => write!(f, "{value}"),
+            MetadataValue::Text(value) => write!(f, "\"{value}\""),
+            MetadataValue::List(values) => {
                 let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
                 write!(f, "[{}]", texts.join(", "))
             }

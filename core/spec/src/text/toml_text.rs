@@ -20,7 +20,7 @@ pub(crate) fn value(node: &Node) -> String {
         Item::Integer(value) => value.to_string(),
         Item::Real(value) if value.is_nan() => "nan".to_string(),
         Item::Real(value) => format!("{value:?}"),
-        Item::Truth(value) => value.to_string(),
+        Item::Bool(value) => value.to_string(),
         Item::List(nodes) => format!("[{}]", nodes.iter().map(value).collect::<Vec<_>>().join(", ")),
         Item::Table(table) => {
             let pair = |entry: &Entry| format!("{} = {}", key(&entry.key), value(&entry.node));

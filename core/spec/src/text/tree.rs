@@ -71,7 +71,7 @@ pub(crate) enum Item {
     Text(String),
     Integer(i64),
     Real(f64),
-    Truth(bool),
+    Bool(bool),
     List(Vec<Node>),
     Table(Table),
 }
@@ -83,7 +83,7 @@ impl Item {
             Item::Text(text) => format!("the string \"{text}\""),
             Item::Integer(value) => format!("the number {value}"),
             Item::Real(value) => format!("the number {value}"),
-            Item::Truth(value) => format!("{value}"),
+            Item::Bool(value) => format!("{value}"),
             Item::List(_) => "a list".into(),
             Item::Table(_) => "a table".into(),
         }
@@ -113,7 +113,7 @@ impl Node {
             (Item::Text(a), Item::Text(b)) => a == b,
             (Item::Integer(a), Item::Integer(b)) => a == b,
             (Item::Real(a), Item::Real(b)) => a == b,
-            (Item::Truth(a), Item::Truth(b)) => a == b,
+            (Item::Bool(a), Item::Bool(b)) => a == b,
             (Item::List(a), Item::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)),
             (Item::Table(a), Item::Table(b)) => {
                 a.entries.len() == b.entries.len()
@@ -131,7 +131,7 @@ impl Node {
             Item::Text(text) => Literal::Text(text.clone()),
             Item::Integer(value) => Literal::Integer(*value),
             Item::Real(value) => Literal::Number(*value),
-            Item::Truth(value) => Literal::Bool(*value),
+            Item::Bool(value) => Literal::Bool(*value),
             Item::List(nodes) => Literal::List(nodes.iter().map(Node::literal).collect::<Option<_>>()?),
             Item::Table(_) => return None,
         })
@@ -214,7 +214,7 @@ fn node(text: &Arc<SourceText>, value: &mut toml_span::Value<'_>) -> Node {
         ValueInner::String(value) => Item::Text(value.into_owned()),
         ValueInner::Integer(value) => Item::Integer(value),
         ValueInner::Float(value) => Item::Real(value),
-        ValueInner::Boolean(value) => Item::Truth(value),
+        ValueInner::Boolean(value) => Item::Bool(value),
         ValueInner::Array(values) => {
             Item::List(values.into_iter().map(|mut value| node(text, &mut value)).collect())
         }

@@ -9,7 +9,7 @@ pub(crate) const GOOD: &str = r#"schema = 1
 id      = "my"
 summary = "for faults"
 
-[truth]
+[provenance]
 reference = "hf"
 source    = "transformers 5.23: MyForCausalLM"
 

@@ -106,7 +106,7 @@ fn values_that_are_wrong_in_every_file_are_faults() {
         ("scale = \"sqrt(-1)\"", "sqrt has no value here"),
         ("scale = \"1 / 0\"", "mixer.scale"),
         ("scale = \"1 if false\"", "`1 if false` gives nothing"),
-        ("scale = \"true\"", "`true` is true, a truth; a number is wanted"),
+        ("scale = \"true\"", "`true` is true, a boolean; a number is wanted"),
         ("softcap = { hf = 1 }", "mixer.softcap\n  only `hf` is given, and `gguf` is missing: write both"),
         (
             "mask = { gguf = \"causal\" }",
@@ -186,7 +186,11 @@ fn each_fault_outside_the_mixer_too() {
         ("[hf.config]\n\"context_length\" = \"x ~ y\"\n", "`~` may not be used"),
         ("[hf.write]\n\"attention.scal\" = 1\n", "a file that has it would be refused"),
         ("[adapter]\norder = [\"attn_z\"]\n", "there is no role `attn_z`"),
-        ("[truth]\nreference = \"huggingface\"\nsource = \"x\"\n", "allowed: hf, llama.cpp, paper"),
+        (
+            "[truth]\nreference = \"hf\"\nsource = \"x\"\n",
+            "`[truth]` is called `[provenance]` now; rename the table",
+        ),
+        ("[provenance]\nreference = \"huggingface\"\nsource = \"x\"\n", "allowed: hf, llama.cpp, paper"),
         ("[tokenizer]\nend = \"x\"\n", "a list of strings is wanted"),
         ("[chat]\nfallback = \"{{ gemma }}\"\n", "chat.fallback\n  the template never mentions `messages`"),
     ] {
@@ -304,8 +308,10 @@ fn many_keys_and_many_layers_are_no_long_wait() {
     let spec = parse(&minimal(PLAIN)).unwrap();
     let mut fake = Fake::small(4096);
     for index in 0..20_000 {
-        fake.keys
-            .insert(format!("attention.sliding_windov{index}"), menagerie_spec::KeyValue::Integer(index));
+        fake.keys.insert(
+            format!("attention.sliding_windov{index}"),
+            menagerie_spec::MetadataValue::Integer(index),
+        );
         fake.foreign.push(format!("generic.name{index}"));
     }
     let start = std::time::Instant::now();

@@ -4,7 +4,7 @@
 use crate::model::{Fake, attention, built_in, moe, root, spec};
 use menagerie_spec::config::*;
 use menagerie_spec::kind::Component;
-use menagerie_spec::{KeyValue, SourceFormat};
+use menagerie_spec::{MetadataValue, SourceFormat};
 
 /// Roles of the blocks of each fixture, as its GGUF has them.
 const SPLIT: &[&str] =
@@ -27,12 +27,12 @@ pub(crate) fn fixture(name: &str) -> (Fake, serde_json::Value) {
     let mut fake = Fake { name: arch.clone(), ..Fake::default() };
     for (key, value) in fixture["gguf_kv"].as_object().unwrap() {
         let value = match value {
-            serde_json::Value::String(text) => KeyValue::Text(text.clone()),
-            serde_json::Value::Bool(truth) => KeyValue::Bool(*truth),
+            serde_json::Value::String(text) => MetadataValue::Text(text.clone()),
+            serde_json::Value::Bool(value) => MetadataValue::Bool(*value),
             serde_json::Value::Number(number) if number.is_i64() => {
-                KeyValue::Integer(number.as_i64().unwrap())
+                MetadataValue::Integer(number.as_i64().unwrap())
             }
-            serde_json::Value::Number(number) => KeyValue::Number(number.as_f64().unwrap()),
+            serde_json::Value::Number(number) => MetadataValue::Number(number.as_f64().unwrap()),
             other => panic!("{key}: {other}"),
         };
         match key.strip_prefix(&format!("{arch}.")) {

@@ -2,8 +2,8 @@
 
 use crate::model::{built_in, root, spec};
 use menagerie_spec::{
-    ArchSpec, HfConfig, HfOrigin, HfPart, KeySource, KeyValue, Layout, NameUse, ResolveInput, RoleSource,
-    SourceFormat,
+    ArchSpec, HfConfig, HfOrigin, HfPart, KeySource, Layout, MetadataValue, NameUse, ResolveInput,
+    RoleSource, SourceFormat,
 };
 
 /// Every tensor that is asked for is there, but for experts and biases.
@@ -95,16 +95,16 @@ fn keys_for_files_are_nobody_elses() {
     let config = r#"{"architectures": ["NemotronHForCausalLM"], "num_hidden_layers": 3, "num_key_value_heads": 2, "hybrid_override_pattern": "M*E",
         "intermediate_size": 8, "moe_intermediate_size": 6, "n_routed_experts": 4, "num_experts_per_tok": 2}"#;
     let keys = keys_of("nemotron_h_moe", config);
-    let integers = |values: [i64; 3]| KeyValue::List(values.map(KeyValue::Integer).to_vec());
+    let integers = |values: [i64; 3]| MetadataValue::List(values.map(MetadataValue::Integer).to_vec());
     let written = keys.for_files().unwrap();
     assert_eq!(written["attention.head_count_kv"], integers([0, 2, 0]));
     assert_eq!(written["feed_forward_length"], integers([0, 0, 6]));
-    assert_eq!(written["general.architecture"], KeyValue::Text("nemotron_h_moe".to_owned()));
+    assert_eq!(written["general.architecture"], MetadataValue::Text("nemotron_h_moe".to_owned()));
     assert_eq!(written.get("expert_group_count"), None, "the config does not say it");
-    assert_eq!(keys.get("attention.head_count_kv"), Some(KeyValue::Integer(2)));
+    assert_eq!(keys.get("attention.head_count_kv"), Some(MetadataValue::Integer(2)));
     let dense = keys_of("nemotron_h_moe", &config.replace("M*E", "M*-")).for_files().unwrap();
-    assert_eq!(dense["general.architecture"], KeyValue::Text("nemotron_h".to_owned()));
-    assert_eq!(dense["expert_count"], KeyValue::Integer(0));
+    assert_eq!(dense["general.architecture"], MetadataValue::Text("nemotron_h".to_owned()));
+    assert_eq!(dense["expert_count"], MetadataValue::Integer(0));
     let wrong = keys_of("nemotron_h_moe", &config.replace("\"M*E\"", "7"));
     assert!(wrong.faults().is_empty(), "{:?}", wrong.faults());
     assert!(wrong.for_files().unwrap_err().contains("[hf.write]"));
@@ -115,7 +115,9 @@ fn scores_have_the_names_of_the_config() {
     let written =
         |config: &str| keys_of("bert", config).for_files().unwrap().remove("classifier.output_labels");
     let class = r#""architectures": ["BertForSequenceClassification"]"#;
-    let texts = |texts: [&str; 2]| Some(KeyValue::List(texts.map(|t| KeyValue::Text(t.to_owned())).to_vec()));
+    let texts = |texts: [&str; 2]| {
+        Some(MetadataValue::List(texts.map(|t| MetadataValue::Text(t.to_owned())).to_vec()))
+    };
     let named = written(&format!(r#"{{{class}, "id2label": {{"0": "no", "1": "yes"}}}}"#));
     assert_eq!(named, texts(["no", "yes"]));
     assert_eq!(written(&format!("{{{class}}}")), texts(["LABEL_0", "LABEL_1"]));
@@ -131,9 +133,9 @@ fn lists_and_layers_become_values_per_layer() {
     let text = r#"{"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {"num_hidden_layers": 2,
         "layer_types": ["sliding_attention", "full_attention"], "hidden_size": 64, "query_pre_attn_scalar": 16}}"#;
     let keys = keys_of("gemma3", text);
-    let pattern = KeyValue::List(vec![KeyValue::Bool(true), KeyValue::Bool(false)]);
+    let pattern = MetadataValue::List(vec![MetadataValue::Bool(true), MetadataValue::Bool(false)]);
     assert_eq!(keys.get("attention.sliding_window_pattern"), Some(pattern));
-    assert_eq!(keys.get("attention.scale"), Some(KeyValue::Number(0.25)));
+    assert_eq!(keys.get("attention.scale"), Some(MetadataValue::Number(0.25)));
     assert_eq!(keys.get("attention.sliding_window"), None, "what is undefined is absent");
     assert_eq!(keys.spelled("embedding_length").as_deref(), Some("hidden_size"));
 }
@@ -144,7 +146,7 @@ fn a_whole_attention_factor_is_divided() {
     let text = r#"{"architectures": ["LlamaForCausalLM"], "rope_parameters": {"rope_type": "yarn", "factor": 8.0,
         "attention_factor": 1.2079441541679836, "mscale": 1.0}}"#;
     match keys_of("llama", text).get("rope.scaling.attn_factor") {
-        Some(KeyValue::Number(factor)) => assert!((factor - 1.0).abs() < 1e-9, "{factor}"),
+        Some(MetadataValue::Number(factor)) => assert!((factor - 1.0).abs() < 1e-9, "{factor}"),
         other => panic!("{other:?}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Names that configs on the hub have, class by class: each is read, ignored with a reason, or refused on purpose.
 
 use crate::model::{built_in, spec};
-use menagerie_spec::{HfConfig, HfKeys, KeySource, KeyValue, NameUse};
+use menagerie_spec::{HfConfig, HfKeys, KeySource, MetadataValue, NameUse};
 use serde_json::{Value, json};
 
 /// What every config of transformers 4 has, whatever its class.
@@ -361,9 +361,9 @@ fn the_context_before_scaling_says_nothing_without_a_scaling() {
         (keys.get("rope.scaling.type"), keys.get("rope.scaling.attn_factor").is_some(), ignored)
     };
     assert_eq!(original(0), (None, false, true));
-    assert_eq!(original(1), (Some(KeyValue::Text("longrope".into())), true, false));
+    assert_eq!(original(1), (Some(MetadataValue::Text("longrope".into())), true, false));
     let with = keys(phi3[1].0, phi3[1].1, &phi3[1].2);
-    assert_eq!(with.get("rope.scaling.original_context_length"), Some(KeyValue::Integer(64)));
+    assert_eq!(with.get("rope.scaling.original_context_length"), Some(MetadataValue::Integer(64)));
 }
 
 /// Classes whose attention has keys and values for every head have no count of them: transformers does not look at it.
@@ -385,7 +385,7 @@ fn a_count_of_key_heads_that_a_class_does_not_have_is_not_believed() {
     assert!(tried.contains(&"GPTNeoXForCausalLM") && tried.len() >= 8, "{tried:?}");
     // Others have it, and nothing else has Falcon's name for it.
     let (id, class, more) = &configs()[0];
-    assert_eq!(keys(id, class, more).get("attention.head_count_kv"), Some(KeyValue::Integer(2)));
+    assert_eq!(keys(id, class, more).get("attention.head_count_kv"), Some(MetadataValue::Integer(2)));
     let falcons = keys(id, class, &[&more[..], &[json!({"num_kv_heads": 1})]].concat());
     assert_eq!(wrong(&falcons), ["num_kv_heads"]);
 }

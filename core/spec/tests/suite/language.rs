@@ -2,7 +2,7 @@
 
 use crate::model::{Fake, PLAIN, attention, built_in, minimal, moe, parse, spec};
 use menagerie_spec::config::*;
-use menagerie_spec::{ArchSpec, KeyValue, SourceFormat};
+use menagerie_spec::{ArchSpec, MetadataValue, SourceFormat};
 
 fn with_mixer(options: &str) -> ArchSpec {
     let text = format!(
@@ -97,13 +97,13 @@ fn presence_decides() {
 }
 
 #[test]
-fn choices_go_by_numbers_truths_and_strings() {
+fn choices_go_by_numbers_booleans_and_strings() {
     for (value, answers, expected) in [
-        (KeyValue::Integer(2), "1 = \"causal\", 2 = \"bidirectional\"", MaskKind::Bidirectional),
-        (KeyValue::Number(1.0), "1 = \"causal\", 2 = \"bidirectional\"", MaskKind::Causal),
-        (KeyValue::Bool(false), "true = \"causal\", false = \"bidirectional\"", MaskKind::Bidirectional),
+        (MetadataValue::Integer(2), "1 = \"causal\", 2 = \"bidirectional\"", MaskKind::Bidirectional),
+        (MetadataValue::Number(1.0), "1 = \"causal\", 2 = \"bidirectional\"", MaskKind::Causal),
+        (MetadataValue::Bool(false), "true = \"causal\", false = \"bidirectional\"", MaskKind::Bidirectional),
         (
-            KeyValue::Text("both".into()),
+            MetadataValue::Text("both".into()),
             "one = \"causal\", both = \"bidirectional\"",
             MaskKind::Bidirectional,
         ),
@@ -116,7 +116,7 @@ fn choices_go_by_numbers_truths_and_strings() {
     let found = refused("mask = { by = \"x\", 1 = \"causal\" }", &Fake::small(1).with("x", 3i64));
     assert!(found.contains("mixer.mask\n  `x` is 3; there are answers for 1 only"), "{found}");
     let found = refused("mask = { by = \"x\", 1 = \"causal\" }", &Fake::small(1).with("x", 1.5));
-    assert!(found.contains("a choice goes by whole numbers"), "{found}");
+    assert!(found.contains("a choice needs an integer"), "{found}");
 }
 
 #[test]
@@ -194,7 +194,10 @@ fn a_bidirectional_or_reranking_file_is_no_language_model() {
     let found = Fake::small(1).with("attention.causal", false).refused(&spec(&built_in(), "qwen3"));
     assert!(found.contains("the model attends in both directions"), "{found}");
     let mut fake = Fake::small(1);
-    fake.keys.insert("classifier.output_labels".into(), KeyValue::List(vec![KeyValue::Text("yes".into())]));
+    fake.keys.insert(
+        "classifier.output_labels".into(),
+        MetadataValue::List(vec![MetadataValue::Text("yes".into())]),
+    );
     assert!(fake.refused(&spec(&built_in(), "qwen3")).contains("a reranker"));
 }
 
@@ -268,7 +271,7 @@ fn an_encoder_has_no_logits() {
 fn overrides_win_and_must_be_read() {
     let llama = spec(&built_in(), "llama");
     let mut fake = Fake::small(1);
-    fake.overrides.insert("attention.sliding_window".into(), KeyValue::Integer(4096));
+    fake.overrides.insert("attention.sliding_window".into(), MetadataValue::Integer(4096));
     let report = fake.report(&llama).unwrap();
     let window = Some(WindowConfig { kind: WindowKind::Sliding, size: 4096 });
     assert_eq!(attention(&report.config, 0).window, window);
@@ -276,7 +279,7 @@ fn overrides_win_and_must_be_read() {
         report.warnings,
         ["attention.sliding_window = 4096 was set by hand; the file has no such key"]
     );
-    fake.overrides.insert("attention.slidng_window".into(), KeyValue::Integer(4096));
+    fake.overrides.insert("attention.slidng_window".into(), MetadataValue::Integer(4096));
     let found = fake.refused(&llama);
     assert!(
         found.contains("nothing in spec llama reads it; the nearest is `attention.sliding_window`"),
@@ -395,7 +398,7 @@ fn a_norm_without_a_common_one_needs_kind_and_eps() {
 fn a_wrong_override_is_not_a_fault_of_the_spec() {
     let llama = spec(&built_in(), "llama");
     let mut fake = Fake::small(1);
-    fake.overrides.insert("rope.freq_base".into(), KeyValue::Text("abc".into()));
+    fake.overrides.insert("rope.freq_base".into(), MetadataValue::Text("abc".into()));
     let found = fake.refused(&llama);
     assert!(found.contains("--set rope.freq_base=abc\n") && found.contains("a number is wanted"), "{found}");
     assert!(found.contains("of spec llama depends on it") && !found.contains(".toml:"), "{found}");

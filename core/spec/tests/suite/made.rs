@@ -70,7 +70,7 @@ fn its_options_are_resolved_from_spec_keys_and_defaults() {
     wanted.iter().for_each(|(name, value)| assert_eq!(values.get(name), Some(*value)));
     assert_eq!(serde_json::to_value(mixer).unwrap()["kind"], "acme/mixers:slow");
     assert_eq!(serde_json::to_value(mixer).unwrap()["heads"], 3);
-    let gain = report.provenance.iter().find(|entry| entry.path == "mixer.gain").unwrap();
+    let gain = report.values.iter().find(|entry| entry.path == "mixer.gain").unwrap();
     assert!(gain.guarded && gain.origin == ValueOrigin::Default);
     let found: Vec<(String, Vec<Option<u64>>, usize)> = mixer
         .wanted(64)

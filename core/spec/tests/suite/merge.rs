@@ -44,13 +44,13 @@ fn a_child_changes_what_it_states_and_keeps_the_rest() {
         limit: None,
     };
     assert_eq!(layer.feed_forward, Some(gated.into()));
-    // [architecture] and [truth] are never inherited
+    // [architecture] and [provenance] are never inherited
     let bare = over(
         &[("llama", include_str!("../../../../specs/llama.toml")), ("child", &child("llama", ""))],
         "child",
     )
     .unwrap();
-    assert!(bare.truth().is_none() && bare.hf_classes().is_empty());
+    assert!(bare.provenance().is_none() && bare.hf_classes().is_empty());
     assert_eq!(bare.gguf_names(), ["child"]);
 }
 
@@ -180,7 +180,7 @@ fn a_merged_spec_stands_alone() {
         assert_eq!((written.features(), 0), (again.features(), again.extends().len()), "{id}");
         for name in ["llama", "phi2", "qwen2", "qwen3", "qwen3moe", "starcoder2", "mistral3"] {
             let (mut fake, _) = crate::fixtures::fixture(name);
-            if fake.name == id && written.truth() == again.truth() {
+            if fake.name == id && written.provenance() == again.provenance() {
                 fake.all_layers(&["attn_norm", "attn_q_norm", "attn_k_norm"]);
                 assert_eq!(fake.report(&written).unwrap().config, fake.report(&again).unwrap().config);
             }

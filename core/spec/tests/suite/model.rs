@@ -3,7 +3,7 @@
 use menagerie_spec::config::{AttentionConfig, MoeConfig};
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{
-    ArchSpec, KeySource, KeyValue, ModelConfig, Resolution, ResolveInput, RoleSource, SourceFormat,
+    ArchSpec, KeySource, MetadataValue, ModelConfig, Resolution, ResolveInput, RoleSource, SourceFormat,
     SpecFaults, SpecLookup, SpecSource,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,15 +81,15 @@ pub(crate) fn moe(config: &ModelConfig, layer: usize) -> &MoeConfig {
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     pub(crate) name: String,
-    pub(crate) keys: BTreeMap<String, KeyValue>,
+    pub(crate) keys: BTreeMap<String, MetadataValue>,
     pub(crate) foreign: Vec<String>,
     pub(crate) roles: BTreeSet<(String, Option<usize>)>,
-    pub(crate) overrides: BTreeMap<String, KeyValue>,
+    pub(crate) overrides: BTreeMap<String, MetadataValue>,
     pub(crate) accept: Vec<String>,
 }
 
 impl KeySource for Fake {
-    fn get(&self, key: &str) -> Option<KeyValue> {
+    fn get(&self, key: &str) -> Option<MetadataValue> {
         self.keys.get(key).cloned()
     }
 
@@ -114,9 +114,10 @@ impl Fake {
     pub(crate) fn small(layers: i64) -> Fake {
         let mut fake = Fake { name: "my".into(), ..Fake::default() };
         for (key, value) in [("block_count", layers), ("embedding_length", 64), ("attention.head_count", 4)] {
-            fake.keys.insert(key.into(), KeyValue::Integer(value));
+            fake.keys.insert(key.into(), MetadataValue::Integer(value));
         }
-        fake.keys.insert("attention.layer_norm_rms_epsilon".into(), KeyValue::Number(f64::from(1e-5f32)));
+        fake.keys
+            .insert("attention.layer_norm_rms_epsilon".into(), MetadataValue::Number(f64::from(1e-5f32)));
         fake.all_layers(&[
             "attn_norm",
             "attn_q",
@@ -142,7 +143,9 @@ impl Fake {
     }
 
     pub(crate) fn all_layers(&mut self, roles: &[&str]) {
-        let Some(KeyValue::Integer(layers)) = self.keys.get("block_count") else { panic!("no block_count") };
+        let Some(MetadataValue::Integer(layers)) = self.keys.get("block_count") else {
+            panic!("no block_count")
+        };
         for layer in 0..*layers as usize {
             self.roles.extend(roles.iter().map(|role| (role.to_string(), Some(layer))));
         }
@@ -172,40 +175,40 @@ impl Fake {
 }
 
 /// A key value from a Rust literal.
-pub(crate) struct Value(KeyValue);
+pub(crate) struct Value(MetadataValue);
 
 impl From<i64> for Value {
     fn from(value: i64) -> Value {
-        Value(KeyValue::Integer(value))
+        Value(MetadataValue::Integer(value))
     }
 }
 
 impl From<f64> for Value {
     fn from(value: f64) -> Value {
-        Value(KeyValue::Number(value))
+        Value(MetadataValue::Number(value))
     }
 }
 
 impl From<bool> for Value {
     fn from(value: bool) -> Value {
-        Value(KeyValue::Bool(value))
+        Value(MetadataValue::Bool(value))
     }
 }
 
 impl From<&str> for Value {
     fn from(value: &str) -> Value {
-        Value(KeyValue::Text(value.into()))
+        Value(MetadataValue::Text(value.into()))
     }
 }
 
 impl<const N: usize> From<[i64; N]> for Value {
     fn from(values: [i64; N]) -> Value {
-        Value(KeyValue::List(values.into_iter().map(KeyValue::Integer).collect()))
+        Value(MetadataValue::List(values.into_iter().map(MetadataValue::Integer).collect()))
     }
 }
 
 impl<const N: usize> From<[bool; N]> for Value {
     fn from(values: [bool; N]) -> Value {
-        Value(KeyValue::List(values.into_iter().map(KeyValue::Bool).collect()))
+        Value(MetadataValue::List(values.into_iter().map(MetadataValue::Bool).collect()))
     }
 }

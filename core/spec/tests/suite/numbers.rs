@@ -2,7 +2,7 @@
 
 use crate::model::{Fake, attention, minimal, moe, parse};
 use menagerie_spec::config::*;
-use menagerie_spec::{ArchSpec, KeyValue};
+use menagerie_spec::{ArchSpec, MetadataValue};
 
 fn spec_of(mixer: &str, feed_forward: &str) -> Result<ArchSpec, String> {
     let text = format!("[mixer]\nkind = \"attention\"\n{mixer}\n[feed_forward]\n{feed_forward}\n");
@@ -17,8 +17,8 @@ fn with_activation(kind: &str, activation: &str) -> Result<ArchSpec, String> {
     spec_of("", &format!("kind = \"{kind}\"\nactivation = {activation}"))
 }
 
-fn numbers(values: [f64; 2]) -> KeyValue {
-    KeyValue::List(values.map(KeyValue::Number).to_vec())
+fn numbers(values: [f64; 2]) -> MetadataValue {
+    MetadataValue::List(values.map(MetadataValue::Number).to_vec())
 }
 
 #[test]

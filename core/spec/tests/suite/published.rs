@@ -9,16 +9,16 @@ fn every_spec_parses() {
     for id in folder.ids() {
         let spec = spec(&folder, &id);
         assert_eq!(spec.id(), id);
-        let truth = spec.truth().unwrap_or_else(|| panic!("{id} has no [truth]"));
-        assert!(!truth.source.is_empty() && !spec.summary().is_empty(), "{id}");
+        let provenance = spec.provenance().unwrap_or_else(|| panic!("{id} has no [provenance]"));
+        assert!(!provenance.source.is_empty() && !spec.summary().is_empty(), "{id}");
         assert!(!spec.gguf_names().is_empty(), "{id}");
         let text = folder.find(&id).unwrap().text;
         let heading = Heading::of(&text).unwrap();
         assert_eq!(heading.gguf, spec.gguf_names(), "{id}");
         assert_eq!((&*heading.id, &*heading.summary), (spec.id(), spec.summary()));
         assert_eq!(heading.extends.as_ref(), spec.extends().first());
-        let truth = spec.truth().map(|truth| (truth.reference.clone(), truth.source.clone()));
-        assert_eq!(heading.truth, truth);
+        let provenance = spec.provenance().map(|by| (by.reference.clone(), by.source.clone()));
+        assert_eq!(heading.provenance, provenance);
         assert!(!spec.hf().tensors.is_empty(), "{id}");
         // A class of two specs belongs to one of them.
         let shared = ["nemotron_h", "nomic-bert-moe"].contains(&id.as_str());

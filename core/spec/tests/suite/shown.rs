@@ -2,10 +2,10 @@
 
 use crate::fixtures::fixture;
 use crate::model::{Fake, PLAIN, built_in, minimal, parse, spec};
-use menagerie_spec::{KeyValue, Provenance, Resolution, SpecLookup, ValueOrigin};
+use menagerie_spec::{MetadataValue, Resolution, ResolvedValue, SpecLookup, ValueOrigin};
 
-fn entry<'a>(report: &'a Resolution, path: &str) -> &'a Provenance {
-    let found: Vec<&Provenance> = report.provenance.iter().filter(|entry| entry.path == path).collect();
+fn entry<'a>(report: &'a Resolution, path: &str) -> &'a ResolvedValue {
+    let found: Vec<&ResolvedValue> = report.values.iter().filter(|entry| entry.path == path).collect();
     assert_eq!(found.len(), 1, "{path}: {found:?}");
     found[0]
 }
@@ -77,17 +77,17 @@ fn facts_are_of_parts_that_the_model_has_and_each_is_listed_once() {
 fn tensors_and_overrides_are_origins_too() {
     let mut fake = Fake::small(4);
     fake.roles.insert(("ffn_gate_inp".into(), Some(3)));
-    fake.keys.insert("expert_used_count".into(), KeyValue::Integer(2));
-    fake.overrides.insert("rope.freq_base".into(), KeyValue::Number(5e5));
+    fake.keys.insert("expert_used_count".into(), MetadataValue::Integer(2));
+    fake.overrides.insert("rope.freq_base".into(), MetadataValue::Number(5e5));
     let report = fake.report(&spec(&built_in(), "llama")).unwrap();
     let dense: Vec<(&str, usize)> = report
-        .provenance
+        .values
         .iter()
         .filter(|entry| entry.path == "feed_forward.dense.when")
         .map(|entry| (entry.value.as_str(), entry.layers.len()))
         .collect();
     assert_eq!(dense, [("true", 3), ("false", 1)]);
-    let when = report.provenance.iter().find(|entry| entry.path == "feed_forward.dense.when").unwrap();
+    let when = report.values.iter().find(|entry| entry.path == "feed_forward.dense.when").unwrap();
     assert_eq!(when.origin, ValueOrigin::Tensors { roles: vec!["ffn_gate_inp".into()] });
     let base = entry(&report, "mixer.rope.base");
     assert_eq!(base.origin, ValueOrigin::Override { keys: vec!["rope.freq_base".into()] });
@@ -110,7 +110,7 @@ fn constants_and_formulas_are_the_spec_s() {
     let file = Fake::small(2).with("rope.freq_base", 5e5);
     let report = file.report(&spec).unwrap();
     let origins = |report: &Resolution, path: &str| -> Vec<(Vec<usize>, ValueOrigin)> {
-        let entries = report.provenance.iter().filter(|entry| entry.path == path);
+        let entries = report.values.iter().filter(|entry| entry.path == path);
         entries.map(|entry| (entry.layers.iter().copied().collect(), entry.origin.clone())).collect()
     };
     let keys = |key: &str| vec![key.to_owned()];

@@ -96,7 +96,7 @@ pub(crate) fn fit_beside_checks(spec: &ArchSpec, evidence: &Evidence, kinds: &Ki
 pub(super) fn stripped(spec: &ArchSpec) -> Value {
     let mut document = spec.document();
     if let Some(table) = document.as_object_mut() {
-        for section in ["hf", "adapter", "tokenizer", "chat", "truth", "check"] {
+        for section in ["hf", "adapter", "tokenizer", "chat", "provenance", "check"] {
             table.remove(section);
         }
         table.insert("architecture".to_owned(), json!({ "id": "draft" }));

@@ -1,6 +1,6 @@
 //! [`Evidence`]: what is known of a model without a spec: its keys and tensors.
 
-use menagerie_spec::{ArchSpec, KeySource, KeyValue, RoleSource};
+use menagerie_spec::{ArchSpec, KeySource, MetadataValue, RoleSource};
 use std::collections::BTreeMap;
 
 /// The keys and tensors of a model.
@@ -9,7 +9,7 @@ pub struct Evidence {
     pub file: String,
     /// Its architecture as it names it.
     pub architecture: String,
-    keys: BTreeMap<String, KeyValue>,
+    keys: BTreeMap<String, MetadataValue>,
     /// Names and dims, the contiguous one first.
     tensors: BTreeMap<String, Vec<u64>>,
 }
@@ -28,7 +28,7 @@ impl Evidence {
     }
 
     /// Its metadata by canonical keys.
-    pub fn keys(&self) -> &BTreeMap<String, KeyValue> {
+    pub fn keys(&self) -> &BTreeMap<String, MetadataValue> {
         &self.keys
     }
 

@@ -148,7 +148,7 @@ fn options(spec: &ArchSpec, fit: &Fit, votes: &Votes) -> Vec<Question> {
     let stated: BTreeSet<String> = said(fit).into_iter().map(|(path, _)| path).collect();
     for option in spec.options() {
         let numbers =
-            ["number", "count", "truth"].contains(&option.accepts.as_str()) && option.value.is_some();
+            ["number", "count", "boolean"].contains(&option.accepts.as_str()) && option.value.is_some();
         let biases = option.path.ends_with(".bias") && left_over;
         let asked =
             numbers || biases || option.guarded && (option.value.is_none() || stated.contains(&option.path));

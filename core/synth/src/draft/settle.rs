@@ -7,7 +7,7 @@ use super::compose::{at, fit_of, stripped, transplanted};
 use super::evidence::Evidence;
 use super::fit::Fit;
 use menagerie_spec::kind::Kinds;
-use menagerie_spec::{ArchSpec, KeyValue, NoLookup, SpecSource, ValueOrigin, toml_text};
+use menagerie_spec::{ArchSpec, MetadataValue, NoLookup, SpecSource, ValueOrigin, toml_text};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ fn voter(candidate: &Candidate, evidence: &Evidence, kinds: &Kinds) -> Option<Vo
     }
     let document = collapsed(&stripped(&candidate.spec), evidence, kinds);
     let fit = fit_of(&document, evidence, kinds)?;
-    let entries = fit.resolution.iter().flat_map(|resolution| &resolution.provenance);
+    let entries = fit.resolution.iter().flat_map(|resolution| &resolution.values);
     let unstated = entries
         .filter(|entry| matches!(entry.origin, ValueOrigin::SpecDefault { .. }))
         .map(|entry| entry.path.clone())
@@ -94,7 +94,7 @@ fn voter(candidate: &Candidate, evidence: &Evidence, kinds: &Kinds) -> Option<Vo
 /// What a spec comes down to where it has a say itself: by path, the values of all layers.
 fn said(fit: &Fit) -> BTreeMap<String, String> {
     let mut values: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for entry in fit.resolution.iter().flat_map(|resolution| &resolution.provenance) {
+    for entry in fit.resolution.iter().flat_map(|resolution| &resolution.values) {
         values.entry(entry.path.clone()).or_default().insert(&entry.value);
     }
     let joined = |values: BTreeSet<&str>| values.into_iter().collect::<Vec<_>>().join(" | ");
@@ -153,7 +153,7 @@ fn habit(path: &str, evidence: &Evidence) -> Option<(&'static str, f64)> {
     let tensor = |role: &str| evidence.tensors().keys().any(|name| name.contains(role));
     if path.ends_with("mask") {
         return match evidence.keys().get("attention.causal") {
-            Some(KeyValue::Bool(false)) => Some(("bidirectional", STATED)),
+            Some(MetadataValue::Bool(false)) => Some(("bidirectional", STATED)),
             _ => Some(("causal", STATED)),
         };
     }

@@ -3,7 +3,7 @@
 use super::folder;
 use crate::Target;
 use menagerie_spec::kind::Kinds;
-use menagerie_spec::{ArchSpec, KeyValue, ResolveInput, RoleSource, SourceFormat, SpecSource};
+use menagerie_spec::{ArchSpec, MetadataValue, ResolveInput, RoleSource, SourceFormat, SpecSource};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -56,7 +56,7 @@ impl RoleSource for Roles {
 }
 
 /// Keys that every model has.
-fn known() -> [(String, KeyValue); 5] {
+fn known() -> [(String, MetadataValue); 5] {
     [
         ("block_count", 4),
         ("embedding_length", 64),
@@ -64,18 +64,18 @@ fn known() -> [(String, KeyValue); 5] {
         ("vocab_size", 160),
         ("feed_forward_length", 96),
     ]
-    .map(|(key, value)| (key.to_owned(), KeyValue::Integer(value)))
+    .map(|(key, value)| (key.to_owned(), MetadataValue::Integer(value)))
 }
 
 /// A value that most specs accept for a key.
-fn value_of(key: &str) -> KeyValue {
+fn value_of(key: &str) -> MetadataValue {
     match key.rsplit(['.', '_']).next().unwrap_or_default() {
-        "count" => KeyValue::Integer(2),
-        "length" | "size" | "rank" => KeyValue::Integer(32),
-        "window" | "kernel" => KeyValue::Integer(4),
-        "epsilon" => KeyValue::Number(1e-5),
-        "base" => KeyValue::Number(10_000.0),
-        _ => KeyValue::Number(1.0),
+        "count" => MetadataValue::Integer(2),
+        "length" | "size" | "rank" => MetadataValue::Integer(32),
+        "window" | "kernel" => MetadataValue::Integer(4),
+        "epsilon" => MetadataValue::Number(1e-5),
+        "base" => MetadataValue::Number(10_000.0),
+        _ => MetadataValue::Number(1.0),
     }
 }
 
@@ -109,7 +109,7 @@ fn run(input: &[u8]) -> bool {
     let merged = SpecSource { name: "merged.toml".to_owned(), text: spec.merged() };
     drop(ArchSpec::parse(&merged, built_in(), &Kinds::built_in()));
     let keys = spec.needed_keys().map(|key| (key.to_owned(), value_of(key))).chain(known());
-    let keys: BTreeMap<String, KeyValue> = keys.collect();
+    let keys: BTreeMap<String, MetadataValue> = keys.collect();
     for format in [SourceFormat::Gguf, SourceFormat::Hf] {
         let input = ResolveInput::new(format, "input.gguf", "input", &keys, &Roles);
         if let Ok(report) = spec.resolve_report(&input) {

@@ -35,7 +35,7 @@ pub(crate) fn placed(home: &Path, output: &Output, name: &str) -> PathBuf {
 /// is linked in.
 pub(crate) fn norms_are_the_built_in_ones(home: &Path, kind: &str) {
     let spec = format!(
-        "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"llama\"\n\n[truth]\nreference = \"paper\"\n\
+        "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"llama\"\n\n[provenance]\nreference = \"paper\"\n\
          source = \"this test\"\ncovers = \"this test\"\n\n[norm]\nkind = \"{kind}\"\n\
          eps = \"attention.layer_norm_rms_epsilon\"\n"
     );

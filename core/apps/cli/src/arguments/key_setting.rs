@@ -1,11 +1,11 @@
 //! `--set KEY=VALUE`: canonical keys set by hand.
 
-use menagerie::spec::KeyValue;
+use menagerie::spec::MetadataValue;
 use serde_json::Value;
 
 /// A canonical key and its value: a number, `true` or `false`, a list in brackets, or a text, quoted where it would be
 /// one of the others.
-pub(crate) fn key_setting(text: &str) -> Result<(String, KeyValue), String> {
+pub(crate) fn key_setting(text: &str) -> Result<(String, MetadataValue), String> {
     let (key, value) = text.split_once('=').ok_or("it has no `=`; e.g. attention.sliding_window=4096")?;
     let (key, value) = (key.trim(), value.trim());
     if key.is_empty() {
@@ -17,20 +17,20 @@ pub(crate) fn key_setting(text: &str) -> Result<(String, KeyValue), String> {
         Ok(parsed) => key_value(&parsed).map(|value| (key.to_owned(), value)).map_err(kind),
         Err(_) if value.is_empty() => Err(kind("is empty")),
         Err(_) if value.starts_with(['[', '{', '"']) => Err(kind("begins like JSON and is none")),
-        Err(_) => Ok((key.to_owned(), KeyValue::Text(value.to_owned()))),
+        Err(_) => Ok((key.to_owned(), MetadataValue::Text(value.to_owned()))),
     }
 }
 
-fn key_value(value: &Value) -> Result<KeyValue, &'static str> {
+fn key_value(value: &Value) -> Result<MetadataValue, &'static str> {
     Ok(match value {
-        Value::Bool(truth) => KeyValue::Bool(*truth),
-        Value::String(text) => KeyValue::Text(text.clone()),
+        Value::Bool(value) => MetadataValue::Bool(*value),
+        Value::String(text) => MetadataValue::Text(text.clone()),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => KeyValue::Integer(whole),
-            (None, Some(real)) if real.is_finite() => KeyValue::Number(real),
+            (Some(whole), _) => MetadataValue::Integer(whole),
+            (None, Some(real)) if real.is_finite() => MetadataValue::Number(real),
             _ => return Err("is too large a number"),
         },
-        Value::Array(values) => KeyValue::List(values.iter().map(key_value).collect::<Result<_, _>>()?),
+        Value::Array(values) => MetadataValue::List(values.iter().map(key_value).collect::<Result<_, _>>()?),
         Value::Null => return Err("is null"),
         Value::Object(_) => return Err("is an object"),
     })
@@ -45,16 +45,16 @@ mod tests {
         let value = |text: &str| key_setting(text).unwrap().1;
         assert_eq!(
             key_setting("attention.sliding_window = 4096").unwrap(),
-            ("attention.sliding_window".to_owned(), KeyValue::Integer(4096))
+            ("attention.sliding_window".to_owned(), MetadataValue::Integer(4096))
         );
-        assert_eq!(value("a=1e6"), KeyValue::Number(1e6));
-        assert_eq!(value("a=-2"), KeyValue::Integer(-2));
-        assert_eq!(value("a=true"), KeyValue::Bool(true));
-        assert_eq!(value("a=yarn"), KeyValue::Text("yarn".into()));
-        assert_eq!(value("a=\"4096\""), KeyValue::Text("4096".into()));
-        assert_eq!(value("a=b=c"), KeyValue::Text("b=c".into()));
-        let list = vec![KeyValue::Integer(1), KeyValue::Bool(false)];
-        assert_eq!(value("a=[1, false]"), KeyValue::List(list));
+        assert_eq!(value("a=1e6"), MetadataValue::Number(1e6));
+        assert_eq!(value("a=-2"), MetadataValue::Integer(-2));
+        assert_eq!(value("a=true"), MetadataValue::Bool(true));
+        assert_eq!(value("a=yarn"), MetadataValue::Text("yarn".into()));
+        assert_eq!(value("a=\"4096\""), MetadataValue::Text("4096".into()));
+        assert_eq!(value("a=b=c"), MetadataValue::Text("b=c".into()));
+        let list = vec![MetadataValue::Integer(1), MetadataValue::Bool(false)];
+        assert_eq!(value("a=[1, false]"), MetadataValue::List(list));
         for (wrong, why) in [
             ("a", "no `=`"),
             ("=1", "no key"),

@@ -23,7 +23,7 @@ use menagerie::open::{
 };
 use menagerie::quantize::{Importance, Policy, QuantizeError};
 use menagerie::registry::Environment;
-use menagerie::spec::{AdapterKind, KeyValue};
+use menagerie::spec::{AdapterKind, MetadataValue};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ pub(crate) struct ModelArguments {
     /// Set a key of the model over the file's (repeatable), e.g. attention.sliding_window=4096: a number, true, false,
     /// a text or a JSON list; printed at every load
     #[arg(long, hide_short_help = true, value_name = "KEY=VALUE", value_parser = key_setting, help_heading = "Model")]
-    set: Vec<(String, KeyValue)>,
+    set: Vec<(String, MetadataValue)>,
     /// Mix the adapters of an X-LoRA (a folder with xlora_config.json or PEFT's adapter_config.json) for every token and
     /// layer; every step is computed twice
     #[arg(long, hide_short_help = true, value_name = "FOLDER", help_heading = "Model")]

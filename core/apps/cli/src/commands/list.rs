@@ -106,7 +106,7 @@ impl Listed {
         // A file's faults are looked for at once; what is built in has none.
         let built_in = from == OriginArgument::BuiltIn;
         let error = if built_in { None } else { entry.spec().as_ref().err().map(ToString::to_string) };
-        let (proved_by, reference) = heading.truth.unzip();
+        let (proved_by, reference) = heading.provenance.unzip();
         Self {
             id: entry.id.clone(),
             names: heading.gguf,
@@ -133,7 +133,7 @@ fn heading(entry: &ArchitectureEntry) -> Heading {
             hf: Some(spec.hf_classes().iter().map(|class| class.name.clone()).collect()),
             summary: spec.summary().to_owned(),
             extends: spec.extends().first().cloned(),
-            truth: spec.truth().map(|truth| (truth.reference.clone(), truth.source.clone())),
+            provenance: spec.provenance().map(|by| (by.reference.clone(), by.source.clone())),
         })
     };
     entry.heading().or_else(parsed).unwrap_or_default()

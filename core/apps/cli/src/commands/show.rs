@@ -17,7 +17,7 @@ use menagerie::engine::{Arithmetic, KvType};
 use menagerie::model::Compute;
 use menagerie::open::{Device, DeviceOptions, KeyOptions, ResolvedFile, tokenizer_tables};
 use menagerie::registry::{ArchitectureEntry, Environment, RecipeEntry};
-use menagerie::spec::{KeyValue, Provenance, layer_ranges};
+use menagerie::spec::{MetadataValue, ResolvedValue, layer_ranges};
 use serde_json::{Value, json};
 
 /// Show an architecture, or what it makes of a model's file
@@ -34,7 +34,7 @@ pub(crate) struct ShowCommand {
     accept_unread: Vec<String>,
     /// Set a key of the model over the file's (repeatable)
     #[arg(long, hide_short_help = true, value_name = "KEY=VALUE", value_parser = key_setting)]
-    set: Vec<(String, KeyValue)>,
+    set: Vec<(String, MetadataValue)>,
     /// List every resolved value and where it came from, notes on where implementations differ, types, and memory by context
     #[arg(long)]
     values: bool,
@@ -155,7 +155,7 @@ pub(crate) fn print_architecture(
         let text = if merged { spec.merged() } else { entry.text().to_owned() };
         return output::json(&json!({
             "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
-            "origin": entry.origin.detail(), "truth": spec.truth(), "supports": spec.features(),
+            "origin": entry.origin.detail(), "provenance": spec.provenance(), "supports": spec.features(),
             "document": spec.document(), "text": text,
         }));
     }
@@ -166,9 +166,9 @@ pub(crate) fn print_architecture(
         output::line(&format!("extends {base}"))?;
     }
     output::line(&format!("supports {}", spec.features().join(", ")))?;
-    if let Some(truth) = spec.truth() {
-        output::line(&format!("reference: {} ({}); covers {}", truth.source, truth.reference, truth.covers))?;
-        for note in &truth.notes {
+    if let Some(by) = spec.provenance() {
+        output::line(&format!("reference: {} ({}); covers {}", by.source, by.reference, by.covers))?;
+        for note in &by.notes {
             output::line(&format!("note: {note}"))?;
         }
     }
@@ -179,7 +179,7 @@ pub(crate) fn print_architecture(
 
 fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {
     output::line("\nresolved values")?;
-    let all: Vec<&Provenance> = resolved.resolution.provenance.iter().collect();
+    let all: Vec<&ResolvedValue> = resolved.resolution.values.iter().collect();
     values(&all)?;
     output::line("\nfrom the spec, not from the file (only logits can check these)")?;
     let facts = resolved.resolution.from_spec_only();
@@ -229,8 +229,8 @@ fn ignored(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> 
     Ok(())
 }
 
-fn values(entries: &[&Provenance]) -> Result<(), Failure> {
-    let row = |entry: &&Provenance| {
+fn values(entries: &[&ResolvedValue]) -> Result<(), Failure> {
+    let row = |entry: &&ResolvedValue| {
         let layers = if entry.layers.is_empty() { "model".to_owned() } else { layer_ranges(&entry.layers) };
         vec![entry.path.clone(), entry.value.clone(), layers, entry.origin.to_string()]
     };
@@ -263,11 +263,11 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
         "architecture": resolved.config().architecture,
         "origin": resolved.origin.detail(),
         "plugins": plugin_parts::parts_of(resolved),
-        "truth": resolved.spec.truth(),
+        "provenance": resolved.spec.provenance(),
         "parameters": assembly.parameters(),
         "summary": summary,
         "config": config,
-        "provenance": resolved.resolution.provenance,
+        "values": resolved.resolution.values,
         "coverage": resolved.resolution.coverage,
         "tensors": assembly.claims.iter().map(claim).collect::<Vec<_>>(),
         "memory": {

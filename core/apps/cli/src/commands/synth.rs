@@ -9,7 +9,7 @@ use crate::output::output_file;
 use crate::screen::progress;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::spec::KeyValue;
+use menagerie::spec::MetadataValue;
 use menagerie::synth::{SynthError, Synthesis, policy};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub(crate) struct SynthCommand {
 
 /// The keys of a shape; `tied` says whether the embedding makes the logits too.
 struct Shape {
-    keys: BTreeMap<String, KeyValue>,
+    keys: BTreeMap<String, MetadataValue>,
     tied: bool,
 }
 
@@ -146,21 +146,21 @@ pub(crate) fn shape_names() -> Result<Vec<String>, Failure> {
     Ok(shapes()?.keys().cloned().collect())
 }
 
-/// A number, a truth, a text, or a list of them in brackets.
-pub(crate) fn parse_value(text: &str) -> KeyValue {
+/// A number, a boolean, a string, or a list of them in brackets.
+pub(crate) fn parse_value(text: &str) -> MetadataValue {
     if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return KeyValue::List(list.split(',').map(|value| parse_value(value.trim())).collect());
+        return MetadataValue::List(list.split(',').map(|value| parse_value(value.trim())).collect());
     }
     let text = text.trim_matches('"');
     if let Ok(value) = text.parse() {
-        return KeyValue::Integer(value);
+        return MetadataValue::Integer(value);
     }
     if let Ok(value) = text.parse() {
-        return KeyValue::Number(value);
+        return MetadataValue::Number(value);
     }
     match text {
-        "true" => KeyValue::Bool(true),
-        "false" => KeyValue::Bool(false),
-        text => KeyValue::Text(text.to_owned()),
+        "true" => MetadataValue::Bool(true),
+        "false" => MetadataValue::Bool(false),
+        text => MetadataValue::Text(text.to_owned()),
     }
 }

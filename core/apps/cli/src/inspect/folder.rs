@@ -79,7 +79,7 @@ fn flatten(path: &str, value: &Value, keys: &mut Vec<Key>) {
         None => {
             let kind = match value {
                 Value::Null => "null",
-                Value::Bool(_) => "truth",
+                Value::Bool(_) => "boolean",
                 Value::Number(_) => "number",
                 Value::String(_) => "string",
                 Value::Array(_) | Value::Object(_) => "list",

@@ -53,7 +53,7 @@ fn json(value: &GgufValue<'_>) -> Value {
     };
     match value {
         GgufValue::String(text) => (*text).into(),
-        GgufValue::Bool(truth) => (*truth).into(),
+        GgufValue::Bool(value) => (*value).into(),
         GgufValue::Array(array) => array_json(array),
         // The shortest decimal that is the same f32, not its many digits as an f64.
         GgufValue::F32(real) => number(real.to_string().parse().unwrap_or(f64::from(*real))),

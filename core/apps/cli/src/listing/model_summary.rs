@@ -10,7 +10,7 @@ use menagerie::engine::{DEFAULT_CHUNK, KvType, SamplingOptions};
 use menagerie::loaders::{Tokenizer, TokenizerOptions, TokenizerTables};
 use menagerie::model::PoolOptions;
 use menagerie::open::{ResolvedFile, available_memory};
-use menagerie::spec::KeyValue;
+use menagerie::spec::MetadataValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
     }
     lines.push(("sampling", sampling_text(resolved)));
     lines.push(("memory", memory_line(resolved, assembly)));
-    if let Some(truth) = resolved.spec.truth() {
-        lines.push(("reference", format!("{} ({}); covers {}", truth.source, truth.reference, truth.covers)));
+    if let Some(by) = resolved.spec.provenance() {
+        lines.push(("reference", format!("{} ({}); covers {}", by.source, by.reference, by.covers)));
     }
     let values = output::counted(from_spec, "value");
     lines.push(("from the spec", format!("{values} that only logits can check (--values lists them)")));
@@ -97,7 +97,7 @@ fn vocabulary_line(tokenizer: &Tokenizer) -> String {
 
 fn text_key(resolved: &ResolvedFile, key: &str) -> Option<String> {
     match resolved.file.keys(&resolved.spec).ok()?.get(key)? {
-        KeyValue::Text(text) if !text.is_empty() => Some(text),
+        MetadataValue::Text(text) if !text.is_empty() => Some(text),
         _ => None,
     }
 }

@@ -93,7 +93,7 @@ impl Against {
 fn otherwise(ours: &ResolvedFile, theirs: &ResolvedFile) -> Vec<Otherwise> {
     let values = |file: &ResolvedFile| {
         let mut values: BTreeMap<String, String> = BTreeMap::new();
-        for entry in &file.resolution.provenance {
+        for entry in &file.resolution.values {
             let layers = if entry.layers.is_empty() {
                 String::new()
             } else {

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{LoadOptions, LoadedModel, open_embedding_with, open_text_with};
-use menagerie::spec::KeyValue;
+use menagerie::spec::MetadataValue;
 use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -48,7 +48,7 @@ impl TinyRun {
 /// Makes a tiny model of a spec and runs it. `Err` says in words why none could be made.
 pub(crate) fn tiny_run(
     meant: &SpecMeant,
-    given: &BTreeMap<String, KeyValue>,
+    given: &BTreeMap<String, MetadataValue>,
 ) -> Result<Result<TinyRun, String>, Failure> {
     let spec = meant.spec()?;
     let folder = tempfile::tempdir()?;
@@ -77,7 +77,7 @@ pub(crate) fn tiny_run(
 /// Sizes that turn out to be missing are added until there are none.
 fn write(
     meant: &SpecMeant,
-    given: &BTreeMap<String, KeyValue>,
+    given: &BTreeMap<String, MetadataValue>,
     file: &Path,
 ) -> Result<Result<(), String>, Failure> {
     let spec = meant.spec()?;

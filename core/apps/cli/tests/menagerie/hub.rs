@@ -163,7 +163,7 @@ fn processes_wait_for_each_other_and_say_so() {
     assert_eq!(server.transfers().len(), 1);
 }
 
-/// Truth 10: pip may take only wheels, and only these bytes; what it brings is compared before it gets its name.
+/// pip may take only wheels, and only these bytes; what it brings is compared before it gets its name.
 #[test]
 #[cfg(unix)]
 fn pip_is_asked_for_one_wheel_of_known_bytes() {

@@ -196,7 +196,7 @@ fn a_norm_in_c_computes_what_the_built_in_one_does() {
     );
     assert!(inspected.lines().all(|line| line.len() > 14), "{inspected}");
 
-    let spec = "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"llama\"\n\n[truth]\nreference = \"paper\"\n\
+    let spec = "schema = 1\nextends = \"llama\"\n\n[architecture]\nid = \"llama\"\n\n[provenance]\nreference = \"paper\"\n\
                 source = \"this test\"\ncovers = \"this test\"\n\n[norm]\nkind = \"menagerie/c-norm:rms\"\n\
                 eps = \"attention.layer_norm_rms_epsilon\"\n";
     std::fs::write(home.path().join("llama.toml"), spec).unwrap();

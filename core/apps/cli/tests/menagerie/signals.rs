@@ -63,7 +63,7 @@ fn ctrl_c_in_a_generation_is_no_success() {
     assert_eq!(ended(&mut child), Some(130));
 }
 
-/// Truth bug 9: who stops reading stops the work.
+/// A reader that stops ends the work.
 #[test]
 fn a_closed_pipe_ends_the_generation() {
     let home = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ fn templates_are_given_variables_and_tools() {
     }
 }
 
-/// Truth bug 2: no template and a template that cannot be used are two things.
+/// No template and a template that cannot be used are two things.
 #[test]
 fn a_template_that_does_not_compile_is_an_error_in_run_too() {
     let home = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! The order of arithmetic, as plainly as it can be written: f32, one operation after the other, fused where the guide of
-//! `menagerie-kernels` says fused. Where [`naive`](crate::naive) is the truth, this is the definition: every kernel on every
+//! `menagerie-kernels` says fused. Where [`naive`](crate::naive) is the reference, this is the definition: every kernel on every
 //! instruction set, for one row and for many, equals it bit for bit. Slow.
 
 pub mod attention;

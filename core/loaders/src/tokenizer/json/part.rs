@@ -137,7 +137,7 @@ pub(crate) fn refused(place: impl Into<String>, what: impl Into<String>) -> Toke
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "a list",

@@ -2,7 +2,7 @@
 
 use super::{rope, wrapped};
 use crate::text::fault::{Fault, SpecFaults};
-use crate::text::source::KeyValue;
+use crate::text::source::MetadataValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct HfConfig {
 }
 
 /// The names of a config, tables as dotted names, nulls left out.
-pub(super) type Names = BTreeMap<String, KeyValue>;
+pub(super) type Names = BTreeMap<String, MetadataValue>;
 
 impl HfConfig {
     /// Reads the text of a config.json; `file` is its path, for messages.
@@ -163,7 +163,7 @@ fn flatten(name: String, value: &Value, into: &mut Names) {
     match value {
         Value::Null => {}
         Value::Object(table) => match special(table) {
-            Some(number) => drop(into.insert(name, KeyValue::Number(number))),
+            Some(number) => drop(into.insert(name, MetadataValue::Number(number))),
             None => table.iter().for_each(|(key, value)| flatten(format!("{name}.{key}"), value, into)),
         },
         value => drop(into.insert(name, key_value(value))),
@@ -181,19 +181,19 @@ fn special(table: &Map<String, Value>) -> Option<f64> {
     }
 }
 
-fn key_value(value: &Value) -> KeyValue {
+fn key_value(value: &Value) -> MetadataValue {
     match value {
-        Value::Bool(truth) => KeyValue::Bool(*truth),
+        Value::Bool(value) => MetadataValue::Bool(*value),
         Value::Number(number) => match number.as_i64() {
-            Some(whole) => KeyValue::Integer(whole),
-            None => KeyValue::Number(number.as_f64().unwrap_or(f64::NAN)),
+            Some(whole) => MetadataValue::Integer(whole),
+            None => MetadataValue::Number(number.as_f64().unwrap_or(f64::NAN)),
         },
-        Value::String(text) => KeyValue::Text(text.clone()),
-        Value::Array(values) => KeyValue::List(values.iter().map(key_value).collect()),
+        Value::String(text) => MetadataValue::Text(text.clone()),
+        Value::Array(values) => MetadataValue::List(values.iter().map(key_value).collect()),
         Value::Object(table) => {
-            special(table).map_or_else(|| KeyValue::Text(value.to_string()), KeyValue::Number)
+            special(table).map_or_else(|| MetadataValue::Text(value.to_string()), MetadataValue::Number)
         }
-        Value::Null => KeyValue::Text("null".to_owned()),
+        Value::Null => MetadataValue::Text("null".to_owned()),
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
         let names = names(r#"{"a": {"b": {"c": 1}, "d": null}, "e": [1, 2.5, "x"], "f": null, "g": {}}"#);
         let keys: Vec<&str> = names.keys().map(String::as_str).collect();
         assert_eq!(keys, ["a.b.c", "e"]);
-        assert_eq!(names["a.b.c"], KeyValue::Integer(1));
+        assert_eq!(names["a.b.c"], MetadataValue::Integer(1));
     }
 
     #[test]
@@ -243,8 +243,9 @@ mod tests {
         let names = names(
             r#"{"num_hidden_layers": 3, "head_dim": 8, "per_layer_config": {"1": {"head_dim": 16}, "2": {"x": 1}}}"#,
         );
-        let list =
-            |values: &[i64]| KeyValue::List(values.iter().map(|value| KeyValue::Integer(*value)).collect());
+        let list = |values: &[i64]| {
+            MetadataValue::List(values.iter().map(|value| MetadataValue::Integer(*value)).collect())
+        };
         assert_eq!(names["head_dim"], list(&[8, 16, 8]));
         assert!(!names.keys().any(|name| name.starts_with("per_layer_config")));
         let beyond =
@@ -257,10 +258,10 @@ mod tests {
         let names = names(
             r#"{"a": [0.0, Infinity], "b": -Infinity, "c": "NaN \" Infinity", "d": {"__float__": "Infinity"}}"#,
         );
-        let infinite = KeyValue::Number(f64::INFINITY);
-        assert_eq!(names["a"], KeyValue::List(vec![KeyValue::Number(0.0), infinite.clone()]));
-        assert_eq!(names["b"], KeyValue::Number(f64::NEG_INFINITY));
-        assert_eq!(names["c"], KeyValue::Text("NaN \" Infinity".to_owned()));
+        let infinite = MetadataValue::Number(f64::INFINITY);
+        assert_eq!(names["a"], MetadataValue::List(vec![MetadataValue::Number(0.0), infinite.clone()]));
+        assert_eq!(names["b"], MetadataValue::Number(f64::NEG_INFINITY));
+        assert_eq!(names["c"], MetadataValue::Text("NaN \" Infinity".to_owned()));
         assert_eq!(names["d"], infinite);
     }
 

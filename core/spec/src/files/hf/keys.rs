@@ -7,7 +7,7 @@ use crate::language::reads::HINTS;
 use crate::language::spec::{ArchSpec, HfClass, HfTimes, HfValue};
 use crate::text::fault::SpecFaults;
 use crate::text::nearest::nearest_help;
-use crate::text::source::{KeySource, KeyValue, NameUse, NamedKey};
+use crate::text::source::{KeySource, MetadataValue, NameUse, NamedKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BLOCKS: &str = "block_count";
@@ -30,7 +30,7 @@ const LABELS: &str = "classifier.output_labels";
 /// Canonical keys from a config.json.
 #[derive(Clone, Debug)]
 pub struct HfKeys {
-    keys: BTreeMap<String, KeyValue>,
+    keys: BTreeMap<String, MetadataValue>,
     /// The names that a canonical key comes from.
     origins: BTreeMap<String, Vec<String>>,
     names: Vec<NamedKey>,
@@ -38,7 +38,7 @@ pub struct HfKeys {
     config: Names,
     tied: Option<bool>,
     times: BTreeMap<String, Vec<RowTimes>>,
-    for_files: Result<BTreeMap<String, KeyValue>, String>,
+    for_files: Result<BTreeMap<String, MetadataValue>, String>,
 }
 
 /// Rows of a tensor, one after the other, and what their products are multiplied with.
@@ -99,13 +99,13 @@ struct Translation<'a> {
     spec: &'a ArchSpec,
     config: Names,
     blocks: usize,
-    keys: BTreeMap<String, KeyValue>,
+    keys: BTreeMap<String, MetadataValue>,
     origins: BTreeMap<String, Vec<String>>,
     /// Names that something was made of, or that were looked at, and the keys they gave.
     used: BTreeMap<String, BTreeSet<String>>,
     faults: Vec<(String, String)>,
     times: BTreeMap<String, Vec<RowTimes>>,
-    for_files: Result<BTreeMap<String, KeyValue>, String>,
+    for_files: Result<BTreeMap<String, MetadataValue>, String>,
 }
 
 impl<'a> Translation<'a> {
@@ -135,14 +135,14 @@ impl<'a> Translation<'a> {
             names.iter().find_map(|name| self.config.get(name)).cloned()
         };
         match own.or_else(common) {
-            Some(KeyValue::Integer(count)) => {
+            Some(MetadataValue::Integer(count)) => {
                 usize::try_from(count).unwrap_or(0).min(crate::language::resolving::MOST_BLOCKS)
             }
             _ => 0,
         }
     }
 
-    fn set(&mut self, key: &str, value: KeyValue, names: Vec<String>) {
+    fn set(&mut self, key: &str, value: MetadataValue, names: Vec<String>) {
         for name in &names {
             self.used.entry(name.clone()).or_default().insert(key.to_owned());
         }
@@ -221,9 +221,9 @@ impl<'a> Translation<'a> {
         let stated = |(key, _): &(String, HfValue)| key == "rope.dimension_count";
         let found = PARTIAL.iter().find(|name| self.config.contains_key(**name));
         let Some(name) = found.filter(|_| !self.spec.hf.config.iter().any(stated)) else { return };
-        let number = |value: &KeyValue| match value {
-            KeyValue::Integer(whole) => Some(*whole as f64),
-            KeyValue::Number(number) => Some(*number),
+        let number = |value: &MetadataValue| match value {
+            MetadataValue::Integer(whole) => Some(*whole as f64),
+            MetadataValue::Number(number) => Some(*number),
             _ => None,
         };
         let key = |key: &str| self.keys.get(key).and_then(number);
@@ -232,7 +232,7 @@ impl<'a> Translation<'a> {
         match (head, self.config.get(*name).and_then(number)) {
             (Some(head), Some(share)) => {
                 // Cut off, as `int(head_dim * share)` is.
-                let dims = KeyValue::Integer((head * share) as i64);
+                let dims = MetadataValue::Integer((head * share) as i64);
                 self.set("rope.dimension_count", dims, vec![(*name).to_owned()]);
             }
             // Without the sizes there are other faults already.
@@ -247,21 +247,21 @@ impl<'a> Translation<'a> {
     /// Source: `_compute_yarn_parameters` of transformers 5.23.
     fn magnitude(&mut self) {
         let real = |key: &str| match self.keys.get(key) {
-            Some(KeyValue::Number(number)) => Some(*number),
-            Some(KeyValue::Integer(whole)) => Some(*whole as f64),
+            Some(MetadataValue::Number(number)) => Some(*number),
+            Some(MetadataValue::Integer(whole)) => Some(*whole as f64),
             _ => None,
         };
-        let yarn = self.keys.get("rope.scaling.type") == Some(&KeyValue::Text("yarn".to_owned()));
+        let yarn = self.keys.get("rope.scaling.type") == Some(&MetadataValue::Text("yarn".to_owned()));
         let own = self.spec.hf.config.iter().any(|(key, _)| key == ATTN_FACTOR);
         if let (true, false, Some(whole), Some(factor)) =
             (yarn, own, real(ATTN_FACTOR), real("rope.scaling.factor"))
         {
-            let factor = KeyValue::Number(whole / (1.0 + 0.1 * libm::log(factor.max(1.0))));
+            let factor = MetadataValue::Number(whole / (1.0 + 0.1 * libm::log(factor.max(1.0))));
             self.keys.insert(ATTN_FACTOR.to_owned(), factor);
         }
         let [mscale, all] = MSCALE.map(|name| match self.config.get(name) {
-            Some(KeyValue::Number(number)) => Some(*number),
-            Some(KeyValue::Integer(whole)) => Some(*whole as f64),
+            Some(MetadataValue::Number(number)) => Some(*number),
+            Some(MetadataValue::Integer(whole)) => Some(*whole as f64),
             _ => None,
         });
         match (mscale, all) {
@@ -326,8 +326,8 @@ impl<'a> Translation<'a> {
         for (name, wanted) in self.spec.hf.expect.iter().chain([&windowed]) {
             self.used.entry(name.clone()).or_default();
             let Some(found) = self.config.get(name) else { continue };
-            let wanted: Vec<KeyValue> = wanted.iter().map(of_literal).collect();
-            let whole = KeyValue::List(wanted.clone());
+            let wanted: Vec<MetadataValue> = wanted.iter().map(of_literal).collect();
+            let whole = MetadataValue::List(wanted.clone());
             if !wanted.iter().chain([&whole]).any(|wanted| is_expected(found, wanted)) {
                 let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
                 let message = format!(
@@ -345,24 +345,24 @@ impl<'a> Translation<'a> {
     /// The names of a classifier's scores; without names there are so many numbered ones, and two where nothing is said.
     ///
     /// Source: `id2label` and `num_labels` of configuration_utils.py, transformers 5.23.
-    fn labels(&self) -> Option<KeyValue> {
-        let Some(KeyValue::List(classes)) = self.config.get("architectures") else { return None };
-        let Some(KeyValue::Text(class)) = classes.first() else { return None };
+    fn labels(&self) -> Option<MetadataValue> {
+        let Some(MetadataValue::List(classes)) = self.config.get("architectures") else { return None };
+        let Some(MetadataValue::Text(class)) = classes.first() else { return None };
         let taken = self.spec.reads.has(LABELS) || self.spec.ignored_key(LABELS).is_some();
         if !taken || !class.ends_with("ForSequenceClassification") {
             return None;
         }
         let named = |index: usize| self.config.get(&format!("id2label.{index}")).cloned();
-        let names: Vec<KeyValue> = (0..).map_while(named).collect();
-        let count = self.config.get("num_labels").and_then(KeyValue::first_count).unwrap_or(2);
-        let numbered = || (0..count).map(|index| KeyValue::Text(format!("LABEL_{index}"))).collect();
-        Some(KeyValue::List(if names.is_empty() { numbered() } else { names }))
+        let names: Vec<MetadataValue> = (0..).map_while(named).collect();
+        let count = self.config.get("num_labels").and_then(MetadataValue::first_count).unwrap_or(2);
+        let numbered = || (0..count).map(|index| MetadataValue::Text(format!("LABEL_{index}"))).collect();
+        Some(MetadataValue::List(if names.is_empty() { numbered() } else { names }))
     }
 
     /// `[hf.write]`: what other programs want in a file. Names that only they are computed from stay unread, and what is
     /// wrong with them is told when a file is written.
-    fn written(&self) -> Result<BTreeMap<String, KeyValue>, String> {
-        let mut written: BTreeMap<String, KeyValue> =
+    fn written(&self) -> Result<BTreeMap<String, MetadataValue>, String> {
+        let mut written: BTreeMap<String, MetadataValue> =
             self.labels().map(|labels| (LABELS.to_owned(), labels)).into_iter().collect();
         for (key, line) in &self.spec.hf.write {
             let value = compute_whole(line, &self.config, self.blocks)
@@ -427,10 +427,10 @@ fn common_names<'a>() -> impl Iterator<Item = &'a str> {
 impl HfKeys {
     /// A list of numbers of the config, for a role whose tensor it is.
     pub fn numbers(&self, name: &str) -> Option<Vec<f32>> {
-        let Some(KeyValue::List(values)) = self.config.get(name) else { return None };
-        let number = |value: &KeyValue| match value {
-            KeyValue::Integer(whole) => Some(*whole as f32),
-            KeyValue::Number(number) => Some(*number as f32),
+        let Some(MetadataValue::List(values)) = self.config.get(name) else { return None };
+        let number = |value: &MetadataValue| match value {
+            MetadataValue::Integer(whole) => Some(*whole as f32),
+            MetadataValue::Number(number) => Some(*number as f32),
             _ => None,
         };
         values.iter().map(number).collect()
@@ -444,14 +444,14 @@ impl HfKeys {
     }
 
     /// Sets a key whose value is no name of the config, but lies in `tensor`.
-    pub fn set_number(&mut self, key: &str, value: KeyValue, tensor: &str) {
+    pub fn set_number(&mut self, key: &str, value: MetadataValue, tensor: &str) {
         self.keys.insert(key.to_owned(), value);
         self.origins.insert(key.to_owned(), vec![format!("tensor {tensor}")]);
     }
 }
 
 impl KeySource for HfKeys {
-    fn get(&self, canonical_key: &str) -> Option<KeyValue> {
+    fn get(&self, canonical_key: &str) -> Option<MetadataValue> {
         self.keys.get(canonical_key).cloned()
     }
 
@@ -475,7 +475,7 @@ impl KeySource for HfKeys {
         &self.faults
     }
 
-    fn for_files(&self) -> Result<BTreeMap<String, KeyValue>, String> {
+    fn for_files(&self) -> Result<BTreeMap<String, MetadataValue>, String> {
         self.for_files.clone()
     }
 

@@ -5,14 +5,14 @@ use crate::expression::MOST_PARTS;
 use crate::expression::{Expression, Scope, explain};
 use crate::language::spec::HfValue;
 use crate::text::literal::Literal;
-use crate::text::source::KeyValue;
+use crate::text::source::MetadataValue;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use std::collections::BTreeMap;
 
 /// A canonical key's value; `None` where the config does not say it.
 pub(super) struct Computed {
-    pub(super) value: Option<KeyValue>,
+    pub(super) value: Option<MetadataValue>,
     /// Names it is computed from, whether the config has them or not.
     pub(super) mentions: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<Co
     let expression = Expression::parse(text, Scope::Config)?;
     let mentions: Vec<String> = expression.names.iter().map(|used| used.name.clone()).collect();
     let listed =
-        |name: &String| matches!(names.get(name), Some(KeyValue::List(list)) if list.len() == blocks);
+        |name: &String| matches!(names.get(name), Some(MetadataValue::List(list)) if list.len() == blocks);
     let varies = blocks > 0 && (expression.layer || mentions.iter().any(listed));
     let layers = Layers { blocks, lists: Lists::ByLayer };
     let value = if varies { per_layer(&expression, names, layers)? } else { once(&expression, names, None)? };
@@ -46,7 +46,7 @@ pub(super) fn compute_whole(
     line: &HfValue,
     names: &Names,
     blocks: usize,
-) -> Result<Option<KeyValue>, String> {
+) -> Result<Option<MetadataValue>, String> {
     let text = match line {
         HfValue::Literal(literal) => return Ok(Some(of_literal(literal))),
         HfValue::Expression(text) => text,
@@ -83,14 +83,18 @@ pub(super) fn number(line: &HfValue, names: &Names) -> Result<(Option<f64>, Vec<
     let computed = compute(line, names, 0)?;
     let number = match computed.value {
         None => None,
-        Some(KeyValue::Integer(whole)) => Some(whole as f64),
-        Some(KeyValue::Number(number)) if number.is_finite() => Some(number),
+        Some(MetadataValue::Integer(whole)) => Some(whole as f64),
+        Some(MetadataValue::Number(number)) if number.is_finite() => Some(number),
         Some(other) => return Err(format!("{other}; a finite number is wanted")),
     };
     Ok((number, computed.mentions))
 }
 
-fn per_layer(expression: &Expression, names: &Names, layers: Layers) -> Result<Option<KeyValue>, String> {
+fn per_layer(
+    expression: &Expression,
+    names: &Names,
+    layers: Layers,
+) -> Result<Option<MetadataValue>, String> {
     let blocks = layers.blocks;
     let values: Result<Vec<_>, String> =
         (0..blocks).map(|layer| once(expression, names, Some((layer, layers)))).collect();
@@ -103,7 +107,7 @@ fn per_layer(expression: &Expression, names: &Names, layers: Layers) -> Result<O
         let layer = values.iter().position(Option::is_none).unwrap_or(0);
         return Err(format!("`{}` gives nothing in layer {layer}, and something in others", expression.text));
     }
-    Ok(Some(KeyValue::List(values.into_iter().flatten().collect())))
+    Ok(Some(MetadataValue::List(values.into_iter().flatten().collect())))
 }
 
 /// The value in one layer of so many, or in the whole model.
@@ -111,7 +115,7 @@ fn once(
     expression: &Expression,
     names: &Names,
     layer: Option<(usize, Layers)>,
-) -> Result<Option<KeyValue>, String> {
+) -> Result<Option<MetadataValue>, String> {
     let missing = expression.names.iter().any(|used| !names.contains_key(&used.name));
     match expression.evaluate(root(expression, names, layer)) {
         Ok(value) => of_value(&value, &expression.text),
@@ -135,7 +139,7 @@ fn root(expression: &Expression, names: &Names, layer: Option<(usize, Layers)>) 
         let space =
             parts.into_iter().fold(&mut root, |at, part| at.inner.entry(part.to_owned()).or_default());
         let value = names.get(&used.name).map(|value| match (value, layer) {
-            (KeyValue::List(list), Some((layer, Layers { blocks, lists: Lists::ByLayer })))
+            (MetadataValue::List(list), Some((layer, Layers { blocks, lists: Lists::ByLayer })))
                 if list.len() == blocks =>
             {
                 to_value(&list[layer])
@@ -168,53 +172,52 @@ impl Space {
     }
 }
 
-fn to_value(value: &KeyValue) -> Value {
+fn to_value(value: &MetadataValue) -> Value {
     match value {
-        KeyValue::Number(number) => Value::from(*number),
-        KeyValue::Integer(number) => Value::from(*number),
-        KeyValue::Bool(truth) => Value::from(*truth),
-        KeyValue::Text(text) => Value::from(text.as_str()),
-        KeyValue::List(values) => Value::from(values.iter().map(to_value).collect::<Vec<_>>()),
+        MetadataValue::Number(number) => Value::from(*number),
+        MetadataValue::Integer(number) => Value::from(*number),
+        MetadataValue::Bool(value) => Value::from(*value),
+        MetadataValue::Text(text) => Value::from(text.as_str()),
+        MetadataValue::List(values) => Value::from(values.iter().map(to_value).collect::<Vec<_>>()),
     }
 }
 
-fn of_value(value: &Value, text: &str) -> Result<Option<KeyValue>, String> {
+fn of_value(value: &Value, text: &str) -> Result<Option<MetadataValue>, String> {
     Ok(Some(match value.kind() {
         ValueKind::Undefined => return Ok(None),
-        ValueKind::Bool => KeyValue::Bool(value.is_true()),
+        ValueKind::Bool => MetadataValue::Bool(value.is_true()),
         ValueKind::Number => match value.as_i64().filter(|_| value.is_integer()) {
-            Some(whole) => KeyValue::Integer(whole),
-            None => {
-                KeyValue::Number(f64::try_from(value.clone()).map_err(|error| format!("`{text}`: {error}"))?)
-            }
+            Some(whole) => MetadataValue::Integer(whole),
+            None => MetadataValue::Number(
+                f64::try_from(value.clone()).map_err(|error| format!("`{text}`: {error}"))?,
+            ),
         },
-        ValueKind::String => KeyValue::Text(value.as_str().unwrap_or_default().to_owned()),
+        ValueKind::String => MetadataValue::Text(value.as_str().unwrap_or_default().to_owned()),
         ValueKind::Seq => {
             let items = value.try_iter().map_err(|error| explain(&error, text))?;
             let items: Result<Vec<_>, String> = items.map(|item| of_value(&item, text)).collect();
-            KeyValue::List(items?.into_iter().flatten().collect())
+            MetadataValue::List(items?.into_iter().flatten().collect())
         }
-        other => return Err(format!("`{text}` is a {other}; a number, a truth, a text or a list is wanted")),
+        other => return Err(format!("`{text}` is a {other}; expected a number, boolean, string or list")),
     }))
 }
 
-pub(super) fn of_literal(literal: &Literal) -> KeyValue {
+pub(super) fn of_literal(literal: &Literal) -> MetadataValue {
     match literal {
-        Literal::Integer(value) => KeyValue::Integer(*value),
-        Literal::Number(value) => KeyValue::Number(*value),
-        Literal::Bool(value) => KeyValue::Bool(*value),
-        Literal::Text(value) => KeyValue::Text(value.clone()),
-        Literal::List(values) => KeyValue::List(values.iter().map(of_literal).collect()),
+        Literal::Integer(value) => MetadataValue::Integer(*value),
+        Literal::Number(value) => MetadataValue::Number(*value),
+        Literal::Bool(value) => MetadataValue::Bool(*value),
+        Literal::Text(value) => MetadataValue::Text(value.clone()),
+        Literal::List(values) => MetadataValue::List(values.iter().map(of_literal).collect()),
     }
 }
 
 /// Whether a value is the one that is expected; whole numbers and others are compared as numbers.
-pub(super) fn is_expected(found: &KeyValue, wanted: &KeyValue) -> bool {
+pub(super) fn is_expected(found: &MetadataValue, wanted: &MetadataValue) -> bool {
     match (found, wanted) {
-        (KeyValue::Integer(a), KeyValue::Number(b)) | (KeyValue::Number(b), KeyValue::Integer(a)) => {
-            *a as f64 == *b
-        }
-        (KeyValue::List(a), KeyValue::List(b)) => {
+        (MetadataValue::Integer(a), MetadataValue::Number(b))
+        | (MetadataValue::Number(b), MetadataValue::Integer(a)) => *a as f64 == *b,
+        (MetadataValue::List(a), MetadataValue::List(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_expected(a, b))
         }
         (a, b) => a == b,

@@ -48,7 +48,7 @@ fn defaults(table: &Table) -> Vec<(String, Map<String, Value>)> {
     let json = |literal: Literal| match literal {
         Literal::Integer(whole) => Some(Value::from(whole)),
         Literal::Number(number) => Number::from_f64(number).map(Value::Number),
-        Literal::Bool(truth) => Some(Value::Bool(truth)),
+        Literal::Bool(value) => Some(Value::Bool(value)),
         Literal::Text(text) => Some(Value::String(text)),
         Literal::List(_) => None,
     };

@@ -4,7 +4,7 @@ use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptio
 use crate::kind::{Component, Default, Noted, Options, Positive, Resolving};
 use crate::language::report::ValueOrigin;
 use crate::language::written::{Written, WrittenTable};
-use crate::text::source::KeyValue;
+use crate::text::source::MetadataValue;
 
 /// Role of divisors of the rotary frequencies.
 const FREQS: &str = "rope_freqs";
@@ -113,7 +113,7 @@ pub(super) fn of_component(
     if beside_scaling {
         return at.fault("frequencies", "it stands in place of `scaling`; write one of the two");
     }
-    let says_none = |value: &KeyValue| matches!(value, KeyValue::Text(text) if matches!(text.as_str(), "none" | "default"));
+    let says_none = |value: &MetadataValue| matches!(value, MetadataValue::Text(text) if matches!(text.as_str(), "none" | "default"));
     let typed = at.key(TYPE).is_some_and(|value| !says_none(value));
     let factor = factor(at)?;
     let tensors = stated_by_tensors(at)?;
@@ -177,7 +177,7 @@ fn scaled(at: &mut Resolving<'_, '_>, scaling: RopeScaling) -> RopeScaling {
 fn stated(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, Noted> {
     let said = match at.key(TYPE) {
         None => None,
-        Some(KeyValue::Text(text)) => Some(text.clone()),
+        Some(MetadataValue::Text(text)) => Some(text.clone()),
         Some(_) => {
             return at.key_fault(TYPE, "not a string");
         }
@@ -413,9 +413,9 @@ fn who_says(at: &Resolving<'_, '_>, kind: ScalingKind) -> String {
             .into_iter()
             .find_map(|key| {
                 let value = match at.key(key)? {
-                    KeyValue::Text(text) => format!("\"{text}\""),
-                    KeyValue::Number(number) => number.to_string(),
-                    KeyValue::Integer(number) => number.to_string(),
+                    MetadataValue::Text(text) => format!("\"{text}\""),
+                    MetadataValue::Number(number) => number.to_string(),
+                    MetadataValue::Integer(number) => number.to_string(),
                     other => format!("{other:?}"),
                 };
                 Some(format!("{} = {value}", at.spelled(key)))

@@ -49,8 +49,8 @@ pub enum FieldType {
     Count,
     /// A number, or an expression that gives one.
     Real,
-    /// A truth, or an expression that gives one.
-    Truth,
+    /// A boolean, or an expression that returns one.
+    Bool,
     /// A name of a closed list, also per source or by a value of the file.
     Name(&'static NameList),
     /// A name of a closed list, or a component of a family: `kind` and its options, or the name alone of one without.

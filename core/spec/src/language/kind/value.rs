@@ -35,10 +35,10 @@ impl Value for f32 {
 }
 
 impl Value for bool {
-    const TYPE: FieldType = FieldType::Truth;
+    const TYPE: FieldType = FieldType::Bool;
 
     fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
-        at.truth(index)
+        at.boolean(index)
     }
 }
 

@@ -66,7 +66,7 @@ impl Resolver<'_> {
         let mut holding: Vec<&Case> = Vec::new();
         for case in &cases.cases {
             let holds = match &case.when {
-                Some(when) => self.truth(when, layer)?,
+                Some(when) => self.when(when, layer)?,
                 None => true,
             };
             if holds {

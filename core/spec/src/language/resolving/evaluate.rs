@@ -7,7 +7,7 @@ use crate::language::reads::STANDARD;
 use crate::language::spec::ArchSpec;
 use crate::language::written::{Let, Scalar};
 use crate::text::nearest::nearest_help;
-use crate::text::source::{KeyValue, ResolveInput};
+use crate::text::source::{MetadataValue, ResolveInput};
 use minijinja::value::{Kwargs, Object, Value};
 use minijinja::{Error, ErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -193,7 +193,7 @@ impl<'a> Evaluator<'a> {
     /// The function `pattern`: true in the layers that are not the full one of their period.
     fn pattern(&self, expression: &Expression, layer: Option<usize>) -> Value {
         let found = expression.patterns.iter().map(|key| (key.clone(), self.facts.keys.get(key).cloned()));
-        let keys: BTreeMap<String, Option<KeyValue>> = found.collect();
+        let keys: BTreeMap<String, Option<MetadataValue>> = found.collect();
         Value::from_function(move |key: &str, period: Option<f64>, kwargs: Kwargs| {
             let first = kwargs.get::<Option<&str>>("full")? == Some("first");
             let stated = keys.get(key).cloned().flatten();
@@ -232,7 +232,7 @@ impl<'a> Evaluator<'a> {
     /// A message about an array of a length that is not the number of layers.
     fn list(&self, expression: &Expression) -> Option<String> {
         expression.names.iter().find_map(|used| match self.facts.keys.get(&used.name) {
-            Some(KeyValue::List(values)) if values.len() != self.facts.blocks => Some(format!(
+            Some(MetadataValue::List(values)) if values.len() != self.facts.blocks => Some(format!(
                 "`{}` is a list of {} values; a list of {} (block_count) or one value can be used here",
                 used.name,
                 values.len(),
@@ -261,23 +261,23 @@ fn bounded(value: Value, expression: &Expression) -> Outcome {
 
 fn pattern(
     key: &str,
-    stated: Option<KeyValue>,
+    stated: Option<MetadataValue>,
     period: Option<f64>,
     first: bool,
     layer: usize,
 ) -> Result<bool, Error> {
     let refuse = |message: String| Err(Error::new(ErrorKind::InvalidOperation, message));
     let period = match stated {
-        Some(KeyValue::List(values)) => {
+        Some(MetadataValue::List(values)) => {
             return match values.get(layer) {
-                Some(KeyValue::Bool(truth)) => Ok(*truth),
-                Some(KeyValue::Integer(value)) => Ok(*value != 0),
-                Some(_) => refuse(format!("`{key}` holds values that are neither truths nor whole numbers")),
+                Some(MetadataValue::Bool(value)) => Ok(*value),
+                Some(MetadataValue::Integer(value)) => Ok(*value != 0),
+                Some(_) => refuse(format!("`{key}` holds values that are neither booleans nor integers")),
                 None => refuse(format!("`{key}` has {} values; this is layer {layer}", values.len())),
             };
         }
-        Some(KeyValue::Integer(period)) => period as f64,
-        Some(KeyValue::Number(period)) => period,
+        Some(MetadataValue::Integer(period)) => period as f64,
+        Some(MetadataValue::Number(period)) => period,
         Some(_) => return refuse(format!("`{key}` is neither a list nor a period")),
         None => match period {
             Some(period) => period,

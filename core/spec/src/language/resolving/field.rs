@@ -1,12 +1,12 @@
 //! Values of fields: evaluated, checked, rounded, and recorded with where they came from.
 
 use super::Resolver;
-use super::value::{as_answer, as_number, as_truth};
+use super::value::{as_answer, as_bool, as_number};
 use crate::expression::Expression;
-use crate::language::report::{Provenance, ValueOrigin};
-use crate::language::written::{BySource, Choice, Condition, Scalar, Truth, WrittenField};
+use crate::language::report::{ResolvedValue, ValueOrigin};
+use crate::language::written::{BySource, Choice, Condition, Scalar, When, WrittenField};
 use crate::text::fault::Noted;
-use crate::text::source::KeyValue;
+use crate::text::source::MetadataValue;
 use crate::text::tree::Place;
 use std::collections::BTreeSet;
 
@@ -54,15 +54,15 @@ impl Resolver<'_> {
         let Record { path, layer, value, origin, guarded } = record;
         let known = self.recorded.get(path).map_or(&[][..], Vec::as_slice);
         let same = known.iter().copied().find(|index| {
-            let old = &self.provenance[*index];
+            let old = &self.resolved[*index];
             old.value == value && old.origin == origin && old.layers.is_empty() == layer.is_none()
         });
         match same {
-            Some(index) => self.provenance[index].layers.extend(layer),
+            Some(index) => self.resolved[index].layers.extend(layer),
             None => {
-                self.recorded.entry(path.to_string()).or_default().push(self.provenance.len());
+                self.recorded.entry(path.to_string()).or_default().push(self.resolved.len());
                 let layers: BTreeSet<usize> = layer.into_iter().collect();
-                self.provenance.push(Provenance { layers, path: path.to_string(), value, origin, guarded });
+                self.resolved.push(ResolvedValue { layers, path: path.to_string(), value, origin, guarded });
             }
         }
     }
@@ -91,7 +91,7 @@ impl Resolver<'_> {
         let ValueOrigin::Override { keys } = self.values.origin(by, layer) else { return None };
         let input = self.input;
         let typed = |key: &String| match input.overrides.get(key)? {
-            KeyValue::Text(text) => Some(format!("--set {key}={text}")),
+            MetadataValue::Text(text) => Some(format!("--set {key}={text}")),
             other => Some(format!("--set {key}={other}")),
         };
         let settings: Vec<String> = keys.iter().filter_map(typed).collect();
@@ -116,14 +116,14 @@ impl Resolver<'_> {
         }
     }
 
-    /// A truth, recorded.
-    pub(crate) fn truth(&mut self, truth: &Truth, layer: Option<usize>) -> Result<bool, Noted> {
-        let (value, origin) = self.condition((&truth.place, &truth.path), &truth.value, layer)?;
-        self.record(Record { path: &truth.path, layer, value: value.to_string(), origin, guarded: true });
+    /// The value of a condition, recorded.
+    pub(crate) fn when(&mut self, when: &When, layer: Option<usize>) -> Result<bool, Noted> {
+        let (value, origin) = self.condition((&when.place, &when.path), &when.value, layer)?;
+        self.record(Record { path: &when.path, layer, value: value.to_string(), origin, guarded: true });
         Ok(value)
     }
 
-    /// A truth and where it came from.
+    /// A boolean and its origin.
     pub(crate) fn condition(
         &mut self,
         at: (&Place, &str),
@@ -134,7 +134,7 @@ impl Resolver<'_> {
             Condition::Literal(value) => return Ok((*value, ValueOrigin::Spec)),
             Condition::Expression(expression) => expression,
         };
-        match self.values.shared(expression, layer).and_then(|value| as_truth(&value, expression)) {
+        match self.values.shared(expression, layer).and_then(|value| as_bool(&value, expression)) {
             Ok(value) => Ok((value, self.values.origin(expression, layer))),
             Err(message) => Err(self.expression_fault(at, expression, layer, message)),
         }

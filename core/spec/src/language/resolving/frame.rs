@@ -2,7 +2,7 @@
 
 use crate::expression::MOST_PARTS;
 use crate::language::reads::{Reads, STANDARD};
-use crate::text::source::{KeyValue, ResolveInput};
+use crate::text::source::{MetadataValue, ResolveInput};
 use minijinja::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ const DEFAULTS: [(&str, &[&str]); 4] = [
 /// The keys of a file, overrides laid over.
 pub(crate) struct Facts {
     /// All keys and values.
-    pub(crate) keys: BTreeMap<String, KeyValue>,
+    pub(crate) keys: BTreeMap<String, MetadataValue>,
     /// The same as values of expressions.
     values: BTreeMap<String, Value>,
     /// Keys set by hand.
@@ -38,7 +38,7 @@ pub(crate) struct Facts {
 impl Facts {
     /// Gathers the keys of a file.
     pub(crate) fn gather(input: &ResolveInput<'_>, reads: &Reads) -> Facts {
-        let mut keys: BTreeMap<String, KeyValue> = input
+        let mut keys: BTreeMap<String, MetadataValue> = input
             .keys
             .keys()
             .into_iter()
@@ -47,14 +47,14 @@ impl Facts {
         let own: BTreeSet<&String> = keys.keys().collect();
         // Some keys are written without the architecture's prefix.
         let apart = reads.keys().filter(|key| key.contains('.') && !own.contains(&key.to_string()));
-        let unprefixed: BTreeMap<String, KeyValue> =
+        let unprefixed: BTreeMap<String, MetadataValue> =
             apart.filter_map(|key| Some((key.to_string(), input.keys.get(key)?))).collect();
         let foreign = unprefixed.keys().cloned().collect();
         keys.extend(unprefixed);
         keys.extend(input.overrides.iter().map(|(key, value)| (key.clone(), value.clone())));
         let blocks = match keys.get("block_count") {
-            Some(KeyValue::Integer(count)) => usize::try_from(*count).unwrap_or(0),
-            Some(KeyValue::Number(count)) if *count >= 0.0 && count.fract() == 0.0 => *count as usize,
+            Some(MetadataValue::Integer(count)) => usize::try_from(*count).unwrap_or(0),
+            Some(MetadataValue::Number(count)) if *count >= 0.0 && count.fract() == 0.0 => *count as usize,
             _ => 0,
         };
         let values = keys.iter().map(|(key, value)| (key.clone(), convert(value))).collect();
@@ -63,7 +63,7 @@ impl Facts {
     }
 
     /// A key of the file, for something that depends on it.
-    pub(crate) fn consult(&self, key: &str) -> Option<&KeyValue> {
+    pub(crate) fn consult(&self, key: &str) -> Option<&MetadataValue> {
         let mut keys = BTreeSet::new();
         self.origins(key, &mut keys);
         self.consulted.borrow_mut().extend(keys.into_iter().map(str::to_string));
@@ -77,7 +77,7 @@ impl Facts {
 
     /// Whether a key holds one value per layer.
     pub(crate) fn varies(&self, key: &str) -> bool {
-        matches!(self.keys.get(key), Some(KeyValue::List(values)) if values.len() == self.blocks && self.blocks > 0)
+        matches!(self.keys.get(key), Some(MetadataValue::List(values)) if values.len() == self.blocks && self.blocks > 0)
     }
 
     /// Whether any key holds one value per layer.
@@ -94,10 +94,10 @@ impl Facts {
     }
 
     /// The value a key has in a layer; arrays stay arrays in the whole model or where their length is another.
-    pub(crate) fn in_layer(&self, key: &str, layer: Option<usize>) -> Option<&KeyValue> {
+    pub(crate) fn in_layer(&self, key: &str, layer: Option<usize>) -> Option<&MetadataValue> {
         let value = self.keys.get(key)?;
         match (value, layer) {
-            (KeyValue::List(values), Some(layer)) if values.len() == self.blocks => values.get(layer),
+            (MetadataValue::List(values), Some(layer)) if values.len() == self.blocks => values.get(layer),
             _ => Some(value),
         }
     }
@@ -178,13 +178,13 @@ fn default(flat: &BTreeMap<String, Value>, sources: &[&str]) -> Option<Value> {
     Some(Value::from(first.as_i64()? / divisor))
 }
 
-fn convert(value: &KeyValue) -> Value {
+fn convert(value: &MetadataValue) -> Value {
     match value {
-        KeyValue::Number(number) => Value::from(*number),
-        KeyValue::Integer(number) => Value::from(*number),
-        KeyValue::Bool(truth) => Value::from(*truth),
-        KeyValue::Text(text) => Value::from(text.as_str()),
-        KeyValue::List(values) => Value::from(values.iter().map(convert).collect::<Vec<_>>()),
+        MetadataValue::Number(number) => Value::from(*number),
+        MetadataValue::Integer(number) => Value::from(*number),
+        MetadataValue::Bool(value) => Value::from(*value),
+        MetadataValue::Text(text) => Value::from(text.as_str()),
+        MetadataValue::List(values) => Value::from(values.iter().map(convert).collect::<Vec<_>>()),
     }
 }
 

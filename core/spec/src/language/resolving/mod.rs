@@ -10,7 +10,7 @@ mod origin;
 mod resolving;
 mod value;
 
-use crate::language::report::Provenance;
+use crate::language::report::ResolvedValue;
 use crate::language::spec::ArchSpec;
 use crate::text::fault::{Fault, Noted, SpecFaults};
 use crate::text::source::{ResolveInput, SourceFormat};
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use frame::MOST_BLOCKS;
 pub use resolving::Resolving;
-pub(crate) use value::{as_count, as_number, as_truth};
+pub(crate) use value::{as_bool, as_count, as_number};
 
 /// One run of resolving.
 pub(crate) struct Resolver<'a> {
@@ -27,8 +27,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) input: &'a ResolveInput<'a>,
     pub(crate) values: Evaluator<'a>,
     pub(crate) faults: SpecFaults,
-    pub(crate) provenance: Vec<Provenance>,
-    /// Indices into `provenance`, by path.
+    pub(crate) resolved: Vec<ResolvedValue>,
+    /// Indices into `resolved`, by path.
     pub(crate) recorded: BTreeMap<String, Vec<usize>>,
     /// Canonical keys the user accepts although they are not understood, as far as they were met.
     pub(crate) accepted: BTreeSet<String>,
@@ -43,7 +43,7 @@ impl<'a> Resolver<'a> {
             input,
             values: Evaluator::new(spec, input),
             faults: SpecFaults::default(),
-            provenance: Vec::new(),
+            resolved: Vec::new(),
             recorded: BTreeMap::new(),
             accepted: BTreeSet::new(),
             warnings: Vec::new(),

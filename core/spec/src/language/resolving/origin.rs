@@ -1,7 +1,7 @@
 //! Where the value of an expression comes from: from the file only if no constant and no formula of the spec stands in it.
 
 use super::evaluate::Evaluator;
-use super::value::as_truth;
+use super::value::as_bool;
 use crate::expression::{Expression, Shape};
 use crate::language::report::ValueOrigin;
 use crate::language::written::Scalar;
@@ -29,7 +29,7 @@ impl Evaluator<'_> {
                 }
             }
             Shape::Choice { condition, then, otherwise } => {
-                let held = self.shared(condition, layer).and_then(|value| as_truth(&value, condition));
+                let held = self.shared(condition, layer).and_then(|value| as_bool(&value, condition));
                 match (held, otherwise) {
                     (Ok(true), _) => self.origin(then, layer),
                     (Ok(false), Some(otherwise)) => self.origin(otherwise, layer),

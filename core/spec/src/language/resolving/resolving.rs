@@ -10,7 +10,7 @@ use crate::kind::{
 };
 use crate::language::report::ValueOrigin;
 use crate::language::written::{Written, WrittenField, WrittenTable};
-use crate::text::source::KeyValue;
+use crate::text::source::MetadataValue;
 use crate::text::tree::Place;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// A key of the file as it is, arrays per layer included. Name it in the kind's `reads`.
-    pub fn key(&self, key: &str) -> Option<&KeyValue> {
+    pub fn key(&self, key: &str) -> Option<&MetadataValue> {
         self.resolver.values.facts.consult(key)
     }
 
@@ -83,8 +83,8 @@ impl<'r, 'a> Resolving<'r, 'a> {
         self.resolver.values.facts.consult(key);
         let value = match self.resolver.values.facts.in_layer(key, self.layer) {
             None => return Ok(None),
-            Some(KeyValue::Number(value)) => *value,
-            Some(KeyValue::Integer(value)) => *value as f64,
+            Some(MetadataValue::Number(value)) => *value,
+            Some(MetadataValue::Integer(value)) => *value as f64,
             Some(_) => f64::NAN,
         };
         if value.is_finite() {
@@ -257,10 +257,10 @@ impl<'a> Resolving<'_, 'a> {
         Ok(rounded)
     }
 
-    /// A truth.
-    pub(crate) fn truth(&mut self, index: usize) -> Result<bool, Noted> {
+    /// A boolean.
+    pub(crate) fn boolean(&mut self, index: usize) -> Result<bool, Noted> {
         let Some(field) = self.field(index) else { return self.misread(index) };
-        let Written::Truth(condition) = &field.value else { return self.misread(index) };
+        let Written::Bool(condition) = &field.value else { return self.misread(index) };
         let at = (&field.place, field.path.as_str());
         let (value, origin) = self.resolver.condition(at, condition, self.layer)?;
         self.record(index, &field.path, value.to_string(), origin);
@@ -387,7 +387,7 @@ impl<'a> Resolving<'_, 'a> {
         let Some(field) = self.field(index) else { return Ok(None) };
         let Written::Site(site) = &field.value else { return self.misread(index) };
         if let Some(when) = &site.when
-            && !self.resolver.truth(when, self.layer)?
+            && !self.resolver.when(when, self.layer)?
         {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! What expressions gave, as numbers, truths and answers of choices.
+//! Values of expressions as numbers, booleans and answers of choices.
 
 use crate::expression::Expression;
 use minijinja::Value;
@@ -25,11 +25,11 @@ pub(crate) fn as_number(value: &Value, expression: &Expression) -> Result<f64, S
     }
 }
 
-/// The truth an expression gave; whole numbers 0 and 1 are truths too, because arrays in files hold them.
+/// The value of an expression as a boolean; the integers 0 and 1 count, because arrays in files hold them.
 ///
 /// # Errors
 /// It is none.
-pub(crate) fn as_truth(value: &Value, expression: &Expression) -> Result<bool, String> {
+pub(crate) fn as_bool(value: &Value, expression: &Expression) -> Result<bool, String> {
     match value.kind() {
         ValueKind::Bool => Ok(value.is_true()),
         ValueKind::Number if matches!(value.as_i64(), Some(0 | 1)) => Ok(value.is_true()),
@@ -42,14 +42,13 @@ pub(crate) fn as_answer(value: &Value, expression: &Expression) -> Result<String
         ValueKind::Bool => Ok(value.is_true().to_string()),
         ValueKind::Number => match value.as_i64() {
             Some(whole) => Ok(whole.to_string()),
-            None => Err(format!(
-                "`{}` is {value}; a choice goes by whole numbers, truths or strings",
-                expression.text
-            )),
+            None => {
+                Err(format!("`{}` is {value}; a choice needs an integer, boolean or string", expression.text))
+            }
         },
         ValueKind::String => Ok(value.as_str().unwrap_or_default().to_string()),
         _ => Err(format!(
-            "`{}` is {}; a choice goes by whole numbers, truths or strings",
+            "`{}` is {}; a choice needs an integer, boolean or string",
             expression.text,
             describe(value)
         )),
@@ -64,7 +63,7 @@ fn describe(value: &Value) -> String {
         },
         ValueKind::Map => "a group of keys".into(),
         ValueKind::String => format!("the string \"{value}\""),
-        ValueKind::Bool => format!("{}, a truth", value.is_true()),
+        ValueKind::Bool => format!("{}, a boolean", value.is_true()),
         _ => value.to_string(),
     }
 }

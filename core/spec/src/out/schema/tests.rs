@@ -14,8 +14,8 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
         let definition = root["$defs"].get(name).unwrap_or_else(|| panic!("no definition {name}"));
         return valid(root, definition, value);
     }
-    if let Some(truth) = schema.as_bool() {
-        return truth;
+    if let Some(is_valid) = schema.as_bool() {
+        return is_valid;
     }
     let is = |kind: &str| match kind {
         "object" => value.is_object(),
@@ -70,7 +70,7 @@ fn as_json(node: &Node) -> Value {
         Item::Text(text) => json!(text),
         Item::Integer(value) => json!(value),
         Item::Real(value) => json!(value),
-        Item::Truth(value) => json!(value),
+        Item::Bool(value) => json!(value),
         Item::List(nodes) => nodes.iter().map(as_json).collect(),
         Item::Table(table) => Value::Object(
             table.entries.iter().map(|entry| (entry.key.clone(), as_json(&entry.node))).collect(),

@@ -10,7 +10,7 @@ use menagerie::model::KvType;
 use menagerie::open::{LoadOptions, LoadedModel, open_text_with};
 use menagerie::plugin_host::Plugin;
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
-use menagerie::spec::KeyValue;
+use menagerie::spec::MetadataValue;
 use menagerie::spec::kind::{Default, Family, FieldType, Kind};
 use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ fn spec(kind: &Kind, options: &BTreeMap<String, String>, scale: &str) -> String 
         (kind.family == Family::Mixer, matches!(kind.family, Family::FeedForward | Family::Activation));
     format!(
         "schema = 1\nnorm = {norm}\nmixer = {mixer}\nfeed_forward = {feed_forward}\n\n[architecture]\nid = \"{ID}\"\n\n\
-         [truth]\nreference = \"paper\"\nsource = \"plugin check\"\ncovers = \"plugin check\"\n\n\
+         [provenance]\nreference = \"paper\"\nsource = \"plugin check\"\ncovers = \"plugin check\"\n\n\
          [embedding]\nscale = {scale}\n\n[block.mixer]\n{}\n[block.feed_forward]\n{}\n\
          [output]\nnorm = \"output_norm\"\nhead = \"own\"\n",
         pre("attn_norm", mixes),
@@ -168,8 +168,8 @@ pub(super) fn open(
     };
     let spec = entry.spec().clone()?;
     let given = [
-        ("embedding_length".to_owned(), KeyValue::Integer(width)),
-        ("block_count".to_owned(), KeyValue::Integer(layers)),
+        ("embedding_length".to_owned(), MetadataValue::Integer(width)),
+        ("block_count".to_owned(), MetadataValue::Integer(layers)),
     ];
     let mut keys = tiny_keys(&spec, &given.into_iter().collect());
     let file = folder.path().join("tiny.gguf");

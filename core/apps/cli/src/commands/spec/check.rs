@@ -12,7 +12,7 @@ use crate::screen::report::Finding;
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::registry::Environment;
-use menagerie::spec::KeyValue;
+use menagerie::spec::MetadataValue;
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn wrong(fault: &str) -> Finding {
 pub(crate) fn check(
     name: &str,
     meant: &SpecMeant,
-    keys: &BTreeMap<String, KeyValue>,
+    keys: &BTreeMap<String, MetadataValue>,
     as_json: bool,
 ) -> Result<(), Failure> {
     let (mut faults, mut notes, mut tiny) = (Vec::new(), Vec::new(), None);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Show what two specs state otherwise, with all that each extends
 ///
-/// `-` is what the first states, `+` what the second does; the summary and the truth of each are left out.
+/// `-` is what the first states, `+` what the second does; the summary and the provenance of each are left out.
 #[derive(Args)]
 pub(crate) struct DiffCommand {
     /// Id of an architecture, or a spec's file
@@ -62,7 +62,7 @@ impl DiffCommand {
     /// What a spec states, in its order.
     fn stated(&self, name: &NameOrPath, installed: &Environment) -> Result<Vec<Stated>, Failure> {
         let spec = spec_needed(name, &self.specs, installed)?.spec()?;
-        let mut left_out = vec!["architecture.", "truth."];
+        let mut left_out = vec!["architecture.", "provenance."];
         if !self.hf {
             left_out.extend(["hf.", "adapter."]);
         }
