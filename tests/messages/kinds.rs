@@ -32,7 +32,7 @@ fn registry() {
         },
         RegistryError::Faulty {
             id: "mine".to_owned(),
-            faults: "error: mine.toml:5:9: norm.kind\n  there is no `rsm` here".to_owned(),
+            faults: "error: mine.toml:5:9: norm.kind\n  unknown kind `rsm`".to_owned(),
         },
         RegistryError::NameTaken {
             path: "specs/mine.toml".into(),

@@ -84,7 +84,7 @@ impl Expression {
         if text.len() > MOST_CHARACTERS {
             let start: String = text.chars().take(40).collect();
             return Err(format!(
-                "`{start}...` has {} characters; {MOST_CHARACTERS} are the most: name its parts in [let]",
+                "`{start}...` has {} characters; at most {MOST_CHARACTERS} are allowed: name its parts in [let]",
                 text.len()
             ));
         }
@@ -117,7 +117,7 @@ impl Expression {
         }
         let value = self.evaluate(Value::from(BTreeMap::<String, Value>::new()));
         Some(match value {
-            Ok(value) if value.is_undefined() => Err(format!("`{}` gives nothing", self.text)),
+            Ok(value) if value.is_undefined() => Err(format!("`{}` has no value", self.text)),
             Ok(value) => Ok(value),
             Err(error) => Err(explain(&error, &self.text)),
         })
@@ -350,7 +350,7 @@ impl Reader {
             let help = nearest_help(name, known.iter().copied());
             let text = &into.text;
             return Err(format!(
-                "`{text}`: there is no function `{name}`{help}; functions are {}",
+                "`{text}`: unknown function `{name}`{help}; functions are {}",
                 known.join(", ")
             ));
         }
@@ -360,7 +360,7 @@ impl Reader {
         if !matches!(name, "has" | "pattern") {
             return match self.peek(2) {
                 Some(Token::Text(given)) => {
-                    Err(format!("`{}`: {name} takes numbers; '{given}' in quotes is a text", into.text))
+                    Err(format!("`{}`: {name} takes numbers; '{given}' in quotes is a string", into.text))
                 }
                 _ => Ok(()),
             };
@@ -413,9 +413,9 @@ impl Reader {
                 Err(format!("`{text}`: default takes a value: `| default(0)`"))
             }
             Some(Token::Name(name)) => {
-                Err(format!("`{text}`: there is no filter `{name}`; the only one is default(x)"))
+                Err(format!("`{text}`: unknown filter `{name}`; the only one is default(x)"))
             }
-            _ => Err(format!("`{text}`: after `|` a filter is wanted; the only one is default(x)")),
+            _ => Err(format!("`{text}`: expected a filter after `|`; the only one is default(x)")),
         }
     }
 

@@ -194,7 +194,7 @@ impl Reader {
 
     fn adapters(&mut self, node: &Node, is_form: bool) -> Vec<RecipeAdapter> {
         let Item::List(nodes) = &node.item else {
-            let message = format!("found {}; a list of tables is wanted: [[adapters]]", node.item.describe());
+            let message = format!("expected a list of tables, [[adapters]], found {}", node.item.describe());
             self.faults.push(node.place.fault("adapters", message));
             return Vec::new();
         };
@@ -205,7 +205,7 @@ impl Reader {
             .collect();
         let mixed = adapters.iter().any(|one| one.kind == AdapterKind::XLora) && adapters.len() > 1;
         if mixed {
-            let message = "X-LoRA mixes the adapters it was trained with, and no others: it stands alone";
+            let message = "X-LoRA mixes only the adapters it was trained with; no other adapter can be added";
             self.faults.push(node.place.fault("adapters", message));
         }
         adapters
@@ -228,7 +228,7 @@ impl Reader {
         let found = known.into_iter().find(|kind| kind.name() == text);
         if found.is_none() {
             let near = nearest_help(text, known.map(AdapterKind::name));
-            let message = format!("unknown{near}; allowed here: lora, xlora");
+            let message = format!("unknown value{near}; allowed here: lora, xlora");
             let place = &table.table.get("kind")?.place;
             self.faults.push(place.fault(table.path_of("kind"), message));
         }
@@ -243,7 +243,7 @@ impl Reader {
             _ => f64::NAN,
         };
         let message = if !weight.is_finite() {
-            format!("found {}; a number is wanted", node.item.describe())
+            format!("expected a number, found {}", node.item.describe())
         } else if kind == Some(AdapterKind::XLora) {
             "an X-LoRA has the weight of its own configuration (global_scaling_weight)".to_owned()
         } else {
@@ -259,7 +259,7 @@ impl Reader {
         match node.table() {
             Some(table) => table.entries.iter().for_each(|entry| self.key(entry, "", &mut values)),
             None => {
-                let message = format!("found {}; a table of keys is wanted", node.item.describe());
+                let message = format!("expected a table of keys, found {}", node.item.describe());
                 self.faults.push(node.place.fault("set", message));
             }
         }
@@ -277,7 +277,7 @@ impl Reader {
                 values.insert(key, value);
             }
             Some(_) => {
-                let fault = entry.key_place.fault(format!("set.{key}"), "given twice");
+                let fault = entry.key_place.fault(format!("set.{key}"), "set twice");
                 self.faults.push(fault);
             }
             None => {
@@ -290,14 +290,14 @@ impl Reader {
     fn open<'a>(&mut self, node: &'a Node, path: &'a str, allowed: &[&str]) -> Option<Open<'a>> {
         let Some(table) = node.table() else {
             let message =
-                format!("found {}; a table with {} is wanted", node.item.describe(), allowed.join(", "));
+                format!("expected a table with {}, found {}", allowed.join(", "), node.item.describe());
             self.faults.push(node.place.fault(path, message));
             return None;
         };
         let open = Open { table, place: &node.place, path };
         for entry in table.entries.iter().filter(|entry| !allowed.contains(&entry.key.as_str())) {
             let help = nearest_help(&entry.key, allowed.iter().copied());
-            let message = format!("unknown{help}; allowed here: {}", allowed.join(", "));
+            let message = format!("unknown key{help}; allowed here: {}", allowed.join(", "));
             self.faults.push(entry.key_place.fault(open.path_of(&entry.key), message));
         }
         Some(open)
@@ -310,7 +310,7 @@ impl Reader {
             Some(text) if !text.trim().is_empty() => Some(text.to_owned()),
             found => {
                 let found = if found.is_some() { "an empty text".to_owned() } else { node.item.describe() };
-                let message = format!("found {found}; a text is wanted");
+                let message = format!("expected a string, found {found}");
                 self.faults.push(node.place.fault(table.path_of(key), message));
                 None
             }
@@ -326,7 +326,7 @@ impl Reader {
     }
 
     fn missing<T>(&mut self, table: &Open<'_>, key: &str, wanted: &str) -> Option<T> {
-        self.faults.push(table.place.fault(table.path_of(key), format!("missing; {wanted} is wanted")));
+        self.faults.push(table.place.fault(table.path_of(key), format!("missing; expected {wanted}")));
         None
     }
 }
@@ -410,14 +410,14 @@ mod tests {
         for said in [
             "mine.recipe.toml:1:10: schema\n  found the number 2; this program reads schema 1",
             ":3:7: recipe.id\n",
-            ":4:8: recipe.base\n  found the number 3; a text is wanted",
-            ":5:1: recipe.sumary\n  unknown; the nearest is `summary`; allowed here: id, base, architecture, summary",
-            "adapters[0].kind\n  unknown; the nearest is `lora`; allowed here: lora, xlora",
-            "adapters[0].from\n  missing; a folder or a file is wanted",
+            ":4:8: recipe.base\n  expected a string, found the number 3",
+            ":5:1: recipe.sumary\n  unknown key; the nearest is `summary`; allowed here: id, base, architecture, summary",
+            "adapters[0].kind\n  unknown value; the nearest is `lora`; allowed here: lora, xlora",
+            "adapters[0].from\n  missing; expected a folder or a file",
             "adapters[0].weight\n",
             "set.a\n",
-            "set.c.d\n  given twice",
-            "chat.templat\n  unknown; the nearest is `template`",
+            "set.c.d\n  set twice",
+            "chat.templat\n  unknown key; the nearest is `template`",
         ] {
             assert!(faults.contains(said), "{said:?} is not in\n{faults}");
         }
@@ -427,9 +427,9 @@ mod tests {
         let two = "schema = 1\n[recipe]\nbase = \"a\"\narchitecture = \"b\"\n";
         assert!(parse(two).unwrap_err().contains("keep one of the two"));
         let mixed = "schema = 1\n[recipe]\nbase = \"a\"\nadapters = []\n";
-        assert!(parse(mixed).unwrap_err().contains("recipe.adapters\n  unknown"));
+        assert!(parse(mixed).unwrap_err().contains("recipe.adapters\n  unknown key"));
         let mixed = "schema = 1\nadapters = [{ kind = \"xlora\", from = \"x\" }, { kind = \"lora\", from = \"y\" }]\n\
                      [recipe]\nbase = \"a\"\n";
-        assert!(parse(mixed).unwrap_err().contains("it stands alone"));
+        assert!(parse(mixed).unwrap_err().contains("no other adapter can be added"));
     }
 }

@@ -201,7 +201,7 @@ fn faults_of_foreign_kinds_are_named_like_others() {
     let error = told(&SPEC.replace("decaying-mean", "decaying-mode"), &tensors);
     assert!(error.contains("decaying-mean"), "{error}");
     let error = told(&SPEC.replace("\"silu\"", "\"acme/shapes:bump\""), &tensors);
-    let hint = "there is no `acme/shapes:bump` here; it is a component of the plugin `acme/shapes`";
+    let hint = "unknown kind `acme/shapes:bump`; it belongs to the plugin `acme/shapes`";
     assert!(
         error.contains("feed_forward.activation") && error.contains(hint) && error.contains("--plugin-dir"),
         "{error}"

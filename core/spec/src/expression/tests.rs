@@ -36,10 +36,10 @@ fn refuses_what_is_not_on_the_list() {
         ("a[0]", "`[` may not be used"),
         ("{'a': 1}", "`{` may not be used"),
         ("a in b", "`in` may not be used"),
-        ("a | int", "no filter `int`"),
+        ("a | int", "unknown filter `int`"),
         ("a | default", "default takes a value"),
         ("a | default()", "default takes a value"),
-        ("range(3)", "no function `range`"),
+        ("range(3)", "unknown function `range`"),
         ("squrt(3)", "nearest is `sqrt`"),
         ("a is even", "only `defined`"),
         ("none", "`none` may not be used"),
@@ -55,7 +55,7 @@ fn refuses_what_is_not_on_the_list() {
         ("a +", "`a +`"),
         ("a b", "`a b`"),
         ("(a", "`(a`"),
-        ("a.b()", "no function `a.b`"),
+        ("a.b()", "unknown function `a.b`"),
         ("lambda: 1", "`:` may not be used"),
     ] {
         let message = refused(text);
@@ -113,6 +113,6 @@ fn lists_and_texts_of_a_config() {
     assert_eq!(value("contains(order, 'E')").unwrap(), Value::from(true));
     assert_eq!(value("contains(order, '-')").unwrap(), Value::from(false));
     assert!(value("leading(x, 3)").is_err() && value("contains(x, 3)").is_err());
-    assert!(refused("leading(kinds, 2)").contains("no function `leading`"));
-    assert!(refused("contains(kinds, 2)").contains("no function `contains`"));
+    assert!(refused("leading(kinds, 2)").contains("unknown function `leading`"));
+    assert!(refused("contains(kinds, 2)").contains("unknown function `contains`"));
 }

@@ -432,7 +432,7 @@ fn distance_biases(
     let learned = learned.map(|it| resolve_relative_bias(it.options, sides, at)).transpose()?;
     let alibi = alibi.and_then(|alibi| alibi.options.max_bias.0);
     if alibi.is_some() && learned.is_some() {
-        let message = "scores have biases by distance of one kind: drop this one or `alibi`";
+        let message = "scores take one kind of distance bias; remove this one or `alibi`";
         return at.fault("relative_bias", message);
     }
     Ok((alibi, learned))
@@ -458,10 +458,10 @@ fn sources(
     };
     let keys_of = keys_of.filter(|of| Some(*of) != at.layer());
     if values == ValueSource::Keys && !equal_dims && keys_of.is_none() {
-        return at.fault("values", "keys cannot be values: their heads differ in size");
+        return at.fault("values", "keys cannot serve as values: their heads differ in size");
     }
     if let Some(of) = keys_of.filter(|of| at.layer().is_none_or(|layer| *of > layer)) {
-        return at.fault("keys_of", format!("{of} is no earlier layer"));
+        return at.fault("keys_of", format!("{of} is not an earlier layer"));
     }
     Ok((values, keys_of))
 }

@@ -73,11 +73,11 @@ pub(super) fn gate_fits(
         return Ok(());
     };
     if per == GatePer::Head {
-        return at.fault("gate.per", "a gate of `interleaved-q` has a factor per element, not per head");
+        return at.fault("gate.per", "a gate from `interleaved-q` has one factor per element, not per head");
     }
     if key_dim != value_dim {
         let message = format!(
-            "the query of a head has {key_dim} elements, its gate {value_dim}: `interleaved-q` has as many of both"
+            "a query head has {key_dim} elements and its gate {value_dim}: `interleaved-q` requires equal numbers"
         );
         return at.fault("gate.from", message);
     }

@@ -178,16 +178,16 @@ pub(super) fn form_fits(
     at: &mut Resolving<'_, '_>,
 ) -> Result<(), Noted> {
     if limit.is_some() && (!gated || *activation != ActivationConfig::Formula(Activation::Silu)) {
-        let message = "a limit is of a gate with the activation `silu`; this has none, or another activation";
+        let message = "a limit requires a gate with the activation `silu`";
         return at.fault(&format!("{prefix}limit"), message);
     }
     match *activation {
         ActivationConfig::SwigluOai(_) if !gated => {
-            let message = "`swiglu-oai` is of a gate and an up projection; without a gate it means nothing";
+            let message = "`swiglu-oai` requires a gate and an up projection";
             at.fault(&format!("{prefix}activation"), message)
         }
         ActivationConfig::SwigluOai(SwigluOai { limit, .. }) if limit <= 0.0 => {
-            at.fault(&format!("{prefix}activation.limit"), format!("{limit}; a positive number is wanted"))
+            at.fault(&format!("{prefix}activation.limit"), format!("{limit}; expected a positive number"))
         }
         _ => Ok(()),
     }

@@ -111,7 +111,7 @@ impl Definition for GatedDeltaNetConfig {
             return at.key_fault("ssm.group_count", message);
         }
         if length_eps < 0.0 {
-            return at.fault("length_eps", format!("{length_eps}; it must not be negative"));
+            return at.fault("length_eps", format!("{length_eps}; must not be negative"));
         }
         let norm = resolve_gated_norm(norm, at)?;
         let (value_dim, conv_bias) = (inner / heads, resolve_conv_bias(conv_bias, at));

@@ -73,7 +73,7 @@ impl Definition for KdaConfig {
             norm: InnerNormOptions { norm },
         } = options;
         if length_eps < 0.0 {
-            return at.fault("length_eps", format!("{length_eps}; it must not be negative"));
+            return at.fault("length_eps", format!("{length_eps}; must not be negative"));
         }
         let norm = at.norm(&norm, &["ssm_norm"])?;
         Ok(Self { heads, dim, length, length_eps, norm })

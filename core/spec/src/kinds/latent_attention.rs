@@ -130,7 +130,7 @@ impl Definition for LatentAttentionConfig {
         } = options;
         if rotated_dim >= key_dim {
             let message = format!(
-                "{rotated_dim} elements of a key head of {key_dim} carry positions; fewer are wanted"
+                "{rotated_dim} of the {key_dim} elements of a key head carry positions; expected fewer"
             );
             return at.fault("rotated_dim", message);
         }

@@ -198,7 +198,7 @@ impl Definition for MoeConfig {
         let experts = ExpertConfig { kind, activation, bias, limit: LimitOptions::config(limit) };
         let fits = expert_fits(&experts, "experts.", at);
         if width == ExpertWidth::Latent && kind == ExpertForm::Gated {
-            return at.fault("width", "experts of a width of their own are known without a gate only");
+            return at.fault("width", "experts with a width of their own are supported only without a gate");
         }
         let shared = match shared {
             None => None,

@@ -126,7 +126,7 @@ impl Definition for LayerNormConfig {
 
 fn epsilon(eps: f32, at: &mut Resolving<'_, '_>) -> Result<f32, Noted> {
     if eps < 0.0 {
-        return at.fault("eps", format!("an epsilon of {eps}: it must not be negative"));
+        return at.fault("eps", format!("{eps}; must not be negative"));
     }
     Ok(eps)
 }

@@ -81,8 +81,7 @@ pub(super) fn resolve_qk_norm(
         NormWeight::None => norm.map::<RmsConfig>(|norm| norm.weight = NormWeight::None),
     };
     let Some(key_norm) = bare else {
-        let message =
-            format!("a norm of kind `{}` cannot leave its weight out on keys alone", norm.kind().name);
+        let message = format!("a norm of kind `{}` cannot omit its weight for keys only", norm.kind().name);
         return at.fault("qk_norm.key_weight", message);
     };
     Ok(QkNormConfig { over, at: place, norm, key_norm })

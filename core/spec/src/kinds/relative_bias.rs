@@ -53,12 +53,12 @@ pub(super) fn resolve_relative_bias(
     let near = buckets / sides / 2;
     if near == 0 || !buckets.is_multiple_of(sides) {
         let message =
-            format!("{buckets} buckets cannot be shared out: {} at least, and an even number", 2 * sides);
+            format!("{buckets} buckets cannot be shared; expected an even number of at least {}", 2 * sides);
         return at.fault("relative_bias.buckets", message);
     }
     if max_distance <= near || max_distance > FARTHEST {
         let message = format!(
-            "{max_distance} is not between {} (the distances that have a bucket of their own) and {FARTHEST}",
+            "{max_distance} is not between {} (distances with a bucket of their own) and {FARTHEST}",
             near + 1
         );
         return at.fault("relative_bias.max_distance", message);

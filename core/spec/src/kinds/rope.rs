@@ -293,11 +293,14 @@ pub(crate) fn resolve_rope(
             let long_after = long_after.map(|Positive(tokens)| tokens);
             scaling::of_component(component, long_after, scaling.is_some(), &mut at)
         }
-        None if long_after.is_some() => at.fault("long_after", "it is of `frequencies`, which is not here"),
+        None if long_after.is_some() => {
+            at.fault("long_after", "it belongs to `frequencies`, which is missing")
+        }
         None => scaling::resolve(scaling, &mut at),
     };
     if dims == 0 || dims % 2 != 0 || dims > key_dim {
-        let message = format!("{dims} dims rotate; an even number up to {key_dim} (the key head) is wanted");
+        let message =
+            format!("{dims} dims rotate; expected an even number up to {key_dim}, the size of a key head");
         return at.fault("dims", message);
     }
     Ok(RopeConfig { pairs, dims, base, scaling: scaling? })

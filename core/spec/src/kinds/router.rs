@@ -186,7 +186,7 @@ pub(super) fn resolve_router(
         None => None,
     };
     if scale == 0.0 {
-        return at.fault("router.scale", "0 would silence the experts");
+        return at.fault("router.scale", "0 would disable the experts");
     }
     // Some converters write it without the suffix.
     let stored = [SELECT_BIAS, "exp_probs_b"].into_iter().find(|role| at.has(role));
@@ -197,7 +197,8 @@ pub(super) fn resolve_router(
     };
     let mixed = matches!(score, RouterScore::SparseMixer(_));
     if mixed && (select_bias.is_some() || groups.is_some() || select != RouterSelect::Scores) {
-        let message = "`sparse-mixer` chooses by itself: no select, select_bias or groups goes with it";
+        let message =
+            "`sparse-mixer` selects experts itself and cannot be combined with select, select_bias or groups";
         return at.fault("router.score", message);
     }
     // Softmax over the chosen experts sums to one by itself.
@@ -226,7 +227,7 @@ fn resolve_groups(options: GroupOptions, at: &mut Resolving<'_, '_>) -> Result<O
     let (keep, score) = (at.force(&keep), at.force(&score));
     let (keep, score) = (keep?, score?);
     if keep == 0 || keep > count {
-        let message = format!("{keep} of {count} groups are kept; at least 1 and at most all are wanted");
+        let message = format!("keeps {keep} of {count} groups; expected 1 to {count}");
         return at.fault("router.groups.keep", message);
     }
     Ok(Some(RouterGroups { count, keep, score }))

@@ -40,7 +40,7 @@ impl Definition for ShortConvConfig {
     fn resolve(options: ShortConvOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
         let ShortConvOptions { length } = options;
         if length == 0 {
-            return at.key_fault("shortconv.l_cache", "a convolution needs at least one tap".to_owned());
+            return at.key_fault("shortconv.l_cache", "a convolution requires at least one tap".to_owned());
         }
         Ok(Self { length })
     }

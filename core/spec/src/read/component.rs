@@ -22,7 +22,7 @@ impl Decoder<'_> {
         if let Some(when) = table.get("when") {
             self.reject::<()>(
                 &at.inner(when, "when"),
-                "only a named case or an optional component has `when`; name the cases",
+                "only a named case or an optional component may have `when`; name the cases",
             );
         }
         let table = self.kind_table(at, family, &["kind", "when"])?;
@@ -112,9 +112,10 @@ impl Decoder<'_> {
         let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
         let Some(node) = table.get("kind") else {
             let slip = table.entries.iter().find(|entry| !nearest_help(&entry.key, ["kind"]).is_empty());
-            let hint = slip.map(|entry| format!("; did `{}` mean it?", entry.key)).unwrap_or_default();
+            let hint =
+                slip.map(|entry| format!("; did you mean `kind` by `{}`?", entry.key)).unwrap_or_default();
             self.fault(&at.node.place, &join(&at.path, "kind"), || {
-                format!("missing{hint}; one of {}", names.join(", "))
+                format!("missing{hint}; expected one of {}", names.join(", "))
             });
             return None;
         };
@@ -132,12 +133,12 @@ impl Decoder<'_> {
             let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
             let help = match name.split_once(':') {
                 Some((plugin, _)) if !self.kinds.has_plugin(plugin) => format!(
-                    "; it is a component of the plugin `{plugin}`, which is not loaded: name its folder with --plugin-dir"
+                    "; it belongs to the plugin `{plugin}`, which is not loaded; pass its folder with --plugin-dir"
                 ),
                 _ => nearest_help(name, names.iter().copied()),
             };
             let allowed = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
-            self.reject::<()>(at, format!("there is no `{name}` here{help}; allowed: {allowed}"));
+            self.reject::<()>(at, format!("unknown kind `{name}`{help}; allowed: {allowed}"));
         }
         found
     }

@@ -120,7 +120,7 @@ impl<'k> Decoder<'k> {
     /// Says that a value is none of what is wanted.
     pub(crate) fn wanted<T>(&mut self, at: &At<'_>, wanted: &str) -> Option<T> {
         let found = at.node.item.describe();
-        self.fault(&at.node.place, &at.path, || format!("found {found}; {wanted} is wanted"));
+        self.fault(&at.node.place, &at.path, || format!("expected {wanted}, found {found}"));
         None
     }
 
@@ -140,7 +140,7 @@ impl<'k> Decoder<'k> {
                 }
                 let help = nearest_help(&entry.key, allowed.iter().copied());
                 let list = if allowed.is_empty() { "nothing".into() } else { allowed.join(", ") };
-                format!("unknown{help}; allowed here: {list}")
+                format!("unknown key{help}; allowed here: {list}")
             });
         }
         Some(table)
@@ -220,9 +220,8 @@ impl<'k> Decoder<'k> {
         let Some(Table { entries }) = at.node.table() else { return Some(()) };
         match entries.as_slice() {
             [only] if matches!(only.key.as_str(), "gguf" | "hf") => {
-                let other = if only.key == "hf" { "gguf" } else { "hf" };
                 let message = format!(
-                    "only `{}` is given, and `{other}` is missing: write both, {{ gguf = .., hf = .. }}, or one value that holds for both",
+                    "only `{}` is set; write both, {{ gguf = .., hf = .. }}, or one value for both",
                     only.key
                 );
                 self.reject(at, message)
@@ -292,7 +291,7 @@ impl<'k> Decoder<'k> {
         let Some(numbers) = list.names[index].numbers else { return Some(index) };
         let names: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
         let (name, numbers) = (list.names[index].name, names.join(", "));
-        self.reject(at, format!("`{name}` has numbers: write {{ kind = \"{name}\", {numbers} }}"))
+        self.reject(at, format!("`{name}` takes numbers; write {{ kind = \"{name}\", {numbers} }}"))
     }
 
     /// A name from a closed list.
@@ -305,7 +304,7 @@ impl<'k> Decoder<'k> {
             return Some(index);
         }
         let help = nearest_help(text, list.all());
-        self.reject(at, format!("there is no `{text}` here{help}; allowed: {}", allowed()))
+        self.reject(at, format!("unknown name `{text}`{help}; allowed: {}", allowed()))
     }
 
     /// `{ kind = "name", .. }`: a name that has numbers.
@@ -316,7 +315,7 @@ impl<'k> Decoder<'k> {
             Some(numbers) => Some(Written::NumberedName(index, self.table(at, numbers, &["kind"])?)),
             None if table.entries.len() > 1 => {
                 let name = list.names[index].name;
-                self.reject(at, format!("`{name}` has no numbers; write \"{name}\""))
+                self.reject(at, format!("`{name}` takes no numbers; write \"{name}\""))
             }
             None => Some(Written::Name(Choice::Given(BySource::Same(index)))),
         }
@@ -332,7 +331,7 @@ impl<'k> Decoder<'k> {
             if entry.key == "by" {
                 by = match at.node.text() {
                     Some(text) => self.expression(&at, text),
-                    None => self.reject(&at, "an expression in quotes is wanted"),
+                    None => self.reject(&at, "expected an expression in quotes"),
                 };
             } else {
                 match self.plain_name(&at, list) {
@@ -342,7 +341,7 @@ impl<'k> Decoder<'k> {
             }
         }
         if answers.is_empty() && good {
-            return self.reject(at, "a choice without answers: add e.g. `1 = \"softmax\"`");
+            return self.reject(at, "a choice without answers; add for example `1 = \"softmax\"`");
         }
         if good { Some(Choice::By { by: by?, answers }) } else { None }
     }
@@ -390,7 +389,7 @@ impl<'k> Decoder<'k> {
             return self.role(at).map(|role| vec![role]);
         };
         if nodes.is_empty() {
-            return self.reject(at, "an empty list; at least one role is wanted");
+            return self.reject(at, "an empty list; expected at least one role");
         }
         let mut roles = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
@@ -412,7 +411,7 @@ impl<'k> Decoder<'k> {
                 help = "; `menagerie guide spec-reference` lists the roles of each kind, and [gguf.tensors] adds others"
                     .into();
             }
-            format!("there is no role `{role}`{help}")
+            format!("unknown role `{role}`{help}")
         });
     }
 }

@@ -20,14 +20,14 @@ pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
     if let Some(at) = fields.get("layer") {
         map.layer = decoder.text(at.clone()).unwrap_or_default();
         if !map.layer.contains(LAYER) {
-            decoder.reject::<()>(&at, "the prefix of a block has `{layer}` in it");
+            decoder.reject::<()>(&at, "the prefix of a block must contain `{layer}`");
         }
     }
     if let Some(at) = fields.get("layer_after") {
         map.layer_after = decoder.texts(at.clone());
         // What is counted on stands for the number alone: nothing may come after it but the rest of a name.
         if map.layer_after.iter().chain([&map.layer]).any(|prefix| !prefix.ends_with(LAYER)) {
-            decoder.reject::<()>(&at, "every stack's prefix, that of `layer` included, ends in `{layer}`");
+            decoder.reject::<()>(&at, "every prefix of a stack, `layer` included, must end in `{layer}`");
         }
     }
     if let Some(at) = fields.get("config") {
@@ -50,7 +50,7 @@ pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
         for (role, _) in &map.times {
             if !map.tensors.iter().any(|(known, _)| known == role) {
                 let known = map.tensors.iter().map(|(role, _)| role.as_str());
-                let message = format!("`{role}` is no role of [hf.tensors]{}", nearest_help(role, known));
+                let message = format!("[hf.tensors] has no role `{role}`{}", nearest_help(role, known));
                 decoder.reject::<()>(&at, message);
             }
         }
@@ -80,7 +80,7 @@ fn config_value(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfValue> {
     let Some(text) = at.node.text() else {
         let literal = at.node.literal().map(HfValue::Literal);
         return literal
-            .or_else(|| decoder.reject(&at, "a value or an expression over config names is wanted"));
+            .or_else(|| decoder.reject(&at, "expected a value or an expression over config names"));
     };
     match Expression::parse(text, Scope::Config) {
         Ok(_) => Some(HfValue::Expression(text.to_string())),
@@ -99,7 +99,7 @@ fn times(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTimes> {
         parts.push((rows, config_value(decoder, at.inner(number, "number"))?));
     }
     match parts.is_empty() {
-        true => decoder.reject(&at, "an empty list; at least one `[rows, number]` is wanted"),
+        true => decoder.reject(&at, "an empty list; expected at least one `[rows, number]`"),
         false => Some(HfTimes::Rows(parts)),
     }
 }
@@ -108,7 +108,7 @@ fn expected(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Literal>> {
     match at.node.literal() {
         Some(Literal::List(values)) if !values.is_empty() => Some(values),
         Some(value) => Some(vec![value]),
-        None => decoder.reject(&at, "a value, or a list of the values that are understood, is wanted"),
+        None => decoder.reject(&at, "expected a value or a list of the accepted values"),
     }
 }
 
@@ -117,7 +117,7 @@ fn tensors(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<HfTensor>> {
         return tensor(decoder, at).map(|found| vec![found]);
     };
     if nodes.is_empty() {
-        return decoder.reject(&at, "an empty list; at least one name is wanted");
+        return decoder.reject(&at, "an empty list; expected at least one name");
     }
     let mut found = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
@@ -158,13 +158,13 @@ fn placeholders(decoder: &mut Decoder<'_>, at: &At<'_>, name: &str) {
         count += 1;
         if found != "{expert}" && found != "{head}" {
             let help = nearest_help(found, ["{expert}", "{head}"]);
-            let message = format!("`{found}` stands for nothing{help}; allowed: {{expert}}, {{head}}");
+            let message = format!("unknown placeholder `{found}`{help}; allowed: {{expert}}, {{head}}");
             decoder.reject::<()>(at, message);
         }
         rest = &rest[end..];
     }
     if count > 1 {
-        decoder.reject::<()>(at, "only one of {expert} and {head} may stand in a name");
+        decoder.reject::<()>(at, "a name may contain only one of {expert} and {head}");
     }
     if name.trim_start_matches('.').is_empty() {
         decoder.reject::<()>(at, "an empty name");
@@ -227,7 +227,7 @@ fn unread_keys(decoder: &mut Decoder<'_>, table: &Table, (path, file): (&str, &s
         if !reads.has(&entry.key) && entry.key_place.file() == file {
             decoder.fault(&entry.key_place, &join(path, &entry.key), || {
                 let help = nearest_help(&entry.key, reads.keys());
-                format!("this key is set here and nothing in the spec reads it{help}")
+                format!("nothing in the spec reads this key{help}")
             });
         }
     }

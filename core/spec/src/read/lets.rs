@@ -13,10 +13,10 @@ const MOST_LETS: usize = 200;
 /// Reads `[let]`.
 pub(super) fn lets(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Let> {
     let Some(table) = at.node.table() else {
-        return decoder.reject(&at, "a table is wanted: name = \"<expression>\"").unwrap_or_default();
+        return decoder.reject(&at, "expected a table: name = \"<expression>\"").unwrap_or_default();
     };
     if table.entries.len() > MOST_LETS {
-        let message = format!("{} named expressions; {MOST_LETS} are the most", table.entries.len());
+        let message = format!("{} named expressions; at most {MOST_LETS} are allowed", table.entries.len());
         return decoder.reject(&at, message).unwrap_or_default();
     }
     let mut lets = Vec::new();
@@ -30,8 +30,11 @@ pub(super) fn lets(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Let> {
                 "layer" | "default" | "defined" | "and" | "or" | "not" | "if" | "else" | "is"
             );
         if !plain || taken {
-            let message =
-                if plain { "this name is taken by the language" } else { "a name is of a-z, 0-9 and _" };
+            let message = if plain {
+                "the language reserves this name"
+            } else {
+                "a name consists of letters, digits and _"
+            };
             decoder.fault(&entry.key_place, &path, || message.into());
             continue;
         }
@@ -61,7 +64,7 @@ pub(super) fn check(decoder: &mut Decoder<'_>, body: &Body) -> BTreeMap<String, 
         walk.visit(named);
     }
     for (named, way) in walk.circles {
-        decoder.fault(&named.place, &join("let", &named.name), || format!("a circle: {way}"));
+        decoder.fault(&named.place, &join("let", &named.name), || format!("a cycle: {way}"));
     }
     walk.done
 }

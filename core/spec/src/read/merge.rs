@@ -47,7 +47,7 @@ fn load_one(
         }
     };
     if let Some((place, keys)) = widest(&node).filter(|(_, keys)| *keys > MOST_KEYS) {
-        faults.push(place.fault("", format!("{keys} keys in one table; {MOST_KEYS} are the most")));
+        faults.push(place.fault("", format!("{keys} keys in one table; at most {MOST_KEYS} are allowed")));
         return None;
     }
     let place = node.place.clone();
@@ -61,9 +61,7 @@ fn load_one(
     let unset = document.remove("unset");
     let Some(extends) = document.remove("extends") else {
         if let Some(unset) = unset {
-            faults.push(
-                unset.key_place.fault("unset", "there is no base to remove from: `extends` is missing"),
-            );
+            faults.push(unset.key_place.fault("unset", "nothing to remove from; `unset` requires `extends`"));
         }
         return Some(node);
     };
@@ -101,13 +99,14 @@ fn schema_fits(document: &mut Table, place: &crate::text::tree::Place, faults: &
         Item::Integer(SCHEMA) => true,
         Item::Integer(newer) if newer > SCHEMA => {
             let message = format!(
-                "this spec needs a newer menagerie: it is written in schema {newer}, this one reads {SCHEMA}"
+                "this spec uses schema {newer} and needs a newer menagerie; this version reads schema {SCHEMA}"
             );
             faults.push(entry.node.place.fault("schema", message));
             false
         }
         other => {
-            let message = format!("found {}; the schema this menagerie reads is {SCHEMA}", other.describe());
+            let message =
+                format!("expected {SCHEMA}, the schema that this version reads; found {}", other.describe());
             faults.push(entry.node.place.fault("schema", message));
             true
         }
@@ -124,23 +123,23 @@ fn find_base(
 ) -> Option<SpecSource> {
     let mut refuse = |message: String| faults.push(extends.place.fault("extends", message));
     let Some(id) = extends.text() else {
-        refuse(format!("found {}; the id of a spec is wanted", extends.item.describe()));
+        refuse(format!("expected the id of a spec, found {}", extends.item.describe()));
         return None;
     };
     // A spec that replaces another of its id may extend it: that one cannot see the replacement.
     let replaced = chain.last().filter(|own| *own == id).and_then(|_| lookup.find_replaced(id, source));
     if replaced.is_none() && chain.iter().any(|seen| seen == id) {
-        refuse(format!("a circle: {} -> {id}", chain.join(" -> ")));
+        refuse(format!("a cycle: {} -> {id}", chain.join(" -> ")));
         return None;
     }
     if chain.len().saturating_sub(1) >= DEPTH {
-        refuse(format!("{} -> {id} is deeper than {DEPTH} specs", chain.join(" -> ")));
+        refuse(format!("{} -> {id}: a spec may extend at most {DEPTH} others", chain.join(" -> ")));
         return None;
     }
     let Some(found) = replaced.or_else(|| lookup.find(id)) else {
         let ids = lookup.ids();
         let help = nearest_help(id, ids.iter().map(String::as_str));
-        refuse(format!("there is no spec `{id}`{help}"));
+        refuse(format!("unknown spec `{id}`{help}"));
         return None;
     };
     if chain.is_empty() {
@@ -152,7 +151,7 @@ fn find_base(
 
 fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {
     let Item::List(paths) = &unset.item else {
-        let message = format!("found {}; a list of dotted paths is wanted", unset.item.describe());
+        let message = format!("expected a list of dotted paths, found {}", unset.item.describe());
         faults.push(unset.place.fault("unset", message));
         return;
     };
@@ -164,7 +163,7 @@ fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {
                 }
             }
             None => {
-                let message = format!("found {}; a path is wanted", path.item.describe());
+                let message = format!("expected a path, found {}", path.item.describe());
                 faults.push(path.place.fault("unset", message));
             }
         }
@@ -240,7 +239,7 @@ fn lay_over(base: &mut Table, child: Table, path: &str, warnings: &mut Vec<Fault
             continue;
         }
         if old.node.same(&entry.node) {
-            let message = format!("the base already says so ({:?})", old.node.place);
+            let message = format!("the base already has this value ({:?})", old.node.place);
             warnings.push(entry.node.place.fault(here, message));
         }
         *old = entry;

@@ -17,7 +17,7 @@ pub(super) fn architecture(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Opti
     let good = !id.is_empty()
         && id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c));
     if !good {
-        decoder.reject::<()>(&at, format!("`{id}` is no id; ids are of a-z, 0-9, `-`, `_` and `.`"));
+        decoder.reject::<()>(&at, format!("`{id}` is not an id; ids consist of a-z, 0-9, `-`, `_` and `.`"));
     }
     let gguf = fields.get("gguf").map_or_else(|| vec![id.clone()], |at| decoder.texts(at));
     let hf = fields.get("hf").map(|at| hf_classes(decoder, at)).unwrap_or_default();
@@ -49,7 +49,7 @@ fn hf_class(decoder: &mut Decoder<'_>, at: At<'_>, name: &str) -> Option<HfClass
         for entry in &table.entries {
             match entry.node.literal() {
                 Some(value) => drop(class.values.insert(entry.key.clone(), value)),
-                None => drop(decoder.reject::<()>(&at.inner(&entry.node, &entry.key), "a value is wanted")),
+                None => drop(decoder.reject::<()>(&at.inner(&entry.node, &entry.key), "expected a value")),
             }
         }
     }
@@ -70,9 +70,7 @@ pub(super) fn provenance(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Proven
 /// `[check]`: expressions that must hold, and what it means when they do not.
 pub(super) fn checks(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Check> {
     let Some(table) = at.node.table() else {
-        return decoder
-            .reject(&at, "a table is wanted: \"<expression>\" = \"<message>\"")
-            .unwrap_or_default();
+        return decoder.reject(&at, "expected a table: \"<expression>\" = \"<message>\"").unwrap_or_default();
     };
     let mut checks = Vec::new();
     for entry in &table.entries {
@@ -96,7 +94,7 @@ fn apart(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String> {
     let unknown = roles.iter().find(|role| !FUSED.contains(&role.as_str()));
     if let Some(role) = unknown {
         decoder.fault(&at.node.place, &at.path, || {
-            format!("`{role}` is no matrix that is written in parts; these are: {}", FUSED.join(", "))
+            format!("`{role}` cannot be written in parts; these can: {}", FUSED.join(", "))
         });
     }
     roles
@@ -110,7 +108,7 @@ pub(super) fn gguf(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Gguf> {
         if prefix.matches("{layer}").count() == 1 {
             return Some(prefix);
         }
-        decoder.reject(&at, "the prefix of a block has `{layer}` in it, once")
+        decoder.reject(&at, "the prefix of a block must contain `{layer}` exactly once")
     });
     let gguf = Gguf {
         layer,
@@ -136,7 +134,7 @@ pub(super) fn reasons(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<(String, Str
     let found = decoder.text_table(at.clone());
     for (glob, reason) in &found {
         if reason.trim().is_empty() {
-            decoder.fault(&at.node.place, &join(&at.path, glob), || "a reason is wanted".into());
+            decoder.fault(&at.node.place, &join(&at.path, glob), || "expected a reason".into());
         }
     }
     found

@@ -63,7 +63,7 @@ impl Decoder<'_> {
         };
         let message = match field.default {
             Default::Required if names.is_empty() => "missing".to_string(),
-            Default::Required => format!("missing; one of {names} is wanted"),
+            Default::Required => format!("missing; expected one of {names}"),
             Default::RequiredUnless { field: other, is, why } => {
                 let other = table.get(other);
                 if other.is_none_or(|node| node.text() == Some(is)) {

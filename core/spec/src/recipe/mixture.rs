@@ -89,13 +89,13 @@ impl Reader {
             _ => None,
         };
         let Some(numbers) = numbers else {
-            let message = "a list of layers is wanted, counted from 0; without it all are meant";
+            let message = "expected a list of layers, counted from 0; without it all layers are meant";
             self.faults.push(node.place.fault("mixture.layers", message));
             return None;
         };
         let sorted: BTreeSet<usize> = numbers.iter().copied().collect();
         if sorted.len() < numbers.len() {
-            self.faults.push(node.place.fault("mixture.layers", "a layer is given twice"));
+            self.faults.push(node.place.fault("mixture.layers", "a layer is listed twice"));
             return None;
         }
         Some(sorted.into_iter().collect())
@@ -109,7 +109,7 @@ impl Reader {
         let found = MixtureChoice::ALL.into_iter().find(|choice| choice.name() == text);
         if found.is_none() {
             let near = nearest_help(&text, MixtureChoice::ALL.map(MixtureChoice::name));
-            let message = format!("unknown{near}; allowed here: prompt, token");
+            let message = format!("unknown value{near}; allowed here: prompt, token");
             self.faults.push(table.table.get("choose")?.place.fault("mixture.choose", message));
         }
         found
@@ -118,13 +118,12 @@ impl Reader {
     fn experts(&mut self, node: &Node) -> Option<Vec<RecipeExpert>> {
         let Item::List(nodes) = &node.item else {
             let message =
-                format!("found {}; a list of tables is wanted: [[mixture.experts]]", node.item.describe());
+                format!("expected a list of tables, [[mixture.experts]], found {}", node.item.describe());
             self.faults.push(node.place.fault("mixture.experts", message));
             return None;
         };
         if nodes.is_empty() {
-            let message =
-                "no expert: the base's own feed-forward is the first, and one more at least is wanted";
+            let message = "no expert; the base's own feed-forward is the first expert, and at least one more is required";
             self.faults.push(node.place.fault("mixture.experts", message));
             return None;
         }
@@ -174,7 +173,7 @@ impl Reader {
             _ => None,
         };
         if texts.is_none() {
-            let message = "a list of module names is wanted, as [\"gate_proj\", \"up_proj\"]";
+            let message = "expected a list of module names, such as [\"gate_proj\", \"up_proj\"]";
             self.faults.push(node.place.fault(path, message));
         }
         texts
@@ -215,15 +214,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (text, said) in [
-            ("layers = [0, 0]", "mixture.layers\n  a layer is given twice"),
-            ("layers = []", "a list of layers is wanted"),
-            ("layers = [-1]", "a list of layers is wanted"),
+            ("layers = [0, 0]", "mixture.layers\n  a layer is listed twice"),
+            ("layers = []", "expected a list of layers"),
+            ("layers = [-1]", "expected a list of layers"),
             ("choose = \"promt\"", "the nearest is `prompt`"),
-            ("experts = []", "one more at least"),
+            ("experts = []", "at least one more"),
             ("experts = [{ from = \"a\", adapter = \"b\" }]", "keep one of the two"),
             ("experts = [{ modules = [\"a\"] }]", "mixture.experts[0].from\n  missing"),
             ("experts = [{ from = \"a\", modules = [\"a\"] }]", "`modules` belongs to `adapter`"),
-            ("experts = [{ adapter = \"a\", modules = [1] }]", "a list of module names is wanted"),
+            ("experts = [{ adapter = \"a\", modules = [1] }]", "expected a list of module names"),
             ("", "mixture.gate\n  missing"),
         ] {
             let error = parse(&format!("[mixture]\n{text}\n")).unwrap_err();

@@ -138,7 +138,7 @@ impl Resolver<'_> {
             } else if unread < NAMED {
                 unread += 1;
                 let message = format!(
-                    "nothing reads it, and it is not on the list of harmless keys\n\
+                    "nothing reads it, and it is not in the list of harmless keys\n\
                      to run without understanding it: --accept-unread {key}"
                 );
                 self.file_fault(None, format!("key {key}"), message);
@@ -155,19 +155,23 @@ impl Resolver<'_> {
         for (key, value) in &input.overrides {
             if !self.spec.reads.has(key) {
                 let help = nearest_help(key, self.spec.reads.keys());
-                let message = format!("set by hand, and nothing in spec {} reads it{help}", self.spec.id());
+                let message =
+                    format!("set by the user, and nothing in spec {} reads it{help}", self.spec.id());
                 self.file_fault(None, format!("key {key}"), message);
             }
-            let instead =
-                if keys.contains(key) { "instead of what the file says" } else { "the file has no such key" };
-            self.warnings.push(format!("{key} = {value} was set by hand; {instead}"));
+            let instead = if keys.contains(key) {
+                "it replaces the value in the file"
+            } else {
+                "the file has no such key"
+            };
+            self.warnings.push(format!("{key} = {value} was set by the user; {instead}"));
         }
     }
 
     fn accepted_coverage(&mut self, coverage: &mut KeyCoverage) {
         let input = self.input;
         for key in &self.accepted {
-            self.warnings.push(format!("key {key} is accepted unread: nobody knows what it changes"));
+            self.warnings.push(format!("key {key} is accepted unread: its effect is unknown"));
             coverage.accepted_unread.push(key.clone());
         }
         for wanted in &input.accept_unread {

@@ -95,7 +95,7 @@ impl Resolver<'_> {
         let (feed_forward, second) = (feed_forward?, second?);
         if second.is_some() && feed_forward.is_none() {
             let place = spec.body.beside.place.clone();
-            let message = "there is no feed-forward in this layer that it could be added to";
+            let message = "this layer has no feed-forward to which it could be added";
             return Err(self.fault(&place, "beside", Some(index), message));
         }
         Ok(LayerConfig {

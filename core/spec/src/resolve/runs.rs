@@ -26,14 +26,14 @@ impl Resolver<'_> {
     pub(super) fn runs(&mut self) -> Result<Runs, Noted> {
         let blocks = self.standard_count("block_count", None)?;
         if blocks == 0 || blocks > MOST_BLOCKS {
-            let message = format!("{blocks}; 1 to {MOST_BLOCKS} blocks are wanted");
+            let message = format!("{blocks}; expected 1 to {MOST_BLOCKS} blocks");
             return Err(self.key_fault(None, "block_count", message));
         }
         let mut at = Resolving::new(self, Arc::clone(&self.spec.body.layers), None);
         let options = LayersOptions::read(&mut at)?;
         let LayersOptions { count, loops: Positive(loops), loop_norm, cycles: Optional(cycles) } = options;
         if count == 0 || count > blocks {
-            return at.fault("count", format!("{count} blocks are to be run; the file has {blocks}"));
+            return at.fault("count", format!("{count} blocks to run; the file has {blocks}"));
         }
         let (order, runs) = match cycles.map(|cycles| cycles.options) {
             None => (Order::Loops(loops), count.saturating_mul(loops)),
@@ -54,7 +54,7 @@ impl Resolver<'_> {
             }
         };
         if runs > MOST_BLOCKS {
-            let message = format!("{runs} runs of {count} blocks; at most {MOST_BLOCKS} are wanted");
+            let message = format!("{runs} runs of {count} blocks; at most {MOST_BLOCKS} runs are supported");
             return at.fault("loops", message);
         }
         Ok(Runs { count, order, norm: loop_norm.0 })

@@ -63,7 +63,10 @@ impl Resolver<'_> {
         ];
         let given = without_head.into_iter().find(|(_, given)| *given);
         if let Some((option, _)) = given.filter(|_| head == HeadKind::None) {
-            return at.fault(option, "a model without a head (`head = \"none\"`) has no logits; take it out");
+            return at.fault(
+                option,
+                "a model without a head (`head = \"none\"`) has no logits; remove this option",
+            );
         }
         let pooling = pooling.unwrap_or_else(|| self.stated_pooling());
         let dense = dense.map_or_else(Vec::new, |dense| {
@@ -122,7 +125,7 @@ impl Resolver<'_> {
                     Ok(false) => {
                         let said = self.said(&check.expression, at);
                         let message =
-                            format!("`{}` does not hold{said}: {}", check.expression.text, check.message);
+                            format!("check `{}` failed{said}: {}", check.expression.text, check.message);
                         self.file_fault(at, "", message);
                     }
                     Err(message) => {

@@ -199,7 +199,7 @@ pub(crate) fn read(source: &SpecSource) -> Result<Node, Fault> {
             let hint = match &error.kind {
                 toml_span::ErrorKind::DuplicateKey { first, .. } => {
                     let (line, _) = Place { offset: first.start, ..start }.position();
-                    format!("; it was first given in line {line}")
+                    format!("; it was first set in line {line}")
                 }
                 _ => String::new(),
             };

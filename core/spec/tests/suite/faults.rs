@@ -32,11 +32,11 @@ head = \"own\"
 ";
     let expected = "\
 error: my.toml:5:9: norm.kind
-  there is no `rsm` here; the nearest is `rms`; allowed: rms, layer
+  unknown kind `rsm`; the nearest is `rms`; allowed: rms, layer
 error: my.toml:8:18: block.mixer.pre
-  there is no role `attn_nrom`; the nearest is `attn_norm`
+  unknown role `attn_nrom`; the nearest is `attn_norm`
 error: my.toml:12:1: mixer.bais
-  unknown; the nearest is `bias`; allowed here: kind, when, heads, kv_heads, key_dim, value_dim, bias, scale, mask, softcap, clamp, alibi, relative_bias, sinks, qk_norm, v_norm, window, temperature, gate, inner_norm, rope, values, keys_of";
+  unknown key; the nearest is `bias`; allowed here: kind, when, heads, kv_heads, key_dim, value_dim, bias, scale, mask, softcap, clamp, alibi, relative_bias, sinks, qk_norm, v_norm, window, temperature, gate, inner_norm, rope, values, keys_of";
     assert_eq!(faults(text), expected);
     assert_eq!(parse(text).unwrap_err().faults().len(), 3);
 }
@@ -47,19 +47,19 @@ fn each_fault_says_what_is_wrong() {
     for (more, expected) in [
         (
             "[mixer]\nkind = \"atention\"\n",
-            "there is no `atention` here; the nearest is `attention`; allowed: attention, none, latent-attention",
+            "unknown kind `atention`; the nearest is `attention`; allowed: attention, none, latent-attention",
         ),
-        ("[mixer]\nbias = \"none\"\n", "mixer.kind\n  missing; one of attention, none"),
+        ("[mixer]\nbias = \"none\"\n", "mixer.kind\n  missing; expected one of attention, none"),
         ("[mixer]\nkind = \"attention\"\nheads = \"8 +\"\n", "mixer.heads\n  `+` in `8 +`: unexpected end"),
         (
             "[mixer]\nkind = \"attention\"\nheads = true\n",
-            "found true; a number or an expression in quotes is wanted",
+            "expected a number or an expression in quotes, found true",
         ),
         (
             "[mixer]\nkind = \"attention\"\nscale = \"squrt(2)\"\n",
-            "there is no function `squrt`; the nearest is `sqrt`",
+            "unknown function `squrt`; the nearest is `sqrt`",
         ),
-        ("[mixer]\nkind = \"attention\"\nscale = \"x | int\"\n", "there is no filter `int`"),
+        ("[mixer]\nkind = \"attention\"\nscale = \"x | int\"\n", "unknown filter `int`"),
         ("[mixer]\nkind = \"attention\"\nscale = \"-2 ** 2\"\n", "(-x) ** y"),
         (
             "[mixer]\nkind = \"attention\"\nwhen = \"layer > 1\"\n",
@@ -72,12 +72,12 @@ fn each_fault_says_what_is_wrong() {
         ),
         (
             "[mixer]\nkind = \"attention\"\nmask = { by = \"x\", 1 = \"causall\" }\n",
-            "mixer.mask.1\n  there is no `causall` here; the nearest is `causal`",
+            "mixer.mask.1\n  unknown name `causall`; the nearest is `causal`",
         ),
         ("[mixer]\nkind = \"attention\"\nmask = { by = \"x\" }\n", "a choice without answers"),
         (
             "[mixer]\nkind = \"attention\"\nscale = \"has('atn_q')\"\n",
-            "there is no role `atn_q`; the nearest is `attn_q`",
+            "unknown role `atn_q`; the nearest is `attn_q`",
         ),
         (
             "[mixer]\nkind = \"attention\"\nrope = { kind = \"rotary\", pairs = \"halves\" }\n",
@@ -102,19 +102,16 @@ fn values_that_are_wrong_in_every_file_are_faults() {
         ("heads = 3.5", "mixer.heads\n  3.5 is not a count"),
         ("heads = -4", "mixer.heads\n  -4 is not a count"),
         ("heads = \"7 / 2\"", "mixer.heads\n  3.5 is not a count"),
-        ("scale = \"sqrt('x')\"", "sqrt takes numbers; 'x' in quotes is a text"),
+        ("scale = \"sqrt('x')\"", "sqrt takes numbers; 'x' in quotes is a string"),
         ("scale = \"sqrt(-1)\"", "sqrt has no value here"),
         ("scale = \"1 / 0\"", "mixer.scale"),
-        ("scale = \"1 if false\"", "`1 if false` gives nothing"),
-        ("scale = \"true\"", "`true` is true, a boolean; a number is wanted"),
-        ("softcap = { hf = 1 }", "mixer.softcap\n  only `hf` is given, and `gguf` is missing: write both"),
-        (
-            "mask = { gguf = \"causal\" }",
-            "mixer.mask\n  only `gguf` is given, and `hf` is missing: write both",
-        ),
+        ("scale = \"1 if false\"", "`1 if false` has no value"),
+        ("scale = \"true\"", "`true` is true, a boolean; expected a number"),
+        ("softcap = { hf = 1 }", "mixer.softcap\n  only `hf` is set; write both"),
+        ("mask = { gguf = \"causal\" }", "mixer.mask\n  only `gguf` is set; write both"),
         (
             "window = { kind = \"sliding\", size = 4, when = \"1 + 1\" }",
-            "`1 + 1` is 2; true or false is wanted",
+            "`1 + 1` is 2; expected true or false",
         ),
     ] {
         let rest = "[feed_forward]\nkind = \"gated\"\nactivation = \"silu\"\n";
@@ -158,40 +155,38 @@ fn faults_are_told_in_the_order_of_lines() {
 fn a_role_that_nobody_knows_has_a_neighbor_or_a_place_to_look() {
     let role = |name: &str| faults(&minimal(PLAIN).replace("\"ffn_norm\"", &format!("\"{name}\"")));
     assert!(role("attn_post_norm").contains("the nearest is `post_attention_norm`"));
-    assert!(
-        role("quux").contains("there is no role `quux`; `menagerie guide spec-reference` lists the roles")
-    );
+    assert!(role("quux").contains("unknown role `quux`; `menagerie guide spec-reference` lists the roles"));
 }
 
 #[test]
 fn each_fault_outside_the_mixer_too() {
     for (more, expected) in [
-        ("[outptu]\n", "outptu\n  unknown; the nearest is `output`"),
+        ("[outptu]\n", "outptu\n  unknown key; the nearest is `output`"),
         ("[let]\nrope = \"1\"\n", "`rope` is the name of a key or the first part of one"),
-        ("[let]\na = \"b\"\nb = \"a + 1\"\n", "let.a\n  a circle: a -> b -> a"),
-        ("[let]\nlayer = \"1\"\n", "taken by the language"),
+        ("[let]\na = \"b\"\nb = \"a + 1\"\n", "let.a\n  a cycle: a -> b -> a"),
+        ("[let]\nlayer = \"1\"\n", "the language reserves"),
         ("[check]\n\"layer >\" = \"x\"\n", "`layer >`"),
-        ("[gguf.ignore_keys]\nfoo = \"\"\n", "a reason is wanted"),
+        ("[gguf.ignore_keys]\nfoo = \"\"\n", "expected a reason"),
         (
             "[gguf.tensors]\nffn_norm = \"x\"\nattn_norm = \"x\"\n",
             "`x` is already the tensor of role `ffn_norm`",
         ),
-        ("[hf]\nlayer = \"model.layers\"\n", "has `{layer}` in it"),
+        ("[hf]\nlayer = \"model.layers\"\n", "must contain `{layer}`"),
         (
             "[hf.tensors]\nattn_q = \".q.{exprt}\"\n",
-            "`{exprt}` stands for nothing; the nearest is `{expert}`",
+            "unknown placeholder `{exprt}`; the nearest is `{expert}`",
         ),
         ("[hf.tensors]\nattn_q = { from = \".q\", layout = \"transposed\" }\n", "the nearest is `transpose`"),
         ("[hf.config]\n\"attention.scal\" = \"x\"\n", "nothing in the spec reads it"),
         ("[hf.config]\n\"context_length\" = \"x ~ y\"\n", "`~` may not be used"),
         ("[hf.write]\n\"attention.scal\" = 1\n", "a file that has it would be refused"),
-        ("[adapter]\norder = [\"attn_z\"]\n", "there is no role `attn_z`"),
+        ("[adapter]\norder = [\"attn_z\"]\n", "unknown role `attn_z`"),
         (
             "[truth]\nreference = \"hf\"\nsource = \"x\"\n",
             "`[truth]` is called `[provenance]` now; rename the table",
         ),
         ("[provenance]\nreference = \"huggingface\"\nsource = \"x\"\n", "allowed: hf, llama.cpp, paper"),
-        ("[tokenizer]\nend = \"x\"\n", "a list of strings is wanted"),
+        ("[tokenizer]\nend = \"x\"\n", "expected a list of strings"),
         ("[chat]\nfallback = \"{{ gemma }}\"\n", "chat.fallback\n  the template never mentions `messages`"),
     ] {
         let found = faults(&minimal(&format!("{PLAIN}{more}")));
@@ -205,7 +200,7 @@ fn text_that_is_no_toml_names_the_line() {
     let found = faults("schema = 1\n[architecture]\nid = \"my\nx = 2\n");
     assert!(found.starts_with("error: my.toml:3:"), "{found}");
     let found = faults("schema = 1\n[architecture]\nid = \"a\"\nid = \"b\"\n");
-    assert!(found.contains("duplicate key") && found.contains("first given in line 3"), "{found}");
+    assert!(found.contains("duplicate key") && found.contains("first set in line 3"), "{found}");
     assert!(faults("schema = 9\n").contains("needs a newer menagerie"));
     assert!(faults("").contains("schema = 1"));
 }
@@ -273,7 +268,7 @@ fn an_unread_key_is_accepted_by_name_only_and_reported() {
         fake.accept = vec![accepted.into()];
         let report = fake.report(&spec).unwrap();
         assert_eq!(report.coverage.accepted_unread, ["logit_scale"]);
-        assert_eq!(report.warnings, ["key logit_scale is accepted unread: nobody knows what it changes"]);
+        assert_eq!(report.warnings, ["key logit_scale is accepted unread: its effect is unknown"]);
     }
     let mut fake = Fake::small(2);
     fake.accept = vec!["logit_scal".into()];
@@ -285,8 +280,8 @@ fn a_broken_count_is_refused_before_anything_is_built() {
     let spec = parse(&minimal(PLAIN)).unwrap();
     for (key, value, part) in [
         ("block_count", 1i64 << 60, "is not a count"),
-        ("block_count", 1 << 30, "1 to 4096 blocks are wanted"),
-        ("block_count", 0, "blocks are wanted"),
+        ("block_count", 1 << 30, "expected 1 to 4096 blocks"),
+        ("block_count", 0, "expected 1 to 4096 blocks"),
         ("block_count", -3, "is not a count"),
         ("attention.head_count", 0, "heads is 0"),
         ("attention.key_length", 0, "key_dim is 0"),
@@ -296,7 +291,7 @@ fn a_broken_count_is_refused_before_anything_is_built() {
         assert!(found.contains(part), "{key} = {value}: {found}");
     }
     let found = Fake::small(2).with("embedding_length", "wide").refused(&spec);
-    assert!(found.contains("`embedding_length` is the string \"wide\"; a number is wanted"), "{found}");
+    assert!(found.contains("`embedding_length` is the string \"wide\"; expected a number"), "{found}");
     let mut fake = Fake::small(2);
     fake.keys.remove("attention.head_count");
     assert!(fake.refused(&spec).contains("key my.attention.head_count\n  missing; spec my needs it"));

@@ -32,7 +32,7 @@ fn arrays_of_other_lengths_and_in_whole_model_fields_are_refused() {
     assert!(found.contains("mixer.scale\n  `x` is a list of 2 values; a list of 3 (block_count)"), "{found}");
     let spec = parse(&minimal(&format!("{PLAIN}[embedding]\nscale = \"x\"\n"))).unwrap();
     let found = Fake::small(3).with("x", [1, 2, 3]).refused(&spec);
-    assert!(found.contains("embedding.scale\n  `x` is a list of 3 values; a number is wanted"), "{found}");
+    assert!(found.contains("embedding.scale\n  `x` is a list of 3 values; expected a number"), "{found}");
     let spec = parse(&minimal(&format!("{PLAIN}[embedding]\nscale = \"layer + 1\"\n"))).unwrap();
     assert!(
         Fake::small(3)
@@ -114,7 +114,7 @@ fn choices_go_by_numbers_booleans_and_strings() {
         assert_eq!(attention(&fake.config(&spec), 0).mask, expected);
     }
     let found = refused("mask = { by = \"x\", 1 = \"causal\" }", &Fake::small(1).with("x", 3i64));
-    assert!(found.contains("mixer.mask\n  `x` is 3; there are answers for 1 only"), "{found}");
+    assert!(found.contains("mixer.mask\n  `x` is 3; the choice has answers only for 1"), "{found}");
     let found = refused("mask = { by = \"x\", 1 = \"causal\" }", &Fake::small(1).with("x", 1.5));
     assert!(found.contains("a choice needs an integer"), "{found}");
 }
@@ -156,7 +156,7 @@ fn strictness_names_the_key() {
     let found = refused("scale = \"a.b.c\"", &Fake::small(1));
     assert!(found.contains("`a.b.c`: neither a standard key nor in this file"), "{found}");
     let found = refused("scale = \"1 if x\"", &Fake::small(1).with("x", false));
-    assert!(found.contains("gives nothing here"), "{found}");
+    assert!(found.contains("has no value here"), "{found}");
     // Inside functions, too, and in names of [let] that functions use.
     for scale in ["sqrt(embeding_length)", "min(embeding_length, 3)", "sqrt(1 + embeding_length)"] {
         let found = refused(&format!("scale = \"{scale}\""), &Fake::small(1));
@@ -170,7 +170,7 @@ fn strictness_names_the_key() {
     assert!(found.contains("`x + 1`"), "{found}");
     let found =
         refused("window = { kind = \"sliding\", size = 1, when = \"x\" }", &Fake::small(1).with("x", 7i64));
-    assert!(found.contains("`x` is 7; true or false is wanted"), "{found}");
+    assert!(found.contains("`x` is 7; expected true or false"), "{found}");
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn checks_must_hold_in_every_layer() {
     let found = Fake::small(4).with("x", 5i64).refused(&spec);
     let expected = "\
 error: model.gguf
-  `x | default(1) == 1` does not hold (my.x is 5): only ones
+  check `x | default(1) == 1` failed (my.x is 5): only ones
 error: model.gguf (layers 2-3)
-  `layer < 2` does not hold: two layers at most";
+  check `layer < 2` failed: two layers at most";
     assert_eq!(found, expected);
 }
 
@@ -212,7 +212,7 @@ fn the_tail_is_not_run() {
     assert_eq!(spec.ignored_tensor("blk.3.attn_q.weight", 3), Some("multi-token prediction"));
     assert_eq!(spec.ignored_tensor("blk.2.attn_q.weight", 3), None);
     let found = Fake::small(4).with("nextn_predict_layers", 4i64).refused(&spec);
-    assert!(found.contains("0 blocks are to be run; the file has 4"), "{found}");
+    assert!(found.contains("0 blocks to run; the file has 4"), "{found}");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn blocks_have_their_prefix() {
     for wrong in ["blk", "{layer}.{layer}"] {
         let text = format!("{PLAIN}[gguf]\nlayer = \"{wrong}\"\n");
         let found = parse(&minimal(&text)).unwrap_err().to_string();
-        assert!(found.contains("gguf.layer") && found.contains("`{layer}` in it, once"), "{found}");
+        assert!(found.contains("gguf.layer") && found.contains("`{layer}` exactly once"), "{found}");
     }
 }
 
@@ -277,7 +277,7 @@ fn overrides_win_and_must_be_read() {
     assert_eq!(attention(&report.config, 0).window, window);
     assert_eq!(
         report.warnings,
-        ["attention.sliding_window = 4096 was set by hand; the file has no such key"]
+        ["attention.sliding_window = 4096 was set by the user; the file has no such key"]
     );
     fake.overrides.insert("attention.slidng_window".into(), MetadataValue::Integer(4096));
     let found = fake.refused(&llama);
@@ -324,7 +324,7 @@ fn the_router_takes_its_variants() {
     let config = bare.config(&spec);
     let moe = moe(&config, 0);
     assert_eq!((&moe.shared, &moe.router.select_bias, moe.router.groups), (&None, &None, None));
-    assert!(bare.clone().with("ws", 0.0).refused(&spec).contains("0 would silence the experts"));
+    assert!(bare.clone().with("ws", 0.0).refused(&spec).contains("0 would disable the experts"));
     assert!(Fake::small(1).refused(&spec).contains("key my.expert_used_count\n  missing"));
     assert!(bare.with("groups", 1.5).refused(&spec).contains("1.5 is not a count"));
 }
@@ -374,7 +374,8 @@ fn a_norm_takes_over_what_both_kinds_mean_the_same_by() {
     // Options of the kind that holds there are allowed, and no others.
     let refused = spec("kind = \"rms\"", "bias = \"none\"").unwrap_err().to_string();
     assert!(
-        refused.contains("output.norm.bias\n  unknown; allowed here: role, when, kind, eps, weight, offset"),
+        refused
+            .contains("output.norm.bias\n  unknown key; allowed here: role, when, kind, eps, weight, offset"),
         "{refused}"
     );
 }
@@ -400,6 +401,6 @@ fn a_wrong_override_is_not_a_fault_of_the_spec() {
     let mut fake = Fake::small(1);
     fake.overrides.insert("rope.freq_base".into(), MetadataValue::Text("abc".into()));
     let found = fake.refused(&llama);
-    assert!(found.contains("--set rope.freq_base=abc\n") && found.contains("a number is wanted"), "{found}");
+    assert!(found.contains("--set rope.freq_base=abc\n") && found.contains("expected a number"), "{found}");
     assert!(found.contains("of spec llama depends on it") && !found.contains(".toml:"), "{found}");
 }

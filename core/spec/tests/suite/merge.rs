@@ -72,7 +72,7 @@ fn a_choice_replaces_a_choice_whole() {
     let child = child("base", "[mixer]\nmask = { by = \"y\", true = \"causal\" }\n");
     let spec = over(&[("base", &base), ("child", &child)], "child").unwrap();
     let found = Fake::small(1).with("y", false).refused(&spec);
-    assert!(found.contains("`y` is false; there are answers for true only"), "{found}");
+    assert!(found.contains("`y` is false; the choice has answers only for true"), "{found}");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn unset_removes_what_the_base_has_and_nothing_else() {
     let expected = "error: my.toml:3:11: unset\n  the base has no `block.mixre.pre`; the nearest is `mixer`";
     assert_eq!(found, expected);
     let found = faults(&[("child", &HEAD.replace("[arch", "unset = [\"norm\"]\n[arch"))], "child");
-    assert!(found.contains("there is no base to remove from"), "{found}");
+    assert!(found.contains("nothing to remove from"), "{found}");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn circles_and_depth_and_unknown_bases_are_named() {
         ("a", "schema = 1\nextends = \"b\"\n[architecture]\nid = \"a\"\n"),
         ("b", "schema = 1\nextends = \"a\"\n"),
     ];
-    assert!(faults(&specs, "a").contains("b.toml:2:12: extends\n  a circle: a -> b -> a"));
+    assert!(faults(&specs, "a").contains("b.toml:2:12: extends\n  a cycle: a -> b -> a"));
     let deep = |next: &str| format!("schema = 1\nextends = \"{next}\"\n");
     let base = minimal(crate::model::PLAIN);
     let three = [("child", child("a", "")), ("a", deep("b")), ("b", deep("c")), ("c", base.clone())];
@@ -105,9 +105,9 @@ fn circles_and_depth_and_unknown_bases_are_named() {
     assert_eq!(over(&three, "child").unwrap().extends(), ["a", "b", "c"]);
     let four = [("child", child("a", "")), ("a", deep("b")), ("b", deep("c")), ("c", deep("d")), ("d", base)];
     let four: Vec<(&str, &str)> = four.iter().map(|(id, text)| (*id, text.as_str())).collect();
-    assert!(faults(&four, "child").contains("deeper than 3 specs"));
+    assert!(faults(&four, "child").contains("a spec may extend at most 3 others"));
     let found = parse(&child("lama", "")).unwrap_err().to_string();
-    assert_eq!(found, "error: my.toml:2:12: extends\n  there is no spec `lama`; the nearest is `llama`");
+    assert_eq!(found, "error: my.toml:2:12: extends\n  unknown spec `lama`; the nearest is `llama`");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_child_that_repeats_its_base_is_warned_about() {
     let warnings: Vec<String> = spec.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 1);
     assert!(
-        warnings[0].starts_with("my.toml:6:9: mixer.bias\n  the base already says so (llama.toml:"),
+        warnings[0].starts_with("my.toml:6:9: mixer.bias\n  the base already has this value (llama.toml:"),
         "{warnings:?}"
     );
     assert!(spec.source_name() == "my.toml" && built_in_has("llama"));
@@ -162,7 +162,7 @@ fn a_spec_extends_the_one_that_it_replaces() {
     assert_eq!(attention(&Fake::small(1).config(&spec), 0).softcap, Some(7.0));
     // Without one below it is a circle, told once.
     let found = faults(&[("child", &child("child", ""))], "child");
-    assert_eq!(found, "error: child.toml:2:12: extends\n  a circle: child -> child");
+    assert_eq!(found, "error: child.toml:2:12: extends\n  a cycle: child -> child");
 }
 
 /// The merged text is a whole spec that says the same, and says where each line is from.

@@ -26,13 +26,13 @@ fn numbers_stand_beside_the_name_that_has_them() {
     for (activation, expected) in [
         (
             "\"swiglu-oai\"",
-            "`swiglu-oai` has numbers: write { kind = \"swiglu-oai\", alpha = .., limit = .. }",
+            "`swiglu-oai` takes numbers: write { kind = \"swiglu-oai\", alpha = .., limit = .. }",
         ),
-        ("{ kind = \"silu\", alpha = 1 }", "`silu` has no numbers; write \"silu\""),
+        ("{ kind = \"silu\", alpha = 1 }", "`silu` takes no numbers; write \"silu\""),
         ("{ kind = \"swiglu-oai\", alpha = 1 }", "feed_forward.activation.limit\n  missing"),
         ("{ kind = \"swiglu-oai\", alpha = 1, limit = 7, beta = 2 }", "unknown"),
-        ("{ kind = \"swiglu\", alpha = 1 }", "there is no `swiglu` here; the nearest is `silu`"),
-        ("{ by = \"x\", 1 = \"swiglu-oai\" }", "`swiglu-oai` has numbers"),
+        ("{ kind = \"swiglu\", alpha = 1 }", "unknown name `swiglu`; the nearest is `silu`"),
+        ("{ by = \"x\", 1 = \"swiglu-oai\" }", "`swiglu-oai` takes numbers"),
     ] {
         let found = with_activation("gated", activation).map(drop).unwrap_err();
         assert!(found.contains(expected), "{activation}\n{found}");
@@ -97,10 +97,13 @@ fn biases_by_bucket_of_distance() {
     assert_eq!((bias.role.as_str(), bias.buckets, bias.max_distance), ("attn_rel_b", 16, 128));
     let refused = |spec: &ArchSpec| Fake::small(1).with("x", 16i64).refused(spec);
     for (more, wanted) in [
-        ("buckets = 1, max_distance = 128", "1 buckets cannot be shared out: 2 at least"),
+        (
+            "buckets = 1, max_distance = 128",
+            "1 buckets cannot be shared; expected an even number of at least 2",
+        ),
         (
             "buckets = 16, max_distance = 8",
-            "8 is not between 9 (the distances that have a bucket of their own) and 65536",
+            "8 is not between 9 (distances with a bucket of their own) and 65536",
         ),
         ("buckets = 16, max_distance = 1e9", "1000000000 is not between 9"),
     ] {
@@ -116,12 +119,12 @@ fn biases_by_bucket_of_distance() {
     assert!(attention(&Fake::small(1).config(&both(4)), 0).relative_bias.is_some());
     for buckets in [3, 2, 7] {
         let found = refused(&both(buckets));
-        assert!(found.contains("cannot be shared out: 4 at least, and an even number"), "{found}");
+        assert!(found.contains("cannot be shared; expected an even number of at least 4"), "{found}");
     }
     let found = refused(&with_mixer(
         "alibi = { max_bias = 8 }\nrelative_bias = { role = \"attn_rel_b\", buckets = 8, max_distance = 9 }",
     ));
-    assert!(found.contains("drop this one or `alibi`"), "{found}");
+    assert!(found.contains("remove this one or `alibi`"), "{found}");
 }
 
 #[test]
@@ -139,9 +142,9 @@ fn gates_and_biases_of_attention() {
         with_mixer(&format!("gate = {{ from = \"interleaved-q\", activation = \"sigmoid\"{more} }}"))
     };
     let found = Fake::small(1).refused(&among(", per = \"head\""));
-    assert!(found.contains("has a factor per element, not per head"), "{found}");
+    assert!(found.contains("has one factor per element, not per head"), "{found}");
     let found = Fake::small(1).with("attention.value_length", 8i64).refused(&among(""));
-    assert!(found.contains("16 elements, its gate 8"), "{found}");
+    assert!(found.contains("16 elements and its gate 8"), "{found}");
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn a_limit_is_of_a_silu_gate_and_zero_is_none() {
     assert_eq!((moe(&config, 0).experts.limit, moe(&config, 1).experts.limit), (None, Some(limit)));
     for (form, activation) in [("gated", "relu"), ("plain", "silu")] {
         let found = fake.refused(&limited(form, activation));
-        assert!(found.contains("feed_forward.experts.limit (layer 1)\n  a limit is of a gate"), "{found}");
+        assert!(found.contains("feed_forward.experts.limit (layer 1)\n  a limit requires a gate"), "{found}");
     }
 }
 
@@ -172,7 +175,7 @@ fn a_router_that_chooses_by_itself_takes_no_other_choice() {
     let config = Fake::small(1).config(&router(""));
     assert_eq!(moe(&config, 0).router.score, RouterScore::SparseMixer(SparseMixer { jitter: 0.01 }));
     let found = Fake::small(1).refused(&router(", select = \"logits\""));
-    assert!(found.contains("`sparse-mixer` chooses by itself"), "{found}");
+    assert!(found.contains("`sparse-mixer` selects experts itself"), "{found}");
 }
 
 #[test]

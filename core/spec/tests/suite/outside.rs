@@ -176,13 +176,13 @@ fn its_faults_are_as_good_as_the_built_in_ones() {
     let found =
         |text: &str| parse(&minimal(&LEAKY.replace("kind = \"leaky\"", text))).unwrap_err().to_string();
     let unknown = found("kind = \"leaky\"\nchanels = 3");
-    let allowed = "mixer.chanels\n  unknown; the nearest is `channels`; allowed here: kind, when, channels, decay, inner, gain";
+    let allowed = "mixer.chanels\n  unknown key; the nearest is `channels`; allowed here: kind, when, channels, decay, inner, gain";
     assert!(unknown.contains(allowed), "{unknown}");
     let name = found("kind = \"leaky\"\ndecay = \"sigmoidal\"");
-    assert!(name.contains("there is no `sigmoidal` here; the nearest is `sigmoid`"), "{name}");
+    assert!(name.contains("unknown name `sigmoidal`; the nearest is `sigmoid`"), "{name}");
     let kind = found("kind = \"leeky\"");
     assert!(
-        kind.contains("there is no `leeky` here; the nearest is `leaky`; allowed: attention, none"),
+        kind.contains("unknown kind `leeky`; the nearest is `leaky`; allowed: attention, none"),
         "{kind}"
     );
     let spec = parse(&minimal(LEAKY)).unwrap();
@@ -192,7 +192,7 @@ fn its_faults_are_as_good_as_the_built_in_ones() {
     assert!(fake.refused(&spec).contains("key my.leaky.channels\n  missing; spec my needs it"));
     let zero = file().with("leaky.channels", 0i64).refused(&spec);
     assert!(
-        zero.contains("key my.leaky.channels (layers 0-1)\n  channels is 0; at least 1 is needed"),
+        zero.contains("key my.leaky.channels (layers 0-1)\n  channels is 0; must be at least 1"),
         "{zero}"
     );
 }

@@ -120,7 +120,7 @@ fn yarn_keys_that_implementations_read_differently_must_agree_or_be_accepted() {
     );
     let mut fake = yarn().with("rope.scaling.yarn_attn_factor", 1.0);
     let found = fake.refused(&spec);
-    assert!(found.contains("llama.cpp ignores this key, HF does not"), "{found}");
+    assert!(found.contains("llama.cpp ignores this key, transformers reads it"), "{found}");
     fake.accept = vec!["rope.scaling.yarn_attn_factor".into()];
     let report = fake.report(&spec).unwrap();
     assert_eq!(report.coverage.accepted_unread, ["rope.scaling.yarn_attn_factor"]);
@@ -136,15 +136,12 @@ fn what_is_not_accepted_is_refused_with_key_and_value() {
     let found = Fake::small(1).with_role("rope_freqs").refused(&accepting("\"linear\""));
     assert!(found.contains("rope scaling `factors` (tensor rope_freqs) is not accepted"), "{found}");
     let found = Fake::small(1).with("rope.scaling.type", "yran").refused(&llama());
-    assert!(
-        found.contains("\"yran\" is not a rope scaling that is understood; the nearest is `yarn`"),
-        "{found}"
-    );
+    assert!(found.contains("\"yran\" is not a supported rope scaling; the nearest is `yarn`"), "{found}");
     let found = Fake::small(1).with("rope.scaling.type", "dynamic").refused(&llama());
-    assert!(found.contains("\"dynamic\" is not a rope scaling that is understood"), "{found}");
+    assert!(found.contains("\"dynamic\" is not a supported rope scaling"), "{found}");
     // nor does it pass a spec that has no rope at all
     let found = yarn().refused(&parse(&minimal(crate::model::PLAIN)).unwrap());
-    assert!(found.contains("the file says rope scaling `yarn`, and spec my has no rope"), "{found}");
+    assert!(found.contains("the file has rope scaling `yarn`, and spec my has no rope"), "{found}");
 }
 
 #[test]
@@ -167,7 +164,7 @@ fn factor_tensors_say_it_without_a_key() {
 #[test]
 fn two_scalings_at_once_or_half_of_one_are_refused() {
     let both = yarn().with_role("rope_freqs");
-    assert!(both.refused(&llama()).contains("has the tensors of `factors`: two scalings at once"));
+    assert!(both.refused(&llama()).contains("and the tensors of `factors`: two scalings at once"));
     let half = Fake::small(1).with_role("rope_factors_long");
     assert!(half.refused(&llama()).contains("tensor rope_factors_short"));
     let bare = Fake::small(1).with("rope.scaling.type", "longrope");
@@ -178,7 +175,7 @@ fn two_scalings_at_once_or_half_of_one_are_refused() {
         .with("rope.scaling.original_context_length", 4096i64);
     assert!(no_magnitude.refused(&llama()).contains("key my.rope.scaling.attn_factor (layer 0)\n  missing"));
     let lost = Fake::small(1).with("rope.scaling.factor", 2.0).with("rope.scaling.attn_factor", 1.2);
-    assert!(lost.refused(&llama()).contains("it has no meaning with linear scaling, and would be lost"));
+    assert!(lost.refused(&llama()).contains("it has no effect with linear scaling and would be ignored"));
 }
 
 #[test]

@@ -31,16 +31,16 @@ fn keys_set_by_hand_win_over_the_files_and_are_said() {
     assert_eq!(logits(home.path(), &other, &[]), changed, "as a file that says so");
     let shown = menagerie(home.path(), &[&["show", &model, "--values"], &set[..]].concat()).good();
     assert!(
-        shown.contains("note: rope.freq_base = 1234.5 was set by hand; instead of what the file says"),
+        shown.contains("note: rope.freq_base = 1234.5 was set by the user; it replaces the value in the file"),
         "{shown}"
     );
     assert!(shown.contains("set by hand (rope.freq_base)"), "{shown}");
     // What is wrong with a value is said of the setting, not of a line of a spec that is right.
     let wrong = menagerie(home.path(), &["show", &model, "--set", "rope.freq_base=abc"]);
     assert!(!wrong.err.contains(".toml:"), "{}", wrong.err);
-    wrong.fails_with(&["--set rope.freq_base=abc", "a number is wanted", "of spec llama"]);
+    wrong.fails_with(&["--set rope.freq_base=abc", "expected a number", "of spec llama"]);
     let run = menagerie(home.path(), &[&["run", &model, "hi", "--raw", "-n", "1"], &set[..]].concat());
-    assert!(run.err.contains("rope.freq_base = 1234.5 was set by hand"), "{}", run.err);
+    assert!(run.err.contains("rope.freq_base = 1234.5 was set by the user"), "{}", run.err);
     run.good();
     let unknown = ["run", &model, "hi", "--raw", "--set", "rope.freq_bsae=1"];
     menagerie(home.path(), &unknown).fails_with(&[

@@ -71,7 +71,7 @@ fn a_spec_is_checked_among_the_folders_of_the_command() {
     std::fs::write(home.path().join("bases/talker.toml"), TALKER).unwrap();
     let own = TALKER.replace("\"llama\"", "\"talker\"").replace("id = \"talker\"", "id = \"second\"");
     std::fs::write(home.path().join("second.toml"), own).unwrap();
-    menagerie(home.path(), &["check", "second.toml"]).fails_with(&["there is no spec `talker`"]);
+    menagerie(home.path(), &["check", "second.toml"]).fails_with(&["unknown spec `talker`"]);
     menagerie(home.path(), &["check", "second.toml", "--spec-dir", "bases"]).good();
     // Section 2, 10: what checking a spec alone cannot know.
     let out = menagerie(home.path(), &["check", "bases/talker.toml"]).good();

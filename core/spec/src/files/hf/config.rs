@@ -30,12 +30,12 @@ impl HfConfig {
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecFaults> {
         let wrong = |message: String| fault(file, "", message);
         if text.len() > MOST_BYTES {
-            return Err(wrong(format!("it has {} bytes; {MOST_BYTES} are the most", text.len())));
+            return Err(wrong(format!("it has {} bytes; at most {MOST_BYTES} are allowed", text.len())));
         }
         match serde_json::from_str(&without_bare_numbers(text)) {
             Ok(Value::Object(root)) => Ok(Self { file: file.to_owned(), root }),
-            Ok(_) => Err(wrong("a table is wanted: this is no config of a model".to_owned())),
-            Err(error) => Err(wrong(format!("it is no JSON: {error}; download it again"))),
+            Ok(_) => Err(wrong("expected a table; this file is not the config of a model".to_owned())),
+            Err(error) => Err(wrong(format!("not valid JSON: {error}; download the file again"))),
         }
     }
 
@@ -51,7 +51,7 @@ impl HfConfig {
     pub fn class(&self) -> Result<&str, SpecFaults> {
         let named = self.root.get("architectures").and_then(Value::as_array).and_then(|names| names.first());
         named.and_then(Value::as_str).filter(|name| !name.is_empty()).ok_or_else(|| {
-            let message = "it names no class, so that nobody can say what the weights are; add \"architectures\": \
+            let message = "it names no class, so the meaning of the weights is unknown; add \"architectures\": \
                            [\"<class of transformers>\"] (adapters and tokenizers have no such file: give the model's folder)";
             fault(&self.file, "architectures", message)
         })
@@ -268,9 +268,9 @@ mod tests {
     #[test]
     fn what_is_no_config_says_so() {
         let said = |text: &str| HfConfig::parse("c.json", text).unwrap_err().to_string();
-        assert!(said("[]").contains("a table is wanted"));
-        assert!(said("{").contains("no JSON"));
-        assert!(said(&"[".repeat(100_000)).contains("no JSON"));
+        assert!(said("[]").contains("expected a table"));
+        assert!(said("{").contains("not valid JSON"));
+        assert!(said(&"[".repeat(100_000)).contains("not valid JSON"));
         let class = |text: &str| HfConfig::parse("c.json", text).unwrap().class().map(str::to_owned);
         assert_eq!(class(r#"{"architectures": ["A", "B"]}"#).unwrap(), "A");
         for none in

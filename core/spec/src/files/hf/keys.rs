@@ -408,7 +408,7 @@ const MOST_NEAR: usize = 200;
 fn whole(number: f64) -> Result<usize, String> {
     match number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
         true => Ok(number as usize),
-        false => Err(format!("{number} is no count of rows")),
+        false => Err(format!("{number} is not a number of rows")),
     }
 }
 

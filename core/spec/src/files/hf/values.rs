@@ -85,7 +85,7 @@ pub(super) fn number(line: &HfValue, names: &Names) -> Result<(Option<f64>, Vec<
         None => None,
         Some(MetadataValue::Integer(whole)) => Some(whole as f64),
         Some(MetadataValue::Number(number)) if number.is_finite() => Some(number),
-        Some(other) => return Err(format!("{other}; a finite number is wanted")),
+        Some(other) => return Err(format!("{other}; expected a finite number")),
     };
     Ok((number, computed.mentions))
 }
@@ -105,7 +105,10 @@ fn per_layer(
     }
     if given < blocks {
         let layer = values.iter().position(Option::is_none).unwrap_or(0);
-        return Err(format!("`{}` gives nothing in layer {layer}, and something in others", expression.text));
+        return Err(format!(
+            "`{}` has no value in layer {layer} and has one in other layers",
+            expression.text
+        ));
     }
     Ok(Some(MetadataValue::List(values.into_iter().flatten().collect())))
 }

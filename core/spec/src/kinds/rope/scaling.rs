@@ -50,7 +50,7 @@ fn holds_rope(value: &Written) -> bool {
 pub(crate) fn refuse_scaling(at: &mut Resolving<'_, '_>) {
     if let Ok(Some(kind)) = stated(at) {
         let message =
-            format!("the file says rope scaling `{}`, and spec {} has no rope", kind.name(), at.spec_id());
+            format!("the file has rope scaling `{}`, and spec {} has no rope", kind.name(), at.spec_id());
         let _: Result<(), Noted> = at.key_fault(TYPE, message);
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn of_component(
     at: &mut Resolving<'_, '_>,
 ) -> Result<RopeScaling, Noted> {
     if beside_scaling {
-        return at.fault("frequencies", "it stands in place of `scaling`; write one of the two");
+        return at.fault("frequencies", "`frequencies` replaces `scaling`; write only one of them");
     }
     let says_none = |value: &MetadataValue| matches!(value, MetadataValue::Text(text) if matches!(text.as_str(), "none" | "default"));
     let typed = at.key(TYPE).is_some_and(|value| !says_none(value));
@@ -195,13 +195,13 @@ fn stated(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, Noted> {
         Some("llama3") => Some(ScalingKind::Llama3),
         Some("proportional") => Some(ScalingKind::Proportional),
         Some("longrope" | "su") => {
-            let message = format!("the file says `longrope` and has no tensors {SHORT} and {LONG}");
+            let message = format!("the file has scaling `longrope` and lacks the tensors {SHORT} and {LONG}");
             return at.key_fault(TYPE, message);
         }
         Some(other) => {
             let help = crate::text::nearest::nearest_help(other, UNDERSTOOD);
             let message = format!(
-                "\"{other}\" is not a rope scaling that is understood{help}; understood: {}",
+                "\"{other}\" is not a supported rope scaling{help}; supported: {}",
                 UNDERSTOOD.join(", ")
             );
             return at.key_fault(TYPE, message);
@@ -215,10 +215,10 @@ fn stated_by_tensors(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, 
     let (short, long, freqs) = (has(SHORT), has(LONG), has(FREQS));
     if short != long {
         let (there, missing) = if short { (SHORT, LONG) } else { (LONG, SHORT) };
-        return at.tensor_fault(missing, format!("missing; the file has {there}, and one needs the other"));
+        return at.tensor_fault(missing, format!("missing; the file has {there}, which requires it"));
     }
     if long && freqs {
-        let message = format!("the file has this and {LONG}: two scalings at once");
+        let message = format!("the file has this tensor and {LONG}: two scalings at once");
         return at.tensor_fault(FREQS, message);
     }
     Ok(if long {
@@ -252,8 +252,7 @@ fn agreeing(
     }
     let said =
         said.map_or_else(|| format!("{FACTOR} = {}", factor.unwrap_or(1.0)), |said| format!("\"{said}\""));
-    let message =
-        format!("the file says {said} and has the tensors of `{}`: two scalings at once", kind.name());
+    let message = format!("the file has {said} and the tensors of `{}`: two scalings at once", kind.name());
     at.key_fault(TYPE, message)
 }
 
@@ -262,7 +261,7 @@ fn factor(at: &mut Resolving<'_, '_>) -> Result<Option<f64>, Noted> {
     for key in [FACTOR, LEGACY_FACTOR] {
         if let Some(factor) = at.key_number(key)? {
             if factor < 0.0 {
-                return at.key_fault(key, format!("{factor}; a positive factor is wanted"));
+                return at.key_fault(key, format!("{factor}; expected a positive factor"));
             }
             return Ok(Some(if factor == 0.0 { 1.0 } else { factor }));
         }
@@ -275,7 +274,7 @@ fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Result<f64, Note
     match at.key_number(key)? {
         Some(value) if value > 0.0 => Ok(value),
         Some(value) => {
-            at.key_fault(key, format!("{value}; a positive number is wanted for rope scaling `{kind}`"))
+            at.key_fault(key, format!("{value}; rope scaling `{kind}` requires a positive number"))
         }
         None => at.key_fault(key, format!("missing; rope scaling `{kind}` needs it")),
     }
@@ -285,7 +284,7 @@ fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Result<f64, Note
 fn plain_magnitude(at: &mut Resolving<'_, '_>, kind: &str) -> Result<(), Noted> {
     match at.key_number(ATTN_FACTOR)? {
         Some(value) if value != 1.0 => {
-            at.key_fault(ATTN_FACTOR, format!("{value}; it has no meaning with {kind}, and would be lost"))
+            at.key_fault(ATTN_FACTOR, format!("{value}; it has no effect with {kind} and would be ignored"))
         }
         _ => Ok(()),
     }
@@ -310,7 +309,7 @@ fn llama3(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     let original = needed(at, ORIGINAL, "llama3");
     let (low, high) = (low?, high?);
     if high <= low {
-        let message = format!("{high}; it must be larger than low_freq_factor, {low}");
+        let message = format!("{high}; must be larger than low_freq_factor ({low})");
         return at.key_fault("rope.scaling.high_freq_factor", message);
     }
     Ok(RopeScaling::Llama3 {
@@ -324,7 +323,7 @@ fn llama3(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
 fn proportional(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     plain_magnitude(at, "proportional scaling")?;
     match needed(at, SHARE, "proportional")? {
-        share if share > 1.0 => at.key_fault(SHARE, format!("{share}; at most all pairs turn, which is 1")),
+        share if share > 1.0 => at.key_fault(SHARE, format!("{share}; must be at most 1 (all pairs rotate)")),
         share => Ok(RopeScaling::Proportional { share: share as f32 }),
     }
 }
@@ -352,8 +351,9 @@ fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Not
     settled(at, YARN_ATTN_FACTOR, magnitude)?;
     settled(at, YARN_EXT_FACTOR, 1.0)?;
     if fast <= slow || slow <= 0.0 {
-        let message =
-            format!("{fast} and yarn_beta_slow {slow}: the fast one must be the larger, both positive");
+        let message = format!(
+            "{fast}, with yarn_beta_slow {slow}: beta_fast must be larger, and both must be positive"
+        );
         return at.key_fault("rope.scaling.yarn_beta_fast", message);
     }
     Ok(RopeScaling::Yarn {
@@ -377,7 +377,7 @@ fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Resu
     }
     let spelled = at.spelled(key);
     let message = format!(
-        "{value}, where {computed} is computed: llama.cpp ignores this key, HF does not; \
+        "{value}, but {computed} is used: llama.cpp ignores this key, transformers reads it; \
          accept the computed value with --accept-unread {spelled}"
     );
     at.key_fault(key, message)

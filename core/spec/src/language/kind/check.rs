@@ -95,7 +95,7 @@ fn dims(role: &RoleDef, kind: &Kind) -> Result<(), String> {
         symbols.for_each(|symbol| sizes.set(symbol, 2));
         let empty = dim.split(['*', '+', '/']).any(str::is_empty);
         if empty || sizes.dim(dim).size.is_none() {
-            return Err(format!("tensor `{}` of `{}`: `{dim}` is no dim", role.name, kind.name));
+            return Err(format!("tensor `{}` of `{}`: `{dim}` is not a dimension", role.name, kind.name));
         }
     }
     Ok(())

@@ -23,7 +23,7 @@ pub struct MadeKind {
     pub doc: &'static str,
     /// Its options: counts, reals and names.
     pub options: &'static Table,
-    /// The tensors it wants; a row whose condition is its own role is wanted where the file has it.
+    /// The tensors it needs; a row whose condition is its own role is needed where the file has it.
     pub roles: &'static [RoleDef],
     /// Sizes that the shapes of a file give.
     pub free: &'static [FreeSize],

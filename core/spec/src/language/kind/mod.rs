@@ -34,7 +34,7 @@
 //!     fn resolve(options: TanhOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
 //!         let TanhOptions { alpha, channels: Positive(channels) } = options;
 //!         if alpha <= 0.0 {
-//!             return at.fault("alpha", format!("{alpha}; a positive number is wanted"));
+//!             return at.fault("alpha", format!("{alpha}; expected a positive number"));
 //!         }
 //!         Ok(TanhConfig { alpha, channels })
 //!     }

@@ -69,7 +69,7 @@ impl Value for Positive<usize> {
     fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         let value = at.count(index)?;
         if value == 0 {
-            return at.refuse(index, "0; at least 1 is needed");
+            return at.refuse(index, "0; must be at least 1");
         }
         Ok(Positive(value))
     }
@@ -81,7 +81,7 @@ impl Value for Positive<f32> {
     fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
         let value = at.real(index)?;
         if value <= 0.0 {
-            return at.refuse(index, format!("{value}; a positive number is wanted"));
+            return at.refuse(index, format!("{value}; expected a positive number"));
         }
         Ok(Positive(value))
     }
@@ -100,7 +100,7 @@ impl Value for Cap {
         }
         let value = at.real(index)?;
         if value < 0.0 {
-            return at.refuse(index, format!("{value}; it must not be negative (0 is none)"));
+            return at.refuse(index, format!("{value}; must not be negative (0 = none)"));
         }
         Ok(Cap((value != 0.0).then_some(value)))
     }

@@ -115,10 +115,7 @@ impl<'a> Evaluator<'a> {
             return Ok(value);
         }
         Err(self.missing(expression, layer).unwrap_or_else(|| {
-            format!(
-                "`{}` gives nothing here: an `if` without `else`, or a key that is absent",
-                expression.text
-            )
+            format!("`{}` has no value here: an `if` without `else`, or an absent key", expression.text)
         }))
     }
 
@@ -252,7 +249,7 @@ fn bounded(value: Value, expression: &Expression) -> Outcome {
     let length = value.as_str().map(str::len).or_else(|| value.len());
     match length {
         Some(length) if length > LONGEST => Err(format!(
-            "`{}` gives {length} characters or values; a named expression gives {LONGEST} at most",
+            "`{}` has {length} characters or values; a named expression may have at most {LONGEST}",
             expression.text
         )),
         _ => Ok(value),

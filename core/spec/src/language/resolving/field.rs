@@ -155,7 +155,9 @@ impl Resolver<'_> {
         let found = asked.and_then(|asked| {
             let known = || answers.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", ");
             let answer = answers.iter().find(|(key, _)| *key == asked);
-            answer.ok_or_else(|| format!("`{}` is {asked}; there are answers for {} only", by.text, known()))
+            answer.ok_or_else(|| {
+                format!("`{}` is {asked}; the choice has answers only for {}", by.text, known())
+            })
         });
         match found {
             // The file gives what is asked about; which name that stands for is the spec's rule.

@@ -126,7 +126,7 @@ impl<'r, 'a> Resolving<'r, 'a> {
     fn norm_of(&mut self, norm: Arc<WrittenTable>, roles: &[&str]) -> Result<Component, Noted> {
         match self.resolver.resolve_kind(norm, self.layer, roles)? {
             Some(norm) => Ok(norm),
-            None => self.fault("kind", "this kind is no norm"),
+            None => self.fault("kind", "this kind is not a norm"),
         }
     }
 
@@ -225,7 +225,10 @@ impl<'a> Resolving<'_, 'a> {
 
     /// A field of another type than its table says: a table that contradicts itself.
     pub(crate) fn misread<T>(&mut self, index: usize) -> Result<T, Noted> {
-        self.refuse(index, "the kind reads this as another type than its table gives, or without a default")
+        self.refuse(
+            index,
+            "the kind reads this option with another type than its table declares, or without a default",
+        )
     }
 
     /// A count.
@@ -365,7 +368,7 @@ impl<'a> Resolving<'_, 'a> {
         let Written::Cases(cases) = &field.value else { return self.misread(index) };
         match self.resolver.component(cases, layer)? {
             Some(component) => Ok(component),
-            None => self.refuse(index, "no component in this layer; a component is needed here"),
+            None => self.refuse(index, "this layer has no component; one is required here"),
         }
     }
 

@@ -20,8 +20,8 @@ pub(crate) fn as_number(value: &Value, expression: &Expression) -> Result<f64, S
     let number = if value.kind() == ValueKind::Number { f64::try_from(value.clone()).ok() } else { None };
     match number {
         Some(number) if number.is_finite() => Ok(number),
-        Some(number) => Err(format!("`{}` is {number}; a finite number is wanted", expression.text)),
-        None => Err(format!("`{}` is {}; a number is wanted", expression.text, describe(value))),
+        Some(number) => Err(format!("`{}` is {number}; expected a finite number", expression.text)),
+        None => Err(format!("`{}` is {}; expected a number", expression.text, describe(value))),
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn as_bool(value: &Value, expression: &Expression) -> Result<bool, St
     match value.kind() {
         ValueKind::Bool => Ok(value.is_true()),
         ValueKind::Number if matches!(value.as_i64(), Some(0 | 1)) => Ok(value.is_true()),
-        _ => Err(format!("`{}` is {}; true or false is wanted", expression.text, describe(value))),
+        _ => Err(format!("`{}` is {}; expected true or false", expression.text, describe(value))),
     }
 }
 
