@@ -119,9 +119,13 @@ fn all_pages() -> Vec<(String, String)> {
         "CONTRIBUTING.md",
         "SECURITY.md",
         "core/ARCHITECTURE.md",
+        "core/gguf/README.md",
+        "core/loaders/tests/templates/README.md",
+        "core/plugin/README.md",
         "specs/README.md",
         "specs/reference.md",
         "specs/tokenizers/README.md",
+        "tests/reference/README.md",
     ];
     let mut all = pages();
     all.extend(more.iter().map(|file| page(root().join(file))));
