@@ -122,6 +122,7 @@ fn all_pages() -> Vec<(String, String)> {
         "core/gguf/README.md",
         "core/loaders/tests/templates/README.md",
         "core/plugin/README.md",
+        "plugins/rwkv7/README.md",
         "specs/README.md",
         "specs/reference.md",
         "specs/tokenizers/README.md",
